@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
 
 #include "free_addresses.hpp"
 #include "timing.hpp"

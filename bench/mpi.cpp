@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 #include <vector>
-#include <weft/distributed/environment.hpp>
-#include <weft/distributed/mpi_all_reduce.hpp>
+#include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/collective/mpi_all_reduce.hpp>
 
 #include "timing.hpp"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures Weft, beside its peers where those are installed. Installs what is missing on Debian and Ubuntu, peers excepted.
 #
-#   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N] [--quick]
+#   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N] [--quick | --publish]
 #
 # A suite is bench/SUITE.cpp or SUITE.py: without an argument it prints one JSON object a line, "peer": "weft" among its
 # keys. --peers names a folder of Python environments, `torch` (PyTorch), `tf` (TensorFlow and JAX) and `tensorboard`
@@ -9,6 +9,7 @@
 # that of the programs which time them. Weft and the peers run in turn, case by case, N times over (3 unless said), since
 # machines are noisy; the table at the end has medians over the rounds, ratios, and whether the figures that are wanted
 # are reached. --quick is one round of short measurements without the slowest peers: a look, no figures to publish.
+# --publish writes docs/explanation/results.json and README.md's table of results from what was measured.
 # All rows: build/bench/rows.jsonl; `python3 bench/table.py build/bench/rows.jsonl` prints them again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,12 +17,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
 suites=()
 environments=
 programs=
 rounds=
 quick=
+publish=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --peers | --peer-programs | --rounds)
@@ -34,7 +36,8 @@ while [[ $# -gt 0 ]]; do
       shift
       ;;
     --quick) quick=yes ;;
-    -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds, --quick)" >&2; exit 2 ;;
+    --publish) publish=yes ;;
+    -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds, --quick, --publish)" >&2; exit 2 ;;
     *)
       [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: there is no suite $1; there are: ${known[*]}" >&2; exit 2; }
       suites+=("$1")
@@ -43,6 +46,7 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 [[ ${#suites[@]} -gt 0 ]] || suites=("${known[@]}")
+if [[ -n $quick && -n $publish ]]; then echo "error: --quick measures too little to --publish" >&2; exit 2; fi
 rounds=${rounds:-${quick:+1}}
 rounds=${rounds:-3}
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds $rounds is not a number of rounds" >&2; exit 2; }
@@ -163,6 +167,9 @@ suite_checkpoint() {
 
 suite_overhead() { weft ${quick:+--seconds 0.2}; }
 
+# Inference on threads that share the variables.
+suite_serving() { weft ${quick:+--seconds 0.5}; }
+
 suite_queues() {
   weft ${quick:+--seconds 0.2}
   own_peer tf queues_tf.py ${quick:+--seconds 0.2}
@@ -281,3 +288,8 @@ echo
 echo "$(date +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(g++ --version | head -n 1)," \
   "load $(cut -d' ' -f1 /proc/loadavg) at the end${quick:+, a quick look}"
 python3 bench/table.py "$rows"
+if [[ -n $publish ]]; then
+  python3 bench/table.py "$rows" --results docs/explanation/results.json \
+    "$(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(g++ --version | head -n 1) -O2"
+  python3 bench/table.py --readme README.md docs/explanation/results.json
+fi

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
-#include <weft/distributed/environment.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 
 #include "free_addresses.hpp"
 #include "timing.hpp"

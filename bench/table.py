@@ -1,6 +1,8 @@
 """Prints the rows that bench/run.sh has collected as tables, with ratios to the peers and to what is wanted.
 
 usage: table.py ROWS.jsonl [--least]
+       table.py ROWS.jsonl --results RESULTS.json MACHINE   updates the README's figures in RESULTS.json
+       table.py --readme README.md RESULTS.json [--check]   writes the README's table, or compares it with RESULTS.json
 
 A row is one JSON object: its suite and round, who was measured ("peer"), what was measured (sizes, batches, threads, ...)
 and the figures. Rows that differ in nothing but round and figures are one measurement: the table has the median of its
@@ -8,7 +10,9 @@ rounds. "x" is how many times as fast as that peer Weft is, whichever way the fi
 ratios, since both were measured a moment apart in each. --least judges a step by its minimum in place of its median,
 which other programs on the machine disturb less.
 """
+import datetime
 import json
+import pathlib
 import statistics
 import sys
 
@@ -18,9 +22,10 @@ FIGURES = {"us_median": ("us", False), "us": ("us", False), "ns": ("ns", False),
            "items_per_s": ("items/s", True)}
 # And by these beside it, on lines of their own.
 MORE_FIGURES = {"peak_mb": ("MB", False), "allocations": ("allocations", False), "resident_mb": ("MB", False),
+                "cpu_us": ("us of a core", False), "clone_kb": ("kB a clone", False),
                 "bind_share": ("of planning", False), "steps_stalled": ("of a step", False)}
 # The other measured figures, which are not asked for.
-FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "test_accuracy", "final_cost", "note",
+FURTHER = {"us_min", "ms_min", "gflops", "GBs", "MBs", "busbw_GBs", "images_per_s", "images_per_s_best", "test_accuracy", "final_cost", "note",
            "schedule_ms", "step_ms", "beyond_repeated_us", "step_us", "first_us", "bindings", "beside_ms", "ratio"}
 
 
@@ -103,6 +108,38 @@ WANTED = [
 ]
 
 
+class Shown:
+    """A row of the README's table: the measurement and the peer that it compares with, the fastest one unless named."""
+
+    def __init__(self, title, suite, case, unit, peer):
+        self.title, self.suite, self.case, self.unit, self.peer = title, suite, case, unit, peer
+
+
+NAMES = {"torch DDP": "PyTorch DDP", "torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "onednn": "oneDNN",
+         "openmpi": "Open MPI"}
+SHOWN = [
+    Shown("training step, MLP 784-100-10, batch 1, 1 thread", "step", one_thread_training(1), "us", ""),
+    Shown("training step, MLP 784-100-10, batch 100, 1 thread", "step", one_thread_training(100), "us", ""),
+    Shown("training step, MLP of 64 layers, batch 16, 2 threads", "step",
+          lambda asked: asked.get("model") == "deep_mlp" and asked["threads"] == 2, "ms", "torch"),
+    Shown("training step, LeNet, batch 64, 2 threads", "models",
+          lambda asked: asked["model"] == "lenet" and asked["mode"] == "train" and asked["threads"] == 2, "ms", "torch"),
+    Shown("inference, LeNet, one image, 2 threads", "models",
+          lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer" and asked["threads"] == 2, "ms", "torch"),
+    Shown("matrix product 1024 x 1024 x 1024, 1 thread", "matmul",
+          lambda asked: asked["n"] == 1024 and asked["threads"] == 1, "us", "onednn"),
+    Shown("asynchronous parameter server, 2 workers", "parameter_server",
+          lambda asked: asked.get("mode") == "async" and asked["hidden"] == 100, "steps/s", "tensorflow"),
+    Shown("synchronous parameter server, 2 workers", "parameter_server",
+          lambda asked: asked.get("mode") == "sync" and asked["hidden"] == 100, "steps/s", "tensorflow"),
+    Shown("all-reduce training, hidden layer of 2000, 2 workers", "parameter_server",
+          lambda asked: "ranks" in asked and asked["hidden"] == 2000, "steps/s", "torch DDP"),
+    Shown("all-reduce of 20 MB, 2 ranks, loopback TCP", "allreduce",
+          lambda asked: 20_000_000 <= asked["bytes"] < 21_000_000 and asked["ranks"] == 2 and asked.get("over") == "tcp",
+          "us", ""),
+]
+
+
 def met(reached):
     return "met" if reached else "NOT MET"
 
@@ -162,7 +199,68 @@ def print_table(title, rows):
             print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
 
 
+def display_name(peer):
+    return next((name for prefix, name in NAMES.items() if peer.startswith(prefix)), peer)
+
+
+def update_results(rows, results, machine):
+    """Replaces the figures that ROWS has, and drops those of another machine, which are not comparable."""
+    path, suites = pathlib.Path(results), read(rows, least=False)
+    old = json.loads(path.read_text()) if path.exists() else {}
+    kept = {row["what"]: row for row in old.get("rows", []) if old.get("machine") == machine}
+    for shown in SHOWN:
+        for (asked, unit, larger_is_better), by_peer in suites.get(shown.suite, {}).items():
+            peers = {name: ratio_of(by_peer["weft"], figures, larger_is_better) for name, figures in by_peer.items()
+                     if "weft" in by_peer and name.startswith(shown.peer) and not name.startswith("weft")}
+            if unit == shown.unit and shown.case(dict(asked)) and peers:
+                peer = min(peers, key=peers.get)
+                kept[shown.title] = {
+                    "what": shown.title, "date": f"{datetime.date.today()}", "unit": unit,
+                    "weft": statistics.median(by_peer["weft"].values()), "peer": display_name(peer),
+                    "peer_figure": statistics.median(by_peer[peer].values()), "times_as_fast": round(peers[peer], 3)}
+    order = [shown.title for shown in SHOWN]
+    new = {"machine": machine, "rows": [kept[title] for title in order if title in kept]}
+    path.write_text(json.dumps(new, indent=2) + "\n")
+    missing = [title for title in order if title not in kept]
+    print("".join(f"not measured here: {title}\n" for title in missing), end="", file=sys.stderr)
+
+
+BEGIN = "<!-- results: bench/table.py --readme writes this table from docs/explanation/results.json -->"
+END = "<!-- end of results -->"
+
+
+def readme_table(results):
+    found = json.loads(pathlib.Path(results).read_text())
+    dates = sorted({row["date"] for row in found["rows"]})
+    lines = [f"Medians of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {found['machine']}:", "",
+             "| measurement | Weft | fastest peer measured | times as fast |", "|---|---:|---:|---:|"]
+    for row in found["rows"]:
+        unit, times = row["unit"], row["times_as_fast"]
+        lines.append(f"| {row['what']} | {number(row['weft'])} {unit} | {row['peer']}, {number(row['peer_figure'])} {unit} "
+                     f"| {times:.{2 if times < 2 else 1}f} |")
+    return "\n".join(lines)
+
+
+def write_readme(readme, results, check):
+    path = pathlib.Path(readme)
+    before, begin, rest = path.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"{readme} has no lines '{BEGIN}' and '{END}'")
+    new = f"{before}{begin}\n{readme_table(results)}\n{end}{after}"
+    if check and new != path.read_text():
+        sys.exit(f"{readme}'s results differ from {results}; run: python3 bench/table.py --readme {readme} {results}")
+    if not check:
+        path.write_text(new)
+
+
 def main():
+    if "--readme" in sys.argv:
+        words = [word for word in sys.argv[1:] if word not in ("--readme", "--check")]
+        return write_readme(*words, check="--check" in sys.argv) if len(words) == 2 else sys.exit(__doc__)
+    if "--results" in sys.argv:
+        words = [word for word in sys.argv[1:] if word != "--results"]
+        return update_results(*words) if len(words) == 3 else sys.exit(__doc__)
     least = "--least" in sys.argv
     paths = [word for word in sys.argv[1:] if word != "--least"]
     if len(paths) != 1:

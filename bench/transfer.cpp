@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <weft/distributed/parameter_server.hpp>
+#include <weft/distributed/parameter/parameter_server.hpp>
 
 #include "free_addresses.hpp"
 #include "timing.hpp"

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <weft/distributed/parameter/parameter_service.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
 

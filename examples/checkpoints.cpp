@@ -12,7 +12,7 @@
 #include <weft/checkpoint/saver.hpp>
 #include <weft/distributed.hpp>
 #if defined(WEFT_HAS_MPI)
-  #include <weft/distributed/mpi_all_reduce.hpp>
+  #include <weft/distributed/collective/mpi_all_reduce.hpp>
 #endif
 #include <weft/train/saved_run.hpp>
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include <weft/distributed/update_rule.hpp>
+#include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/train/all_optimizers.hpp>
 #include <weft/train/schedules.hpp>
 

@@ -13,9 +13,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-#include <weft/checkpoint/json.hpp>
-#include <weft/data/protobuf.hpp>
 #include <weft/data/record_reader.hpp>
+#include <weft/encoding/json.hpp>
+#include <weft/encoding/protobuf.hpp>
 #include <weft/text.hpp>
 
 namespace tool {
@@ -207,8 +207,8 @@ class event_reader {
     const auto packed = [&](std::string_view bytes, std::size_t size) {
       for (; bytes.size() >= size; bytes.remove_prefix(size))
         all.numbers.push_back(
-            size == 4 ? static_cast<double>(as_float(weft::detail::little_endian<std::uint32_t>(bytes.data())))
-                      : as_double(weft::detail::little_endian<std::uint64_t>(bytes.data())));
+            size == 4 ? static_cast<double>(as_float(weft::detail::get_little<std::uint32_t>(bytes.data())))
+                      : as_double(weft::detail::get_little<std::uint64_t>(bytes.data())));
     };
     while (m.next()) switch (m.field()) {
         case 1:

@@ -27,9 +27,9 @@
 #include <string>
 #include <utility>
 #include <vector>
-#include <weft/checkpoint/json.hpp>
-#include <weft/distributed/cluster_spec.hpp>
-#include <weft/distributed/secret.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/cluster/secret.hpp>
+#include <weft/encoding/json.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/random_bytes.hpp>
 

@@ -16,7 +16,7 @@
 #include <vector>
 #include <weft/data/record_reader.hpp>
 #include <weft/data/records.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/printable.hpp>
 
 #include "event_file.hpp"
 #include "tensor_file.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include <weft/distributed/environment.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 
 #include "../command_line.hpp"
 

@@ -18,7 +18,7 @@
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/distributed.hpp>
 #if defined(WEFT_HAS_MPI)
-  #include <weft/distributed/mpi_all_reduce.hpp>
+  #include <weft/distributed/collective/mpi_all_reduce.hpp>
 #endif
 #include <weft/queue.hpp>
 #include <weft/train/progress.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 /// Queues, critical sections, queue runners and variables that sessions share, for the program that includes this:
-/// docs/queues.md.
+/// docs/how-to/queues.md.
 
 #include <weft/weft.hpp>
 

@@ -10,6 +10,7 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/tensor.hpp>
+#include <weft/tensor/fill.hpp>
 #include <weft/tensor/print.hpp>
 #include <weft/tensor/random.hpp>
 #include <weft/device/kernel.hpp>
@@ -42,10 +43,12 @@
 #include <weft/ops/misused_calls.hpp>
 #include <weft/graph/device_spec.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/graph/graph_of.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/fill.hpp>
 #include <weft/graph/variables.hpp>
 #include <weft/graph/effects.hpp>
+#include <weft/graph/assign_all.hpp>
 #include <weft/graph/misuse.hpp>
 #include <weft/graph/gradients.hpp>
 #include <weft/graph/print.hpp>

@@ -4,6 +4,8 @@
 #include <boost/serialization/vector.hpp>
 #include <boost/serialization/version.hpp>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -467,6 +469,27 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_whole_on
       keeper.save(s, f.path, whole + 1);
       BOOST_TEST((keeper.restore_latest(s, f.path)->step == whole + 1));
     }
+}
+
+// Whoever can write to the folder chooses what its lock file is, and says.
+BOOST_AUTO_TEST_CASE(a_lock_overwrites_nothing_and_shows_no_control_characters) {
+  const folder f;
+  const std::filesystem::path precious = f.path / "precious", lock = f.path / "checkpoint.lock";
+  std::ofstream(precious) << "precious";
+  std::filesystem::create_symlink(precious, lock);
+  saver keeper;
+  std::string said;
+  BOOST_TEST((test::code_of([&] { keeper.lock(f.path); }, &said) == error_code::failed_precondition));
+  CHECK_SAYS(said, lock.string() + " is a symbolic link");
+  BOOST_TEST(std::filesystem::file_size(precious) == 8u);
+  std::filesystem::remove(lock);
+  std::ofstream(lock) << "\x1b[31mnobody\nat all";
+  const int holder = ::open(lock.c_str(), O_RDWR);
+  BOOST_REQUIRE(::flock(holder, LOCK_EX) == 0);
+  BOOST_TEST((test::code_of([&] { keeper.lock(f.path); }, &said) == error_code::failed_precondition));
+  CHECK_SAYS(said, "is in use by \\x1b[31mnobody, which");
+  ::close(holder);
+  keeper.lock(f.path);
 }
 
 // A killed process cannot release a lock; the kernel does.

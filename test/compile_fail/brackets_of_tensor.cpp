@@ -1,7 +1,6 @@
-// An element of a tensor in brackets.
-// error: tensor<float, (weft::)?dims<2, 3>
-// error(g++): no match for 'operator\[\]'
-// error(clang++): does not provide a subscript operator
+// A row of a tensor as a number.
+// error: value_is_not_one_number
+// error: dims<3>
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -10,6 +9,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   float y = x[0];
 #else
-  float y = x(0, 0);
+  float y = x[0][0];
 #endif
 }

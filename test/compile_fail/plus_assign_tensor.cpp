@@ -1,15 +1,16 @@
-// A tensor is written by +=.
-// error: operator_not_defined
+// The sum in place has other extents than the tensor.
+// error: assigned_extents_differ
 // error: dims<2, 3>
-// error: operator\+=: write y = y \+ x; assign_add writes a variable, in a step
+// error: operator\+=: the elements that it writes keep their extents and type
 #include <weft/weft.hpp>
 using namespace weft;
 
 int main() {
   tensor<float, dims<2, 3>> x;
+  tensor<float, dims<3>> y;
 #ifdef WEFT_SHOULD_FAIL
-  x += 1;
+  y += x;
 #else
-  x = x + 1;
+  x += y;
 #endif
 }

@@ -1,7 +1,7 @@
 // A tensor is filled by an assignment.
 // error: tensor_is_not_assigned
 // error: <float>
-// error: tensor: assign a tensor or an expression; std::fill_n\(x\.data\(\)
+// error: tensor: assign a tensor or an expression; x\.fill\(v\) writes one number
 #include <weft/weft.hpp>
 using namespace weft;
 
@@ -10,6 +10,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   x = 1.0f;
 #else
-  x = x * 0 + 1.0f;
+  x.fill(1.0f);
 #endif
 }

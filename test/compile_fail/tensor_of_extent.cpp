@@ -1,7 +1,7 @@
 // A tensor is made of its extent.
 // error: tensor_is_not_made_of
 // error: <int>
-// error: tensor: write values in braces, shape\(\.\.\.\) for zeros, or tensor_view<T
+// error: tensor: made of values in braces, shape\(\.\.\.\) for zeros, a range
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,16 +1,16 @@
-// A tensor is made of a std::vector.
-// error: tensor_is_not_made_of
-// error: std::vector<float
-// error: tensor: write values in braces, shape\(\.\.\.\) for zeros, or tensor_view<T
+// A tensor of integers is made of a vector of fractions.
+// error: element_types_differ
+// error: double, int
+// error: tensor: made of values in braces, shape\(\.\.\.\) for zeros, a range of as many values
 #include <vector>
 #include <weft/weft.hpp>
 using namespace weft;
 
 int main() {
-  std::vector<float> values(3);
+  std::vector<double> values(3);
 #ifdef WEFT_SHOULD_FAIL
-  tensor<float, dims<3>> x(values);
+  tensor<int, dims<3>> x(values);
 #else
-  tensor<float, dims<3>> x(tensor_view<float, dims<3>>(values.data()));
+  tensor<float, dims<3>> x(values);
 #endif
 }

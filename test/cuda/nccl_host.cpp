@@ -3,8 +3,8 @@
 #include <chrono>
 #include <vector>
 #include <weft/cuda.hpp>
-#include <weft/distributed/nccl_all_reduce.hpp>
-#include <weft/distributed/replicated_session.hpp>
+#include <weft/distributed/collective/nccl_all_reduce.hpp>
+#include <weft/distributed/training/replicated_session.hpp>
 
 #if defined(NCCL_STANDIN)
   #include <boost/test/unit_test.hpp>

@@ -183,6 +183,10 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   REFUSED(data::csv<float>(table, {.columns = {7}}), not_found, "has no column 7");
   REFUSED(data::csv<float>(table, {.columns = {-1}}), not_found, "has no column -1");
   REFUSED((data::csv<float, float>(table, {.columns = {"a", 0}})), invalid_argument, "read twice");
+  const std::string twice = f.file("twice.csv", as_bytes("a,b,a\n1,2,\x1b[31m\n"));
+  REFUSED(data::csv<float>(twice, {.columns = {"a"}}), invalid_argument, "has two columns \"a\", 0 and 2");
+  REFUSED(data::csv<float>(twice, {.columns = {2}}), invalid_argument, "has \"\\x1b[31m\" in column \"a\"");
+  SAME(first_feature(data::csv<float>(twice, {.columns = {"b"}})), (std::vector<float>{2}));
   REFUSED(data::csv<float>(table, {.columns = {"a"}}), invalid_argument, "t.csv:3 has no value in column \"a\"");
   REFUSED(data::csv<float>((f.path / "none").string()), not_found, "none");
   BOOST_CHECK_EXCEPTION((data::csv<float, float>(table, {.columns = {"a"}})), error,
@@ -491,6 +495,20 @@ BOOST_AUTO_TEST_CASE(a_gzip_file_may_have_several_members_and_padding) {
   bytes padded = all;
   padded.insert(padded.end(), 1000, decltype(padded)::value_type(0));
   SAME(first_feature(data::lines(f.file("padded.gz", padded))), (list{"a", "bc", "d"}));
+  // A second member whose first bytes are damaged or cut off, and what was appended to a file.
+  for (const std::string& rest : list{"\x1e\x8b\x08", "\x1f", "junk", {"\0\0\x1f\x8b", 4}}) {
+    bytes more = all;
+    for (const char c : rest) more.push_back(static_cast<bytes::value_type>(c));
+    std::size_t lines = 0;
+    std::string said;
+    const auto read_all = [&] {
+      for (const auto& e [[maybe_unused]] : data::lines(f.file("more.gz", more))) ++lines;
+    };
+    BOOST_TEST((test::code_of(read_all, &said) == error_code::data_loss));
+    BOOST_TEST(lines == 3u);
+    const std::size_t at = all.size() + rest.find_first_not_of('\0');
+    CHECK_SAYS(said, "has other bytes than zeros after its compressed data at byte " + std::to_string(at) + " of ");
+  }
   // What is whole comes out of text too.
   const auto broken = data::lines(f.file("cut.gz", cut(all, all.size() - 3)));
   auto i = broken.begin();

@@ -6,7 +6,8 @@
 #include <random>
 #include <thread>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>
-#include <weft/distributed/cluster_spec.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
 
 #include "errors.hpp"
 

@@ -11,7 +11,8 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <weft/distributed/environment.hpp>
+#include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

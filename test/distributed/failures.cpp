@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <thread>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
-#include <weft/distributed/parameter_server.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/parameter/parameter_server.hpp>
 
 #include "local_cluster.hpp"
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <type_traits>
 #include <vector>
-#include <weft/distributed/handshake.hpp>
-#include <weft/distributed/secret.hpp>
+#include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/secret.hpp>
 #include <weft/transport/in_process.hpp>
 
 #include "errors.hpp"

@@ -25,8 +25,8 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
-#include <weft/distributed/parameter_server.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/parameter/parameter_server.hpp>
 
 #include "local_cluster.hpp"
 
@@ -585,7 +585,7 @@ struct hostile {
         case 4: {
           const int which = static_cast<int>(random() % 5);
           detail::notice lie{which < 3 ? any_task() : task_id{"worker", which - 4}, random(), random() % 2 == 0,
-                             "is dead"};
+                             random() % 2 == 0, "is dead"};
           say(frame({.kind = frame_kind::notice}, lie.bytes()));
           break;
         }

@@ -13,7 +13,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
-#include <weft/distributed/server.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/tcp.hpp>
 

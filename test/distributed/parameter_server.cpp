@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 #include <vector>
-#include <weft/distributed/parameter_server.hpp>
+#include <weft/distributed/parameter/parameter_server.hpp>
 
 #include "local_cluster.hpp"
 

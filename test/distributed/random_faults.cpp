@@ -516,7 +516,9 @@ class judge {
       const bool cut = any(rank, [](const life& l) { return l.ended_by_force(); });
       const bool silent =
           any(rank, [](const life& l) { return l.was_cut_off || l.longest_stop() > noticed_surely_not; });
-      const bool left = any(rank, [](const life& l) { return !l.ended_by_force() || l.was_terminated; });
+      const bool left = any(rank, [](const life& l) {  // a fault may hit one whose goodbye is on its way
+        return !l.ended_by_force() || l.was_terminated || !l.words().empty() || l.of.finished;
+      });
       if (says("has closed its connection without a goodbye") && !cut)
         return name(rank) + " is said to be killed and was not";
       if (says("has given no sign of life") && !silent) return name(rank) + " is said to be silent and was not";
@@ -563,6 +565,16 @@ class judge {
     return {};
   }
 
+  /// A parameter server that is started again waits for workers that its predecessor's end has ended: nobody can tell it
+  /// of them. Its words travel to those that train by it.
+  bool waits_for_one_that_has_ended(const life& of) const {
+    const std::size_t at = of.said.find("still waits for ");
+    return at != std::string::npos && std::any_of(out_.lives.begin(), out_.lives.end(), [&](const auto& each) {
+             return each.get() != &of && each->ended != 0ms && each->ended <= of.ended &&
+                    contains(of.said.substr(at), name(each->rank));
+           });
+  }
+
   /// A task that ends with an error has a reason, and names it.
   verdict unfounded(const life& of) const {
     if (of.said.empty()) return {};
@@ -570,7 +582,7 @@ class judge {
     if (own) return {};
     if (!of.is_first && (is_ps(of) || contains(of.said, "still waits for"))) return {};
     if (victims_.empty()) return name(of.rank) + " ends with an error, and nothing has happened";
-    if (contains(of.said, "still waits for") && !of.of.began) return {};  // those that have come to their end
+    if (waits_for_one_that_has_ended(of)) return {};
     if (contains(of.said, "initialise") && ps_was_hit()) return {};       // the chief knows the one before
     if (!of.is_first) {
       const bool someone = std::any_of(out_.lives.begin(), out_.lives.end(), [&](const auto& each) {
@@ -591,6 +603,8 @@ class judge {
     milliseconds last = of.started;
     for (const milliseconds each : fatal_)
       if (each <= of.ended) last = std::max(last, each);
+    for (const auto& each : out_.lives)  // who is started again has its own time to wait for others
+      if (!each->is_first && each->started <= of.ended) last = std::max(last, each->started);
     // Synchronous steps may begin before another worker has come: the servers wait for it.
     const bool trains = of.of.began && !contains(of.said, "still waits for");
     const milliseconds limit = of.longest_stop() + (trains ? plan_.reaction : plan_.how.set_up + 2000ms);
@@ -749,6 +763,18 @@ BOOST_AUTO_TEST_CASE(connections_that_were_opened_in_vain_are_opened_anew) {
 // A parameter server that was given up passes on what it was told: to whom "this task" would be another.
 BOOST_AUTO_TEST_CASE(a_task_that_was_given_up_is_named) {
   hold(planned(strategy::synchronous, 2, 2, {27ms, 8ms, 44ms, 728ms}, {{kind::stop, 0, 166ms, 1743ms, {}}}));
+}
+
+// Its goodbye comes, and then nothing more, not even the end of the connection that is waited at.
+BOOST_AUTO_TEST_CASE(a_task_that_is_cut_off_as_it_leaves_is_not_waited_for) {
+  for (const int after : {10, 15, 20, 25}) {
+    const milliseconds cut = milliseconds(165 + after);
+    hold(planned(strategy::collective, 0, 2, {56ms, 92ms},
+                 {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
+    for (const strategy how : {strategy::synchronous, strategy::asynchronous})
+      hold(planned(how, 2, 2, {0ms, 0ms, 20ms, 30ms},
+                   {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
+  }
 }
 
 // ---- the same with processes ----

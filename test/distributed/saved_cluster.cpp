@@ -347,12 +347,13 @@ BOOST_AUTO_TEST_CASE(a_server_that_dies_while_it_saves_leaves_the_checkpoint_bef
 
 namespace {
 
-/// A task as a process that heeds signals: a worker of the counted model, or a parameter server. Returns what it ends
-/// with.
+/// A task as a process that heeds signals: a worker of the counted model, which makes `steps`, or a parameter server.
+/// Returns what it ends with.
 template <class Strategy>
 std::string live_with_signals(const cluster_spec& cluster, const std::string& job, int index, const std::string& path,
-                              Strategy strategy, std::chrono::milliseconds pause, bool heeds = true) {
-  server here(cluster, job, index);
+                              Strategy strategy, std::chrono::milliseconds pause, bool heeds = true,
+                              std::int64_t steps = last_step, std::optional<int> min_workers = {}) {
+  server here(cluster, job, index, {.min_workers = min_workers});
   if (job == "ps") {
     const join_report ended = here.join(20s, 60s);
     here.stop();
@@ -368,7 +369,7 @@ std::string live_with_signals(const cluster_spec& cluster, const std::string& jo
   keeper.add("position", position);
   supervised_session run(s,
                          {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 1000}, .handle_signals = heeds},
-                         {stop_at_step(last_step)});
+                         {stop_at_step(steps)});
   if (index > 0) position = run.global_step();
   const std::int64_t began = position;
   auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
@@ -496,6 +497,42 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_run_ends_with_the_loss_of_a_worker_and_a_ch
       BOOST_REQUIRE(last.has_value() == (number == SIGTERM || whom == 1));
       if (last) CHECK_SAYS(said[0], "saved " + std::to_string(checkpoint_reader(*last).step()));
     }
+}
+
+// A worker that a signal ends does not wait for a chief that waits for it, or goes on without it.
+BOOST_AUTO_TEST_CASE(a_worker_that_a_signal_ends_leaves_at_once_where_the_chief_stays) {
+  const auto check = [](auto strategy, std::int64_t chief_steps, std::optional<int> min_workers) {
+    const folder kept;
+    const int ps = std::is_same_v<decltype(strategy), in_step_by_sums> ? 0 : 1;
+    const cluster_spec cluster = test::local_cluster(ps, 2);
+    std::vector<test::process> servers, workers;
+    const auto start = [&](auto& to, const char* job, int i, std::chrono::milliseconds pause, std::int64_t steps) {
+      to.emplace_back([=, &cluster, &kept] {
+        return live_with_signals(cluster, job, i, kept.path, strategy, pause, true, steps, min_workers);
+      });
+    };
+    if (ps) start(servers, "ps", 0, 0ms, 0);
+    start(workers, "worker", 0, 100ms, chief_steps);
+    start(workers, "worker", 1, 100ms, 1000);
+    std::this_thread::sleep_for(1000ms);
+    const auto begin = std::chrono::steady_clock::now();
+    workers[1].signal(SIGTERM);
+    CHECK_SAYS(workers[1].text(), "SIGTERM, from 0 to ");
+    BOOST_TEST(test::seconds_since(begin) < 1.5);  // the time of a step, and no server_options::stop_patience
+    if (min_workers) {
+      CHECK_SAYS(workers[0].text(), "step " + std::to_string(chief_steps) + " is reached, from 0 to ");
+    } else {
+      CHECK_SAYS(workers[0].text(), " was stopped by a signal; saved ");
+    }
+    BOOST_TEST(latest_checkpoint(kept.path).has_value());
+    for (test::process& each : servers) CHECK_SAYS(each.text(), "; /job:worker/task:1 was stopped by a signal");
+    BOOST_TEST(test::seconds_since(begin) < 6);
+  };
+  check(in_step_by_servers{}, 2, {});
+  check(in_step_by_sums{}, 2, {});
+  check(out_of_step{}, 2, {});
+  check(out_of_step{}, 2, 1);
+  check(out_of_step{}, 40, 1);
 }
 
 // A parameter server stays until the chief has saved, and not for long where nobody leaves.

@@ -10,7 +10,8 @@
 #include <future>
 #include <memory>
 #include <thread>
-#include <weft/distributed/server.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

@@ -23,8 +23,9 @@
 #include <string>
 #include <thread>
 #include <vector>
-#include <weft/distributed/all_reduce.hpp>
-#include <weft/distributed/server.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
 

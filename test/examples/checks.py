@@ -206,7 +206,10 @@ def kept_runs(*flags, each, other):
             damaged.seek(-5, os.SEEK_END)
             damaged.write(bytes([byte[0] ^ 1]))
         # A damaged checkpoint is passed over for the one before; a run is refused where none is whole.
-        before_it = sorted(glob.glob(there("damaged/checkpoint-*")), key=lambda p: int(p.split("-")[-1]))[-2]
+        # A killed run may have begun one that is newer than the latest, and not whole.
+        step_of = lambda path: int(path.split("-")[-1])
+        before_it = max((p for p in glob.glob(there("damaged/checkpoint-*")) if step_of(p) < step_of(latest(there("damaged")))),
+                        key=step_of)
         copy = there("all_damaged")
         shutil.copytree(there("damaged"), copy)
         done = run(*flags, "--checkpoint_dir", there("damaged"), "--resume", seconds=180)[0]

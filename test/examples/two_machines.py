@@ -1,5 +1,5 @@
-"""Follows docs/clusters.md with two machines: runs the commands of its section "Two machines" as they stand there, each
-block on the machine that the line before it names, and then pulls a cable out. Needs root; skipped in words elsewhere.
+"""Follows docs/how-to/clusters.md with two machines: runs the commands of its section "Two machines" verbatim, each block on
+the machine that the line before it names, and then disconnects the two. Needs root, and is skipped without it.
 
 usage: two_machines.py MNIST WEFT_LAUNCH CLUSTERS.md
 """

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 #include <weft/graph/random.hpp>
+#include <weft/ops/categorical.hpp>
 #include <weft/ops/dropout.hpp>
 
 #include "errors.hpp"
@@ -473,6 +474,155 @@ BOOST_AUTO_TEST_CASE(uniform_numbers_stay_below_the_end) {
   for (const float e : b) outside += e < 1 || e >= 1 + 0x1p-22f;
   for (const float e : c) outside += !(e >= -3e38f && e < 3e38f);
   BOOST_CHECK_EQUAL(outside, 0u);
+}
+
+namespace {
+
+/// Pearson's statistic of counts whose probabilities are known. With k - 1 degrees of freedom it exceeds
+/// k + 4 sqrt(2 k) + 8 less than once in ten thousand times.
+double chi_square(const std::vector<double>& counts, const std::vector<double>& probabilities, double n) {
+  double sum = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (probabilities[i] == 0) BOOST_CHECK_EQUAL(counts[i], 0);
+    if (probabilities[i] > 0) sum += (counts[i] - n * probabilities[i]) * (counts[i] - n * probabilities[i]) / (n * probabilities[i]);
+  }
+  return sum;
+}
+double limit_of(std::size_t k) { return static_cast<double>(k) + 4 * std::sqrt(2.0 * static_cast<double>(k)) + 8; }
+
+/// How many elements lie in each of k equal parts of [low, low + k * size).
+template <class X>
+std::vector<double> histogram(const X& x, long double low, long double size, std::size_t k) {
+  std::vector<double> counts(k);
+  for (const auto e : x) {
+    const long double part = (static_cast<long double>(e) - low) / size;
+    BOOST_REQUIRE(part >= 0 && part < static_cast<long double>(k));
+    ++counts[static_cast<std::size_t>(part)];
+  }
+  return counts;
+}
+template <class X>
+void check_even(const X& x, long double low, long double size, std::size_t k) {
+  const std::vector<double> even(k, 1.0 / static_cast<double>(k));
+  BOOST_CHECK_LT(chi_square(histogram(x, low, size, k), even, static_cast<double>(x.elements())), limit_of(k));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(integers_of_a_step) {
+  constexpr int n = 70000;
+  graph g(4);
+  const auto a = random_int<std::int32_t, dims<n>>(g, -3, 4), again = random_int<std::int32_t, dims<n>>(g, -3, 4);
+  // Of 2^32 words, modulo 3 * 2^30, the first third would have half of all; so of 2^64, and of the upper bits of 2^32.
+  const auto b = random_int<std::int32_t, dims<n>>(g, -(1 << 30), 0x7fffffff);
+  const auto c = random_int<std::int64_t, dims<n>>(g, -(std::int64_t{1} << 62), std::int64_t{1} << 61);
+  const auto d = random_int<std::uint8_t, dims<n>>(g, 250, 255);
+  const auto e = random_int<std::uint64_t, dims<n>>(g, 0, ~std::uint64_t{0}, {.seed = 8});
+  const auto f = random_int<std::int8_t>(g, 127 - 1, 127);
+  session s{g};
+  session_on_cpu host{g, {.threads = 3}};
+  auto step = s.prepare(fetch(a, again, b, c, d, e, f));
+  auto same = host.prepare(fetch(a, again, b, c, d, e, f));
+  std::vector<std::int32_t> before;
+  for (int i = 0; i < 2; ++i) {
+    const auto [x, y, wide, wider, narrow, all, one] = step();
+    check_even(x, -3, 1, 7);
+    check_even(y, -3, 1, 7);
+    check_even(wide, -0x1p30L, 0x1p30L, 3);
+    check_even(wide, -0x1p30L, 0x1p26L, 48);
+    check_even(wider, -0x1p62L, 0x1p61L, 3);
+    check_even(wider, -0x1p62L, 0x1p57L, 48);
+    check_even(narrow, 250, 1, 5);
+    check_even(all, 0, 0x1p59L, 32);
+    BOOST_CHECK_EQUAL(int{one}, 126);
+    std::size_t odd = 0;  // the lowest bits, too
+    for (const std::uint64_t v : all) odd += v & 1;
+    BOOST_CHECK_SMALL(static_cast<double>(odd) / n - 0.5, 4 / std::sqrt(4.0 * n));
+    const auto [host_x, host_y, host_wide, host_wider, host_narrow, host_all, host_one] = same();
+    BOOST_CHECK(list(x) == list(host_x) && list(y) == list(host_y) && list(wide) == list(host_wide));
+    BOOST_CHECK(list(wider) == list(host_wider) && list(narrow) == list(host_narrow) && list(all) == list(host_all));
+    BOOST_CHECK(list(x) != list(y) && list(x) != before);
+    before = list(x);
+  }
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { static_cast<void>(random_int<std::int8_t>(g, 5, 5)); }),
+             "numbers are drawn in [low, high), and low, 5, is not below high, 5");
+}
+
+BOOST_AUTO_TEST_CASE(classes_by_their_probabilities) {
+  constexpr int rows = 40000;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<double> weights{0, 1, 2, 0.25, 0, 4, 1e-3};
+  graph g(6);
+  const auto one = placeholder<float, dims<7>>(g, "one");
+  const auto logits = placeholder<float, dims<dyn<"rows">, 7>>(g, "logits");
+  const auto drawn = categorical(logits, {.seed = 21}), other = categorical(logits);
+  const auto fourth = categorical(one);
+  const auto wide = categorical(cast<double>(logits) + 500.0, {.seed = 21});
+  const auto u = random_uniform<double, vec>(g, 0, 1, {.seed = 21});
+  const auto halves = categorical(cast<weft::half>(logits), {.seed = 21});
+  tensor<float, dims<dyn<"rows">, 7>> x(shape(rows, 7));
+  for (std::size_t i = 0; i < x.elements(); ++i) x.data()[i] = static_cast<float>(std::log(weights[i % 7])) + 30;
+  tensor<float, dims<7>> first;
+  for (int k = 0; k < 7; ++k) first(k) = x(0, k);
+  double total = 0;
+  for (const double w : weights) total += w;
+  std::vector<double> probabilities;
+  for (const double w : weights) probabilities.push_back(w / total);
+  session s{g};
+  session_on_cpu alone{g, {.threads = 1}}, host{g, {.threads = 3}};
+  auto step = s.prepare(fetch(drawn, other, wide, halves, u), feed(logits));
+  auto step_alone = alone.prepare(fetch(drawn, other, wide, halves, u), feed(logits));
+  auto step_host = host.prepare(fetch(drawn, other, wide, halves, u), feed(logits));
+  std::vector<std::int32_t> before;
+  for (int i = 0; i < 3; ++i) {
+    const auto [a, b, c, h, numbers] = step(x);
+    for (const auto* const found : {&a, &b, &c, &h}) {
+      std::vector<double> counts(7);
+      for (const std::int32_t k : *found) {
+        BOOST_REQUIRE(k >= 0 && k < 7);
+        ++counts[static_cast<std::size_t>(k)];
+      }
+      BOOST_CHECK_LT(chi_square(counts, probabilities, rows), limit_of(5));
+    }
+    // The class in which the uniform number falls.
+    std::size_t wrong = 0;
+    for (int r = 0; r < rows; ++r) {
+      long double sum = 0, all = 0;
+      for (int k = 0; k < 7; ++k) all += std::exp(static_cast<long double>(x(r, k)) - 32);
+      int k = 0;
+      for (; k < 7; ++k)
+        if ((sum += std::exp(static_cast<long double>(x(r, k)) - 32)) > static_cast<long double>(numbers(r)) * all) break;
+      wrong += a(r) != k || c(r) != k;
+    }
+    BOOST_CHECK_EQUAL(wrong, 0u);
+    const auto [a1, b1, c1, h1, u1] = step_alone(x);
+    const auto [a3, b3, c3, h3, u3] = step_host(x);
+    BOOST_CHECK(list(a) == list(a1) && list(b) == list(b1) && list(c) == list(c1) && list(h) == list(h1));
+    BOOST_CHECK(list(a) == list(a3) && list(b) == list(b3) && list(c) == list(c3) && list(h) == list(h3));
+    BOOST_CHECK(list(a) != list(b) && list(a) != before);
+    before = list(a);
+  }
+  const int k = s.eval(fourth, with(one, first));
+  BOOST_CHECK(k >= 0 && k < 7 && weights[static_cast<std::size_t>(k)] > 0);
+
+  // Rows that are no distribution have no class; others of finite logits have one, however far apart these are.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto odd = s.eval(drawn, with(logits, tensor<float, dims<5, 7>>{
+                                                  nan, 0, 0, 0, 0, 0, 0,                                          //
+                                                  0, 0, 0, 0, 0, 0, infinity,                                     //
+                                                  -infinity, -infinity, -infinity, -infinity, -infinity, -infinity, -infinity,  //
+                                                  -infinity, -infinity, -3e38f, -infinity, -infinity, -infinity, -infinity,  //
+                                                  -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, 3e38f}));
+  BOOST_CHECK((list(odd) == std::vector<std::int32_t>{-1, -1, -1, 2, 6}));
+  BOOST_CHECK_EQUAL(s.eval(drawn, with(logits, tensor<float, dims<0, 7>>())).elements(), 0u);
+  const auto nothing = placeholder<float, dims<2, 0>>(g, "nothing");
+  const auto none = categorical(nothing);
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&] {
+                             session of_none{g};
+                             static_cast<void>(of_none.eval(none, with(nothing, tensor<float, dims<2, 0>>())));
+                           }),
+             "categorical: logits of [2, 0] have no classes to draw from");
 }
 
 BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {

@@ -7,7 +7,7 @@ using namespace accuracy;
 // Every operation and its gradient, on shapes and values at random and on values at the edges, against the mathematical
 // definition in long double by plain loops. The worst errors are held to bounds of about twice what was measured.
 //
-//   WEFT_ACCURACY_TABLE=docs/accuracy.md WEFT_ISA=avx2 test_oracle_accuracy      writes that instruction set's column
+//   WEFT_ACCURACY_TABLE=docs/reference/accuracy.md WEFT_ISA=avx2 test_oracle_accuracy      writes that instruction set's column
 
 namespace {
 

@@ -12,7 +12,7 @@ import sys
 root = pathlib.Path(sys.argv[1])
 # A name behind a type, and extents in parentheses: "tensor<float, D> t(shape(", "batch t(shape(n))".
 declared = re.compile(r"tensor(_view)?<.*> \w+\(shape\(|(?<!return )(?<!throw )(?<!new )\b\w+>? \w+\(shape\(\w+\)\)")
-files = [root / "README.md", *root.glob("docs/*.md"), *root.glob("examples/*.cpp"), *root.glob("bench/*"),
+files = [root / "README.md", *root.glob("docs/**/*.md"), *root.glob("examples/*.cpp"), *root.glob("bench/*"),
          *root.rglob("include/weft/**/*.hpp")]
 assert len(files) > 100, f"{root} is not the root of the project"
 faults = [f"{path.relative_to(root)}:{number}: {line.strip()}" for path in files if path.is_file()

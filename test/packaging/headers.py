@@ -24,7 +24,7 @@ warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 # Headers that many include. The later one of two includes more.
 PRECOMPILED = ["weft/device/kernel.hpp", "weft/ops/operation.hpp", "weft/ops/lowering.hpp", "weft/graph/graph.hpp",
-               "weft/distributed/messages.hpp", "weft/transport/tcp.hpp", "weft/distributed/parameter_client.hpp"]
+               "weft/distributed/cluster/messages.hpp", "weft/transport/tcp.hpp", "weft/distributed/parameter/parameter_client.hpp"]
 SYNTAX = ["-fsyntax-only", "-x", "c++"]
 
 

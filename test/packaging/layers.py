@@ -9,13 +9,14 @@ import re
 import sys
 
 # Bottom to top. A header includes its own folder and those before it.
-ORDER = ["tensor", "device", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "queue", "transport", "distributed"]
+ORDER = ["tensor", "device", "encoding", "ops", "graph", "plan", "session", "data", "summary", "checkpoint", "train", "queue", "transport",
+         "distributed/cluster", "distributed/membership", "distributed/parameter", "distributed/collective", "distributed/training"]
 # Who may include headers of CUDA: bindings to one library each.
 CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
 BINDINGS = ["cuda.hpp", "cuda_error.hpp", "cuda_memory.hpp", "cuda_queue.hpp", "matmul_cublaslt.hpp",
             "convolution_cudnn.hpp", "nccl.hpp", "scan_cub.hpp", "sort_cub.hpp"]
 # Headers directly under weft/: these are under every layer, the umbrellas are over all.
-BOTTOM = ["config.hpp", "deadline.hpp", "error.hpp", "text.hpp"]
+BOTTOM = ["config.hpp", "deadline.hpp", "error.hpp", "printable.hpp", "text.hpp"]
 
 root = pathlib.Path(sys.argv[1])
 faults = []
@@ -25,10 +26,11 @@ def level(path):
     parts = path.parts[1:]                                # without "weft"
     if len(parts) == 1:
         return -1 if parts[0] in BOTTOM else len(ORDER)
-    if parts[0] not in ORDER:
-        faults.append(f"{path}: folder {parts[0]} is not in the list of layers")
-        return len(ORDER)
-    return ORDER.index(parts[0])
+    for folder in (parts[0], "/".join(parts[:2])):
+        if folder in ORDER:
+            return ORDER.index(folder)
+    faults.append(f"{path}: folder {'/'.join(parts[:-1])} is not in the list of layers")
+    return len(ORDER)
 
 
 headers = [header.relative_to(root) for header in sorted(root.rglob("*.hpp"))]

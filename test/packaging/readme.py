@@ -1,12 +1,14 @@
-"""Compiles every C++ block of the README and of other pages.
+"""Compiles every C++ block of pages.
 
-usage: readme.py README.md[,PAGE.md...] COMPILE_FAIL_DIR COMPILER [FLAG...]
+usage: readme.py PAGE|FOLDER[,PAGE|FOLDER...] COMPILE_FAIL_DIR PART[,PART...] COMPILER [FLAG...]
+
+Of a FOLDER all pages are read, those of the folders in it too. The PARTs are the optional parts of Weft that this build has,
+or "none". A block whose program includes a header of another part is passed over (HEADERS).
 
 A ```cpp block with `int main` is a program. Any other is marked on the line before it:
   <!-- compiled: in main -->          placed at the end of main of the last program before it
   <!-- compiled: body -->             the body of a function, after #include <weft/weft.hpp> and using namespace weft
   <!-- compiled: file -->             a whole file without main
-  <!-- compiled: file with MPI -->   the same, where there is an MPI library
   <!-- compiled: for a GPU -->        placed before main of the last program before it, where GPUs are emulated
   <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. The words of
                                       g++ may follow in a ```text block, and are then held against this compiler.
@@ -19,8 +21,23 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-pages, mistakes, compiler, flags = sys.argv[1].split(","), pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4:]
-faults, sources, messages = [], [], []
+HEADERS = {  # what a program includes, and the part that it needs for that
+    r"<weft/(checkpoint/(saver|archive)|train/saved_run)\.hpp>": "checkpoint",
+    r"<weft/distributed": "distributed",
+    r"<weft/distributed/collective/mpi_": "mpi",
+}
+mistakes, parts, compiler, flags = pathlib.Path(sys.argv[2]), sys.argv[3].split(","), sys.argv[4], sys.argv[5:]
+pages = [page for name in sys.argv[1].split(",")
+         for page in (sorted(pathlib.Path(name).rglob("*.md")) if pathlib.Path(name).is_dir() else [pathlib.Path(name)])]
+faults, sources, messages, left_out = [], [], [], 0
+
+
+def add(at, source):
+    global left_out
+    if any(part not in parts and re.search(header, source) for header, part in HEADERS.items()):
+        left_out += 1
+    else:
+        sources.append((at, source))
 
 
 def read_page(page):
@@ -37,7 +54,7 @@ def read_page(page):
         number, at, place = end + 1, f"{page.name}:{start + 1}", f'#line {start + 2} "{page.name}"\n'
         if re.search(r"\bint main\b", block):
             program = block
-            sources.append((at, place + block))
+            add(at, place + block)
         elif not mark:
             faults.append(f"{at}: this block has no main and no mark, so nothing compiles it")
         elif mark[1] == "compile-fail":
@@ -53,23 +70,20 @@ def read_page(page):
                 messages.append((at, mistake, said[1]))
         elif mark[2] == "in main" and program:
             head, brace, tail = program.rpartition("}")
-            sources.append((at, head + place + block + brace + tail))
+            add(at, head + place + block + brace + tail)
         elif mark[2] == "for a GPU" and program:
             head, main, tail = program.partition("int main")
-            sources.append((at, "#define WEFT_GPU_EMULATION\n" + head + place + block + main + tail))
-        elif mark[2] == "file with MPI":
-            if "-DWEFT_HAS_MPI=1" in flags:
-                sources.append((at, place + block))
+            add(at, "#define WEFT_GPU_EMULATION\n" + head + place + block + main + tail)
         elif mark[2] == "body":
-            sources.append((at, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n"))
+            add(at, f"#include <weft/weft.hpp>\nusing namespace weft;\nvoid block() {{\n{place}{block}}}\n")
         elif mark[2] == "file":
-            sources.append((at, place + block))
+            add(at, place + block)
         else:
             faults.append(f"{at}: cannot place a block marked '{mark[2]}'")
 
 
 for each in pages:
-    read_page(pathlib.Path(each))
+    read_page(each)
 
 
 def check_message(item):
@@ -109,5 +123,6 @@ with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_c
     if is_gcc:
         faults += [f"{line}: the compiler does not say '{words}':\n{output}"
                    for line, missing, output in pool.map(check_message, messages) for words in missing]
-print("\n".join(faults) or f"{len(sources)} blocks compile, {len(messages)} messages are quoted")
+print("\n".join(faults) or f"{len(pages)} pages: {len(sources)} blocks compile, {len(messages)} messages are quoted, "
+      f"{left_out} blocks need parts that this build has not")
 sys.exit(1 if faults else 0)

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <weft/data/record_reader.hpp>
-#include <weft/data/protobuf_writer.hpp>
+#include <weft/encoding/protobuf_writer.hpp>
 
 #include <string>
 #include <vector>
@@ -136,8 +136,8 @@ BOOST_AUTO_TEST_CASE(damaged_records_are_passed_over) {
 BOOST_AUTO_TEST_CASE(a_length_that_lies_under_a_right_checksum_takes_no_memory) {
   folder f;
   std::string head;
-  detail::append_little_endian(head, std::uint64_t{1} << 60);
-  detail::append_little_endian(head, detail::masked_crc32c(head.data(), 8));
+  detail::append_little(head, std::uint64_t{1} << 60);
+  detail::append_little(head, detail::masked_crc32c(head.data(), 8));
   data::record_reader file(f.file("long", as_bytes(head + "x")));
   std::string record;
   BOOST_CHECK_EXCEPTION(file.next(record), error, [](const error& e) {

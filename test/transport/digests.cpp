@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 #include <vector>
-#include <weft/data/crc32c.hpp>
-#include <weft/transport/printable.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/sha256.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/random_bytes.hpp>
-#include <weft/transport/sha256.hpp>
 
 namespace {
 

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/checkpoint/json.hpp>
 #include <weft/checkpoint/safetensors.hpp>
-#include <weft/data/crc32c.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/json.hpp>
 
 /// A checkpoint is a folder: tensors in safetensors files, and an index that names the files and has the checksums of
 /// all they hold. The index is renamed to its place last, so a folder with one is whole, and a folder without one is

@@ -13,8 +13,9 @@
 #include <string>
 #include <utility>
 
-#include <weft/checkpoint/file.hpp>
+#include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/text.hpp>
 
 WEFT_COLD_BEGIN
@@ -30,10 +31,11 @@ class folder_lock {
   /// Throws failed_precondition, with the other's host, process and time, where another process has the lock; and
   /// not_found, permission_denied or unavailable where the file cannot be written.
   explicit folder_lock(const std::string& path) {
-    for (;;) {
+    // A process that removes the folder unlinks the file that its holder has locked. Some file systems never report the
+    // same file twice.
+    for (int attempt = 0; attempt < 100; ++attempt) {
       const std::lock_guard guard(mutex());
       file_ = open(path);
-      // A process that removes the folder unlinks the file that its holder has locked.
       if (is_file_at(path)) return;
     }
   }
@@ -42,7 +44,7 @@ class folder_lock {
   bool is_file_at(const std::string& path) const {
     struct stat mine {};
     struct stat there {};
-    return ::fstat(file_->get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
+    return ::fstat(file_->get(), &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
            mine.st_ino == there.st_ino;
   }
 
@@ -59,7 +61,12 @@ class folder_lock {
   }
 
   static std::shared_ptr<descriptor> open(const std::string& path) {
-    auto file = std::make_shared<descriptor>(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666));
+    // Signing would overwrite what a link names.
+    constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
+    auto file = std::make_shared<descriptor>(::open(path.c_str(), flags, 0666));
+    if (!*file && errno == ELOOP)
+      throw error(error_code::failed_precondition, "save",
+                  {path, " is a symbolic link, which a lock does not follow: remove it"});
     struct stat status {};
     if (!*file || ::fstat(file->get(), &status) != 0) fail_on_file("write", path, errno);
     std::weak_ptr<descriptor>& known = held()[{status.st_dev, status.st_ino}];
@@ -91,7 +98,7 @@ class folder_lock {
     const ssize_t size = ::pread(file, text, sizeof text, 0);
     std::string who(text, size > 0 ? static_cast<std::size_t>(size) : 0);
     who.resize(std::min(who.find('\n'), who.size()));
-    return who.empty() ? "another process" : who;
+    return who.empty() ? "another process" : printable(who);
   }
 
   std::shared_ptr<descriptor> file_;

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/checkpoint/file_section.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/file_section.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/npy.hpp>
-#include <weft/checkpoint/zip.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/zip.hpp>
 
 namespace weft {
 

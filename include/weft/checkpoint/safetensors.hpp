@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/checkpoint/json.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
-#include <weft/data/crc32c.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/json.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/tensor.hpp>
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
-#include <weft/data/crc32c.hpp>
-#include <weft/data/snappy.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/snappy.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include <weft/checkpoint/file.hpp>
 #include <weft/checkpoint/sorted_table.hpp>
 #include <weft/checkpoint/tensor_info.hpp>
-#include <weft/data/crc32c.hpp>
-#include <weft/data/protobuf.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/encoding/protobuf.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 

@@ -9,6 +9,7 @@
 
 #include <weft/data/dataset.hpp>
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/tensor/dtype.hpp>
 
 namespace weft::data {
@@ -432,6 +433,10 @@ class csv_stream final : public stream {
           number = *column->number;
         } else if (column) {
           for (number = 0; number < names.size() && names[number] != column->name;) ++number;
+          for (std::size_t other = number + 1; other < names.size(); ++other)
+            if (names[other] == column->name)
+              fail(error_code::invalid_argument, str_cat({"has two columns \"", column->name, "\", ", number, " and ",
+                                                          other, ", counted from 0: name them by numbers"}));
           if (number == names.size())
             fail(error_code::not_found, "has no column \"" + column->name + "\"" +
                                             (names.empty() ? ": without a header columns have numbers" : ""));
@@ -580,7 +585,7 @@ class csv_stream final : public stream {
     }
     T value{};
     if (!parse_number(field, value))
-      fail(error_code::invalid_argument, "has \"" + std::string(field.substr(0, 40)) + "\" in " + column_name(number) +
+      fail(error_code::invalid_argument, "has \"" + printable(field, 40) + "\" in " + column_name(number) +
                                              " where a number of type " + name(dtype_of<T>) + " is expected");
     std::memcpy(to, &value, sizeof value);
     return at;
@@ -597,7 +602,7 @@ class csv_stream final : public stream {
     return options_.missing ? &*options_.missing : nullptr;
   }
   std::string column_name(std::size_t number) const {
-    return number < names_.size() ? "column \"" + names_[number] + "\"" : str_cat({"column ", number});
+    return number < names_.size() ? "column \"" + printable(names_[number], 100) + "\"" : str_cat({"column ", number});
   }
 
   [[noreturn]] void too_few(std::size_t fields) const {

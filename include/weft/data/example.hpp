@@ -16,8 +16,8 @@
 #include <vector>
 
 #include <weft/data/element.hpp>
-#include <weft/data/protobuf.hpp>
-#include <weft/data/protobuf_writer.hpp>
+#include <weft/encoding/protobuf.hpp>
+#include <weft/encoding/protobuf_writer.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>

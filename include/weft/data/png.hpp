@@ -7,7 +7,7 @@
 #include <vector>
 
 #include <weft/data/image.hpp>
-#include <weft/data/png_writer.hpp>
+#include <weft/encoding/png_writer.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_PNG

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include <weft/data/file_reader.hpp>
-#include <weft/data/record_writer.hpp>
+#include <weft/encoding/tfrecord.hpp>
 #include <weft/error.hpp>
 #include <weft/text.hpp>
 
@@ -27,7 +27,7 @@ struct record_reader_options {
   std::shared_ptr<std::atomic<std::uint64_t>> damaged = nullptr;
 };
 
-/// Reads a file of records (data/record_writer.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
+/// Reads a file of records (encoding/tfrecord.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
 /// zlib or not:
 ///
 ///     data::record_reader file(path);
@@ -74,9 +74,9 @@ class record_reader {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(head[i])); };
     if (size < 2 || (byte(0) & 15u) != 8 || (256 * byte(0) + byte(1)) % 31 != 0) return false;
     // The upper half of a length is 0.
-    if (size >= 8 && weft::detail::little_endian<std::uint32_t>(head + 4) == 0) return false;
+    if (size >= 8 && weft::detail::get_little<std::uint32_t>(head + 4) == 0) return false;
     return size < weft::detail::record_head ||
-           weft::detail::little_endian<std::uint32_t>(head + 8) != weft::detail::masked_crc32c(head, 8);
+           weft::detail::get_little<std::uint32_t>(head + 8) != weft::detail::masked_crc32c(head, 8);
   }
   bool read_head(char* head);
   bool read_data(std::string& record, std::uint64_t size);
@@ -92,12 +92,12 @@ inline bool record_reader::next(std::string& record) {
   if (failure_) throw *failure_;
   char head[weft::detail::record_head], tail[weft::detail::record_tail];
   while (read_head(head)) {
-    const auto size = weft::detail::little_endian<std::uint64_t>(head);
+    const auto size = weft::detail::get_little<std::uint64_t>(head);
     if (!read_data(record, size)) return false;
     if (file_.read_available(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
     const std::uint64_t begin = offset_ + sizeof head;
     const bool whole =
-        weft::detail::little_endian<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
+        weft::detail::get_little<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
     if (!whole) damage("has data whose checksum differs");
     offset_ = begin + size + sizeof tail;
     if (!whole) continue;
@@ -120,9 +120,9 @@ inline bool record_reader::read_head(char* head) {
   for (bool passing = false;; passing = true) {
     // The checksum of a length proves nothing about who wrote it: no more is allocated than the file can hold.
     const std::uint64_t begin = offset_ + weft::detail::record_head;
-    const bool right = weft::detail::little_endian<std::uint32_t>(head + 8) == weft::detail::masked_crc32c(head, 8);
+    const bool right = weft::detail::get_little<std::uint32_t>(head + 8) == weft::detail::masked_crc32c(head, 8);
     const bool fits =
-        weft::detail::little_endian<std::uint64_t>(head) <= file_.max_bytes() - std::min(file_.max_bytes(), begin);
+        weft::detail::get_little<std::uint64_t>(head) <= file_.max_bytes() - std::min(file_.max_bytes(), begin);
     if (right && fits) return true;
     if (!passing)
       damage(right ? "is longer than the file"

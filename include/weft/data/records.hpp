@@ -14,7 +14,7 @@
 #include <weft/data/dataset.hpp>
 #include <weft/data/file_stream.hpp>
 #include <weft/data/record_reader.hpp>
-#include <weft/data/record_writer.hpp>
+#include <weft/encoding/tfrecord.hpp>
 #include <weft/error.hpp>
 
 #ifdef WEFT_HAS_ZLIB

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include <weft/data/element.hpp>
-#include <weft/data/intrusive_ptr.hpp>
 #include <weft/data/stop_source.hpp>
 #include <weft/data/time_limit.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/sequence.hpp>
 
 // How a dataset is made: a chain of stages, which know extents and sizes of entries but no types, so that they are
@@ -20,6 +20,10 @@
 // then only compute numbers, and a batch is gathered from memory in one pass. Other stages are streams.
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
+
+using weft::detail::intrusive_ptr;
+using weft::detail::owner_of;
+using weft::detail::ref_counted;
 
 /// A count that may not be known. <optional> would make twenty functions of each type that it holds.
 class optional_count {

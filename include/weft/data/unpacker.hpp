@@ -39,8 +39,7 @@ class inflater final : public unpacker {
       if (between_members_ && !begin_member(from)) break;
       const int outcome = ::inflate(&state_, Z_NO_FLUSH);
       if (outcome == Z_STREAM_END) {
-        between_members_ = gzip_;
-        ended_ = !gzip_;
+        between_members_ = true;
       } else if (outcome != Z_OK && outcome != Z_BUF_ERROR) {
         ended_ = true;
         fail(from, "is damaged: its compressed data cannot be unpacked");
@@ -60,13 +59,23 @@ class inflater final : public unpacker {
     return got > 0;
   }
 
-  /// Whether another member of a gzip file follows. Other bytes, padding say, are passed over, as gzip does.
+  /// Whether another member of a gzip file follows. A file may end in zeros; other bytes are a member that is damaged, or
+  /// something else that nobody would miss.
   bool begin_member(file_reader& from) {
     if (state_.avail_in < 2) take_input(from);
     between_members_ = false;
-    ended_ = state_.avail_in < 2 || state_.next_in[0] != 0x1f || state_.next_in[1] != 0x8b;
+    ended_ = !gzip_ || state_.avail_in < 2 || state_.next_in[0] != 0x1f || state_.next_in[1] != 0x8b;
     if (!ended_) ::inflateReset(&state_);
+    if (ended_ && !ends_in_zeros(from)) fail(from, "has other bytes than zeros after its compressed data");
     return !ended_;
+  }
+  /// Reads up to the first byte that is not 0.
+  bool ends_in_zeros(file_reader& from) {
+    do
+      for (; state_.avail_in > 0; --state_.avail_in, ++state_.next_in)
+        if (*state_.next_in != 0) return false;
+    while (take_input(from));
+    return true;
   }
 
   void fail(file_reader& from, const char* how) { from.fail_to_unpack(how, taken_ - state_.avail_in); }

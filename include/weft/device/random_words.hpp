@@ -10,7 +10,7 @@
 /// How the elements of an array take their random words, on every kind of device: which bits an element gets depends on
 /// the key, the position and its number alone.
 ///
-/// An element takes one word, or two. Philox makes blocks of four; those of 32 neighbouring counters are a group, whose
+/// An element takes one word, two or four. Philox makes blocks of four; those of 32 neighbouring counters are a group, whose
 /// elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of an
 /// array that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or of a
 /// warp, compute blocks of their own and hold neighbours.
@@ -82,6 +82,33 @@ struct uniform_element {
       x = static_cast<T>(static_cast<float>(low + range * (static_cast<double>(word[0] >> 8) * 0x1p-24)));
     }
     return x < last ? x : last;
+  }
+};
+
+/// The upper half of a product of 128 bits.
+WEFT_HOST_DEVICE constexpr std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;
+  const std::uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xffffffffu);
+  return a1 * b1 + (middle >> 32) + (other >> 32);
+}
+
+/// One integer of [low, low + range): the upper bits of the product of the range and a random fraction, which has 64
+/// bits more than the range at least (32, of integers below 64 bits): probabilities differ by less than 2^-64 (2^-32) of
+/// themselves (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019, without the rejections).
+template <class T>
+struct integer_element {
+  static constexpr int words = sizeof(T) == 8 ? 4 : 2;
+
+  std::uint64_t low, range;
+
+  WEFT_HOST_DEVICE T operator()(const std::uint32_t* word) const {
+    const std::uint64_t first = static_cast<std::uint64_t>(word[0]) << 32 | word[1];
+    std::uint64_t number = high_product(first, range);
+    if constexpr (words == 4) {
+      const std::uint64_t second = static_cast<std::uint64_t>(word[2]) << 32 | word[3], part = first * range;
+      number += part + high_product(second, range) < part;
+    }
+    return static_cast<T>(low + number);
   }
 };
 

@@ -126,7 +126,7 @@ effect group(const First& first, const More&... more) {
 }
 
 template <Runnable... X>
-control_dependencies::control_dependencies(graph& g, const X&... before) : graph_(g), outer_(g.control_depth()) {
+control_dependencies::control_dependencies(graph& g, const X&... before) : graph_(g.self()), outer_(g.control_depth()) {
   const auto enter = [&](symbol s) {
     detail::check_same_graph("control_dependencies", &g, s.builder());
     g.enter_control(s.id().node);

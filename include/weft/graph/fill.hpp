@@ -2,7 +2,10 @@
 
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/broadcast_to.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/expand_dims.hpp>
 #include <weft/ops/range.hpp>
+#include <weft/tensor/fill.hpp>
 
 /// Values of a graph that are made of their extents, which may be named: a name has its size, in each step, from what
 /// is fed or from g.set. Where nothing has it, a step throws failed_precondition.
@@ -10,27 +13,25 @@ namespace weft {
 
 /// Zeros (tf.zeros): `zeros<float, dims<dyn<"batch">, 100>>(g)`.
 template <Element T, class Dims = dims<>>
-[[nodiscard]] node<T, Dims> zeros(graph& g);
+[[nodiscard]] node<T, dims_t<Dims>> zeros(graph& g);
 
 /// Ones (tf.ones).
 template <Element T, class Dims = dims<>>
-[[nodiscard]] node<T, Dims> ones(graph& g);
+[[nodiscard]] node<T, dims_t<Dims>> ones(graph& g);
 
 /// One number for all elements (tf.fill): `fill<float, dims<dyn<"batch">>>(g, 0.5f)`. A value that a step computes is
 /// filled in by `broadcast_to<dims<...>>(x)`.
 template <Element T, class Dims = dims<>, class Num>
-[[nodiscard]] node<T, Dims> fill(graph& g, Num number);
+[[nodiscard]] node<T, dims_t<Dims>> fill(graph& g, Num number);
+
+/// The identity matrix, `[rows, columns]` (tf.eye): `eye<float, dims<dyn<"n">, dyn<"n">>>(g)`.
+template <Element T, class Dims>
+[[nodiscard]] node<T, Dims> eye(graph& g);
 
 /// `start`, `start + delta`, `start + 2 * delta`, ..., `[Extent]` of them (tf.range): `range<std::int32_t,
 /// dyn<"time">>(g)` counts from 0. Integers wrap around.
 template <class T, auto Extent>
 [[nodiscard]] auto range(graph& g, T start = 0, T delta = 1);
-
-/// The mistake in the extents of a filled value, or in the number.
-template <class Dims, class Num>
-struct filled_with_no_number : mistake<!std::is_arithmetic_v<Num> && !is_storage_type<Num>> {};
-template <class Dims, class Num = int>
-using fill_mistake = first_mistake<extents_are_not_valid<Dims>, filled_with_no_number<Dims, Num>>;
 
 /// The mistake in a range: its elements are no numbers that are added, or its extent is none.
 template <class T>
@@ -39,31 +40,31 @@ template <class T, class Dims>
 using range_mistake = first_mistake<extents_are_not_valid<Dims>, range_elements_not_numbers<T>>;
 
 template <Element T, class Dims>
-node<T, Dims> zeros(graph& g) {
+node<T, dims_t<Dims>> zeros(graph& g) {
   static_assert(correct<fill_mistake<Dims>>, "zeros<T, dims<...>>(g): needs extents, dims<...>");
   if constexpr (correct<fill_mistake<Dims>>)
     return detail::filled<T, Dims>(g, static_cast<T>(0));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 template <Element T, class Dims>
-node<T, Dims> ones(graph& g) {
+node<T, dims_t<Dims>> ones(graph& g) {
   static_assert(correct<fill_mistake<Dims>>, "ones<T, dims<...>>(g): needs extents, dims<...>");
   if constexpr (correct<fill_mistake<Dims>>)
     return detail::filled<T, Dims>(g, static_cast<T>(1));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 
 template <Element T, class Dims, class Num>
-node<T, Dims> fill(graph& g, Num number) {
+node<T, dims_t<Dims>> fill(graph& g, Num number) {
   using mistake = fill_mistake<Dims, Num>;
   static_assert(correct<mistake>,
                 "fill<T, dims<...>>(g, number): extents are a dims; broadcast_to<dims<...>>(x) takes a node");
   if constexpr (correct<mistake>)
     return detail::filled<T, Dims>(g, static_cast<T>(number));
   else
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
 }
 
 template <class T, auto Extent>
@@ -75,10 +76,21 @@ auto range(graph& g, T start, T delta) {
   if constexpr (correct<mistake>) {
     gpu::compile_kernels<range_op, T>();
     detail::remember_extents<D>(g);
-    return node<T, D>(detail::record_range(g, {dtype_of<T>, D::spec}, start, delta));
+    return node<T, dims_t<D>>(detail::record_range(g, {dtype_of<T>, D::spec}, start, delta));
   } else {
     return node<float, dims<1>>(symbol());
   }
+}
+
+template <Element T, class Dims>
+node<T, Dims> eye(graph& g) {
+  using mistake = first_mistake<extents_are_not_valid<Dims>, identity_is_not_a_matrix<Dims>>;
+  static_assert(correct<mistake>, "eye<T, dims<rows, columns>>(g): two extents");
+  if constexpr (correct<mistake>)
+    return let(cast<T>(expand_dims<1>(range<std::int32_t, detail::extent_at<Dims, 0>::value>(g)) ==
+                       range<std::int32_t, detail::extent_at<Dims, 1>::value>(g)));
+  else
+    return node<T, Dims>(symbol());
 }
 
 }  // namespace weft

@@ -24,6 +24,7 @@ enum class reuse : unsigned char {
   automatic  ///< those that are there, else made (tf.AUTO_REUSE)
 };
 
+class graph;
 struct subgraph;
 
 /// An object that nodes of a graph refer to, and the graph deletes.
@@ -61,24 +62,95 @@ class taken_names {
   sequence<taken_name> all_;
 };
 
+// How variables are named: as other nodes are, but where they are reused.
+struct graph_variable_names {
+  reuse mode = reuse::no;
+  std::string prefix;
+  taken_names entered = {};  // name scopes, since they are reused
+
+  std::string enter(const std::string& name) {
+    const std::string full = entered.free(prefix + name);
+    entered.take(full);
+    return full + "/";
+  }
+};
+struct graph_place {
+  device_spec fixed;
+  device_spec (*function)(const void*, const placement_query&);
+  const void* state;
+  std::uint32_t beside;
+};
+struct graph_location {
+  device_spec device;
+  std::uint32_t beside = graph_node::no_node;
+};
+
+struct graph_records;
+
+/// What is wrong with a step that reads these variables: the second ones of a model that was called twice in a
+/// name_scope, of which an optimizer updates the first ones alone; or "". `only_new`: what was not said of the graph yet.
+std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new);
+
+/// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
+struct numbered_scope {
+  std::string first, scope;
+  bool is_reported = false;  ///< that its variables are not trained, where those of the first scope are
+};
+
+/// What a graph holds.
+struct graph_data {
+  std::uint64_t seed = 87654321, random_operations = 0;
+  std::size_t planned_size = 0, growing_runs = 0;
+  sequence<graph_node> nodes;
+  index_set shared;
+  taken_names names;
+  std::string prefix;
+  graph_variable_names variables;
+  sequence<graph_place> places;
+  sequence<std::uint32_t> colocated, control, updates, optimizer_updates;
+  sequence<std::pair<std::int64_t, std::int64_t>> extents;
+  sequence<std::pair<std::int64_t, const char*>> extent_names;
+  sequence<const extent_definition*> extent_formulas;
+  sequence<const primitive_table*> primitives;
+  graph* whole = nullptr;        // set for a subgraph
+  std::size_t outer_places = 0;  // device scopes that were there when it was begun
+  sequence<subgraph*> subgraphs;
+  sequence<graph_owned*> owned;
+  sequence<numbered_scope> numbered_scopes;
+  decltype(untrained_copies)* find_untrained_copies = nullptr;  // set where a scope is numbered
+};
+
 }  // namespace detail
 
 /// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
 /// equal operands are one node. Not safe for concurrent writing.
+///
+/// A graph moves, and its nodes, scopes and sessions stay valid: a function returns one beside the nodes that it has
+/// recorded. One that was moved from records nothing (failed_precondition). Its sessions keep what they run.
 class graph final : public op_builder {
  public:
-  graph() = default;
-  explicit graph(std::uint64_t seed) : seed_(seed) {}
-  graph(const graph&) = delete;
+  graph() : graph(87654321) {}
+  /// Of this seed for random numbers.
+  explicit graph(std::uint64_t seed);
+  graph(graph&& other) noexcept;
+  graph& operator=(graph&& other) noexcept;
+  graph(const graph&) = delete;  // std::move(g): nodes stay valid
   graph& operator=(const graph&) = delete;
   ~graph();
 
-  std::uint64_t seed() const { return seed_; }
-  std::size_t size() const { return nodes_.size(); }
-  const graph_node& operator[](std::uint32_t node) const { return nodes_[node]; }
+  /// The handle that lies with the records, and stays where it is while others move: what is to be kept of a graph
+  /// that a caller owns.
+  graph& self() { return static_cast<graph&>(*self_); }
+  const graph& self() const { return static_cast<const graph&>(*self_); }
+  /// A further owner of the same records.
+  graph share() const;
+
+  std::uint64_t seed() const { return data_->seed; }
+  std::size_t size() const { return data_->nodes.size(); }
+  const graph_node& operator[](std::uint32_t node) const { return data_->nodes[node]; }
   /// The nodes that are there to be where another one is.
-  const sequence<std::uint32_t>& colocated() const { return colocated_; }
-  const value_info& info(value v) const override { return nodes_[v.node].def.outputs[v.output]; }
+  const sequence<std::uint32_t>& colocated() const { return data_->colocated; }
+  const value_info& info(value v) const override { return data_->nodes[v.node].def.outputs[v.output]; }
 
   /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
   /// Not to be changed once a session of the graph exists.
@@ -86,14 +158,14 @@ class graph final : public op_builder {
   void set(Extent, std::int64_t size) {
     if (size < 0) throw error(error_code::invalid_argument, Extent::name, "an extent is not negative");
     remember_name(Extent::code, Extent::name);
-    for (auto& [code, value] : extents_)
+    for (auto& [code, value] : data_->extents)
       if (code == Extent::code) {
         value = size;
         return;
       }
-    extents_.push_back({Extent::code, size});
+    data_->extents.push_back({Extent::code, size});
   }
-  const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return whole().extents_; }
+  const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return whole().data_->extents; }
 
   /// The name behind a dynamic extent's code.
   const char* extent_name(std::int64_t code) const;
@@ -108,20 +180,20 @@ class graph final : public op_builder {
   static constexpr std::size_t max_growing_runs = 2000;
   void note_planned_run() const {
     // Atomic: sessions of one graph may plan on threads of their own.
-    if (__atomic_exchange_n(&planned_size_, nodes_.size(), __ATOMIC_RELAXED) != nodes_.size())
-      __atomic_fetch_add(&growing_runs_, 1, __ATOMIC_RELAXED);
+    if (__atomic_exchange_n(&data_->planned_size, data_->nodes.size(), __ATOMIC_RELAXED) != data_->nodes.size())
+      __atomic_fetch_add(&data_->growing_runs, 1, __ATOMIC_RELAXED);
   }
 
   // ---- subgraphs of nodes: graphs of their own, which know the names of extents and the kernels of the whole ----
 
   /// The graph itself or, of a subgraph, the one in which it lies, however deep.
-  graph& whole() { return whole_ ? *whole_ : *this; }
-  const graph& whole() const { return whole_ ? *whole_ : *this; }
-  bool is_subgraph() const { return whole_ != nullptr; }
+  graph& whole() { return data_->whole ? *data_->whole : self(); }
+  const graph& whole() const { return data_->whole ? *data_->whole : self(); }
+  bool is_subgraph() const { return data_->whole != nullptr; }
   /// A new one. The name is for messages and prints.
   std::uint32_t add_subgraph(const char* name);
-  subgraph& subgraph_at(std::uint32_t number) { return *whole().subgraphs_[number]; }
-  const subgraph& subgraph_at(std::uint32_t number) const { return *whole().subgraphs_[number]; }
+  subgraph& subgraph_at(std::uint32_t number) { return *whole().data_->subgraphs[number]; }
+  const subgraph& subgraph_at(std::uint32_t number) const { return *whole().data_->subgraphs[number]; }
 
   // ---- recording ----
 
@@ -145,23 +217,23 @@ class graph final : public op_builder {
   /// The node of this name, scopes included; no_node if there is none.
   std::uint32_t find(std::string_view name) const;
   /// The nodes by which optimizers, sums and averages update variables.
-  const sequence<std::uint32_t>& optimizer_updates() const { return optimizer_updates_; }
+  const sequence<std::uint32_t>& optimizer_updates() const { return data_->optimizer_updates; }
 
   /// The definition of a node, for code that rewrites a subgraph: of values that were made before it.
-  node_def& rewrite(std::uint32_t node) { return nodes_[node].def; }
+  node_def& rewrite(std::uint32_t node) { return data_->nodes[node].def; }
   /// Has this node run before all that is made now (control_dependencies, effects.hpp).
-  void enter_control(std::uint32_t before) { control_.push_back(before); }
-  void leave_control(std::size_t depth) { control_.resize(depth); }
-  std::size_t control_depth() const { return control_.size(); }
+  void enter_control(std::uint32_t before) { data_->control.push_back(before); }
+  void leave_control(std::size_t depth) { data_->control.resize(depth); }
+  std::size_t control_depth() const { return data_->control.size(); }
 
   /// Has each training take this node along (add_update, effects.hpp).
-  void note_update(std::uint32_t node) { updates_.push_back(node); }
-  const sequence<std::uint32_t>& updates() const { return updates_; }
+  void note_update(std::uint32_t node) { data_->updates.push_back(node); }
+  const sequence<std::uint32_t>& updates() const { return data_->updates; }
 
-  void add_control(std::uint32_t node, std::uint32_t before) { nodes_[node].control.push_back(before); }
-  void initialize(std::uint32_t node, initializer init) { nodes_[node].init = std::move(init); }
+  void add_control(std::uint32_t node, std::uint32_t before) { data_->nodes[node].control.push_back(before); }
+  void initialize(std::uint32_t node, initializer init) { data_->nodes[node].init = std::move(init); }
   /// With the first value of another variable, random numbers too, which go by its name.
-  void initialize_as(std::uint32_t node, std::uint32_t other) { nodes_[node].begins_as = other; }
+  void initialize_as(std::uint32_t node, std::uint32_t other) { data_->nodes[node].begins_as = other; }
 
   WEFT_DECL std::uint64_t random_key(const std::uint64_t* seed) override;
 
@@ -169,8 +241,8 @@ class graph final : public op_builder {
 
   /// Takes over what nodes refer to, and keeps it for as long as it lives.
   void keep(graph_owned* object) {
-    owned_.reserve(owned_.size() + 1);
-    owned_.push_back(object);
+    data_->owned.reserve(data_->owned.size() + 1);
+    data_->owned.push_back(object);
   }
 
   // ---- gradients ----
@@ -186,7 +258,10 @@ class graph final : public op_builder {
   // ---- names and places: see scopes.hpp ----
 
   /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
-  const std::string& scope() const { return prefix_; }
+  const std::string& scope() const { return data_->prefix; }
+  sequence<detail::numbered_scope>& numbered_scopes() const { return data_->numbered_scopes; }
+  /// detail::untrained_copies, or null where no scope is numbered: programs without such scopes do not compile it.
+  decltype(detail::untrained_copies)* find_untrained_copies() const { return data_->find_untrained_copies; }
 
   class name_scope;
   class variable_scope;
@@ -197,64 +272,29 @@ class graph final : public op_builder {
 
  private:
   friend struct subgraph;
-  explicit graph(graph* whole) : whole_(whole), outer_places_(whole->places_.size()) {}
+  friend struct detail::graph_records;
+  explicit graph(detail::graph_records&) noexcept;
+  /// A subgraph's.
+  explicit graph(graph& whole);
 
   std::uint64_t hash_nodes() const;
 
-  // How variables are named: as other nodes are, but where they are reused.
-  struct variable_names {
-    reuse mode = reuse::no;
-    std::string prefix;
-    detail::taken_names entered = {};  // name scopes, since they are reused
-
-    std::string enter(const std::string& name) {
-      const std::string full = entered.free(prefix + name);
-      entered.take(full);
-      return full + "/";
-    }
-  };
-  struct place {
-    device_spec fixed;
-    device_spec (*function)(const void*, const placement_query&);
-    const void* state;
-    std::uint32_t beside;
-  };
-  struct location {
-    device_spec device;
-    std::uint32_t beside = graph_node::no_node;
-  };
-
   [[noreturn]] static void refuse_growth(const std::string& name);
 
-  std::uint32_t append(node_def def, std::string name, const location& here, bool named);
+  std::uint32_t append(node_def def, std::string name, const detail::graph_location& here, bool named);
 
-  location current_location(const node_def& def, const std::string& name) const;
+  detail::graph_location current_location(const node_def& def, const std::string& name) const;
 
   /// The name in this scope, with _1, _2, ... behind it if it is taken.
   std::string free_name(const std::string& name);
+  void enter_scope(const std::string& name);
 
-  std::uint64_t seed_ = 87654321, random_operations_ = 0;
-  mutable std::size_t planned_size_ = 0, growing_runs_ = 0;
-  sequence<graph_node> nodes_;
-  detail::index_set shared_;
-  detail::taken_names names_;
-  std::string prefix_;
-  variable_names variables_;
-  sequence<place> places_;
-  sequence<std::uint32_t> colocated_, control_, updates_, optimizer_updates_;
-  sequence<std::pair<std::int64_t, std::int64_t>> extents_;
-  sequence<std::pair<std::int64_t, const char*>> extent_names_;
-  sequence<const extent_definition*> extent_formulas_;
-  sequence<const primitive_table*> primitives_;
-  graph* whole_ = nullptr;        // set for a subgraph
-  std::size_t outer_places_ = 0;  // device scopes that were there when it was begun
-  sequence<subgraph*> subgraphs_;
-  sequence<graph_owned*> owned_;
+  detail::graph_data* data_;
 };
 
 /// A subgraph of a node.
 struct subgraph {
-  explicit subgraph(graph& whole, const char* called) : nodes(&whole), name(called) {}
+  explicit subgraph(graph& whole, const char* called) : nodes(whole), name(called) {}
 
   graph nodes;
   const char* name;
@@ -262,6 +302,94 @@ struct subgraph {
 };
 
 #if WEFT_DEFINITIONS
+
+/// The records of a graph, where they stay while its owners move. They are used again for another graph, and never
+/// freed: a symbol may ask whether its own are still there.
+struct detail::graph_records : graph_data {
+  graph self{*this};
+  std::size_t owners = 1;
+  graph_records* next = nullptr;
+
+  static graph_records& take();
+  void release() noexcept;
+  /// Those of graphs that were moved from: empty.
+  static graph_records& moved_from() noexcept {
+    static graph_records& none = take();
+    return none;
+  }
+
+ private:
+  // Graphs may begin and end on any thread.
+  class guard {
+   public:
+    guard() noexcept {
+      while (__atomic_test_and_set(&taken, __ATOMIC_ACQUIRE)) {
+      }
+    }
+    ~guard() { __atomic_clear(&taken, __ATOMIC_RELEASE); }
+
+   private:
+    static inline bool taken = false;
+  };
+  static inline graph_records* unused = nullptr;
+};
+
+WEFT_DECL detail::graph_records& detail::graph_records::take() {
+  {
+    const guard here;
+    if (graph_records* const found = unused) {
+      unused = found->next;
+      found->owners = 1;
+      return *found;
+    }
+  }
+  return *new graph_records;
+}
+
+WEFT_DECL void detail::graph_records::release() noexcept {
+  if (__atomic_fetch_sub(&owners, 1, __ATOMIC_ACQ_REL) != 1) return;
+  for (subgraph* b : subgraphs) delete b;
+  for (graph_owned* o : owned) delete o;
+  graph_data* const ended = this;
+  ended->~graph_data();
+  new (ended) graph_data;
+  __atomic_fetch_add(&self.generation_, 1, __ATOMIC_RELAXED);
+  const guard here;
+  next = unused;
+  unused = this;
+}
+
+WEFT_DECL graph::graph(detail::graph_records& of) noexcept : data_(&of) {}
+WEFT_DECL graph::graph(std::uint64_t seed) : data_(&detail::graph_records::take()) {
+  self_ = &static_cast<detail::graph_records*>(data_)->self;
+  data_->seed = seed;
+}
+WEFT_DECL graph::graph(graph& whole) : graph() {
+  data_->whole = &whole.self();
+  data_->outer_places = whole.data_->places.size();
+}
+WEFT_DECL graph::graph(graph&& other) noexcept : data_(other.data_) {
+  self_ = other.self_;
+  other.data_ = &detail::graph_records::moved_from();
+  other.self_ = &detail::graph_records::moved_from().self;
+}
+WEFT_DECL graph& graph::operator=(graph&& other) noexcept {
+  graph from(std::move(other));
+  std::swap(data_, from.data_);
+  std::swap(self_, from.self_);
+  return *this;
+}
+WEFT_DECL graph::~graph() {
+  auto* const records = static_cast<detail::graph_records*>(data_);
+  if (self_ != this && records != &detail::graph_records::moved_from()) records->release();
+}
+WEFT_DECL graph graph::share() const {
+  auto* const records = static_cast<detail::graph_records*>(data_);
+  if (records != &detail::graph_records::moved_from()) __atomic_fetch_add(&records->owners, 1, __ATOMIC_RELAXED);
+  graph also(*records);
+  also.self_ = &records->self;
+  return also;
+}
 
 WEFT_DECL std::uint32_t detail::taken_names::index_of(const std::string& name) const {
   return by_hash_.find(hash_of(name), [&](std::uint32_t i) { return all_[i].name == name; });
@@ -288,19 +416,19 @@ WEFT_DECL std::string detail::taken_names::free(const std::string& name) {
 }
 
 WEFT_DECL const char* graph::extent_name(std::int64_t code) const {
-  for (const auto& [known, name] : whole().extent_names_)
+  for (const auto& [known, name] : whole().data_->extent_names)
     if (known == code) return name;
   return "?";
 }
 
 WEFT_DECL void graph::remember_name(std::int64_t code, const char* name) {
-  for (const auto& known : whole().extent_names_)
+  for (const auto& known : whole().data_->extent_names)
     if (known.first == code) return;
-  whole().extent_names_.push_back({code, name});
+  whole().data_->extent_names.push_back({code, name});
 }
 
 WEFT_DECL const extent_definition* graph::extent_formula(std::int64_t code) const {
-  for (const extent_definition* d : whole().extent_formulas_)
+  for (const extent_definition* d : whole().data_->extent_formulas)
     if (d->code == code) return d;
   return nullptr;
 }
@@ -311,7 +439,7 @@ WEFT_DECL void graph::remember_extent(const extent_definition& d) {
   if (d.numerator) remember_extent(*d.numerator), remember_extent(*d.denominator);
   for (std::size_t i = 0; i < d.atom_count; ++i)
     if (d.atoms[i]->is_name()) remember_extent(*d.atoms[i]);
-  whole().extent_formulas_.push_back(&d);
+  whole().data_->extent_formulas.push_back(&d);
   remember_name(d.code, d.text);
 }
 
@@ -334,31 +462,31 @@ WEFT_DECL symbol graph::record_constant(const void* data, const value_info& decl
   const std::size_t size = value_info{declared.type, extents}.bytes();
   for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
   const auto same = [&](std::uint32_t n) {
-    const graph_node& other = nodes_[n];
+    const graph_node& other = data_->nodes[n];
     return other.def.op == &operation_of<constant_op> && other.def.outputs[0].type == declared.type &&
            other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
            __builtin_memcmp(other.init.data.data(), data, size) == 0;
   };
-  std::uint32_t found = shared_.find(h.result(), same);
+  std::uint32_t found = data_->shared.find(h.result(), same);
   if (found == detail::index_set::none) {
     node_def def;
     def.op = &operation_of<constant_op>;
     def.outputs = {declared};
     def.attributes = sizes;
     found = add(std::move(def), {});
-    nodes_[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
-    __builtin_memcpy(nodes_[found].init.data.data(), data, size);
-    shared_.insert(h.result(), found);
+    data_->nodes[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
+    __builtin_memcpy(data_->nodes[found].init.data.data(), data, size);
+    data_->shared.insert(h.result(), found);
   }
   return {this, {found, 0}};
 }
 
 WEFT_DECL std::uint32_t graph::add(node_def def, const std::string& name) {
   for (const value& v : def.inputs)
-    if (v.node >= nodes_.size())
+    if (v.node >= data_->nodes.size())
       throw error(error_code::invalid_argument, def.op->name, "an operand belongs to another graph");
   std::string full = free_name(name.empty() ? def.op->name : name);
-  const location here = current_location(def, full);
+  const detail::graph_location here = current_location(def, full);
   if (def.op->stateful || !name.empty()) return append(std::move(def), std::move(full), here, !name.empty());
   detail::hasher h;
   h.add(def.op);
@@ -368,77 +496,77 @@ WEFT_DECL std::uint32_t graph::add(node_def def, const std::string& name) {
   for (auto l : def.literals) h.add(l);
   for (auto b : def.subgraphs) h.add(b);
   for (const auto& o : def.outputs) h.add(o);
-  for (const std::uint32_t c : control_) h.add(std::uint64_t{c});
+  for (const std::uint32_t c : data_->control) h.add(std::uint64_t{c});
   const auto same = [&](std::uint32_t n) {
-    const node_def& other = nodes_[n].def;
+    const node_def& other = data_->nodes[n].def;
     return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
            other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-           other.subgraphs == def.subgraphs && nodes_[n].device == here.device && nodes_[n].beside == here.beside &&
-           nodes_[n].control == control_;
+           other.subgraphs == def.subgraphs && data_->nodes[n].device == here.device && data_->nodes[n].beside == here.beside &&
+           data_->nodes[n].control == data_->control;
   };
-  const std::uint32_t found = shared_.find(h.result(), same);
+  const std::uint32_t found = data_->shared.find(h.result(), same);
   if (found != detail::index_set::none) return found;
   const std::uint32_t made = append(std::move(def), std::move(full), here, false);
-  shared_.insert(h.result(), made);
+  data_->shared.insert(h.result(), made);
   return made;
 }
 
 WEFT_DECL std::uint32_t graph::add_variable(node_def def, std::string_view name) {
-  const std::string prefix = static_cast<std::string&&>(prefix_);
-  prefix_ = variables_.prefix;
+  const std::string prefix = static_cast<std::string&&>(data_->prefix);
+  data_->prefix = data_->variables.prefix;
   struct restore {
     std::string& to;
     const std::string& from;
     ~restore() { to = from; }
-  } after{prefix_, prefix};
+  } after{data_->prefix, prefix};
   const std::uint32_t node = add(std::move(def), std::string(name));
-  names_.last().is_shared = true;
-  names_.last().scope = variables_.prefix;
+  data_->names.last().is_shared = true;
+  data_->names.last().scope = data_->variables.prefix;
   return node;
 }
 
 WEFT_DECL std::uint32_t graph::find(std::string_view name) const {
-  const detail::taken_name* const taken = names_.find(std::string(name));
-  const bool has_it = taken && taken->node != graph_node::no_node && nodes_[taken->node].name == name;
+  const detail::taken_name* const taken = data_->names.find(std::string(name));
+  const bool has_it = taken && taken->node != graph_node::no_node && data_->nodes[taken->node].name == name;
   return has_it ? taken->node : graph_node::no_node;
 }
 
 WEFT_DECL std::uint64_t graph::random_key(const std::uint64_t* seed) {
   detail::hasher h;
-  h.add(whole().seed_);
+  h.add(whole().data_->seed);
   h.add(std::uint64_t{seed != nullptr});
-  h.add(seed ? *seed : whole().random_operations_++);
+  h.add(seed ? *seed : whole().data_->random_operations++);
   return h.result();
 }
 
 WEFT_DECL void graph::use(const primitive_table& table) {
-  for (const primitive_table* known : whole().primitives_)
+  for (const primitive_table* known : whole().data_->primitives)
     if (known == &table) return;
-  whole().primitives_.push_back(&table);
+  whole().data_->primitives.push_back(&table);
 }
 
 WEFT_DECL const fused* graph::kernels(primitive p, dtype type, dtype to) const {
-  for (const primitive_table* table : whole().primitives_)
+  for (const primitive_table* table : whole().data_->primitives)
     if (const fused* f = table->find(p, type, to)) return f;
   return nullptr;
 }
 
 WEFT_DECL dtype graph::compared_type(value condition) const {
-  while (info(condition).type == dtype::boolean && !nodes_[condition.node].def.inputs.empty())
-    condition = nodes_[condition.node].def.inputs[0];
-  const sequence<const primitive_table*>& known = whole().primitives_;
+  while (info(condition).type == dtype::boolean && !data_->nodes[condition.node].def.inputs.empty())
+    condition = data_->nodes[condition.node].def.inputs[0];
+  const sequence<const primitive_table*>& known = whole().data_->primitives;
   return is_floating(info(condition).type) || known.empty() ? info(condition).type : known[0]->type;
 }
 
 WEFT_DECL const fused_reduction* graph::sums(dtype type) const {
-  for (const primitive_table* table : whole().primitives_)
+  for (const primitive_table* table : whole().data_->primitives)
     if (table->type == type) return table->sum ? table->sum() : nullptr;
   return nullptr;
 }
 
 WEFT_DECL std::uint64_t graph::hash_nodes() const {
   detail::hasher h;
-  for (const graph_node& n : nodes_) {
+  for (const graph_node& n : data_->nodes) {
     h.add(std::string(n.def.op->name));
     h.add(n.name);
     if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
@@ -451,7 +579,7 @@ WEFT_DECL std::uint64_t graph::hash_nodes() const {
     for (auto b : n.def.subgraphs) h.add(b);
     for (const auto& o : n.def.outputs) h.add(o);
   }
-  for (const auto& [code, size] : extents_)
+  for (const auto& [code, size] : data_->extents)
     h.add(static_cast<std::uint64_t>(code)), h.add(static_cast<std::uint64_t>(size));
   return h.result();
 }
@@ -463,9 +591,9 @@ WEFT_DECL void graph::refuse_growth(const std::string& name) {
                "placeholders; s.set(v, value) writes a variable and records nothing"});
 }
 
-WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const location& here, bool named) {
-  if (__atomic_load_n(&growing_runs_, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
-  names_.take(name).node = static_cast<std::uint32_t>(nodes_.size());
+WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const detail::graph_location& here, bool named) {
+  if (__atomic_load_n(&data_->growing_runs, __ATOMIC_RELAXED) > max_growing_runs) refuse_growth(name);
+  data_->names.take(name).node = static_cast<std::uint32_t>(data_->nodes.size());
   graph_node n;
   n.def = std::move(def);
   n.name = std::move(name);
@@ -473,20 +601,20 @@ WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const loca
   n.beside = here.beside;
   n.named = named;
   // A leaf is there before anything runs.
-  if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = control_;
-  nodes_.push_back(std::move(n));
-  const auto made = static_cast<std::uint32_t>(nodes_.size() - 1);
-  if (here.beside != graph_node::no_node) colocated_.push_back(made);
-  if (nodes_[made].def.op->update) optimizer_updates_.push_back(made);
+  if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = data_->control;
+  data_->nodes.push_back(std::move(n));
+  const auto made = static_cast<std::uint32_t>(data_->nodes.size() - 1);
+  if (here.beside != graph_node::no_node) data_->colocated.push_back(made);
+  if (data_->nodes[made].def.op->update) data_->optimizer_updates.push_back(made);
   return made;
 }
 
-WEFT_DECL graph::location graph::current_location(const node_def& def, const std::string& name) const {
-  location here;
+WEFT_DECL detail::graph_location graph::current_location(const node_def& def, const std::string& name) const {
+  detail::graph_location here;
   device_spec& d = here.device;
   const value_info none;
-  for (std::size_t i = places_.size(); i-- > 0;) {
-    const place& p = places_[i];
+  for (std::size_t i = data_->places.size(); i-- > 0;) {
+    const detail::graph_place& p = data_->places[i];
     // A scope within the one for colocated nodes that names another device has its way.
     if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
     d = merge(p.function ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})
@@ -494,7 +622,7 @@ WEFT_DECL graph::location graph::current_location(const node_def& def, const std
               d);
     if (p.beside != graph_node::no_node) break;
   }
-  if (is_subgraph() && (whole().places_.size() > outer_places_ || !(d == device_spec())))
+  if (is_subgraph() && (whole().data_->places.size() > data_->outer_places || !(d == device_spec())))
     throw error(
         error_code::invalid_argument, name,
         "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
@@ -502,50 +630,61 @@ WEFT_DECL graph::location graph::current_location(const node_def& def, const std
   return here;
 }
 
-WEFT_DECL std::string graph::free_name(const std::string& name) { return names_.free(prefix_ + name); }
+WEFT_DECL std::string graph::free_name(const std::string& name) {
+  if (data_ == &detail::graph_records::moved_from())
+    throw error(error_code::failed_precondition, name,
+                "is to be recorded in a graph that has been moved from: use the graph that it was moved to");
+  return data_->names.free(data_->prefix + name);
+}
 
-WEFT_DECL graph::~graph() {
-  for (subgraph* b : subgraphs_) delete b;
-  for (graph_owned* o : owned_) delete o;
+WEFT_DECL void graph::enter_scope(const std::string& name) {
+  const std::string full = free_name(name), asked = data_->prefix + name;
+  data_->names.take(full);
+  data_->prefix = full + "/";
+  detail::graph_variable_names& variables = data_->variables;
+  variables.prefix = variables.mode == reuse::no ? data_->prefix : variables.enter(name);
+  if (full == asked || variables.mode != reuse::no) return;
+  data_->numbered_scopes.push_back({asked + "/", data_->prefix});
+  data_->find_untrained_copies = detail::untrained_copies;
 }
 
 WEFT_DECL std::uint32_t graph::add_subgraph(const char* name) {
   graph& all = whole();
-  all.subgraphs_.reserve(all.subgraphs_.size() + 1);
-  all.subgraphs_.push_back(new subgraph(all, name));
-  return static_cast<std::uint32_t>(all.subgraphs_.size() - 1);
+  all.data_->subgraphs.reserve(all.data_->subgraphs.size() + 1);
+  all.data_->subgraphs.push_back(new subgraph(all, name));
+  return static_cast<std::uint32_t>(all.data_->subgraphs.size() - 1);
 }
 
 WEFT_DECL std::uint64_t graph::hash() const {
   detail::hasher h;
   h.add(hash_nodes());
-  for (const subgraph* b : subgraphs_) h.add(b->nodes.hash_nodes());
-  return subgraphs_.empty() ? hash_nodes() : h.result();
+  for (const subgraph* b : data_->subgraphs) h.add(b->nodes.hash_nodes());
+  return data_->subgraphs.empty() ? hash_nodes() : h.result();
 }
 
 WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const value_info& declared,
                                                variable_kind kind) const {
-  const std::string full = variables_.prefix + std::string(name);
+  const std::string full = data_->variables.prefix + std::string(name);
   const auto scope = [](const std::string& prefix) {
     return prefix.empty() ? "outside any scope" : "in the scope " + prefix.substr(0, prefix.size() - 1);
   };
-  const std::string here = scope(variables_.prefix);
-  const detail::taken_name* const taken = names_.find(full);
+  const std::string here = scope(data_->variables.prefix);
+  const detail::taken_name* const taken = data_->names.find(full);
   if (!taken || !taken->is_shared) {
-    if (variables_.mode != reuse::yes) return graph_node::no_node;
+    if (data_->variables.mode != reuse::yes) return graph_node::no_node;
     throw error(error_code::not_found, full,
                 {"reuse::yes asks for a variable of this name, and there is none ", here,
                  ": create it before, in a scope of the same name, or write reuse::automatic, which creates it"});
   }
   const std::uint32_t known = taken->node;
-  const value_info& there = nodes_[known].def.outputs[0];
+  const value_info& there = data_->nodes[known].def.outputs[0];
   const std::string first = scope(taken->scope);
-  if (variables_.mode == reuse::no)
+  if (data_->variables.mode == reuse::no)
     throw error(error_code::invalid_argument, full,
                 {"a variable of this name exists, created ", first, ", and a second one is to be created ", here,
                  ": give it another name or name_scope; or create variables once, in an object that is called twice; "
                  "or share them: variable_scope(g, reuse::yes) around the second use"});
-  const variable_kind kind_there = kind_of(nodes_[known].def);
+  const variable_kind kind_there = kind_of(data_->nodes[known].def);
   if (kind_there != kind && !(kind_there == variable_kind::frozen && kind == variable_kind::trained))
     throw error(error_code::invalid_argument, full,
                 {"the variable of this name, created ", first, ", has the kind ", weft::name(kind_there),

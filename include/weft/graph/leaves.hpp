@@ -208,16 +208,16 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, co
 
 /// A value that is fed to each step (tf.placeholder). Without a name it is called placeholder, placeholder_1, ...
 template <Element T, class Dims = dims<>>
-node<T, Dims> placeholder(graph& g, std::string_view name = {}) {
+node<T, dims_t<Dims>> placeholder(graph& g, std::string_view name = {}) {
   static_assert(correct<extents_are_not_valid<Dims>>,
                 "placeholder<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
-    return node<T, Dims>(
+    return node<T, dims_t<Dims>>(
         detail::record_leaf(g, operation_of<placeholder_op>, name, dtype_of<T>, Dims::spec, Dims::names));
   } else {
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
   }
 }
 
@@ -231,52 +231,52 @@ concept Initializer = requires(const Init& init, const shape& extents) { initial
 /// reused has other elements or extents; not_found if there is none to be reused. The kind says what trainings do with
 /// it: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
 template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
-variable_node<T, Dims> variable(graph& g, std::string_view name, const Init& first = {},
+variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Init& first = {},
                                 variable_kind kind = variable_kind::trained) {
   static_assert(correct<extents_are_not_valid<Dims>>,
                 "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
-    return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
+    return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
                                                           {&first, detail::make_first_value<Init>}, kind));
   } else {
-    return variable_node<T, Dims>(symbol());
+    return variable_node<T, dims_t<Dims>>(symbol());
   }
 }
 
 /// A variable that starts as the given tensor. The parameter is deduced, so that other overloads' arguments, which no
 /// conversion makes a tensor of, do not instantiate the class.
 template <Element T, class Dims, class Device>
-variable_node<T, Dims> variable(graph& g, std::string_view name, const tensor<T, Dims, Device>& first,
+variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const tensor<T, Dims, Device>& first,
                                 variable_kind kind = variable_kind::trained) {
   if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
-  return variable_node<T, Dims>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
+  return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
                                                         first.elements() * sizeof(T), kind));
 }
 
 /// A variable that starts as an expression over tensors, or as a list of its elements.
 template <Element T, class Dims, Expression Expr>
   requires(!Expr::symbolic)
-variable_node<T, Dims> variable(graph& g, std::string_view name, const Expr& first,
+variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Expr& first,
                                 variable_kind kind = variable_kind::trained) {
   using mistake = assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>;
   static_assert(correct<mistake>, "variable: the first value has other extents or elements than the variable");
   if constexpr (correct<mistake>)
     return variable(g, name, tensor<T, Dims>(first), kind);
   else
-    return variable_node<T, Dims>(symbol());
+    return variable_node<T, dims_t<Dims>>(symbol());
 }
 template <Element T, class Dims>
   requires(Dims::rank > 0)
-variable_node<T, Dims> variable(graph& g, std::string_view name, std::initializer_list<T> first,
+variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, std::initializer_list<T> first,
                                 variable_kind kind = variable_kind::trained) {
   return variable(g, name, tensor<T, Dims>(first), kind);
 }
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
   requires detail::Arithmetic<Num> && (!(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
-variable_node<T, Dims> variable(graph& g, std::string_view name, Num first,
+variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, Num first,
                                 variable_kind kind = variable_kind::trained) {
   return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
@@ -288,10 +288,10 @@ variable_node<T> variable(graph& g, std::string_view name, T first, variable_kin
 
 /// A fixed value (tf.constant).
 template <Element T, class Dims>
-node<T, Dims> constant(graph& g, const tensor<T, Dims>& value) {
+node<T, dims_t<Dims>> constant(graph& g, const tensor<T, Dims>& value) {
   detail::remember_names(g, Dims::spec, Dims::names);
   detail::remember_formulas<Dims>(g);
-  return node<T, Dims>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
+  return node<T, dims_t<Dims>>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
 }
 template <Element T>
 node<T> constant(graph& g, T value) {

@@ -11,21 +11,28 @@ namespace weft {
 template <class T>
 struct random_elements_not_floating : mistake<!is_differentiable<T>> {};
 
+/// Elements are integers.
+template <class T>
+struct random_elements_not_integers : mistake<!std::is_integral_v<T> || std::is_same_v<T, bool>> {};
+
 namespace detail {
 
 /// The mistake in an array of random numbers, if there is one.
 template <class T, class Dims>
 using random_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>;
+template <class T, class Dims>
+using random_int_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_integers<T>>;
 
-template <template <class> class Op, class T, class Dims>
-auto random_node(graph& g, double a, double b, const random_options& options) {
-  if constexpr (correct<random_mistake<T, Dims>>) {
+template <template <class> class Op, class T, class Dims, class Number = double>
+auto random_node(graph& g, std::type_identity_t<Number> a, std::type_identity_t<Number> b,
+                 const random_options& options) {
+  if constexpr (correct<random_mistake<T, Dims>> || correct<random_int_mistake<T, Dims>>) {
     gpu::compile_kernels<Op, T>();
     remember_names(g, Dims::spec, Dims::names);
     remember_formulas<Dims>(g);
-    return node<T, Dims>(record_random<Op<T>>(g, {dtype_of<T>, Dims::spec}, a, b, options));
+    return node<T, dims_t<Dims>>(record_random<Op<T>, Number>(g, {dtype_of<T>, Dims::spec}, a, b, options));
   } else {
-    return node<T, Dims>(symbol());
+    return node<T, dims_t<Dims>>(symbol());
   }
 }
 
@@ -70,6 +77,26 @@ template <Element T, class Dims = dims<>>
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
 }
 
+/// Integers, each of [low, high) with the same probability, new ones in each step (tf.random.uniform of an integer type,
+/// torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Of any integer type; probabilities differ by less
+/// than 2^-32 of themselves, of 64 bits 2^-64. It is drawn as random_uniform is, so it is the same on any number of threads,
+/// and on CPUs and GPUs. Throws invalid_argument unless low < high.
+template <Element T, class Dims = dims<>>
+[[nodiscard]] auto random_int(graph& g, T low, T high, random_options options = {}) {
+  static_assert(correct<detail::random_int_mistake<T, Dims>>,
+                "random_int: has extents, dims<...>, and is of an integer type: random_int<std::int32_t, dims<3>>(g, 0, 10)");
+  if constexpr (correct<detail::random_int_mistake<T, Dims>>) {
+    using number = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    if (!(low < high))
+      throw error(error_code::invalid_argument, "random_int",
+                  {"numbers are drawn in [low, high), and low, ", number{low}, ", is not below high, ", number{high}});
+    return detail::random_node<random_int_op, T, Dims, std::int64_t>(g, static_cast<std::int64_t>(low),
+                                                                    static_cast<std::int64_t>(high), options);
+  } else {
+    return node<T>(symbol());
+  }
+}
+
 template <class... Types, class... X>
 requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_uniform(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
@@ -95,6 +122,21 @@ requires(sizeof...(Extents) > 0) auto random_normal(X&&...) {
   return node<float>(symbol());
 }
 
+template <class... Types, class... X>
+requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_int(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
+                "random_int: write random_int<std::int32_t, dims<3, 4>>(graph, low, high)");
+  return node<std::int32_t>(symbol());
+}
+template <Element T, auto... Extents, class... X>
+requires(sizeof...(Extents) > 0) auto random_int(X&&...) {
+  static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
+                "random_int: write random_int<std::int32_t, dims<3, 4>>(graph, low, high)");
+  return node<std::int32_t>(symbol());
+}
+
+template <class...>
+auto random_int(detail::anything, ...) WEFT_DELETED;  // random_int<std::int32_t, dims<3>>(g, low, high, {.seed = 7})
 template <class...>
 auto random_uniform(detail::anything, ...) WEFT_DELETED;  // random_uniform<float, dims<3>>(g, low, high, {.seed = 7})
 template <class...>

@@ -11,7 +11,7 @@ namespace weft {
 /// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
 WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                                 const sequence<symbol>& xs, bool partial) {
-  const auto count = static_cast<std::uint32_t>(nodes_.size());
+  const auto count = static_cast<std::uint32_t>(data_->nodes.size());
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;
   for (const symbol& x : xs) {
@@ -23,14 +23,14 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
   for (const symbol& y : ys)
     if (y.id().node > last) last = y.id().node;
   for (std::uint32_t n = first; n < count; ++n)
-    for (const value& in : nodes_[n].def.inputs)
-      if (depends[in.node] && is_floating(info(in).type) && nodes_[n].def.op != &operation_of<stop_gradient_op>)
+    for (const value& in : data_->nodes[n].def.inputs)
+      if (depends[in.node] && is_floating(info(in).type) && data_->nodes[n].def.op != &operation_of<stop_gradient_op>)
         depends[n] = 1;
 
   sequence<sequence<symbol>> arriving(count);  // per node and output
   const auto arrive = [&](value at, symbol g) {
     auto& outputs = arriving[at.node];
-    outputs.resize(nodes_[at.node].def.outputs.size());
+    outputs.resize(data_->nodes[at.node].def.outputs.size());
     outputs[at.output] = outputs[at.output].is_number() ? g : outputs[at.output] + g;
   };
   for (std::size_t i = 0; i < ys.size(); ++i)
@@ -38,7 +38,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
 
   for (std::uint32_t n = last + 1; n-- > first && !ys.empty();) {
     if (arriving[n].empty() || !depends[n] || is_end[n]) continue;
-    const node_def def = nodes_[n].def;  // a copy: recording moves the nodes
+    const node_def def = data_->nodes[n].def;  // a copy: recording moves the nodes
     sequence<symbol> inputs, outputs, results(def.inputs.size());
     sequence<bool> wanted(def.inputs.size());
     bool any = false;
@@ -50,8 +50,8 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
     }
     if (!any) continue;
     for (std::uint32_t o = 0; o < def.outputs.size(); ++o) outputs.push_back({this, {n, o}});
-    if (!def.op->gradient) throw error(error_code::unimplemented, nodes_[n].name, {def.op->name, " has no gradient"});
-    const device_scope beside(*this, nodes_[n].device);  // gradients run where their operations do
+    if (!def.op->gradient) throw error(error_code::unimplemented, data_->nodes[n].name, {def.op->name, " has no gradient"});
+    const device_scope beside(*this, data_->nodes[n].device);  // gradients run where their operations do
     gradient_context context(def, inputs.data(), outputs.data(), arriving[n].data(), wanted.data(), results.data());
     def.op->gradient(context);
     for (std::size_t i = 0; i < results.size(); ++i)

@@ -27,10 +27,6 @@ template <Expression X>
 template <class... Operands>
 struct scan_has_no_rows : mistake<true> {};
 
-/// A scalar has no rows.
-template <class Dims>
-struct scalar_has_no_rows : mistake<(Dims::rank == 0)> {};
-
 namespace detail {
 constexpr bool same_count_of_rows(const shape& a, const shape& b) {
   return a.rank == 0 || b.rank == 0 || a[0] == b[0];

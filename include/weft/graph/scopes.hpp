@@ -22,23 +22,22 @@ graph& no_graph();  // stands for it after a mistake
 }
 
 /// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
-/// layer_1/. Where variables are reused, in the order in which it is entered there.
+/// layer_1/. Where variables are reused, in the order in which it is entered there. A model that is called twice in a
+/// name_scope has two sets of variables: `variable_scope scope(g, "model", reuse::automatic)` makes them one. A step
+/// that reads the second set where the first one alone is trained writes that to standard error when it is prepared.
 class graph::name_scope {
  public:
   name_scope(graph& g, const std::string& name)
-      : graph_(g), length_(g.prefix_.size()), variables_length_(g.variables_.prefix.size()) {
-    const std::string full = g.free_name(name);
-    g.names_.take(full);
-    g.prefix_ = full + "/";
-    g.variables_.prefix = g.variables_.mode == reuse::no ? g.prefix_ : g.variables_.enter(name);
+      : graph_(g.self()), length_(g.data_->prefix.size()), variables_length_(g.data_->variables.prefix.size()) {
+    g.enter_scope(name);
   }
   template <std::size_t Count>
   explicit name_scope(const char (&name)[Count]) : name_scope(detail::no_graph(), name) {
     static_assert(correct<scope_has_no_graph<char[Count]>>, "name_scope: write name_scope scope(graph, \"name\")");
   }
   ~name_scope() {
-    graph_.prefix_.resize(length_);
-    graph_.variables_.prefix.resize(variables_length_);
+    graph_.data_->prefix.resize(length_);
+    graph_.data_->variables.prefix.resize(variables_length_);
   }
   name_scope(const name_scope&) = delete;
   name_scope& operator=(const name_scope&) = delete;
@@ -59,16 +58,16 @@ class graph::name_scope {
 class graph::variable_scope {
  public:
   variable_scope(graph& g, const std::string& name, reuse mode = reuse::no) : variable_scope(g, mode) {
-    g.variables_.prefix += name + "/";
-    g.prefix_ = g.variables_.prefix;
-    const std::string full(g.prefix_, 0, g.prefix_.size() - 1);
-    if (!g.names_.find(full)) g.names_.take(full);
+    g.data_->variables.prefix += name + "/";
+    g.data_->prefix = g.data_->variables.prefix;
+    const std::string full(g.data_->prefix, 0, g.data_->prefix.size() - 1);
+    if (!g.data_->names.find(full)) g.data_->names.take(full);
   }
   /// The scope that is entered already, with reuse.
   variable_scope(graph& g, reuse mode)
-      : graph_(g), prefix_(g.prefix_), outer_(std::exchange(g.variables_, variable_names())) {
-    g.variables_.mode = mode != reuse::no ? mode : outer_.mode;
-    g.variables_.prefix = outer_.prefix;
+      : graph_(g.self()), prefix_(g.data_->prefix), outer_(std::exchange(g.data_->variables, detail::graph_variable_names())) {
+    g.data_->variables.mode = mode != reuse::no ? mode : outer_.mode;
+    g.data_->variables.prefix = outer_.prefix;
   }
   template <class Reuse>
   requires(std::is_same_v<Reuse, bool>) variable_scope(graph& g, const std::string& name, Reuse)
@@ -82,8 +81,8 @@ class graph::variable_scope {
                   "variable_scope: write variable_scope scope(graph, \"name\")");
   }
   ~variable_scope() {
-    graph_.prefix_ = std::move(prefix_);
-    graph_.variables_ = std::move(outer_);
+    graph_.data_->prefix = std::move(prefix_);
+    graph_.data_->variables = std::move(outer_);
   }
   variable_scope(const variable_scope&) = delete;
   variable_scope& operator=(const variable_scope&) = delete;
@@ -91,25 +90,25 @@ class graph::variable_scope {
  private:
   graph& graph_;
   std::string prefix_;
-  variable_names outer_;
+  detail::graph_variable_names outer_;
 };
 
 /// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is
 /// asked for each node: `device_spec f(const placement_query&)`.
 class graph::device_scope {
  public:
-  device_scope(graph& g, const device_spec& where) : graph_(g) {
-    g.places_.push_back({where, nullptr, nullptr, graph_node::no_node});
+  device_scope(graph& g, const device_spec& where) : graph_(g.self()) {
+    g.data_->places.push_back({where, nullptr, nullptr, graph_node::no_node});
   }
   /// Where the node is that computes the value, whatever scopes are around this one.
-  device_scope(graph& g, value beside) : graph_(g) {
-    g.places_.push_back({g.nodes_[beside.node].device, nullptr, nullptr, beside.node});
+  device_scope(graph& g, value beside) : graph_(g.self()) {
+    g.data_->places.push_back({g.data_->nodes[beside.node].device, nullptr, nullptr, beside.node});
   }
   template <class F>
   requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
   device_scope(graph& g, const F& function)
-      : graph_(g), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
-    g.places_.push_back(
+      : graph_(g.self()), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
+    g.data_->places.push_back(
         {{},
          [](const void* f, const placement_query& q) -> device_spec { return (*static_cast<const F*>(f))(q); },
          state_,
@@ -121,7 +120,7 @@ class graph::device_scope {
                   "device_scope: write \"/device:CPU:0\"_device, cpu{0} or cuda{0}");
   }
   ~device_scope() {
-    graph_.places_.pop_back();
+    graph_.data_->places.pop_back();
     if (destroy_) destroy_(state_);
   }
   template <class = void>
@@ -136,8 +135,8 @@ class graph::device_scope {
 };
 
 inline value graph::with_name(value v, const char* name) {
-  graph_node& n = nodes_[v.node];
-  if (n.named && n.name == prefix_ + name) return v;
+  graph_node& n = data_->nodes[v.node];
+  if (n.named && n.name == data_->prefix + name) return v;
   if (n.named || v.output != 0) {
     node_def def;
     def.op = &operation_of<identity_op>;
@@ -148,7 +147,7 @@ inline value graph::with_name(value v, const char* name) {
   }
   n.name = free_name(name);
   n.named = true;
-  names_.take(n.name).node = v.node;
+  data_->names.take(n.name).node = v.node;
   return v;
 }
 
@@ -183,3 +182,4 @@ template <class Node>
 WEFT_COLD_END
 
 #include <weft/graph/reverse_mode.hpp>
+#include <weft/graph/untrained_copies.hpp>

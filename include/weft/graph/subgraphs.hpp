@@ -75,7 +75,7 @@ auto each_result(const X& results, const F& f) {
 class subgraph_recorder {
  public:
   subgraph_recorder(graph& around, const char* name)
-      : around_(around), first_(around.size()), number_(around.add_subgraph(name)) {}
+      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {}
 
   std::uint32_t number() const { return number_; }
   subgraph& made() const { return around_.subgraph_at(number_); }
@@ -149,7 +149,7 @@ inline bool draws(const subgraph& b) {
 inline symbol subgraph_recorder::parameter(const value_info& info) { return add_parameter(made(), info); }
 
 inline void subgraph_recorder::result_of(symbol s) {
-  if (s.builder() != &made().nodes)
+  if (s.builder() != &made().nodes.self())
     throw error(error_code::invalid_argument, made().name,
                 "returns a value of the graph around it: pass it as an operand, and return its parameter");
   made().results.push_back(s.id());

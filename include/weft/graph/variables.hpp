@@ -28,6 +28,39 @@ sequence<variable_description> variables(const graph& g, variable_kind kind);
 template <Element T, class D = dims<>>
 [[nodiscard]] auto find_variable(graph& g, std::string_view name);
 
+/// The variables of one scope, a network of several in one graph say (the var_list of TensorFlow's optimizers,
+/// parameters() of a module of PyTorch):
+///
+///     auto online = variables_in(g, "online"), target = variables_in(g, "target");
+///     auto train = group(adam{}.minimize(loss, online), assign_all(target, online, {.rate = 0.01}));
+///
+/// Valid as nodes are.
+class variable_list {
+ public:
+  variable_list() = default;
+  variable_list(std::string scope, sequence<symbol> each)
+      : scope_(static_cast<std::string&&>(scope)), each_(static_cast<sequence<symbol>&&>(each)) {}
+
+  /// "online", and "" of all variables.
+  const std::string& scope() const { return scope_; }
+  std::size_t size() const { return each_.size(); }
+  /// The names, element types, extents and kinds, in the order in which the variables were made.
+  sequence<variable_description> descriptions() const;
+  /// The variables, in the same order. Throws failed_precondition if their graph no longer exists.
+  const sequence<symbol>& erased() const;
+
+ private:
+  std::string scope_;
+  sequence<symbol> each_;
+};
+
+/// The variables that a scope has when this is called: those that are trained, frozen or averaged, as a model's are;
+/// slots of optimizers, counters and a worker's own are left out. Or those of one kind. A scope is matched by whole
+/// components: "on" is not a part of "online", and "online" has the variables of "online/hidden". "" means all; a
+/// variable's own name, that variable. Throws not_found, with the scopes that have variables, where there is none.
+[[nodiscard]] variable_list variables_in(graph& g, std::string_view scope);
+[[nodiscard]] variable_list variables_in(graph& g, std::string_view scope, variable_kind kind);
+
 /// Makes trained variables frozen: minimize() and compute_gradients() then leave them out, as if they had been made of
 /// variable_kind::frozen. They are saved, restored and shared between workers as before. It comes before what trains
 /// them is recorded; unfreeze() makes them trained again, for a training that is recorded later.
@@ -77,6 +110,42 @@ WEFT_DECL std::uint32_t find_variable(const graph& g, std::string_view name, con
               "there is no variable of this name: names include the scopes, as variables(g) lists them");
 }
 
+/// Whether a name is of this scope, or is it.
+inline bool is_in_scope(std::string_view name, std::string_view scope) {
+  if (!scope.empty() && scope.back() == '/') scope.remove_suffix(1);
+  return scope.empty() || name == scope ||
+         (name.size() > scope.size() && name[scope.size()] == '/' && name.substr(0, scope.size()) == scope);
+}
+
+inline bool is_of_a_model(variable_kind kind) {
+  return kind == variable_kind::trained || kind == variable_kind::frozen || kind == variable_kind::averaged;
+}
+
+inline variable_list find_variables(graph& g, std::string_view scope, const variable_kind* kind) {
+  sequence<symbol> found;
+  sequence<std::string> scopes;
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    if (g[n].def.op != &operation_of<variable_op>) continue;
+    if (!(kind ? kind_of(g[n].def) == *kind : is_of_a_model(kind_of(g[n].def)))) continue;
+    const std::string& name = g[n].name;
+    if (is_in_scope(name, scope)) found.push_back({&g, {n, 0}});
+    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+      bool known = false;
+      for (const std::string& other : scopes) known = known || other == name.substr(0, end);
+      if (!known) scopes.push_back(name.substr(0, end));
+    }
+  }
+  if (!found.empty()) return {std::string(scope), static_cast<sequence<symbol>&&>(found)};
+  std::string there;
+  constexpr std::size_t most = 20;
+  for (std::size_t i = 0; i < scopes.size() && i < most; ++i) append(there, {i ? ", " : "", scopes[i]});
+  if (scopes.size() > most) append(there, {", and ", scopes.size() - most, " more"});
+  const std::string of_kind = kind ? str_cat({"of kind ", weft::name(*kind), " "}) : std::string();
+  throw error(error_code::not_found, "variables_in",
+              {"there is no variable ", of_kind, "in the scope \"", std::string(scope), "\"; ",
+               scopes.empty() ? std::string("no scope has any") : str_cat({"scopes with some: ", there})});
+}
+
 /// Returns whether the kind has changed.
 inline bool change_kind(graph& g, std::uint32_t variable, bool frozen) {
   const char* const who = frozen ? "freeze" : "unfreeze";
@@ -99,11 +168,7 @@ inline bool may_freeze(const graph& g, std::uint32_t n) {
 WEFT_DECL std::size_t set_frozen(graph& g, std::string_view name, bool frozen) {
   std::size_t found = 0, changed = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    const std::string_view its = g[n].name;
-    const bool inside = name.empty() || its == name ||
-                        (its.size() > name.size() && its.substr(0, name.size()) == name &&
-                         (name.back() == '/' || its[name.size()] == '/'));
-    if (g[n].def.op != &operation_of<variable_op> || !inside || !may_freeze(g, n)) continue;
+    if (g[n].def.op != &operation_of<variable_op> || !is_in_scope(g[n].name, name) || !may_freeze(g, n)) continue;
     ++found;
     changed += change_kind(g, n, frozen);
   }
@@ -129,6 +194,27 @@ WEFT_DECL void set_frozen(symbol variable, bool frozen) {
 
 WEFT_DECL std::size_t freeze(graph& g, std::string_view name) { return detail::set_frozen(g, name, true); }
 WEFT_DECL std::size_t unfreeze(graph& g, std::string_view name) { return detail::set_frozen(g, name, false); }
+
+WEFT_DECL variable_list variables_in(graph& g, std::string_view scope) {
+  return detail::find_variables(g, scope, nullptr);
+}
+WEFT_DECL variable_list variables_in(graph& g, std::string_view scope, variable_kind kind) {
+  return detail::find_variables(g, scope, &kind);
+}
+
+WEFT_DECL const sequence<symbol>& variable_list::erased() const {
+  for (const symbol& v : each_)
+    if (!v.is_in_a_graph()) detail::refuse_symbol(v);
+  return each_;
+}
+WEFT_DECL sequence<variable_description> variable_list::descriptions() const {
+  sequence<variable_description> all;
+  for (const symbol& v : erased()) {
+    const graph_node& n = (*static_cast<const graph*>(v.builder()))[v.id().node];
+    all.push_back({n.name, v.type(), v.extents(), kind_of(n.def)});
+  }
+  return all;
+}
 
 WEFT_DECL sequence<variable_description> variables(const graph& g) {
   sequence<variable_description> found;
@@ -170,7 +256,7 @@ requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const 
 
 template <Element T, class D>
 auto find_variable(graph& g, std::string_view name) {
-  return variable_node<T, D>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
+  return variable_node<T, dims_t<D>>(symbol(&g, {detail::find_variable(g, name, {dtype_of<T>, D::spec}), 0}));
 }
 
 }  // namespace weft

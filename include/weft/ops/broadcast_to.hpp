@@ -102,15 +102,15 @@ namespace detail {
 
 /// A number for each element: in a graph a fill where elements are floating-point numbers.
 template <class T, class D>
-node<T, D> filled(op_builder& where, T number) {
+node<T, dims_t<D>> filled(op_builder& where, T number) {
   remember_extents<D>(where);
   if constexpr (is_differentiable<T>) {
-    return node<T, D>(
+    return node<T, dims_t<D>>(
         weft::fill(where, {dtype_of<T>, D::spec}, static_cast<double>(static_cast<accumulator<T>>(number))));
   } else {
     gpu::compile_kernels<gpu::moves, T>();
     const symbol one = where.record_constant(&number, {dtype_of<T>, {}}, {});
-    return node<T, D>(record<broadcast_to_op>({one}, {dtype_of<T>, D::spec}));
+    return node<T, dims_t<D>>(record<broadcast_to_op>({one}, {dtype_of<T>, D::spec}));
   }
 }
 

@@ -17,6 +17,26 @@ template <class Dims, int Axis>
 inline constexpr std::size_t axis_number = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank)
                                                                              : Axis);
 
+/// An extent is known at run time only: `shape_of(x)` has it in a step. Or no int holds it.
+template <class Dims, int Axis>
+struct extent_is_not_an_int
+    : mistake<!axis_out_of_range<Dims, Axis>::value && (Dims::spec[axis_number<Dims, Axis>] < 0 ||
+                                                        Dims::spec[axis_number<Dims, Axis>] > 0x7fffffff)> {};
+
+/// The extent of an axis as an int that the compiler knows, of a tensor, a node, an expression or a dims by its type (as
+/// static_extent of std::mdspan): `static_extent<decltype(queries), -1>()` of `[batch, heads, 64]` is 64. Negative axes
+/// count from the end.
+template <class X, int Axis>
+constexpr int static_extent() {
+  using Dims = dims_t<std::remove_cvref_t<X>>;
+  using mistake = first_mistake<axis_out_of_range<Dims, Axis>, extent_is_not_an_int<Dims, Axis>>;
+  static_assert(correct<mistake>, "static_extent<X, axis>(): needs an axis of X whose extent is a number, not a name");
+  if constexpr (correct<mistake>)
+    return static_cast<int>(Dims::spec[axis_number<Dims, Axis>]);
+  else
+    return 1;
+}
+
 /// The operation needs float or double.
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};

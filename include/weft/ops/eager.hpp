@@ -29,9 +29,10 @@ struct operand_source {
 };
 
 inline operand_source source_of(const handle& node) { return {&node, nullptr, nullptr, nullptr, {}}; }
-template <class T, class D, class Dev>
-operand_source source_of(const tensor<T, D, Dev>& t) {
-  return {nullptr, t.data(), &D::spec, &t.extents(), dtype_of<T>};
+template <class X>
+  requires(!X::symbolic)
+operand_source source_of(const X& tensor_or_view) {
+  return {nullptr, tensor_or_view.data(), &dims_t<X>::spec, &tensor_or_view.extents(), dtype_of<value_t<X>>};
 }
 
 /// The attributes of a call, as an operation's structure has them.

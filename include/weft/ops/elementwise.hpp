@@ -307,7 +307,144 @@ template <Expression X>
   return detail::unary<formula::negate>(x);
 }
 
+// ---- arithmetic in place, of tensors and views ----
+
+namespace detail {
+
+/// Tensors and views, whose elements are written in place.
+template <class X>
+inline constexpr bool owns_or_views = false;
+template <class T, class D, class Dev>
+inline constexpr bool owns_or_views<tensor<T, D, Dev>> = true;
+template <class T, class D>
+inline constexpr bool owns_or_views<tensor_view<T, D>> = true;
+
+template <class Op, class A, class B>
+constexpr auto find_update_mistake() {
+  using X = std::remove_const_t<A>;
+  using mistake = elementwise_mistake<Op, X, B>;
+  if constexpr (std::is_const_v<std::remove_pointer_t<decltype(std::declval<A&>().data())>>)
+    return elements_are_read_only<A>{};
+  else if constexpr (!correct<mistake>)
+    return mistake{};
+  else if constexpr (symbolic_operand<B>)
+    return value_needs_a_session<operand_dims<B>>{};
+  else
+    return assigned_extents_differ<broadcast_dims<dims_t<X>, operand_dims<B>>, dims_t<X>>{};
+}
+
+}  // namespace detail
+
+/// The mistake in `a += b` and its like, if there is one: b broadcasts to the extents of a, which stay.
+template <class Op, class A, class B>
+using update_mistake = decltype(detail::find_update_mistake<Op, A, B>());
+
+namespace detail {
+
+/// a = a Op b, in place but for elements that b reads elsewhere.
+template <class Op, class T, class D, class B>
+void update(const tensor_view<T, D>& a, const B& b) {
+  evaluate(binary<Op>(tensor_view<const T, D>(a), b), a);
+}
+
+}  // namespace detail
+
+/// Computes `a + b` into the elements of a tensor or a view, in place: b broadcasts to the extents of a. Where b reads
+/// elements of a, these have their values of before. Throws invalid_argument if extents known at run time do not fit.
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator+=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::add, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator+=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator-=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::subtract, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator-=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator*=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::multiply, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator*=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+template <class A, Operand B>
+  requires detail::owns_or_views<std::remove_cvref_t<A>>
+A&& operator/=(A&& a, const B& b) {
+  using mistake = update_mistake<formula::divide, std::remove_reference_t<A>, B>;
+  static_assert(correct<mistake>, "operator/=: the elements that it writes keep their extents and type");
+  if constexpr (correct<mistake>) detail::update<formula::divide>(tensor_view(a), b);
+  return static_cast<A&&>(a);
+}
+
 // ---- comparisons and logic: tensors of bool ----
+
+namespace detail {
+
+// `a == b` of the same extents, `a != b`, and what `!`, `&&` and `||` make of them, are true or false as a whole.
+template <class X>
+inline constexpr bool is_truth_operand = false;
+template <>
+inline constexpr bool is_truth_operand<literal<bool>> = true;
+template <class Op, class D, class Dev, class... Operands>
+inline constexpr bool is_truth_operand<expression<Op, bool, D, Dev, Operands...>> = is_truth<Op, Operands...>;
+
+template <class A, class B>
+inline constexpr bool is_truth<formula::equal, A, B> = assignable(dims_t<A>::spec, dims_t<B>::spec);
+template <class A, class B>
+inline constexpr bool is_truth<formula::not_equal, A, B> = is_truth<formula::equal, A, B>;
+template <class A>
+inline constexpr bool is_truth<formula::logical_not, A> = is_truth_operand<A>;
+template <class A, class B>
+inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
+template <class A, class B>
+inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
+
+template <class A, class B>
+bool equal_elements(const A& a, const B& b) {
+  if constexpr (A::operations > 0) {
+    return equal_elements(eval(a), b);
+  } else if constexpr (B::operations > 0) {
+    return equal_elements(a, eval(b));
+  } else {
+    const auto *x = a.data(), *const end = x + a.elements(), *y = b.data();
+    if (!(a.extents() == b.extents())) return false;
+    for (; x != end; ++x, ++y)
+      if (!(*x == *y)) return false;
+    return true;
+  }
+}
+
+template <class X>
+bool is_true(const X& x) {
+  if constexpr (is_literal<X>) {
+    return x.value;
+  } else {
+    return is_true_as(x);
+  }
+}
+template <class Op, class D, class Dev, class A, class B>
+bool is_true_as(const expression<Op, bool, D, Dev, A, B>& e) {
+  if constexpr (std::is_same_v<Op, formula::logical_and>)
+    return is_true(e.a) && is_true(e.b);
+  else if constexpr (std::is_same_v<Op, formula::logical_or>)
+    return is_true(e.a) || is_true(e.b);
+  else
+    return equal_elements(e.a, e.b) == std::is_same_v<Op, formula::equal>;
+}
+template <class Op, class D, class Dev, class A>
+bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
+  return !is_true(e.a);
+}
+
+}  // namespace detail
 
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)

@@ -95,9 +95,10 @@ struct graph_leaves {
   std::uint64_t literals[device::max_operands];
 
   void add(const handle& n) { operands[count++] = source_of(n); }
-  template <class T, class D, class Dev>
-  void add(const tensor<T, D, Dev>& t) {
-    operands[count++] = source_of(t);
+  template <class X>
+    requires(!X::symbolic)
+  void add(const X& tensor_or_view) {
+    operands[count++] = source_of(tensor_or_view);
   }
   template <class T>
   void add(const literal<T>& number) {
@@ -199,13 +200,13 @@ struct tensor_leaves {
   void add(const literal<T>& number) {
     *literals_end++ = literal_bits(number.value);
   }
-  template <class T, class D, class Dev>
-  void add(const tensor<T, D, Dev>& t) {
-    data[count] = t.data();
-    extents[count] = &t.extents();
-    names[count] = D::names;
-    types[count++] = dtype_of<T>;
-    bytes += sizeof(T);
+  template <class X>
+  void add(const X& tensor_or_view) {
+    data[count] = tensor_or_view.data();
+    extents[count] = &tensor_or_view.extents();
+    names[count] = dims_t<X>::names;
+    types[count++] = dtype_of<value_t<X>>;
+    bytes += sizeof(value_t<X>);
   }
 };
 
@@ -229,6 +230,9 @@ struct iteration_space {
 
 void eager_map(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
 
+/// Writes results to elements that views among the operands may look at.
+void eager_assign(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
+
 #if WEFT_DEFINITIONS
 
 WEFT_DECL void eager_map(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
@@ -239,6 +243,22 @@ WEFT_DECL void eager_map(const fused& f, const tensor_leaves& x, const iteration
 }
 
 WEFT_COLD_BEGIN
+
+WEFT_DECL void eager_assign(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
+  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const std::size_t bytes = space.extents.elements() * size_of(type);
+  bool overlaps = false;  // an element may be written in place if it is read at its own place alone
+  for (std::size_t k = 0; k < x.count; ++k) {
+    const std::size_t read = x.extents[k]->elements() * size_of(x.types[k]);
+    const bool apart = address(x.data[k]) + read <= address(to) || address(to) + bytes <= address(x.data[k]);
+    const bool in_place = x.data[k] == to && x.types[k] == type && *x.extents[k] == space.extents;
+    overlaps = overlaps || !(apart || in_place);
+  }
+  if (!overlaps) return eager_map(f, x, space, type, to);
+  const storage results(bytes);
+  eager_map(f, x, space, type, results.data());
+  __builtin_memcpy(to, results.data(), bytes);
+}
 
 WEFT_DECL shape broadcast_leaves(const tensor_leaves& x, const fused& f) {
   value_info infos[device::max_operands];
@@ -301,14 +321,31 @@ requires(!Expr::symbolic) void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);
   // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
-  if (!to.can_hold(space.extents)) to = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
-  detail::eager_map(f, leaves, space, dtype_of<T>, to.data());
+  if (to.can_hold(space.extents)) return detail::eager_assign(f, leaves, space, dtype_of<T>, to.data());
+  auto made = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
+  detail::eager_map(f, leaves, space, dtype_of<T>, made.data());
+  to = made;
+}
+
+/// Evaluates an expression over tensors into the elements of a view, in one pass. Throws invalid_argument if run-time
+/// extents are not those of the view.
+template <Expression Expr, class T, class D>
+requires(!Expr::symbolic) void evaluate(const Expr& e, const tensor_view<T, D>& to) {
+  static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
+                "evaluate: the expression has other extents or elements");
+  const detail::tensor_leaves leaves(e);
+  const fused& f = evaluated<detail::skeleton_of<Expr>>;
+  const detail::iteration_space space(leaves, f);
+  detail::check_same_extents("evaluate", space.extents, to.extents());
+  detail::eager_assign(f, leaves, space, dtype_of<T>, to.data());
 }
 
 /// An expression over tensors, evaluated.
 template <Expression Expr>
 requires(!Expr::symbolic) auto eval(const Expr& e) {
-  if constexpr (Expr::operations == 0) {
+  if constexpr (detail::is_view<Expr>) {
+    return detail::make_tensor<value_t<Expr>, dims_t<Expr>, cpu>(e);
+  } else if constexpr (Expr::operations == 0) {
     return e;
   } else {
     const detail::tensor_leaves leaves(e);

@@ -224,24 +224,28 @@ requires(Expression<A> || Expression<B>) auto operator|(const A& a, const B& b) 
 }
 
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator+=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator+=: write y = y + x; assign_add writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator-=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator-=: write y = y - x; assign_add writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator*=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator*=: write y = y * x; assign writes a variable, in a step");
   return a;
 }
 template <Expression A, Operand B>
+  requires(A::symbolic || A::operations > 0)
 A& operator/=(A& a, const B&) {
   static_assert(correct<operator_not_defined<A, B>>,
                 "operator/=: write y = y / x; assign writes a variable, in a step");

@@ -12,28 +12,16 @@ struct assigned_to_a_node : mistake<true> {};
 
 namespace detail {
 
-WEFT_COLD_BEGIN
-
-[[noreturn]] void refuse_empty_node();
-
-#if WEFT_DEFINITIONS
-WEFT_DECL void refuse_empty_node() {
-  throw error(error_code::failed_precondition, "node",
-              "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`");
-}
-#endif
-
-WEFT_COLD_END
-
 /// The part of a handle that no type changes, so that nodes of all shapes share its code.
 class handle {
  public:
   handle() = default;
   explicit handle(const symbol& s) : symbol_(s) {}
 
-  /// The value. Throws failed_precondition if nothing was assigned to the handle.
+  /// The value. Throws failed_precondition if nothing was assigned to the handle, or its graph no longer exists.
   const symbol& erased() const {
-    if (symbol_.is_number()) refuse_empty_node();
+    if (!symbol_.is_in_a_graph()) [[unlikely]]
+      refuse_symbol(symbol_);
     return symbol_;
   }
   value id() const { return erased().id(); }
@@ -45,8 +33,9 @@ class handle {
 
 }  // namespace detail
 
-/// A cheap typed handle to one value in a graph: element type and extents in the type. The graph must outlive it. One
-/// that is declared without a value, a member of a layer say, is empty until it is assigned.
+/// A cheap typed handle to one value in a graph: element type and extents in the type. It stays valid when the graph
+/// moves; one that is used when neither its graph nor a session of it exists throws failed_precondition. One that is
+/// declared without a value, a member of a layer say, is empty until it is assigned.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node : public detail::handle {
  public:
@@ -84,6 +73,25 @@ class node : public detail::handle {
 
 };
 
+/// A node of extents in another form than the canonical one, `dims<std::size_t{8}>`: a node of `dims<8>`.
+template <Element T, class Dims, class Device>
+  requires(!Dims::is_canonical)
+class node<T, Dims, Device> : public node<T, dims_t<Dims>, Device> {
+  using canonical_node = node<T, dims_t<Dims>, Device>;
+
+ public:
+  using canonical_node::canonical_node;
+  node() = default;
+  node(const canonical_node& n) : canonical_node(n) {}
+  template <class X>
+    requires(!std::is_convertible_v<const X&, node>)
+  constexpr node& operator=(const X&) {
+    static_assert(correct<assigned_to_a_node<X>>,
+                  "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
+    return *this;
+  }
+};
+
 /// A variable is made of, or is to become, a value that is not a variable.
 template <class X>
 struct value_is_not_a_variable : mistake<true> {};
@@ -97,12 +105,30 @@ class variable_node : public node<T, Dims, Device> {
   explicit variable_node(const op_builder&, ...) = delete;  // auto w = variable<float, dims<784, 10>>(graph, "w")
   /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
   template <Expression Expr>
+    requires(!__is_base_of(variable_node, Expr))
   variable_node(const Expr&) : variable_node(symbol()) {
     static_assert(correct<value_is_not_a_variable<Expr>>,
                   "a variable is written by assign(variable, value), in a step");
   }
   template <class X>
   requires(!std::is_convertible_v<const X&, variable_node>) constexpr variable_node& operator=(const X&) {
+    static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
+    return *this;
+  }
+};
+
+template <Element T, class Dims, class Device>
+  requires(!Dims::is_canonical)
+class variable_node<T, Dims, Device> : public variable_node<T, dims_t<Dims>, Device> {
+  using canonical_node = variable_node<T, dims_t<Dims>, Device>;
+
+ public:
+  using canonical_node::canonical_node;
+  variable_node() = default;
+  variable_node(const canonical_node& n) : canonical_node(n) {}
+  template <class X>
+    requires(!std::is_convertible_v<const X&, variable_node>)
+  constexpr variable_node& operator=(const X&) {
     static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
     return *this;
   }

@@ -315,7 +315,7 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 ///     };
 /// and whatever else `operation` has a word for. Kernels for GPUs are put into gpu::preparation_of<Op> (ops/gpu/).
 /// Without attributes, `prepare` and `gradient` take the context alone. An operation that only moves elements has
-/// `copies` in place of `prepare`. docs/operations.md tells all of it.
+/// `copies` in place of `prepare`. docs/how-to/operations.md has the details.
 template <class Op>
 constexpr operation declare() {
   operation o{.name = Op::name};

@@ -4,7 +4,8 @@
 #include <weft/ops/fused.hpp>
 #include <weft/ops/random_position.hpp>
 
-/// Arrays of random numbers, new ones in every step; see random_uniform and random_normal in graph/random.hpp.
+/// Arrays of random numbers, new ones in every step; see random_uniform, random_normal and random_int in
+/// graph/random.hpp.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
@@ -31,11 +32,17 @@ template <class T>
 struct random_normal_op : detail::random_op<T, device::normal_element<T>> {
   static constexpr const char* name = "random_normal";
 };
+template <class T>
+struct random_int_op : detail::random_op<T, device::integer_element<T>> {
+  static constexpr const char* name = "random_int";
+};
 
 namespace detail {
 
-template <class Op>
-symbol record_random(op_builder& where, const value_info& output, double a, double b, const random_options& options) {
+/// `Number`: std::int64_t of integers, else double.
+template <class Op, class Number = double>
+symbol record_random(op_builder& where, const value_info& output, std::type_identity_t<Number> a,
+                     std::type_identity_t<Number> b, const random_options& options) {
   node_def c;
   c.op = &operation_of<Op>;
   c.inputs = {record_random_position(where).id()};

@@ -26,7 +26,7 @@ template <Expression Expr>
     // Draws numbers of 53 random bits: a million of them are all different but for once in twenty thousand times.
     const node<double, rows> drawn(detail::record_random<random_uniform_op<double>>(
         *x.erased().builder(), {dtype::float64, rows::spec}, 0, 1, options));
-    return gather(x, argsort(drawn));
+    return gather<0, outer_indexing>(x, argsort(drawn));  // of [n, n], too
   }
 }
 

@@ -25,9 +25,15 @@ enum class primitive : unsigned char;
 template <class>
 struct formula_branches : mistake<true> {};
 
-/// Where operations are recorded; a graph is one.
+/// Where operations are recorded; a graph is one. Symbols refer to the builder that stays where it is while its owner
+/// moves, `self()`, which is never freed: its generation tells whether the records that they mean are still there.
 class op_builder {
  public:
+  op_builder& self() { return *self_; }
+  const op_builder& self() const { return *self_; }
+  /// Changes when the records end. Atomic: another thread may use them again while a stale symbol asks.
+  std::uint64_t generation() const { return __atomic_load_n(&generation_, __ATOMIC_RELAXED); }
+
   /// The kernel of a single operation, and of a plain sum; null where there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
   virtual const fused_reduction* sums(dtype) const = 0;
@@ -52,7 +58,11 @@ class op_builder {
                                          const sequence<symbol>& xs, bool partial) = 0;
 
  protected:
+  op_builder() = default;
   ~op_builder() = default;
+
+  op_builder* self_ = this;
+  std::uint64_t generation_ = 1;
 };
 
 /// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked
@@ -63,7 +73,8 @@ class symbol {
  public:
   symbol() = default;
   WEFT_HOST_DEVICE constexpr symbol(double number) : number_(number) {}
-  symbol(op_builder* where, value what) : where_(where), value_(what) {}
+  symbol(op_builder* where, value what)
+      : where_(&where->self()), value_(what), generation_(where_->generation()) {}
   template <class To>
   requires std::is_same_v<To, bool>
   explicit operator To() const {
@@ -73,9 +84,13 @@ class symbol {
 
   op_builder* builder() const { return where_; }
   value id() const { return value_; }
+  /// Of a symbol without a graph alone.
   WEFT_HOST_DEVICE constexpr double number() const { return number_; }
   constexpr bool is_number() const { return where_ == nullptr; }
-  const value_info& info() const { return where_->info(value_); }
+  /// Whether it is a value of a graph that still exists.
+  bool is_in_a_graph() const { return where_ && where_->generation() == generation_; }
+  /// Throws failed_precondition if the graph no longer exists.
+  const value_info& info() const;
   WEFT_QUIET_BEGIN
   WEFT_HOST_DEVICE dtype type() const { return info().type; }
   WEFT_QUIET_END
@@ -86,8 +101,34 @@ class symbol {
  private:
   op_builder* where_ = nullptr;
   value value_;
-  double number_ = 0;
+  union {
+    double number_ = 0;
+    std::uint64_t generation_;  // of where_
+  };
 };
+
+namespace detail {
+
+/// Throws failed_precondition that says why the symbol is not of use.
+[[noreturn]] void refuse_symbol(const symbol&);
+
+#if WEFT_DEFINITIONS
+WEFT_DECL void refuse_symbol(const symbol& s) {
+  throw error(error_code::failed_precondition, "node",
+              s.is_number() ? "is empty: assign it before it is used, as in `node<float, dims<3>> h; h = x * 2;`"
+                            : "its graph no longer exists: keep the graph, or a session of it, for as long as its "
+                              "nodes are used; a function that makes a model returns the graph with the nodes");
+}
+#endif
+
+}  // namespace detail
+
+#if WEFT_DEFINITIONS
+WEFT_DECL const value_info& symbol::info() const {
+  if (!is_in_a_graph()) detail::refuse_symbol(*this);
+  return where_->info(value_);
+}
+#endif
 
 namespace detail {
 symbol apply_primitive(primitive, const symbol* operands, std::size_t count, dtype to = dtype::float32);
@@ -100,7 +141,8 @@ inline symbol apply_primitive(primitive p, symbol a, symbol b) {
 
 namespace detail {
 inline void check_same_graph(const char* operation, const op_builder* a, const op_builder* b) {
-  if (a != b) throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
+  if (!b || &a->self() != &b->self())
+    throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
 }
 }  // namespace detail
 

@@ -11,8 +11,8 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/state.hpp>
 
-/// An optimizer's formula (train/optimizers.hpp; docs/optimizers.md) becomes the loop that a CPU and a parameter server
-/// run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
+/// An optimizer's formula (train/optimizers.hpp; docs/how-to/optimizers.md) becomes the loop that a CPU and a parameter
+/// server run, and the operation. ops/gpu/update.hpp makes a GPU's kernels of it.
 namespace weft {
 
 /// A hyperparameter is one number.

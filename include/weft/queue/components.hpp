@@ -127,7 +127,7 @@ component_value<C> to_component(const X& x) {
     return static_cast<T>(tensor<T>(x));
   else if constexpr (D::rank == 0 && HasElements<X>)
     return *x.data();
-  else if constexpr (Expression<X> && HasElements<X>)
+  else if constexpr (Expression<X> && HasElements<X> && !is_view<X>)
     return tensor<T, D>(x.extents(), x);
   else
     return component_value<C>(x);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -8,6 +9,7 @@
 #include <weft/device/gpu/device.hpp>
 #include <weft/session/fetch.hpp>
 #include <weft/session/fetch_watcher.hpp>
+#include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/sequence.hpp>
 #if WEFT_DEFINITIONS
   #include <cstdio>
@@ -26,15 +28,18 @@ class step_plan;
 struct session_resources;
 }  // namespace detail
 
-/// A prepared run: call it with the fed values, get the fetched ones. Must not outlive its session.
-template <class Fetches, class Feeds>
+/// A prepared run: call it with the fed values, get the fetched ones. `auto` holds what `prepare` returns, a
+/// step<fetch_list<...>, feed_list<...>>; step<R(A...)> names its results and feeds alone.
+template <class...>
 class step;
 
-/// A prepared run without its types. Internals are in session/step_plan.hpp.
+/// A prepared run without its types. One whose session no longer exists throws failed_precondition when it is called.
+/// Internals are in session/step_plan.hpp.
 class prepared_step {
  public:
   prepared_step(session& s, plan::step_request request);
   prepared_step(prepared_step&&) noexcept;
+  prepared_step& operator=(prepared_step&&) noexcept;
   ~prepared_step();
 
   /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
@@ -62,8 +67,10 @@ class prepared_step {
   void execute(plan::binding&, detail::fetch_watcher*);
   void execute_observed(plan::binding&, detail::fetch_watcher*);
 
+  detail::intrusive_ptr<detail::ref_counted> owner_;  // of what the plan uses; steps keep it when the session ends
   const detail::session_resources* session_;
   gpu::owned<detail::step_plan> plan_;
+  std::uint32_t refused_by_;  // the bits of the session's status with which it does not run
   bool logged_ = false;
 };
 
@@ -224,6 +231,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
   step(session& s, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
       : prepared_(s, detail::request_of(fetches, feeds)), results_(fetches) {}
   step(step&&) = default;
+  step& operator=(step&&) = default;
   step(const step&) = delete;  // a step is prepared, or moved: it holds the buffers of its runs
 
   /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
@@ -258,9 +266,122 @@ class step<fetch_list<F...>, feed_list<P...>> {
   detail::step_results<F...> results_;
 };
 
+namespace detail {
+
+/// A prepared step and the number of step<R(A...)> that share it.
+struct shared_step : ref_counted {
+  virtual std::string explain() const = 0;
+};
+
+template <class Prepared>
+struct shared_step_of final : shared_step {
+  explicit shared_step_of(Prepared&& from) : prepared(static_cast<Prepared&&>(from)) {}
+  std::string explain() const override { return prepared.explain(); }
+  Prepared prepared;
+};
+
+[[noreturn]] void refuse_empty_step();
+
+template <class X>
+auto without_nothing(const X& x) {
+  if constexpr (std::is_same_v<X, nothing>)
+    return std::tuple<>();
+  else
+    return std::tuple<X>(x);
+}
+// The results of a step but for those of effects: none, one as it is, or a tuple.
+template <class... X>
+auto without_effects(const std::tuple<X...>& results) {
+  return std::apply([](const auto&... x) { return std::tuple_cat(without_nothing(x)...); }, results);
+}
+template <class X>
+auto without_effects(const X& result) {
+  return without_nothing(result);
+}
+
+template <class R, class Results>
+R results_as(Results&& results) {
+  if constexpr (std::is_void_v<R> || std::is_same_v<R, Results>) {
+    return static_cast<R>(static_cast<Results&&>(results));
+  } else {
+    auto rest = without_effects(results);
+    if constexpr (std::is_same_v<R, decltype(rest)>)
+      return rest;
+    else if constexpr (std::is_same_v<std::tuple<R>, decltype(rest)>)
+      return std::get<0>(rest);
+    else
+      __builtin_unreachable();
+  }
+}
+template <class R, class Results>
+inline constexpr bool are_results_of = [] {
+  using rest = decltype(without_effects(std::declval<const Results&>()));
+  return std::is_void_v<R> || std::is_same_v<R, Results> || std::is_same_v<R, rest> ||
+         std::is_same_v<std::tuple<R>, rest>;
+}();
+
+}  // namespace detail
+
+/// step<R(A...)> takes over a prepared step: `train = s.prepare(...)`, or `train = std::move(step)`.
+template <class Prepared>
+struct step_is_not_moved : mistake<std::is_lvalue_reference_v<Prepared>> {};
+
+/// R of step<R(A...)> is not what the prepared step returns.
+template <class Results, class R>
+struct step_results_differ : mistake<!detail::are_results_of<R, Results>> {};
+
+/// A prepared step by its results and feeds, of no node's type, so that a class can have it as a member:
+///
+///     step<float(tensor<float, dims<dyn<"batch">, 784>>, tensor<std::int32_t, dims<dyn<"batch">>>)> train;
+///     train = s.prepare(fetch(loss, minimize), feed(images, labels));
+///
+/// The results are those of the prepared step, a tuple of several, with or without the `nothing` of effects; void drops
+/// them. Feeds are what the step is called with, tensors, tensor_views or numbers. Steps of supervised and replicated
+/// sessions fit too. Empty until it is assigned. Copies share the one prepared step and its buffers: one thread at a
+/// time calls it or any copy.
+template <class R, class... A>
+class step<R(A...)> {
+ public:
+  step() = default;
+  template <class Prepared>
+  requires(!std::is_same_v<std::remove_cvref_t<Prepared>, step> &&
+           requires(const std::remove_cvref_t<Prepared>& p) { p.explain(); })
+  step(Prepared&& prepared) {
+    static_assert(correct<step_is_not_moved<Prepared>>,
+                  "step<R(A...)>: takes over what prepare() returns, std::move(step) if that has a name");
+    if constexpr (correct<step_is_not_moved<Prepared>>) {
+      using results = decltype(prepared(std::declval<const std::remove_cvref_t<A>&>()...));
+      static_assert(correct<step_results_differ<results, R>>,
+                    "step<R(A...)>: R is the fetched value, a std::tuple of several, or void");
+      if constexpr (correct<step_results_differ<results, R>>) {
+        using shared = detail::shared_step_of<Prepared>;
+        shared_ = detail::intrusive_ptr<detail::shared_step>(new shared(static_cast<Prepared&&>(prepared)));
+        call_ = [](detail::shared_step& s, const std::remove_cvref_t<A>&... x) -> R {
+          return detail::results_as<R>(static_cast<shared&>(s).prepared(x...));
+        };
+      }
+    }
+  }
+
+  /// Runs the step. Throws failed_precondition if nothing was assigned, and what the prepared step throws.
+  R operator()(const std::remove_cvref_t<A>&... x) const {
+    if (!shared_) [[unlikely]]
+      detail::refuse_empty_step();
+    return call_(*shared_, x...);
+  }
+
+  bool empty() const { return !shared_; }
+  explicit operator bool() const { return !empty(); }
+  std::string explain() const { return empty() ? "an empty step" : shared_->explain(); }
+
+ private:
+  R (*call_)(detail::shared_step&, const std::remove_cvref_t<A>&...) = nullptr;
+  detail::intrusive_ptr<detail::shared_step> shared_;
+};
+
 /// Kernels in order, fused regions, memory and placement of a step.
-template <class Fetches, class Feeds>
-std::string explain(const step<Fetches, Feeds>& s) {
+template <class... Of>
+std::string explain(const step<Of...>& s) {
   return s.explain();
 }
 
@@ -269,10 +390,23 @@ std::string explain(const step<Fetches, Feeds>& s) {
 WEFT_COLD_BEGIN
 
 WEFT_DECL prepared_step::prepared_step(prepared_step&&) noexcept = default;
+WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcept {
+  plan_ = {};  // before what it lies in
+  owner_ = static_cast<detail::intrusive_ptr<detail::ref_counted>&&>(other.owner_);
+  session_ = other.session_;
+  refused_by_ = other.refused_by_;
+  plan_ = static_cast<gpu::owned<detail::step_plan>&&>(other.plan_);
+  logged_ = other.logged_;
+  return *this;
+}
 WEFT_DECL prepared_step::~prepared_step() = default;
 WEFT_DECL std::string prepared_step::explain() const { return plan_->describe(); }
 WEFT_DECL const plan::step_request& prepared_step::request() const { return plan_->request(); }
 
+WEFT_DECL void detail::refuse_empty_step() {
+  throw error(error_code::failed_precondition, "step",
+              "is empty: assign what prepare(fetch(...), feed(...)) returns before it is called");
+}
 WEFT_DECL void prepared_step::refuse_moved() {
   throw error(error_code::failed_precondition, "step", "has been moved from: call the step that it was moved to");
 }
@@ -300,6 +434,9 @@ WEFT_DECL void prepared_step::execute(plan::binding& b, detail::fetch_watcher* w
 WEFT_DECL void prepared_step::run(const plan::fed_value* fed, placing p, detail::fetch_watcher* watcher) {
   if (!plan_) [[unlikely]]
     refuse_moved();
+  // The readers of shared variables may have ended on other threads.
+  if (__atomic_load_n(&session_->status, __ATOMIC_ACQUIRE) & refused_by_) [[unlikely]]
+    session_->refuse_step();
   plan::binding& b = plan_->bind(fed);
   b.feed(fed);
   for (std::size_t i = 0; i < b.fetched.size(); ++i)

@@ -14,6 +14,7 @@
 #include <weft/session/fetch.hpp>
 #include <weft/session/prepared_step.hpp>
 #include <weft/session/session_resources.hpp>
+#include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/sequence.hpp>
 #if WEFT_DEFINITIONS
   #include <weft/device/cpu/thread_pool.hpp>
@@ -67,7 +68,7 @@ namespace detail {
 
 // The graph that was meant, where arguments are not what they should be: so that one mistake is one error.
 template <class X>
-const graph& graph_of(const X& x) {
+const graph& meant_graph(const X& x) {
   if constexpr (std::is_base_of_v<graph, X>)
     return x;
   else
@@ -78,8 +79,47 @@ const graph& graph_of(const X& x) {
 
 WEFT_COLD_BEGIN
 
-/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). The graph must
-/// outlive it. One thread at a time may use it.
+namespace detail {
+
+/// What a session owns. It ends with the session's last step, so that none runs on freed memory.
+struct session_core final : ref_counted {
+  session_core(const graph& g, session_options options, const memory_resource& memory);
+  WEFT_DECL ~session_core() override;  // here too: see graph::record
+
+  const graph& nodes() const { return records.self(); }
+  void check_graph(const symbol& s) const;
+  void adopt_new_variables();
+  /// Takes the variables of another session of the graph, but for a worker's own, of which it has copies.
+  void share_variables(const session_core& from);
+  value_info variable_info(std::uint32_t node) const;
+  /// Ends what steps no longer need. They are refused from now on.
+  void close();
+
+  graph records;  // the session's own hold on them
+  session_options options;
+  const memory_resource& memory;
+  gpu::owned<plan::gpu_support> gpus;
+  plan::placement place;
+  sequence<gpu::owned<thread_pool>> pools;  // of a device each
+  gpu::owned<thread_pool> lanes;
+  sequence<sequence<int>> cores;  // of a device each, if threads stay on them
+  extent_bindings extents;
+  sequence<plan::variable_state> variables;
+  plan::random_state random;
+  session_resources resources;
+  intrusive_ptr<session_core> variables_of;  // the session whose variables this one reads, if it does
+
+ private:
+  plan::variable_state first_state(std::uint32_t n) const;
+  /// The values that the graph gives to named extents. One that this session has used stays as it was.
+  void adopt_extents();
+};
+
+}  // namespace detail
+
+/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). One thread at a
+/// time may use it. It keeps what the graph has recorded, and may outlive the graph. A session moves, and its steps stay
+/// valid; one that was moved from throws failed_precondition.
 class session {
  public:
   explicit session(const graph& g, session_options options = {});
@@ -87,16 +127,28 @@ class session {
   /// caller's, and do not.
   template <Allocator A>
   session(const graph& g, session_options options, A) : session(g, std::move(options), memory_resource_of<A>) {}
-  session(const session&) = delete;
+  session(session&&) noexcept;
+  session& operator=(session&&) noexcept;
+  session(const session&) = delete;  // std::move(s); s.clone_for_inference() for another thread
   session& operator=(const session&) = delete;
   ~session();
+
+  /// A session that reads the variables of this one without a copy of them, for inference on another thread: each
+  /// thread has a clone, with `{.threads = 1}` say, and steps that it prepares there. From now on, until the last clone
+  /// is gone, all these sessions refuse to write variables (failed_precondition), but for those of
+  /// variable_kind::local, of which each clone has its own. The values outlive this session. Call it on the thread that
+  /// uses this session; variables that join the graph later are the clone's own. Throws unimplemented for variables on
+  /// GPUs. Without options it has those of this session.
+  [[nodiscard]] session clone_for_inference(session_options options);
+  [[nodiscard]] session clone_for_inference();
 
   session() = delete;  // A session runs a graph: session s{g};
   template <class = void>
   session(const graph&, ...) = delete;  // session_options: threads, inter_op_threads, devices, pin, device, gpu, ...
   template <class X, class... More>
-    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
-  explicit session(const X& x, const More&...) : session(detail::graph_of(x), {}) {
+  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
+                                                                     ...))) explicit session(const X& x, const More&...)
+      : session(detail::meant_graph(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -109,7 +161,7 @@ class session {
     };
     std::apply(check, fetches.fetched);
     std::apply(check, feeds.fed);
-    graph_.note_planned_run();
+    of().note_planned_run();
     return step<fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
   }
   template <class... F>
@@ -237,7 +289,7 @@ class session {
   /// The number of the next step that draws random numbers, from 0 on: how many have run to their end. Steps that draw
   /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
   /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
-  std::int64_t step_number() const { return random_.step(); }
+  std::int64_t step_number() const { return state().random.step(); }
   /// Goes on as a session does that has run so many: code that restores variables sets it to what it was. Throws
   /// invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n);
@@ -246,12 +298,12 @@ class session {
   /// 0 <= n < 2^15.
   void set_random_stream(std::int64_t n);
 
-  const graph& of() const { return graph_; }
-  const session_options& options() const { return options_; }
+  const graph& of() const { return state().nodes(); }
+  const session_options& options() const { return state().options; }
 
   /// The observer that is told of each step's kernels: a trace (session/trace.hpp), or null.
-  step_observer* observer() const { return resources_.observer; }
-  void observe(step_observer* by) { resources_.observer = by; }
+  step_observer* observer() const { return state().resources.observer; }
+  void observe(step_observer* by) { state().resources.observer = by; }
 
   // ---- for the layers above: variables by node number ----
 
@@ -266,167 +318,235 @@ class session {
   value_info variable_info(std::uint32_t node) const;
 
  private:
+  friend prepared_step;
   static void check_random_number(const char* what, std::int64_t n, std::int64_t end);
+  [[noreturn]] static void refuse_moved();
 
+  detail::session_core& state() const {
+    if (!state_) [[unlikely]]
+      refuse_moved();
+    return *state_;
+  }
   void check_graph(const symbol& s) const;
 
-  /// The values that the graph gives to named extents. One that this session has used stays as it was.
-  void adopt_extents();
-
   session(const graph& g, session_options options, const memory_resource& memory);
+  explicit session(detail::intrusive_ptr<detail::session_core> state);
   std::string explain_placement(const symbol& node) const;
-  void adopt_new_variables();
-  plan::variable_state first_state(std::uint32_t n) const;
   void set_variable(const symbol& variable, const plan::fed_value& value);
   std::uint32_t variable_to_read(const symbol& variable);
 
-  const graph& graph_;
-  session_options options_;
-  const memory_resource& memory_;
-  gpu::owned<plan::gpu_support> gpus_;
-  plan::placement place_;
-  sequence<gpu::owned<thread_pool>> pools_;  // of a device each
-  gpu::owned<thread_pool> lanes_;
-  sequence<sequence<int>> cores_;  // of a device each, if threads stay on them
-  extent_bindings extents_;
-  sequence<plan::variable_state> variables_;
-  plan::random_state random_;
-  detail::session_resources resources_;
+  detail::intrusive_ptr<detail::session_core> state_;
 };
 
 #if WEFT_DEFINITIONS
 
 WEFT_DECL session::session(const graph& g, session_options options)
     : session(g, std::move(options), memory_resource_of<>) {}
-WEFT_DECL session::~session() = default;
+WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
+    : state_(new detail::session_core(g, std::move(options), memory)) {
+  state_->adopt_new_variables();
+}
+WEFT_DECL session::session(detail::intrusive_ptr<detail::session_core> state) : state_(std::move(state)) {}
+WEFT_DECL session::session(session&&) noexcept = default;
+WEFT_DECL session& session::operator=(session&& other) noexcept {
+  session from(std::move(other));
+  std::swap(state_, from.state_);
+  return *this;
+}
+WEFT_DECL session::~session() {
+  if (state_) state_->close();
+}
+WEFT_DECL void session::refuse_moved() {
+  throw error(error_code::failed_precondition, "session", "has been moved from: use the session that it was moved to");
+}
+
+WEFT_DECL session session::clone_for_inference(session_options options) {
+  detail::session_core& own = state();
+  own.adopt_new_variables();
+  if (options.variables.find_or_add)
+    throw error(error_code::invalid_argument, "clone_for_inference",
+                "a clone has the variables of its session: session_options::variables must be empty");
+  for (std::uint32_t n = 0; n < own.variables.size(); ++n)
+    if (own.variables[n].where.gpu)
+      throw error(error_code::unimplemented, own.nodes()[n].name,
+                  "variables that sessions share lie on CPUs: place it on cpu{0}");
+  detail::intrusive_ptr<detail::session_core> clone(
+      new detail::session_core(own.nodes(), std::move(options), own.memory));
+  clone->share_variables(own);
+  return session(std::move(clone));
+}
+WEFT_DECL session session::clone_for_inference() {
+  session_options same = options();
+  same.variables = {};
+  return clone_for_inference(std::move(same));
+}
 
 WEFT_DECL void session::set_step_number(std::int64_t n) {
   check_random_number("set_step_number", n, plan::random_state::steps);
-  random_.position = random_.stream() * plan::random_state::steps + n;
+  plan::random_state& random = state().random;
+  random.position = random.stream() * plan::random_state::steps + n;
 }
 
 WEFT_DECL void session::set_random_stream(std::int64_t n) {
   check_random_number("set_random_stream", n, plan::random_state::streams);
-  random_.position = n * plan::random_state::steps + random_.step();
+  plan::random_state& random = state().random;
+  random.position = n * plan::random_state::steps + random.step();
 }
 
 WEFT_DECL const detail::session_resources& session::resources() {
-  adopt_new_variables();
-  return resources_;
+  state().adopt_new_variables();
+  return state_->resources;
 }
 
 WEFT_DECL plan::variable_state& session::state_of(std::uint32_t node) {
-  adopt_new_variables();
-  return variables_[node];
+  state().adopt_new_variables();
+  return state_->variables[node];
 }
 
 WEFT_DECL void session::read_variable(std::uint32_t node, void* to) {
   const plan::variable_state& v = state_of(node);
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
-  gpus_->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
+  state_->gpus->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
 }
 
 WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
   plan::variable_state& v = state_of(node);
+  const graph_node& of_graph = of()[node];
+  if (__atomic_load_n(&state_->resources.status, __ATOMIC_ACQUIRE) && kind_of(of_graph.def) != variable_kind::local)
+    throw error(error_code::failed_precondition, of_graph.name,
+                "the variable is shared with clones of its session, which read it: write it once they are gone, in the "
+                "session that was cloned");
   v.initialized = true;
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
-  gpus_->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
+  state_->gpus->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
 }
 
-WEFT_DECL value_info session::variable_info(std::uint32_t node) const {
-  value_info info = graph_[node].def.outputs[0];
-  extent_bindings known = extents_;
-  info.extents = known.resolve(graph_, graph_[node].name, info.extents);
-  return info;
-}
+WEFT_DECL value_info session::variable_info(std::uint32_t node) const { return state().variable_info(node); }
 
 WEFT_DECL void session::check_random_number(const char* what, std::int64_t n, std::int64_t end) {
   if (n < 0 || n >= end)
     throw error(error_code::invalid_argument, what, {"the number must be in [0, ", end, "), but is ", n});
 }
 
-WEFT_DECL void session::check_graph(const symbol& s) const {
-  if (s.builder() != &graph_)
-    throw error(error_code::invalid_argument, "session",
-                "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
-}
-
-WEFT_DECL void session::adopt_extents() {
-  for (const auto& [code, size] : graph_.fixed_extents())
-    if (!extents_.find(code)) extents_.bind(code, size);
-}
-
+WEFT_DECL void session::check_graph(const symbol& s) const { state().check_graph(s); }
 
 WEFT_DECL std::string session::explain_placement(const symbol& node) const {
   check_graph(node);
   const std::uint32_t n = node.id().node;
-  return str_cat({graph_[n].name, " ", place_.explain(n)});
+  return str_cat({of()[n].name, " ", state_->place.explain(n)});
 }
 
-WEFT_DECL session::session(const graph& g, session_options options, const memory_resource& memory)
-    : graph_(g),
-      options_(std::move(options)),
-      memory_(memory),
-      gpus_(plan::new_gpu_support ? plan::new_gpu_support(options_.gpu) : nullptr),
-      place_(g, static_cast<std::size_t>(options_.devices), gpus_.get(), options_.device, options_.allow_soft_placement,
-             options_.task),
-      resources_{{place_, variables_, extents_, memory_, gpus_.get(), static_cast<std::size_t>(options_.devices),
-                  static_cast<std::size_t>(options_.inter_op_threads), random_},
-                 pools_,
-                 nullptr,
-                 cores_,
-                 options_.log_device_placement} {
-  if (options_.devices < 1 || options_.threads < 0 || options_.inter_op_threads < 1)
+WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, const memory_resource& m)
+    : records(g.share()),
+      options(std::move(o)),
+      memory(m),
+      gpus(plan::new_gpu_support ? plan::new_gpu_support(options.gpu) : nullptr),
+      place(nodes(), static_cast<std::size_t>(options.devices), gpus.get(), options.device,
+            options.allow_soft_placement, options.task),
+      resources{{place, variables, extents, memory, gpus.get(), static_cast<std::size_t>(options.devices),
+                 static_cast<std::size_t>(options.inter_op_threads), random},
+                pools,
+                nullptr,
+                cores,
+                options.log_device_placement} {
+  if (options.devices < 1 || options.threads < 0 || options.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ",
-                 options_.devices, ", inter_op_threads = ", options_.inter_op_threads, ", threads = ",
-                 options_.threads});
-  const sequence<int> cores = available_cores();
-  const auto devices = static_cast<std::size_t>(options_.devices);
+                 options.devices, ", inter_op_threads = ", options.inter_op_threads, ", threads = ", options.threads});
+  const sequence<int> available = available_cores();
+  const auto devices = static_cast<std::size_t>(options.devices);
   for (std::size_t d = 0; d < devices; ++d) {
-    const std::size_t first = cores.size() * d / devices, last = cores.size() * (d + 1) / devices;
+    const std::size_t first = available.size() * d / devices, last = available.size() * (d + 1) / devices;
     const int share = last > first ? static_cast<int>(last - first) : 1;
     sequence<int> mine;
-    if (options_.pin) mine.append(cores.begin() + first, last - first);
-    pools_.push_back(gpu::owned(new thread_pool(options_.threads ? options_.threads : share, mine)));
-    cores_.push_back(std::move(mine));
+    if (options.pin) mine.append(available.begin() + first, last - first);
+    pools.push_back(gpu::owned(new thread_pool(options.threads ? options.threads : share, mine)));
+    cores.push_back(std::move(mine));
   }
-  const int lanes = options_.devices * options_.inter_op_threads;
-  if (lanes > 1) lanes_ = gpu::owned(new thread_pool(lanes));
-  resources_.lane_threads = lanes_.get();
+  const int lane_count = options.devices * options.inter_op_threads;
+  if (lane_count > 1) lanes = gpu::owned(new thread_pool(lane_count));
+  resources.lane_threads = lanes.get();
+}
+
+WEFT_DECL void detail::session_core::share_variables(const session_core& from) {
+  // The session to which the variables belong counts all who read them, clones of clones too.
+  const session_core& first = from.variables_of ? *from.variables_of : from;
+  variables_of = intrusive_ptr<session_core>(const_cast<session_core*>(&first));
+  resources.status = session_resources::reader;
+  __atomic_fetch_add(&first.resources.status, session_resources::reader, __ATOMIC_RELAXED);
+  extents = from.extents;
+  variables = from.variables;
+  for (std::uint32_t n = 0; n < variables.size(); ++n) {
+    const storage& theirs = from.variables[n].data;
+    if (!theirs.bytes() || kind_of(nodes()[n].def) != variable_kind::local) continue;
+    storage own(theirs.bytes(), memory);
+    __builtin_memcpy(own.data(), theirs.data(), theirs.bytes());
+    variables[n].data = std::move(own);
+  }
   adopt_new_variables();
 }
+WEFT_DECL detail::session_core::~session_core() { close(); }
 
-WEFT_DECL void session::adopt_new_variables() {
-  if (variables_.size() == graph_.size()) return;
-  adopt_extents();
-  variables_.reserve(graph_.size());
-  for (auto n = static_cast<std::uint32_t>(variables_.size()); n < graph_.size(); ++n)
-    variables_.push_back(first_state(n));
+WEFT_DECL void detail::session_core::close() {
+  __atomic_fetch_or(&resources.status, session_resources::closed, __ATOMIC_RELAXED);
+  resources.lane_threads = nullptr;
+  lanes = {};
+  pools.clear();
+  variables.clear();
+  if (variables_of)
+    __atomic_fetch_sub(&variables_of->resources.status, session_resources::reader, __ATOMIC_RELEASE);
+  variables_of = nullptr;
 }
 
-WEFT_DECL plan::variable_state session::first_state(std::uint32_t n) const {
+WEFT_DECL void detail::session_core::check_graph(const symbol& s) const {
+  if (s.builder() != &nodes())
+    throw error(error_code::invalid_argument, "session",
+                "a fetched or fed value belongs to another graph: a session runs the nodes of its own graph only");
+}
+
+WEFT_DECL value_info detail::session_core::variable_info(std::uint32_t node) const {
+  value_info info = nodes()[node].def.outputs[0];
+  extent_bindings known = extents;
+  info.extents = known.resolve(nodes(), nodes()[node].name, info.extents);
+  return info;
+}
+
+WEFT_DECL void detail::session_core::adopt_extents() {
+  for (const auto& [code, size] : nodes().fixed_extents())
+    if (!extents.find(code)) extents.bind(code, size);
+}
+
+WEFT_DECL void detail::session_core::adopt_new_variables() {
+  if (variables.size() == nodes().size()) return;
+  adopt_extents();
+  variables.reserve(nodes().size());
+  for (auto n = static_cast<std::uint32_t>(variables.size()); n < nodes().size(); ++n)
+    variables.push_back(first_state(n));
+}
+
+WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n) const {
   plan::variable_state v;
-  if (graph_[n].def.op != &operation_of<variable_op>) return v;
+  const graph& g = nodes();
+  if (g[n].def.op != &operation_of<variable_op>) return v;
   const value_info info = variable_info(n);
-  v.where = place_.of(n);
-  storage first(info.bytes(), memory_);
-  const graph_node& first_of = graph_[graph_[n].begins_as == graph_node::no_node ? n : graph_[n].begins_as];
-  v.initialized = detail::initialize(first_of.init, info, graph_.seed(), first_of.name, first.data());
-  if (const variable_sharing& with = options_.variables; with.find_or_add) {
+  v.where = place.of(n);
+  storage first(info.bytes(), memory);
+  const graph_node& first_of = g[g[n].begins_as == graph_node::no_node ? n : g[n].begins_as];
+  v.initialized = detail::initialize(first_of.init, info, g.seed(), first_of.name, first.data());
+  if (const variable_sharing& with = options.variables; with.find_or_add) {
     if (v.where.gpu || !v.initialized)
-      throw error(v.where.gpu ? error_code::unimplemented : error_code::failed_precondition, graph_[n].name,
+      throw error(v.where.gpu ? error_code::unimplemented : error_code::failed_precondition, g[n].name,
                   v.where.gpu
                       ? "variables that sessions share lie on CPUs: place it on cpu{0}"
                       : "variables that sessions share have a first value: give it another one than init::none");
-    first = with.find_or_add(with.container, graph_[n].name, info, first);
+    first = with.find_or_add(with.container, g[n].name, info, first);
   }
   if (!v.where.gpu) {
     v.data = std::move(first);
     return v;
   }
-  v.on_gpu = gpus_->allocate(v.where.ordinal, info.bytes(), graph_[n].name);
-  gpus_->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
+  v.on_gpu = gpus->allocate(v.where.ordinal, info.bytes(), g[n].name);
+  gpus->copy(v.where.ordinal, v.on_gpu, first.data(), info.bytes());
   return v;
 }
 
@@ -436,7 +556,7 @@ WEFT_DECL void session::set_variable(const symbol& variable, const plan::fed_val
   state_of(n);
   const shape extents = variable_info(n).extents;
   if (!(value.extents == extents))
-    throw error(error_code::invalid_argument, graph_[n].name,
+    throw error(error_code::invalid_argument, of()[n].name,
                 {"the variable has extents ", to_string(extents), ", but the value that is set has ",
                  to_string(value.extents)});
   write_variable(n, value.data);
@@ -446,14 +566,16 @@ WEFT_DECL std::uint32_t session::variable_to_read(const symbol& variable) {
   check_graph(variable);
   const std::uint32_t n = variable.id().node;
   if (!state_of(n).initialized)
-    throw error(error_code::failed_precondition, graph_[n].name,
+    throw error(error_code::failed_precondition, of()[n].name,
                 "the variable has no value yet: call set(), or run a step that assigns to it");
   return n;
 }
 
-WEFT_DECL prepared_step::prepared_step(session& s, plan::step_request request) : session_(&s.resources()) {
-  plan_ = gpu::owned(new detail::step_plan(*session_, s.of(), std::move(request)));
-}
+WEFT_DECL prepared_step::prepared_step(session& s, plan::step_request request)
+    : owner_(&s.state()),
+      session_(&s.resources()),
+      plan_(new detail::step_plan(*session_, s.of(), std::move(request))),
+      refused_by_(plan_->writes_shared() ? ~std::uint32_t{0} : detail::session_resources::closed) {}
 
 #endif
 

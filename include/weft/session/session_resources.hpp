@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include <weft/device/gpu/device.hpp>
+#include <weft/error.hpp>
 #include <weft/plan/environment.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -31,7 +33,26 @@ struct session_resources : plan::environment {
   const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
   bool log_device_placement;
   step_observer* observer = nullptr;
+
+  /// What steps ask before they run: `closed`, and `reader` for each session that reads the variables of this one, or
+  /// once where this one reads those of another.
+  static constexpr std::uint32_t closed = 1, reader = 2;
+  mutable std::uint32_t status = 0;
+  /// Throws failed_precondition that says why a step is refused.
+  [[noreturn]] void refuse_step() const;
 };
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL void session_resources::refuse_step() const {
+  throw error(error_code::failed_precondition, "step",
+              __atomic_load_n(&status, __ATOMIC_RELAXED) & closed
+                  ? "its session no longer exists: keep the session for as long as its steps are called"
+                  : "writes variables that several sessions share: clone_for_inference() makes them read-only until "
+                    "the clones are gone; train in the session that was cloned, then");
+}
+
+#endif
 
 }  // namespace detail
 }  // namespace weft

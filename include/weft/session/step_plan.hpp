@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -18,7 +19,9 @@ namespace weft::detail {
 class step_plan {
  public:
   step_plan(const session_resources& s, const graph& g, plan::step_request request)
-      : s_(s), step_(s, g, std::move(request)) {}
+      : s_(s), step_(s, g, std::move(request)) {
+    if (g.find_untrained_copies()) report_untrained_copies();
+  }
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
 
@@ -52,6 +55,8 @@ class step_plan {
   }
 
   const plan::step_request& request() const { return step_.made->request; }
+  /// Whether it writes variables that sessions may share, which are all but a worker's own.
+  bool writes_shared() const noexcept;
   const weft::graph& graph() const { return step_.made->g; }
 
   // ---- what it is, for tests and `explain` ----
@@ -60,7 +65,9 @@ class step_plan {
   std::size_t bindings() const { return bindings_.size(); }
   std::size_t arena_bytes() const { return plan::arena_bytes(*current_); }
   const plan::binding* current() const { return current_; }
-  std::string describe() const { return plan::describe(step_, current_, bindings_.size()); }
+  std::string describe() const {
+    return plan::describe(step_, current_, bindings_.size()) + find_untrained_copies(false);
+  }
   std::string placement_log() const { return plan::placement_log(*step_.made); }
 
  private:
@@ -69,6 +76,8 @@ class step_plan {
   void note_effects();
   void run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher);
   void find_last_uses();
+  std::string find_untrained_copies(bool only_new) const;
+  void report_untrained_copies() const;
 
   const session_resources& s_;
   plan::compiled_step step_;
@@ -113,6 +122,30 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   step_.arenas.refresh(*step_.made, s_, step_.gpus.get(), *b);
   current_ = b;
   return *b;
+}
+
+WEFT_DECL std::string step_plan::find_untrained_copies(bool only_new) const {
+  const plan::program& p = *step_.made;
+  if (!p.g.find_untrained_copies()) return {};
+  sequence<std::uint32_t> read;
+  for (std::uint32_t n = 0; n < p.nodes.size(); ++n)
+    if (p.def(n).op == &operation_of<variable_op>) read.push_back(p.nodes[n].number);
+  return p.g.find_untrained_copies()(p.g, read, only_new);
+}
+WEFT_DECL void step_plan::report_untrained_copies() const {
+  const std::string found = find_untrained_copies(true);
+  if (!found.empty()) std::fprintf(stderr, "weft: %s", found.c_str());
+}
+
+WEFT_DECL bool step_plan::writes_shared() const noexcept {
+  const plan::program& p = *step_.made;
+  for (std::uint32_t n = 0; n < p.running; ++n)
+    if (p.def(n).op->writes) {
+      value to = p.def(n).inputs[0];
+      while (p.g[to.node].def.op->alias) to = p.g[to.node].def.inputs[0];
+      if (kind_of(p.g[to.node].def) != variable_kind::local) return true;
+    }
+  return false;
 }
 
 /// Throws failed_precondition if a variable that the step reads has no value.

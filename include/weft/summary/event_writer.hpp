@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include <weft/data/record_writer.hpp>
+#include <weft/encoding/tfrecord.hpp>
 #include <weft/error.hpp>
 #include <weft/summary/events.hpp>
 #include <weft/text.hpp>

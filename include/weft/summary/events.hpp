@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/data/png_writer.hpp>
-#include <weft/data/protobuf_writer.hpp>
+#include <weft/encoding/png_writer.hpp>
+#include <weft/encoding/protobuf_writer.hpp>
 #include <weft/error.hpp>
 #include <weft/summary/histogram.hpp>
 #include <weft/tensor/read_elements.hpp>

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/encoding/protobuf_writer.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/graph/print.hpp>
 #include <weft/summary/event_writer.hpp>
-#include <weft/data/protobuf_writer.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {

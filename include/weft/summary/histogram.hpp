@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include <weft/data/protobuf_writer.hpp>
+#include <weft/encoding/protobuf_writer.hpp>
 
 namespace weft {
 

@@ -43,11 +43,40 @@ struct shape {
   }
 };
 
+template <auto... Extents>
+struct dims;
+
+namespace detail {
+
+// A template of its own: where g++ cannot make out an extent, as in dims<dyn, 3>, no specialisation fits.
+template <class Dims>
+inline constexpr bool has_canonical_types = true;
+template <auto... Extents>
+inline constexpr bool has_canonical_types<dims<Extents...>> = (has_canonical_type<decltype(Extents)> && ...);
+
+template <bool HasCanonicalTypes>
+struct canonical_dims {
+  template <auto... Extents>
+  using type = dims<Extents...>;
+};
+template <>
+struct canonical_dims<false> {
+  template <auto... Extents>
+  using type = dims<canonical<Extents>()...>;
+};
+
+}  // namespace detail
+
 /// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
 /// for a scalar. Code that takes a dims from a program checks it (`extents_are_not_valid`).
+///
+/// An extent may be an integer of any type, or an `extent_of`. What Weft makes is of the canonical form, `dims_type`: of
+/// ints, and `n + m` in one order. A tensor or a node of a dims in another form is derived from that of the canonical
+/// one, so that both are assigned, returned and passed in each other's place.
 template <auto... Extents>
 struct dims {
-  using dims_type = dims;
+  using dims_type = typename detail::canonical_dims<detail::has_canonical_types<dims>>::template type<Extents...>;
+  static constexpr bool is_canonical = __is_same(dims, dims_type);
   static constexpr std::size_t rank = sizeof...(Extents);
 
   /// The extents, with a negative code where they are dynamic.
@@ -118,7 +147,8 @@ inline constexpr const extent_definition* definitions_of<dims<Extents...>>[sizeo
 
 }  // namespace detail
 
-/// The extent of an axis, known or named, as one that others are computed of: `extent_of<D, 0>() + extent<1>`.
+/// The extent of an axis, known or named, as one that others are computed of: `extent_of<D, 0>() + extent<1>`. As a
+/// number it is `static_extent<D, 0>()`.
 template <class Dims, std::size_t Axis>
 constexpr auto extent_of() {
   return detail::operand_extent<detail::extent_at<Dims, Axis>::value>();

@@ -57,6 +57,9 @@ struct branches_are_two_expressions : mistake<true> {};
 
 namespace detail {
 
+/// Whether an expression of this operation and these operands is true or false as a whole.
+template <class Op, class... Operands>
+inline constexpr bool is_truth = false;
 template <class X>
 constexpr const char* spelling() {
   return __PRETTY_FUNCTION__;
@@ -95,13 +98,19 @@ struct expression_base {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
-  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart.
+  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart. And
+  // where tensors are compared: `a == b` is their equality as well as a tensor.
   template <class Num>
   requires Arithmetic<Num>
-  constexpr explicit(!symbolic || !std::is_same_v<Num, T>) operator Num() const {
-    static_assert(correct<number_mistake<Dims, symbolic>>,
-                  "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
-    return Num();
+  constexpr explicit((!symbolic || !std::is_same_v<Num, T>) && !(std::is_same_v<Num, bool> && is_truth<Op, Operands...>))
+  operator Num() const {
+    if constexpr (!symbolic && std::is_same_v<Num, bool> && is_truth<Op, Operands...>) {
+      return is_true(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
+    } else {
+      static_assert(correct<number_mistake<Dims, symbolic>>,
+                    "not a number: session.eval(x) computes a graph's value; sum(x), mean(x) make one number of many");
+      return Num();
+    }
   }
 
   template <class Op2, class T2, class Dims2, class Device2, class... Operands2>

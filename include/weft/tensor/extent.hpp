@@ -178,6 +178,40 @@ constexpr bool reads_before(const extent_definition& d, const extent_definition:
   return false;
 }
 
+/// The order in which people read a polynomial's terms: what is added, what is subtracted, the number; names in the order
+/// of the alphabet.
+struct extent_order {
+  std::size_t at[extent_definition::max_terms]{};
+};
+constexpr extent_order reading_order(const extent_definition& d) {
+  extent_order order;
+  std::size_t n = 0;
+  bool taken[extent_definition::max_terms]{};
+  for (int pass = 0; pass < 3; ++pass)
+    for (;;) {
+      std::size_t next = d.term_count;
+      for (std::size_t k = 0; k < d.term_count; ++k) {
+        const auto& t = d.terms[k];
+        if (taken[k] || pass != (t.atoms[0] == 0 ? 2 : t.factor < 0 ? 1 : 0)) continue;
+        if (next == d.term_count || reads_before(d, t, d.terms[next])) next = k;
+      }
+      if (next == d.term_count) break;
+      taken[next] = true;
+      order.at[n++] = next;
+    }
+  return order;
+}
+
+/// The code of an atom of a term, at a place in the order of `names_of`; 0 behind the last.
+constexpr std::int64_t atom_in_order(const extent_definition& d, std::size_t term, std::size_t at) {
+  const char* names[extent_definition::term::max_atoms]{};
+  names_of(d, d.terms[term], names);
+  if (at >= extent_definition::term::max_atoms || !names[at]) return 0;
+  for (std::size_t i = 0; i < d.atom_count; ++i)
+    if (d.atoms[i]->text == names[at]) return d.atoms[i]->code;
+  return 0;
+}
+
 /// A polynomial's code and text, from its terms.
 constexpr void finish_extent(extent_definition& d) {
   extent_text text(d);
@@ -192,33 +226,22 @@ constexpr void finish_extent(extent_definition& d) {
     hash = hash_word(hash, static_cast<std::uint64_t>(d.terms[k].factor));
     for (const std::int64_t atom : d.terms[k].atoms) hash = hash_word(hash, static_cast<std::uint64_t>(atom));
   }
-  // For people: what is added, what is subtracted, the number; names in the order of the alphabet.
-  bool any = false, written[extent_definition::max_terms]{};
-  for (int pass = 0; pass < 3; ++pass)
-    for (;;) {
-      std::size_t next = d.term_count;
-      for (std::size_t k = 0; k < d.term_count; ++k) {
-        const auto& t = d.terms[k];
-        if (written[k] || pass != (t.atoms[0] == 0 ? 2 : t.factor < 0 ? 1 : 0)) continue;
-        if (next == d.term_count || reads_before(d, t, d.terms[next])) next = k;
-      }
-      if (next == d.term_count) break;
-      written[next] = true;
-      const auto& t = d.terms[next];
-      const std::int64_t factor = t.factor < 0 ? -t.factor : t.factor;
-      text.add(t.factor < 0 ? (any ? " - " : "-") : (any ? " + " : ""));
-      any = true;
-      bool first = factor == 1 && t.atoms[0] != 0;
-      if (!first) text.add(factor);
-      const char* names[extent_definition::term::max_atoms]{};
-      names_of(d, t, names);
-      for (const char* name : names) {
-        if (!name) break;
-        if (!first) text.add(" * ");
-        first = false;
-        text.add(name);
-      }
+  const extent_order order = reading_order(d);
+  for (std::size_t i = 0; i < d.term_count; ++i) {
+    const auto& t = d.terms[order.at[i]];
+    const std::int64_t factor = t.factor < 0 ? -t.factor : t.factor;
+    text.add(t.factor < 0 ? (i ? " - " : "-") : (i ? " + " : ""));
+    bool first = factor == 1 && t.atoms[0] != 0;
+    if (!first) text.add(factor);
+    const char* names[extent_definition::term::max_atoms]{};
+    names_of(d, t, names);
+    for (const char* name : names) {
+      if (!name) break;
+      if (!first) text.add(" * ");
+      first = false;
+      text.add(name);
     }
+  }
   const bool is_atom = d.term_count == 1 && d.terms[0].factor == 1 && d.terms[0].atoms[1] == 0;
   d.code = is_atom ? d.terms[0].atoms[0] : code_of(hash);
 }
@@ -347,11 +370,12 @@ struct dyn_extent {
 template <fixed_string Name>
 inline constexpr auto dyn = dyn_extent<fixed_string(Name)>{};
 
-/// A number among computed extents: `dyn<"n"> + extent<1>`.
+/// A number among computed extents: `dyn<"n"> + extent<1>`. By itself it is an integer: `std::sqrt(extent<8>)`.
 template <std::int64_t Value>
 struct fixed_extent {
   static constexpr std::int64_t code = Value;
   static constexpr const char* name = nullptr;
+  constexpr operator std::int64_t() const { return Value; }
 };
 template <std::int64_t Value>
 inline constexpr fixed_extent<Value> extent{};
@@ -449,30 +473,118 @@ struct computed_extent {
   static constexpr const char* name = detail::defined_extent<computed_extent>.definition.text;
 };
 
+namespace detail {
+
+// The normal form of an extent as a type, so that `n + m` and `m + n` are one type: a fixed_extent where it is a number,
+// otherwise its terms in reading order.
+
+/// Types of names and quotients, among them all that occur in the extent.
+template <class... Atoms>
+struct extent_atoms {
+  template <class... More>
+  constexpr extent_atoms<Atoms..., More...> operator+(extent_atoms<More...>) const {
+    return {};
+  }
+};
+template <class Name>
+constexpr extent_atoms<Name> atoms_in(Name) {
+  return {};
+}
+template <std::int64_t Value>
+constexpr extent_atoms<> atoms_in(fixed_extent<Value>) {
+  return {};
+}
+template <char Op, class A, class B>
+constexpr auto atoms_in(computed_extent<Op, A, B>) {
+  constexpr auto parts = atoms_in(A{}) + atoms_in(B{});
+  if constexpr (defined_extent<computed_extent<Op, A, B>>.definition.numerator != nullptr)
+    return extent_atoms<computed_extent<Op, A, B>>{} + parts;
+  else
+    return parts;
+}
+
+template <std::int64_t Code, class First, class... More>
+constexpr auto atom_of(extent_atoms<First, More...>) {
+  if constexpr (First::code == Code)
+    return First{};
+  else
+    return atom_of<Code>(extent_atoms<More...>{});
+}
+
+/// `Product` times the atoms of a term, from the one at place `At` of its names' order on.
+template <class Extent, std::size_t Term, std::size_t At, class Product>
+constexpr auto times_atoms(Product) {
+  constexpr std::int64_t code = atom_in_order(defined_extent<Extent>.definition, Term, At);
+  if constexpr (code == 0) {
+    return Product{};
+  } else {
+    constexpr auto atom = atom_of<code>(atoms_in(Extent{}));
+    using A = std::remove_const_t<decltype(atom)>;
+    if constexpr (std::is_same_v<Product, fixed_extent<1>>)
+      return times_atoms<Extent, Term, At + 1>(A{});
+    else
+      return times_atoms<Extent, Term, At + 1>(computed_extent<'*', Product, A>{});
+  }
+}
+
+/// `Sum` and the terms from the one at place `At` of the reading order on.
+template <class Extent, std::size_t At, class Sum>
+constexpr auto plus_terms(Sum) {
+  constexpr const extent_definition& d = defined_extent<Extent>.definition;
+  if constexpr (At == d.term_count) {
+    return Sum{};
+  } else {
+    constexpr std::size_t k = reading_order(d).at[At];
+    constexpr std::int64_t factor = d.terms[k].factor;
+    using Term = decltype(times_atoms<Extent, k, 0>(fixed_extent<(factor < 0 ? -factor : factor)>{}));
+    if constexpr (At == 0 && factor > 0)
+      return plus_terms<Extent, At + 1>(Term{});
+    else
+      return plus_terms<Extent, At + 1>(computed_extent<(factor < 0 ? '-' : '+'), Sum, Term>{});
+  }
+}
+
+template <class Extent>
+constexpr auto normal_form() {
+  constexpr const extent_definition& d = defined_extent<Extent>.definition;
+  if constexpr (!defined_extent<Extent>.fits)
+    return Extent{};  // an error already
+  else if constexpr (Extent::code >= 0)
+    return fixed_extent<Extent::code>{};
+  else if constexpr (d.is_number() || d.numerator != nullptr)
+    return Extent{};
+  else
+    return plus_terms<Extent, 0>(fixed_extent<0>{});
+}
+template <class Extent>
+using normal_extent = decltype(normal_form<Extent>());
+
+}  // namespace detail
+
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator+(A, B) {
-  return computed_extent<'+', A, B>{};
+  return detail::normal_extent<computed_extent<'+', A, B>>{};
 }
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator-(A, B) {
-  return computed_extent<'-', A, B>{};
+  return detail::normal_extent<computed_extent<'-', A, B>>{};
 }
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator*(A, B) {
-  return computed_extent<'*', A, B>{};
+  return detail::normal_extent<computed_extent<'*', A, B>>{};
 }
 /// A quotient without rest: one that leaves a rest is an error when a step runs.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator/(A, B) {
-  return computed_extent<'/', A, B>{};
+  return detail::normal_extent<computed_extent<'/', A, B>>{};
 }
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto floor_quotient(A, B) {
-  return computed_extent<'d', A, B>{};
+  return detail::normal_extent<computed_extent<'d', A, B>>{};
 }
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto ceil_quotient(A, B) {
-  return computed_extent<'u', A, B>{};
+  return detail::normal_extent<computed_extent<'u', A, B>>{};
 }
 /// A quotient of a quotient that is rounded the same way: `ceil(ceil(h / 2) / 2)` is `ceil(h / 4)`.
 template <detail::extent_like A, std::int64_t X, std::int64_t Y>
@@ -516,12 +628,30 @@ constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
   return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
 }
 
-/// An extent that is only a number becomes one; numbers of one value are of one type.
+/// Whether extents of this type are in the form in which Weft makes them: int, and names in normal form. Numbers that no
+/// int holds are long long. A type that no extent has is left to the check of a dims.
+template <class Extent>
+inline constexpr bool has_canonical_type =
+    !std::is_convertible_v<Extent, std::int64_t> || std::is_floating_point_v<Extent>;
+template <>
+inline constexpr bool has_canonical_type<int> = true;
+template <char Op, class A, class B>
+inline constexpr bool has_canonical_type<computed_extent<Op, A, B>> =
+    std::is_same_v<normal_extent<computed_extent<Op, A, B>>, computed_extent<Op, A, B>>;
+// The type of a template's argument: g++ adds const to that of a class, clang 14 does not.
+template <char Op, class A, class B>
+inline constexpr bool has_canonical_type<const computed_extent<Op, A, B>> =
+    has_canonical_type<computed_extent<Op, A, B>>;
+
+/// An extent in that form.
 template <auto Value>
 constexpr auto canonical() {
-  if constexpr (code(Value) < 0)
+  using Extent = decltype(Value);
+  if constexpr (has_canonical_type<Extent>)
     return Value;
-  else if constexpr (code(Value) <= 0x7fffffff)
+  else if constexpr (code(Value) < 0 && extent_like<Extent>)
+    return normal_extent<std::remove_const_t<Extent>>{};
+  else if constexpr (static_cast<int>(code(Value)) == code(Value))
     return static_cast<int>(code(Value));
   else
     return static_cast<long long>(code(Value));

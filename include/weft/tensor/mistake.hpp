@@ -79,6 +79,8 @@ template <class Extent>
 constexpr bool is_extent(Extent extent) {
   if constexpr (std::is_integral_v<Extent>)
     return extent >= Extent{};
+  else if constexpr (__is_enum(Extent) && std::is_convertible_v<Extent, std::int64_t>)
+    return extent >= 0;
   else
     return named_extent<Extent>;
 }

@@ -42,8 +42,6 @@ void use_changes(graph& g) {
   g.use(primitives_in<T, in_changes<T>>);
 }
 
-inline graph& graph_of(symbol s) { return *static_cast<graph*>(s.builder()); }
-
 template <class Gradient, class T, class D, class Dev>
 void append_changed(const variable_gradient<Gradient, variable_node<T, D, Dev>>& pair, symbol_gradients& all) {
   use_changes<T>(graph_of(pair.variable.erased()));

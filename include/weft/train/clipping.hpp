@@ -196,7 +196,7 @@ auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperp
     using T = typename detail::norm_type<Gradients>::type;
     const auto all = detail::symbols_of("clip_by_global_norm", gradients);
     const symbol known = known_norm.is_number()
-                             ? detail::as_scalar(detail::graph_of(all[0].variable), known_norm.number(), dtype_of<T>)
+                             ? detail::as_scalar(graph_of(all[0].variable), known_norm.number(), dtype_of<T>)
                              : detail::in_type(known_norm, dtype_of<T>);
     return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, known));
   } else {

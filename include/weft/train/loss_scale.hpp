@@ -220,13 +220,13 @@ inline void check_scale(const dynamic_loss_scale& s) {
 
 }  // namespace detail
 
-inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(&g), how_(how) {
+inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(&g.self()), how_(how) {
   detail::check_scale(how);
   scale_ = variable<float>(g, "loss_scale/scale", static_cast<float>(how.initial_scale), variable_kind::local);
   good_steps_ = variable<std::int64_t>(g, "loss_scale/good_steps", 0, variable_kind::local);
 }
 
-inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g), dynamic_(false) {
+inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g.self()), dynamic_(false) {
   detail::check_scale({.initial_scale = how.scale, .min_scale = how.scale, .max_scale = how.scale});
   scale_ = constant(g, static_cast<float>(how.scale));
   good_steps_ = constant(g, std::int64_t{0});
@@ -339,7 +339,7 @@ effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const 
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
     static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
     if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
       using T = value_t<Expr>;
@@ -348,7 +348,7 @@ effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const 
         if constexpr (is_step_counter<std::remove_cvref_t<decltype(each)>>)
           counters.push_back(detail::check_counter(Optimizer::name, each.erased()));
         else
-          named.push_back(each.erased());
+          detail::append_variable<T>(each, Optimizer::name, named);
       };
       (append(variables), ...);
       use<T>();
@@ -371,8 +371,10 @@ auto loss_scale::compute_gradients(const Expr& loss, const V&... variables) {
     using T = value_t<Expr>;
     use<T>();
     const symbol root = scaled(node<T>(let(loss).erased()));
-    auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", {variables.erased()...}));
-    if constexpr (sizeof...(V) == 0) {
+    sequence<symbol> named;
+    (detail::append_variable<T>(variables, "compute_gradients", named), ...);
+    auto pairs = remember<T>(detail::record_gradients(*graph_, root, "compute_gradients", named));
+    if constexpr (detail::is_listed<V...>) {
       return variable_gradients<T>{static_cast<decltype(pairs)&&>(pairs)};
     } else {
       auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };
@@ -392,7 +394,7 @@ effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pa
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/optimizers.md");
+                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
     static_assert(correct<apply_mistake<Pair...>>, WEFT_NEEDS_OF_APPLY);
     if constexpr (correct<apply_mistake<Pair...>> && correct<optimizer_mistake<Optimizer>>) {
       detail::with_gradient_factor<Optimizer> scaled;

@@ -440,7 +440,7 @@ inline moving_averages exponential_moving_average::record(graph& g, const symbol
   detail::check_averaged(g, *this, variables);
   const hyperparameter weight = detail::weight_of_value(g, *this, training);
   auto state = std::make_shared<moving_averages::shared>();
-  state->of = &g;
+  state->of = &g.self();
   sequence<symbol> members;
   if (training) members.push_back(*training);
   const auto written = training ? detail::written_values(g, training->id().node) : detail::written_values();

@@ -6,7 +6,9 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/graph/effects.hpp>
 #include <weft/graph/gradients.hpp>
+#include <weft/graph/graph_of.hpp>
 #include <weft/graph/leaves.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/train/optimizers.hpp>
 
@@ -39,8 +41,8 @@ struct variable_gradients {
 };
 
 /// The gradients of a scalar loss, each with its variable: a tuple for those that are named, and without names a list,
-/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). Throws invalid_argument if the loss does
-/// not depend on one that is named.
+/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). With variables_in(g, scope) among them it
+/// is a list, too. Throws invalid_argument if the loss does not depend on one that is named.
 ///
 ///     auto [of_w, of_b] = compute_gradients(loss, w, b);
 ///     of_w.gradient = min(max(of_w.gradient, -1.0f), 1.0f);
@@ -55,9 +57,11 @@ template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
 /// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
-/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. The same
-/// as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps, global_step(g), may
-/// stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
+/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. Of a
+/// list, `minimize(adam{}, loss, variables_in(g, "generator"))`, it updates the trained variables of the loss's type
+/// that the loss depends on, and throws invalid_argument if these are none. No other optimizer of the graph is
+/// affected. The same as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps,
+/// global_step(g), may stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
   requires(!Expression<Optimizer>)
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
@@ -87,7 +91,7 @@ struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
   "update "                                                                                                      \
-  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/optimizers.md"
+  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/how-to/optimizers.md"
 
 namespace detail {
 
@@ -111,6 +115,9 @@ struct applied_gradient {
   const operation* update;
 };
 
+/// Appends the variables of a list that may be trained for a loss of this type. Output 1, which no variable has, marks
+/// them: the loss need not depend on each. Throws invalid_argument if the list has none.
+void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who);
 /// Records the gradients of the variables, or of all trained ones that the loss depends on where none is named.
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
@@ -174,9 +181,9 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
   for (std::size_t k = 0; k < how.slot_count; ++k) c.inputs.push_back(add_slot(g, variable, how.slots[k]));
   for (std::size_t k = 0; k < how.hyperparameter_count; ++k) {
     const hyperparameter& h = how.hyperparameters[k];
-    c.literals.push_back(literal_bits(h.number()));
+    c.literals.push_back(literal_bits(h.is_number() ? h.number() : 0));
     if (h.is_number()) continue;
-    if (h.node().builder() != &g)
+    if (h.node().builder() != &g.self())
       throw error(error_code::invalid_argument, how.name, "a hyperparameter is a value of another graph");
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());
@@ -236,9 +243,20 @@ WEFT_DECL void check_trained(const graph& g, const char* who, const sequence<sym
                    ": minimize() updates what is trained"});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (variables[i].id() == variables[j].id())
+      if (variables[i].id() == variables[j].id() && variables[i].id().output == 0)
         throw error(error_code::invalid_argument, who,
                     {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
+}
+
+WEFT_DECL void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who) {
+  const std::size_t before = named.size();
+  for (const symbol& v : list.erased())
+    if (is_trained(graph_of(v), v.id().node) && v.type() == of_loss) named.push_back(v.output(1));
+  if (named.size() == before)
+    throw error(error_code::invalid_argument, who,
+                {"no variable of the list is trained and ", weft::name(of_loss), " as the loss is: ",
+                 list.size() == 0 ? std::string("it is empty, and variables_in(g, scope) makes one")
+                                  : str_cat({"it is of the scope \"", list.scope(), "\""})});
 }
 
 WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g, symbol loss, const char* who,
@@ -247,20 +265,32 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
   for (std::uint32_t n = 0; all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type == loss.type()) variables.push_back({&g, {n, 0}});
   if (!all) check_trained(g, who, variables);
-  const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, variables);
+  sequence<symbol> each;
+  for (const symbol& v : variables) {
+    check_same_graph(who, &g, v.builder());
+    all ? each.push_back(v) : append_once(each, v.output(0));
+  }
+  const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, each);
   sequence<variable_gradient<symbol, symbol>> pairs;
-  for (std::size_t i = 0; i < variables.size(); ++i)
-    if (!found[i].is_number())
-      pairs.push_back({found[i], variables[i], loss});
-    else if (!all)
+  for (std::size_t i = 0; i < each.size(); ++i)
+    if (!found[i].is_number()) pairs.push_back({found[i], each[i], loss});
+  for (const symbol& v : variables) {
+    if (all || v.id().output == 1) continue;
+    bool has_gradient = false;
+    for (const auto& pair : pairs) has_gradient |= pair.variable.id() == v.id();
+    if (!has_gradient)
       throw error(error_code::invalid_argument, who,
-                  {"the loss does not depend on the variable ", g[variables[i].id().node].name});
-  for (std::uint32_t n = 0; pairs.empty() && n < g.size(); ++n)
+                  {"the loss does not depend on the variable ", g[v.id().node].name});
+  }
+  for (std::uint32_t n = 0; pairs.empty() && all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, who,
                   {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
                    " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
-  if (pairs.empty()) throw error(error_code::invalid_argument, who, "the loss depends on no variable");
+  if (pairs.empty())
+    throw error(error_code::invalid_argument, who,
+                {"the loss depends on no variable", all ? "" : " of the list, whose first one is ",
+                 all ? "" : g[variables[0].id().node].name.c_str()});
   return pairs;
 }
 
@@ -493,16 +523,28 @@ void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, 
   beside.push_back(assign_add(counter, 1).erased());
 }
 
+/// Appends a variable or those of a list, which are named beside a loss of T.
+template <class T, class V>
+void append_variable(const V& named, const char* who, sequence<symbol>& variables) {
+  if constexpr (std::is_same_v<V, variable_list>)
+    append_listed(variables, named, dtype_of<T>, who);
+  else
+    variables.push_back(named.erased());
+}
 /// Appends what is named beside a loss: a variable, or a counter that each step adds 1 to.
-template <class Optimizer, class V>
+template <class Optimizer, class T, class V>
 void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
   if constexpr (is_step_counter<V>) {
     check_counter(Optimizer::name, named.erased());
     beside.push_back(assign_add(named, 1).erased());
   } else {
-    variables.push_back(named.erased());
+    append_variable<T>(named, Optimizer::name, variables);
   }
 }
+
+/// Whether compute_gradients() of these variables returns a list: it has no types for those of a scope.
+template <class... V>
+inline constexpr bool is_listed = sizeof...(V) == 0 || (std::is_same_v<V, variable_list> || ...);
 
 }  // namespace detail
 
@@ -520,7 +562,7 @@ auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variable
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<T>(g);
     sequence<symbol> named, beside;
-    (detail::append_named<Optimizer>(variables, named, beside), ...);
+    (detail::append_named<Optimizer, T>(variables, named, beside), ...);
     sequence<detail::applied_gradient> all;
     for (const auto& pair : detail::record_gradients(g, root.erased(), Optimizer::name, named))
       all.push_back({pair, detail::update_of<Optimizer, T>()});
@@ -554,8 +596,10 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
     const auto root = let(loss);
     auto& g = *static_cast<graph*>(root.erased().builder());
     detail::use_gradient_primitives<value_t<Expr>>(g);
-    auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", {variables.erased()...});
-    if constexpr (sizeof...(V) == 0) {
+    sequence<symbol> named;
+    (detail::append_variable<value_t<Expr>>(variables, "compute_gradients", named), ...);
+    auto pairs = detail::record_gradients(g, root.erased(), "compute_gradients", named);
+    if constexpr (detail::is_listed<V...>) {
       return variable_gradients<value_t<Expr>>{static_cast<decltype(pairs)&&>(pairs)};
     } else {
       auto next = [&, i = std::size_t{0}]() mutable { return pairs[i++].gradient; };

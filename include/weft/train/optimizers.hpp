@@ -2,7 +2,7 @@
 
 #include <weft/ops/update.hpp>
 
-/// The optimizers. Each is a formula over one element of a variable; docs/optimizers.md says how to write another one.
+/// The optimizers. Each is a formula over one element of a variable; docs/how-to/optimizers.md explains how to add one.
 namespace weft {
 
 /// The minimised value is one number: `mean(...)` or `sum(...)` makes one of many.
@@ -20,6 +20,10 @@ template <class X, class T>
 struct trained_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
 struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
+/// Or those of a scope: variables_in(g, "generator").
+class variable_list;
+template <class T>
+struct trained_value_is_not_a_variable<variable_list, T> : mistake<false> {};
 /// Among them may be what counts the steps: global_step(g).
 template <class X>
 inline constexpr bool is_step_counter = false;
@@ -64,7 +68,7 @@ template <class Optimizer, class... Pair>
 // The messages of minimize() for mistakes.
 #define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
-  "follow it, one by one"
+  "follow it, one by one, or variables_in(graph, \"scope\")"
 #define WEFT_NEEDS_OF_APPLY                                                                                            \
   "apply_gradients: it takes what compute_gradients() returns, each gradient an expression of its variable's element " \
   "type and extents"

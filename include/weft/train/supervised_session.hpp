@@ -242,15 +242,12 @@ class supervised_session final : private run_control {
   /// case: all processes may have received a signal.
   bool ends_after(const error& problem) {
     if (problem.code() != error_code::unavailable) return false;
-    if constexpr (Session::keeps_in_step) {
-      saves_ = false;  // what was added to the saver may be a step ahead
-    } else {
-      try {
-        save_checkpoint();
-        flush(std::chrono::seconds(60));
-      } catch (const error&) {
-        // the first error says more; close() tries once more
-      }
+    if constexpr (Session::keeps_in_step) saves_ = false;  // what was added to the saver may be a step ahead
+    try {
+      save_checkpoint();
+      flush(std::chrono::seconds(60));
+    } catch (const error&) {
+      // the first error says more; close() tries once more
     }
     if (signal() != 0) request_stop(name_of_signal(signal()));
     return signal() != 0;

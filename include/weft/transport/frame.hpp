@@ -6,7 +6,8 @@
 #include <span>
 #include <string>
 
-#include <weft/data/crc32c.hpp>
+#include <weft/encoding/crc32c.hpp>
+#include <weft/encoding/endian.hpp>
 #include <weft/error.hpp>
 
 namespace weft {
@@ -71,24 +72,11 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 8;
+inline constexpr std::uint16_t protocol_version = 9;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
 namespace detail {
-
-template <typename Integer>
-void put_little(std::byte* to, Integer value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) to[i] = static_cast<std::byte>(bits >> (8 * i));
-}
-
-template <typename Integer>
-Integer get_little(const std::byte* from) {
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < sizeof(Integer); ++i) bits |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
-  return static_cast<Integer>(bits);
-}
 
 // magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40, tag 48,
 // weight 56, header crc 60

@@ -12,9 +12,9 @@
   #include <openssl/evp.h>
 #endif
 
+#include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
-#include <weft/transport/sha256.hpp>
 
 namespace weft {
 

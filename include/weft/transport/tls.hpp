@@ -27,8 +27,8 @@
 #endif
 
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/transport/frame.hpp>
-#include <weft/transport/printable.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {

@@ -1,6 +1,6 @@
 // A misspelt option of from_environment().
 // error: of environment_options in distributed/environment\.hpp
-#include <weft/distributed/environment.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 

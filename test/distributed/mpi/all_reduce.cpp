@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
-#include <weft/distributed/environment.hpp>
-#include <weft/distributed/mpi_all_reduce.hpp>
+#include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/collective/mpi_all_reduce.hpp>
 
 #include "errors.hpp"
 

@@ -253,6 +253,7 @@ struct world {
     for (int i = 0; i < Width; ++i) columns.data()[i] = i * 3 / 2 % Width;
     return gather<1>(a, constant(at.g, columns));
   }
+  static M taken_along(M a, M b) { return let(take_along_axis<1>(a, argsort<1>(b)) * 0.5 + tanh(a)); }
   static M gather_unique(W a, L b) {
     const auto [different, indices] = unique(b);
     return gather(tanh(gather(a, different.values)), indices);
@@ -332,6 +333,7 @@ struct world {
   static C matvec(M a, R b) { return let(matmul(a, reshape<dims<Width, 1>>(b)) * (1.0 / side)); }
   static C dense_loss(M a, M b) { return let(as_column(softmax_cross_entropy(a, softmax(b))) * 0.3); }
   static C class_loss(M a, L b) { return let(as_column(softmax_cross_entropy(a, b)) * 0.3); }
+  static C batch_taken(M a, L b) { return let(as_column(batch_gather<1>(tanh(a), b)) * 0.5); }
   static C top_mean(M a) { return let(as_column(mean<1>(top_k<2>(a).values))); }
   static C row_extremes(M a) { return let(as_column(max<1>(a) * 0.5 - min<1>(a))); }
   static C row_product(M a) { return let(as_column(prod<1>(tanh(a) * 0.1 + 1.0))); }
@@ -468,6 +470,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(stopped, stops),
       RANDOM_BLOCK(gather_rows, 0),
       RANDOM_BLOCK(gather_columns, smooth),
+      RANDOM_BLOCK(taken_along, 0),
       RANDOM_BLOCK(gather_unique, 0),
       RANDOM_BLOCK(conditional, 0),
       RANDOM_BLOCK(loop, 0),
@@ -506,6 +509,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(matvec, smooth),
       RANDOM_BLOCK(dense_loss, smooth),
       RANDOM_BLOCK(class_loss, 0),
+      RANDOM_BLOCK(batch_taken, 0),
       RANDOM_BLOCK(top_mean, 0),
       RANDOM_BLOCK(row_extremes, 0),
       RANDOM_BLOCK(row_product, smooth),

@@ -63,6 +63,9 @@ struct drawn_groups {
     if constexpr (Element::words == 2) {
       const std::uint32_t both[] = {word[2 * r][k], word[2 * r + 1][k]};
       y[at] = element(both, x[at]...);
+    } else if constexpr (Element::words == 4) {
+      const std::uint32_t all[] = {word[0][k], word[1][k], word[2][k], word[3][k]};
+      y[at] = element(all, x[at]...);
     } else {
       y[at] = element(&word[r][k], x[at]...);
     }

@@ -17,13 +17,32 @@ struct row_indices {
 };
 
 /// Throws out_of_range if one of them is not the index of a row.
-inline void check_row_indices(const row_indices& indices, std::size_t count, std::size_t rows) {
+inline void check_row_indices(const row_indices& indices, std::size_t count, std::size_t rows,
+                              const char* operation = "gather") {
   for (std::size_t k = 0; k < count; ++k)
     if (indices[k] < 0 || indices[k] >= static_cast<std::int64_t>(rows))
-      throw error(error_code::out_of_range, "gather",
+      throw error(error_code::out_of_range, operation,
                   {"indices must be in [0, ", rows, "), the rows that there are, and index ", k, " of them is ",
                    indices[k], ": clamp the indices, or give x more rows"});
 }
+
+/// Which indices the rows of x take: a list for each `sharing` outer positions, with an index for a whole row or for each
+/// of its elements.
+struct index_lists {
+  std::size_t count, sharing;
+  bool per_element;
+
+  /// One list for all.
+  index_lists(const axis_rows& rows, const shape& indices)
+      : count(indices.elements()), sharing(rows.outer), per_element(false) {}
+  /// A list for each position along the first axes.
+  index_lists(const shape& x, const shape& indices, std::size_t axis, std::size_t batch_dims, bool each)
+      : count(1), sharing(1), per_element(each) {
+    for (std::size_t i = batch_dims; i < axis; ++i) sharing *= static_cast<std::size_t>(x[i]);
+    for (std::size_t i = batch_dims; i < (each ? axis + 1 : indices.rank); ++i)
+      count *= static_cast<std::size_t>(indices[i]);
+  }
+};
 
 /// Rows along an axis, one for each index. `Back`: the transpose, which adds rows up where the indices say. A chunk of
 /// it has some rows of the result, so that no two write to one, and each is summed in the order of the indices.
@@ -31,15 +50,19 @@ template <class T, bool Back>
 class indexed_rows_kernel final : public kernel {
  public:
   indexed_rows_kernel(const prepare_context& p, std::size_t axis)
+      : indexed_rows_kernel(p, axis, {axis_rows(whole(p), axis), p.inputs[1].extents}, "gather") {}
+  indexed_rows_kernel(const prepare_context& p, std::size_t axis, const index_lists& lists, const char* operation)
       : in_(p.input_slots[0]),
         indices_(p.input_slots[1]),
         out_(p.output_slots[0]),
         name_(p.c.op->name),
+        operation_(operation),
         wide_(p.inputs[1].type == dtype::int64),
-        rows_((Back ? p.outputs[0] : p.inputs[0]).extents, axis),
-        count_(p.inputs[1].extents.elements()),
-        chunks_(rows_.outer * (Back ? rows_.extent : count_),
-                rows_.outer * rows_.inner * (Back ? rows_.extent + count_ : count_), 65536) {
+        rows_(whole(p), axis),
+        lists_(lists),
+        all_indices_(p.inputs[1].extents.elements()),
+        chunks_(rows_.outer * (Back ? rows_.extent : lists.count),
+                rows_.outer * rows_.inner * (Back ? rows_.extent + lists.count : lists.count), 65536) {
     if (Back && chunks_.count > 16) chunks_.count = 16;  // each reads all indices
   }
 
@@ -47,7 +70,7 @@ class indexed_rows_kernel final : public kernel {
     const T* const x = reinterpret_cast<const T*>(f.buffers[in_]);
     T* const y = reinterpret_cast<T*>(f.buffers[out_]);
     const row_indices indices{f.buffers[indices_], wide_};
-    check_row_indices(indices, count_, rows_.extent);
+    check_row_indices(indices, all_indices_, rows_.extent, operation_);
     chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
       if constexpr (Back)
         scatter(x, indices, y, begin, end);
@@ -55,32 +78,55 @@ class indexed_rows_kernel final : public kernel {
         gather(x, indices, y, begin, end);
     });
   }
-  std::string describe() const override { return str_cat({name_, " ", count_, " of ", rows_.extent, " rows"}); }
+  std::string describe() const override {
+    return str_cat({name_, " ", lists_.count, " of ", rows_.extent, " rows"});
+  }
 
  private:
+  static const shape& whole(const prepare_context& p) { return (Back ? p.outputs[0] : p.inputs[0]).extents; }
+
   void gather(const T* x, const row_indices& indices, T* y, std::size_t begin, std::size_t end) const {
+    const std::size_t inner = rows_.inner;
     for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t outer = i / count_, row = static_cast<std::size_t>(indices[i % count_]);
-      __builtin_memcpy(y + i * rows_.inner, x + (outer * rows_.extent + row) * rows_.inner, rows_.inner * sizeof(T));
+      const std::size_t outer = i / lists_.count, at = outer / lists_.sharing * lists_.count + i % lists_.count;
+      if (!lists_.per_element) {
+        const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[at]);
+        __builtin_memcpy(y + i * inner, x + row * inner, inner * sizeof(T));
+        continue;
+      }
+      for (std::size_t c = 0; c < inner; ++c)
+        y[i * inner + c] = x[(outer * rows_.extent + static_cast<std::size_t>(indices[at * inner + c])) * inner + c];
     }
   }
   void scatter(const T* x, const row_indices& indices, T* y, std::size_t begin, std::size_t end) const {
-    for (std::size_t i = begin * rows_.inner; i < end * rows_.inner; ++i) y[i] = T();
+    const std::size_t inner = rows_.inner;
+    for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = T();
     for (std::size_t outer = begin / rows_.extent; end > outer * rows_.extent; ++outer)
-      for (std::size_t k = 0; k < count_; ++k) {
-        const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[k]);
-        if (row < begin || row >= end) continue;
-        const T* const from = x + (outer * count_ + k) * rows_.inner;
-        T* const to = y + row * rows_.inner;
-        for (std::size_t i = 0; i < rows_.inner; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+      for (std::size_t k = 0; k < lists_.count; ++k) {
+        const std::size_t at = outer / lists_.sharing * lists_.count + k;
+        const T* const from = x + (outer * lists_.count + k) * inner;
+        if (!lists_.per_element) {
+          const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[at]);
+          if (row < begin || row >= end) continue;
+          T* const to = y + row * inner;
+          for (std::size_t i = 0; i < inner; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+          continue;
+        }
+        for (std::size_t c = 0; c < inner; ++c) {
+          const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[at * inner + c]);
+          if (row < begin || row >= end) continue;
+          T& sum = y[row * inner + c];
+          sum = static_cast<T>(sum + from[c]);
+        }
       }
   }
 
   std::uint32_t in_, indices_, out_;
-  const char* name_;
+  const char *name_, *operation_;
   bool wide_;
   axis_rows rows_;
-  std::size_t count_;
+  index_lists lists_;
+  std::size_t all_indices_;
   device::chunks chunks_;
 };
 

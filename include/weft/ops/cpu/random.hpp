@@ -25,6 +25,12 @@ device::normal_element<T> element_of(const node_def& c, device::normal_element<T
   return {literal_value<double>(c.literals[0]), literal_value<double>(c.literals[1])};
 }
 
+template <class T>
+device::integer_element<T> element_of(const node_def& c, device::integer_element<T>*) {
+  const auto low = literal_value<std::uint64_t>(c.literals[0]);
+  return {low, literal_value<std::uint64_t>(c.literals[1]) - low};
+}
+
 template <class T, class Element>
 class random_kernel final : public kernel {
  public:

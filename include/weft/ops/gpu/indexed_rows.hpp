@@ -28,12 +28,17 @@ struct indexed_rows_arguments {
   T* y;
   const void* indices;
   bool wide;
-  divisor count, inner;  ///< indices; elements of a row
+  divisor count, inner;  ///< indices of a list; elements of a row
+  divisor sharing;       ///< outer positions that share a list
+  bool per_element;
   std::uint32_t rows;    ///< along the axis
   std::uint32_t work;    ///< elements of the result, or its columns
 
-  WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t k) const {
-    const std::int64_t n = weft::device::index_at(indices, wide, k);
+  /// Index k of the list of an outer position; `rows` if no row has it.
+  WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t outer, std::uint32_t k, std::uint32_t column) const {
+    std::uint32_t at = sharing.divide(outer) * count.extent + k;
+    if (per_element) at = at * inner.extent + column;
+    const std::int64_t n = weft::device::index_at(indices, wide, at);
     return n < 0 || n >= static_cast<std::int64_t>(rows) ? rows : static_cast<std::uint32_t>(n);
   }
 };
@@ -44,8 +49,8 @@ struct gather_body : indexed_rows_arguments<T> {
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
     for (std::uint32_t i = at.block * this->threads + at.thread; i < this->work; i += at.blocks * this->threads) {
       const std::uint32_t row = this->inner.divide(i), outer = this->count.divide(row);
-      const std::uint32_t from = this->index(row - outer * this->count.extent);
       const std::uint32_t column = i - row * this->inner.extent;
+      const std::uint32_t from = this->index(outer, row - outer * this->count.extent, column);
       this->y[i] = from < this->rows ? this->x[(outer * this->rows + from) * this->inner.extent + column] : T();
     }
   }
@@ -67,7 +72,7 @@ struct scatter_add_body : indexed_rows_arguments<T> {
     const T* const from = this->x + outer * this->count.extent * this->inner.extent + column;
     for (std::uint32_t r = begin; r < end; ++r) to[r * this->inner.extent] = T();
     for (std::uint32_t k = 0; k < this->count.extent; ++k) {
-      const std::uint32_t r = this->index(k);
+      const std::uint32_t r = this->index(outer, k, column);
       if (r < begin || r >= end) continue;
       T& sum = to[r * this->inner.extent];
       sum = static_cast<T>(sum + from[k * this->inner.extent]);
@@ -76,19 +81,21 @@ struct scatter_add_body : indexed_rows_arguments<T> {
 };
 
 template <class Body>
-kernel* make_indexed_rows(const prepare_context& p, Body b, const shape& space, std::size_t axis, std::size_t blocks,
-                          unsigned splits, const function& code) {
+kernel* make_indexed_rows(const prepare_context& p, Body b, const axis_rows& r, const weft::detail::index_lists& lists,
+                          std::size_t blocks, unsigned splits, const function& code) {
   check_size(p.c.op->name, p.inputs[0].extents);
   check_size(p.c.op->name, p.outputs[0].extents);
-  const std::size_t count = p.inputs[1].extents.elements();
-  auto* k = new launch_kernel(str_cat({p.c.op->name, " ", count, " of ", space[axis], " rows"}));
+  check_size(p.c.op->name, p.inputs[1].extents);
+  const std::size_t count = lists.count;
+  auto* k = new launch_kernel(str_cat({p.c.op->name, " ", count, " of ", r.extent, " rows"}));
   if (b.work == 0) return k;
-  const axis_rows r(space, axis);
   b.wide = p.inputs[1].type == dtype::int64;
   b.rows = static_cast<std::uint32_t>(r.extent);
   b.inner = divisor(static_cast<std::uint32_t>(r.inner));
   b.count = divisor(static_cast<std::uint32_t>(count > 0 ? count : 1));
   if (count == 0) b.count.extent = 0;
+  b.sharing = divisor(static_cast<std::uint32_t>(lists.sharing > 0 ? lists.sharing : 1));
+  b.per_element = lists.per_element;
   auto& l = add_body(*k, b, code, blocks);
   l.blocks_y = splits;
   l.point(offset_in(b, b.x), p.input_slots[0]);
@@ -98,25 +105,43 @@ kernel* make_indexed_rows(const prepare_context& p, Body b, const shape& space, 
 }
 
 template <class T>
-kernel* prepare_gather(const prepare_context& p, device&) {
+kernel* make_gather(const prepare_context& p, std::size_t axis, const weft::detail::index_lists& lists) {
   static const function code = function_of<gather_body<T>>("gather");
   gather_body<T> b{};
   b.work = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  return make_indexed_rows(p, b, p.inputs[0].extents, attributes_of<gather_op<T>>(p.c).axis, blocks_for(b.work, 1), 1,
-                           code);
+  return make_indexed_rows(p, b, axis_rows(p.inputs[0].extents, axis), lists, blocks_for(b.work, 1), 1, code);
 }
-
 template <class T>
-kernel* prepare_scatter_add(const prepare_context& p, device&) {
+kernel* make_scatter_add(const prepare_context& p, std::size_t axis, const weft::detail::index_lists& lists) {
   static const function code = function_of<scatter_add_body<T>>("scatter_add");
-  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.c).axis;
   const axis_rows r(p.outputs[0].extents, axis);
   scatter_add_body<T> b{};
   b.work = r.extent > 0 ? static_cast<std::uint32_t>(r.rows()) : 0;
   const std::size_t blocks = (b.work + b.threads - 1) / b.threads;
   const row_shares shares(blocks, r.extent, 1);
   b.split = shares.elements;
-  return make_indexed_rows(p, b, p.outputs[0].extents, axis, blocks, shares.count, code);
+  return make_indexed_rows(p, b, r, lists, blocks, shares.count, code);
+}
+
+template <class T>
+kernel* prepare_gather(const prepare_context& p, device&) {
+  const std::size_t axis = attributes_of<gather_op<T>>(p.c).axis;
+  return make_gather<T>(p, axis, {axis_rows(p.inputs[0].extents, axis), p.inputs[1].extents});
+}
+template <class T>
+kernel* prepare_scatter_add(const prepare_context& p, device&) {
+  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.c).axis;
+  return make_scatter_add<T>(p, axis, {axis_rows(p.outputs[0].extents, axis), p.inputs[1].extents});
+}
+template <class T>
+kernel* prepare_batch_gather(const prepare_context& p, device&) {
+  const auto a = attributes_of<batch_gather_op<T>>(p.c);
+  return make_gather<T>(p, a.axis, weft::detail::batch_lists(p, p.inputs[0].extents, a));
+}
+template <class T>
+kernel* prepare_batch_scatter_add(const prepare_context& p, device&) {
+  const auto a = attributes_of<batch_scatter_add_op<T>>(p.c);
+  return make_scatter_add<T>(p, a.axis, weft::detail::batch_lists(p, p.outputs[0].extents, a));
 }
 
 }  // namespace detail
@@ -126,6 +151,14 @@ struct kernels<gather_op<T>> : installed<gather_op<T>, detail::prepare_gather<T>
   kernels() {
     if constexpr (is_differentiable<T>) install<scatter_add_op<T>>({.prepare = detail::prepare_scatter_add<T>});
     if constexpr (scatter_add_op<T>::row_sums != nullptr) kernels<sum_rows_op<T>>();
+  }
+};
+
+template <class T>
+struct kernels<batch_gather_op<T>> : installed<batch_gather_op<T>, detail::prepare_batch_gather<T>> {
+  kernels() {
+    if constexpr (is_differentiable<T>)
+      install<batch_scatter_add_op<T>>({.prepare = detail::prepare_batch_scatter_add<T>});
   }
 };
 

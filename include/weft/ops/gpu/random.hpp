@@ -5,7 +5,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/random.hpp>
 
-/// random_uniform and random_normal, prepared for a GPU.
+/// random_uniform, random_normal and random_int, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -42,6 +42,8 @@ struct kernels<random_uniform_op<T>>
     : installed<random_uniform_op<T>, detail::prepare_random<T, random_uniform_op<T>>> {};
 template <class T>
 struct kernels<random_normal_op<T>> : installed<random_normal_op<T>, detail::prepare_random<T, random_normal_op<T>>> {};
+template <class T>
+struct kernels<random_int_op<T>> : installed<random_int_op<T>, detail::prepare_random<T, random_int_op<T>>> {};
 
 }  // namespace weft::gpu
 WEFT_COLD_END

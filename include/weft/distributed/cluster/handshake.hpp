@@ -1,0 +1,292 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/encoding/sha256.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+using handshake_nonce = std::array<std::byte, 32>;
+
+/// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
+/// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
+/// there. No proof is of use to an eavesdropper, or to a process that passes it on between two others: it names the
+/// task that was meant. If one of them asks for it (introduction::authenticates), all frames that follow have tags, by
+/// keys that are made of the secret, both nonces and both introductions.
+///
+///     dials                                      is dialled
+///     hello      nonce                  ->
+///                                       <-       challenge  nonce, HMAC(listens | nonces | its name)
+///     introduce  who, HMAC(dials | nonces | who) ->
+///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
+///                                             or refuse     why, HMAC(refuses | nonces | why)
+///
+/// Input and output never block: advance() moves what can be moved. The owner decides what this task says of itself,
+/// and which peers it lets in.
+template <byte_stream Stream>
+class handshake {
+ public:
+  enum class phase : unsigned char {
+    talking,     // nothing to decide yet
+    challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
+    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or refuse()
+    over,        // welcome, or refused and told so: the stream is the owner's again
+  };
+
+  /// The side that dials.
+  static handshake dialling(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
+    return handshake(std::move(stream), proof, nonce, true, {});
+  }
+  /// The side that is dialled, a task of this name.
+  static handshake listening(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, std::string name) {
+    return handshake(std::move(stream), proof, nonce, false, std::move(name));
+  }
+  handshake(const handshake&) = delete;
+  handshake& operator=(const handshake&) = delete;
+
+  phase at() const { return at_; }
+  Stream& stream() { return stream_; }
+  /// Whether bytes wait to be sent.
+  bool is_sending() const { return !out_.idle(); }
+
+  /// Moves what can be moved; returns how many bytes that was. Throws weft::error: unavailable where the other is gone,
+  /// failed_precondition for another version of the protocol, unauthenticated for one that does not know the secret,
+  /// and what else bytes that are no handshake are.
+  std::size_t advance() {
+    std::size_t moved = out_.advance(stream_);
+    if (closing_) {
+      if (rejected_)
+        linger();
+      else if (out_.idle())
+        finish();
+      return moved;
+    }
+    while (at_ == phase::talking) {
+      const std::size_t read = in_.advance(stream_);
+      moved += read;
+      if (in_.needs_destination()) {
+        received_.resize(static_cast<std::size_t>(in_.header().payload_length));
+        in_.payload_to(mutable_bytes(received_));
+        continue;
+      }
+      if (!in_.complete()) break;
+      dials_ ? hear_as_dialler() : hear_as_listener();
+      moved += out_.advance(stream_);
+    }
+    return moved;
+  }
+
+  // ---- the side that dials ----
+
+  /// Whether a task of this name that knows the secret has answered.
+  bool proves(const std::string& name) const {
+    return same_digest(proof_of("listens", {bytes_of(name)}), received_proof());
+  }
+
+  void introduce(const introduction& mine) {
+    mine_ = mine.bytes();
+    authenticates_ = mine.authenticates;
+    send(frame_kind::introduce, mine_, proof_of("dials", {mine_}));
+    at_ = phase::talking;
+    in_.expect(introduction::max_bytes + sizeof(sha256_digest));
+  }
+
+  /// The other's introduction, once the handshake is over; nothing where it refused.
+  const std::optional<introduction>& other() const { return other_; }
+  /// Why it refused; it knew the secret when it said so.
+  const std::optional<error>& refusal() const { return refusal_; }
+
+  // ---- the side that is dialled ----
+
+  /// An introduced peer waits for its answer, and says nothing meanwhile. Throws weft::error: unavailable where it is
+  /// gone, invalid_argument where it goes on talking.
+  void expect_nothing() {
+    std::array<std::byte, 1> more;
+    const mutable_bytes into(more);
+    if (stream_.read_some({&into, 1}) > 0) broken();
+  }
+
+  void welcome(const introduction& mine) {
+    mine_ = mine.bytes();
+    authenticates_ = mine.authenticates || other_->authenticates;
+    send(frame_kind::welcome, mine_, proof_of("welcomes", {its_, mine_}));
+    conclude();
+  }
+  /// Tells it why not.
+  void refuse(const error& why) {
+    mine_ = error_bytes(why.code(), why.what());
+    send(frame_kind::refuse, mine_, proof_of("refuses", {mine_}));
+    conclude();
+  }
+  /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied)
+  /// that this is so. Goes on until the stranger has closed: what has not been read when a connection is closed may
+  /// take the last words with it.
+  void reject(error_code code) {
+    mine_ = error_bytes(code, {});
+    send(frame_kind::refuse, mine_, sha256_digest{});
+    rejected_ = true;
+    conclude();
+  }
+
+ private:
+  handshake(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials, std::string name)
+      : stream_(std::move(stream)), proof_(proof), dials_(dials), name_(std::move(name)), my_nonce_(nonce) {
+    if (dials_) {
+      mine_.assign(my_nonce_.begin(), my_nonce_.end());
+      send(frame_kind::hello, mine_);
+    }
+    in_.expect(dials_ ? std::uint64_t{max_refusal} : sizeof(handshake_nonce));
+  }
+
+  static constexpr std::size_t max_refusal = 8192;
+
+  void hear_as_dialler() {
+    const frame_kind kind = in_.header().kind;
+    if (kind == frame_kind::refuse) return hear_refusal();
+    if (!challenged_) {
+      if (kind != frame_kind::challenge || received_.size() != sizeof(handshake_nonce) + sizeof(sha256_digest))
+        broken();
+      std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
+      challenged_ = true;
+      at_ = phase::challenged;
+      return;
+    }
+    if (kind != frame_kind::welcome || received_.size() < sizeof(sha256_digest)) broken();
+    its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
+    if (!same_digest(proof_of("welcomes", {mine_, its_}), received_proof())) stranger();
+    other_ = introduction::read(its_);
+    authenticates_ = authenticates_ || other_->authenticates;
+    finish();
+  }
+
+  /// From here on the stream is the owner's.
+  void finish() {
+    at_ = phase::over;
+    if (!authenticates_) return;
+    if constexpr (requires(frame_key key) { stream_.authenticate(key, key); }) {
+      const const_bytes dials(dials_ ? mine_ : its_), listens(dials_ ? its_ : mine_);
+      const sha256_digest of_dials = proof_of("key of the side that dials", {dials, listens}),
+                          of_listens = proof_of("key of who listens", {dials, listens});
+      const frame_key one(of_dials.data(), frame_key::extent), other(of_listens.data(), frame_key::extent);
+      dials_ ? stream_.authenticate(one, other) : stream_.authenticate(other, one);
+    }
+  }
+
+  void hear_refusal() {
+    if (received_.size() < sizeof(sha256_digest)) broken();
+    const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+    if (!challenged_ || !same_digest(proof_of("refuses", {said}), received_proof())) {
+      // Anybody could have said it: its words are not repeated.
+      if (read_error(said, "handshake").code() == error_code::unauthenticated) stranger();
+      throw error(error_code::unavailable, "handshake", "the peer rejects this task");
+    }
+    refusal_ = read_error(said, "handshake");
+    at_ = phase::over;
+  }
+
+  void hear_as_listener() {
+    const frame_kind kind = in_.header().kind;
+    if (!challenged_) {
+      if (kind != frame_kind::hello || received_.size() != sizeof(handshake_nonce)) broken();
+      std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
+      challenged_ = true;
+      mine_.assign(my_nonce_.begin(), my_nonce_.end());
+      send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(name_)}));
+      in_.expect(introduction::max_bytes + sizeof(sha256_digest));
+      return;
+    }
+    if (kind == frame_kind::refuse) hear_rejection();
+    if (kind != frame_kind::introduce || received_.size() < sizeof(sha256_digest)) broken();
+    its_.assign(received_.begin(), received_.end() - sizeof(sha256_digest));
+    if (!same_digest(proof_of("dials", {its_}), received_proof())) stranger();
+    other_ = introduction::read(its_);
+    at_ = phase::introduced;
+  }
+
+  /// By one the side that dials.
+  [[noreturn]] void hear_rejection() const {
+    if (received_.size() >= sizeof(sha256_digest)) {
+      const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+      if (read_error(said, "handshake").code() == error_code::permission_denied)
+        throw error(error_code::unauthenticated, "handshake",
+                    {"a task that looked for ", name_, " rejects this task's certificate, which names another"});
+    }
+    stranger();  // to the other this side is one
+  }
+
+  [[noreturn]] static void broken() {
+    throw error(error_code::invalid_argument, "handshake", "the peer broke the protocol");
+  }
+  [[noreturn]] static void stranger() {
+    throw error(error_code::unauthenticated, "handshake", "the peer does not know this task's secret");
+  }
+
+  static const_bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+  const_bytes received_proof() const { return const_bytes(received_).last(sizeof(sha256_digest)); }
+
+  /// Over both nonces, that of the side that dials first, and over what is said, each piece with its length.
+  sha256_digest proof_of(std::string_view role, std::initializer_list<const_bytes> said) const {
+    const handshake_nonce &first = dials_ ? my_nonce_ : its_nonce_, &second = dials_ ? its_nonce_ : my_nonce_;
+    std::vector<std::byte> text;
+    const auto append = [&](const_bytes piece) {
+      std::byte size[8];
+      put_little(size, piece.size());
+      text.insert(text.end(), size, size + sizeof size);
+      text.insert(text.end(), piece.begin(), piece.end());
+    };
+    append(bytes_of("weft handshake"));
+    append(bytes_of(role));
+    append(first);
+    append(second);
+    for (const const_bytes piece : said) append(piece);
+    return proof_({text});
+  }
+
+  void send(frame_kind kind, const_bytes said, std::optional<sha256_digest> proof = {}) {
+    sent_.assign(said.begin(), said.end());
+    if (proof) sent_.insert(sent_.end(), proof->begin(), proof->end());
+    frame_header header;
+    header.kind = kind;
+    out_.start(header, const_bytes(sent_));
+  }
+
+  void conclude() {
+    closing_ = true;
+    at_ = phase::talking;
+    advance();
+  }
+
+  void linger() {
+    std::array<std::byte, 1024> unread;
+    const mutable_bytes into(unread);
+    stream_.read_some({&into, 1});
+  }
+
+  Stream stream_;
+  hmac_sha256 proof_;
+  bool dials_;
+  std::string name_;  // of the task that is dialled, where that is this side
+  handshake_nonce my_nonce_, its_nonce_{};
+  phase at_ = phase::talking;
+  bool challenged_ = false, closing_ = false, rejected_ = false, authenticates_ = false;
+  frame_reader in_;
+  frame_writer out_;
+  std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and what each side has said of itself
+  std::optional<introduction> other_;
+  std::optional<error> refusal_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include <weft/error.hpp>
+#include <weft/printable.hpp>
+
+namespace weft::detail {
+
+/// Most tasks, or hosts, that a variable of the environment may name.
+inline constexpr std::size_t max_environment_tasks = std::size_t{1} << 16;
+
+/// A variable of the environment: errors name it, and show what is in it.
+struct environment_variable {
+  std::string name, value;
+
+  [[noreturn]] void fail(std::initializer_list<piece> why) const {
+    throw error(error_code::invalid_argument, "environment",
+                {name, "='", printable(value, 200), "' ", str_cat(why)});
+  }
+  [[noreturn]] void fail_at(std::size_t at, piece why) const { fail({"is wrong at character ", at + 1, ": ", why}); }
+
+  /// All of it, or the part from `begin` to `end`, as a whole number.
+  std::uint64_t number(std::uint64_t most) const { return number(0, value.size(), most); }
+  std::uint64_t number(std::size_t begin, std::size_t end, std::uint64_t most) const {
+    std::uint64_t n = 0;
+    const auto [stop, problem] = std::from_chars(value.data() + begin, value.data() + end, n);
+    if (begin == end || problem == std::errc::invalid_argument || stop != value.data() + end)
+      fail_at(problem == std::errc{} ? static_cast<std::size_t>(stop - value.data()) : begin,
+              "a whole number is expected");
+    if (problem != std::errc{} || n > most) fail_at(begin, str_cat({"a number of at most ", most, " is expected"}));
+    return n;
+  }
+};
+
+/// Slurm's list of hosts: "login,node[01-04,7],rack[1-2]n[1-8]", any number of brackets in a name.
+/// A number that begins with zeros keeps its width. Throws weft::error (invalid_argument).
+class host_list_reader {
+ public:
+  static std::vector<std::string> read(const environment_variable& list) { return host_list_reader(list).all(); }
+
+ private:
+  static constexpr std::size_t max_name = 253;  // of a name of the domain system
+  static constexpr std::size_t max_text = std::size_t{1} << 20;
+
+  explicit host_list_reader(const environment_variable& list) : list_(list), text_(list.value) {}
+
+  std::vector<std::string> all() {
+    if (text_.size() > max_text) list_.fail({"is longer than ", max_text, " characters"});
+    for (;;) {
+      one();
+      if (at_ == text_.size()) return std::move(found_);
+      ++at_;  // the comma that one() has stopped at
+    }
+  }
+
+  /// One element of the list: every name that its brackets make.
+  void one() {
+    const std::size_t begin = at_;
+    std::vector<std::string> names{""};
+    for (; at_ < text_.size() && text_[at_] != ','; ++at_) {
+      const char c = text_[at_];
+      if (c == '[') {
+        names = combined(names, bracket());
+      } else {
+        const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+                          c == '-' || c == '_';
+        if (!fits) list_.fail_at(at_, c == ']' ? "']' without '['" : "no host name has this character");
+        for (std::string& each : names) each += c;
+      }
+      if (names[0].size() > max_name) list_.fail_at(begin, "a host name is too long");
+    }
+    if (at_ == begin) list_.fail_at(at_, "a host name is expected");
+    check_count(found_.size() + names.size());
+    found_.insert(found_.end(), names.begin(), names.end());
+  }
+
+  /// The numbers in brackets; ends at the closing one.
+  std::vector<std::string> bracket() {
+    const std::size_t close = text_.find(']', at_);
+    if (close == std::string_view::npos) list_.fail_at(at_, "'[' without ']'");
+    std::vector<std::string> numbers;
+    for (std::size_t begin = at_ + 1; begin <= close;) {
+      const std::size_t end = std::min(text_.find(',', begin), close);
+      const std::size_t dash = std::min(text_.find('-', begin), end);
+      const std::uint64_t first = list_.number(begin, dash, max_number);
+      const std::uint64_t last = dash == end ? first : list_.number(dash + 1, end, max_number);
+      if (last < first) list_.fail_at(begin, "a range must ascend");
+      check_count(static_cast<std::size_t>(std::min<std::uint64_t>(last - first, max_number)) + 1 + numbers.size());
+      const std::size_t width = dash - begin;
+      if (width > max_name) list_.fail_at(begin, "a host name is too long");
+      for (std::uint64_t n = first; n <= last; ++n) {
+        std::string digits = std::to_string(n);
+        if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
+        numbers.push_back(std::move(digits));
+      }
+      begin = end + 1;
+    }
+    at_ = close;
+    return numbers;
+  }
+
+  std::vector<std::string> combined(const std::vector<std::string>& fronts, const std::vector<std::string>& backs) {
+    check_count(fronts.size() * backs.size());
+    std::vector<std::string> all;
+    for (const std::string& front : fronts)
+      for (const std::string& back : backs) all.push_back(front + back);
+    return all;
+  }
+
+  void check_count(std::size_t count) const {
+    if (count > max_environment_tasks)
+      list_.fail({"names more than ", max_environment_tasks, " hosts, which cannot be meant"});
+  }
+
+  static constexpr std::uint64_t max_number = 999'999'999'999;
+
+  const environment_variable& list_;
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::vector<std::string> found_;
+};
+
+/// Slurm's counts, one for each host: "2(x3),1" is 2, 2, 2, 1. Throws weft::error (invalid_argument).
+inline std::vector<int> read_counts(const environment_variable& list) {
+  std::vector<int> counts;
+  std::uint64_t sum = 0;
+  const std::string& text = list.value;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::size_t times_at = std::min(text.find("(x", begin), end);
+    const std::uint64_t count = list.number(begin, times_at, max_environment_tasks);
+    std::uint64_t times = 1;
+    if (times_at != end) {
+      if (text[end - 1] != ')') list.fail_at(end - 1, "'(x' without ')'");
+      times = list.number(times_at + 2, end - 1, max_environment_tasks);
+    }
+    sum += count * times;
+    if (sum > max_environment_tasks || counts.size() + times > max_environment_tasks)
+      list.fail({"counts more than ", max_environment_tasks, " tasks, which cannot be meant"});
+    counts.insert(counts.end(), times, static_cast<int>(count));
+    begin = end + 1;
+  }
+  return counts;
+}
+
+}  // namespace weft::detail

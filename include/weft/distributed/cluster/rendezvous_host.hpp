@@ -1,0 +1,268 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/cluster/door.hpp>
+#include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/rejection_log.hpp>
+#include <weft/distributed/cluster/secret.hpp>
+#include <weft/encoding/sha256.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/event_loop.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/tcp.hpp>
+
+namespace weft::detail {
+
+inline constexpr const char* rendezvous_job = "rendezvous";
+
+/// The introduction of tasks that meet: their number, and `said`: the address of one that comes, or the digest of the
+/// list that it gets.
+inline introduction rendezvous_words(int size, int from, int to, std::string said) {
+  introduction words;
+  words.library_version = "rendezvous 1";
+  words.cluster_hash = static_cast<std::uint64_t>(size);
+  words.cluster = std::move(said);
+  words.from = {rendezvous_job, from};
+  words.to = {rendezvous_job, to};
+  return words;
+}
+
+inline std::string digest_of(const_bytes bytes) {
+  sha256 digest;
+  digest.update(bytes);
+  return hexadecimal(digest.finish());
+}
+
+/// "ranks 2, 5 and 7", the first few of them.
+inline std::string names_of_ranks(const std::vector<int>& ranks) {
+  std::string names = ranks.size() == 1 ? "rank " : "ranks ";
+  constexpr std::size_t few = 10;
+  for (std::size_t i = 0; i < ranks.size() && i < few; ++i)
+    append(names, {i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]});
+  if (ranks.size() > few) append(names, {" and ", ranks.size() - few, " more"});
+  return names;
+}
+
+/// The task of rank 0 in a rendezvous: waits for all others, then tells each the addresses of all. One that cannot
+/// prove the secret is told of none. All happens on the thread that calls run().
+class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
+ public:
+  /// Listens at `first`. Throws what tcp::listen() throws.
+  rendezvous_host(tcp& network, const endpoint& first, const endpoint& own, int size, const cluster_secret& secret)
+      : first_(first),
+        secret_(secret),
+        seats_(static_cast<std::size_t>(size), nullptr),
+        tasks_(seats_.size()),
+        door_(loop_, network.listen(first), max_strangers, std::chrono::seconds(5), *this),
+        expiry_(loop_) {
+    tasks_[0] = own;
+  }
+
+  /// The addresses of all tasks, by rank.
+  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, unavailable for one that ends before
+  /// it has the list.
+  std::vector<endpoint> run(deadline until) {
+    if (seats_.size() == 1) return tasks_;
+    expiry_.start(until.remaining(std::chrono::hours(24)), [this] { give_up(); });
+    door_.resume();
+    loop_.run();
+    door_.close();
+    return tasks_;
+  }
+
+ private:
+  using arrival_type = arrival<tcp, std::chrono::steady_clock>;
+  using talk = handshake<tcp::stream>;
+
+  static constexpr std::size_t max_strangers = 256;
+
+  /// The list on its way to a task.
+  struct delivery {
+    int rank;
+    tcp::stream stream;
+    frame_writer out;
+    std::optional<tcp::watch> watch;  // ends first
+
+    delivery(int to, tcp::stream connection) : rank(to), stream(std::move(connection)) {}
+  };
+  using position = std::list<delivery>::iterator;
+
+  talk answer(tcp::stream stream) override {
+    handshake_nonce nonce;
+    fill_random(nonce);
+    return talk::listening(std::move(stream), secret_.proof(), nonce, to_string(task_id{rendezvous_job, 0}));
+  }
+
+  void judge(arrival_type& each) override {
+    const introduction& its = *each.talk.other();
+    const auto refuse = [&](std::initializer_list<piece> why) {
+      note_ = str_cat(why);
+      each.talk.refuse(error(error_code::failed_precondition, "rendezvous", note_));
+      rejections_.report(error_code::failed_precondition, note_);
+    };
+    const int rank = its.from.index;
+    if (its.cluster_hash != seats_.size())
+      return refuse({"rank ", rank, " says that there are ", its.cluster_hash, " tasks, and rank 0 that there are ",
+                     seats_.size(), "; start them as one run"});
+    if (its.from.job != rendezvous_job || rank < 1 || static_cast<std::size_t>(rank) >= seats_.size())
+      return refuse({"there is no rank ", rank, " of ", seats_.size(), " that comes to rank 0"});
+    endpoint address = parse_endpoint(its.cluster);
+    if (is_telling_) return refuse({"rank ", rank, " comes after all tasks have met; start them as one run"});
+    arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
+    loop_.post([this] { tell_all(); });  // if it is the last one
+    if (seat) displace(*seat, rank);
+    // Nothing throws any more: a seat belongs to an arrival that stays.
+    seat = &each;
+    tasks_[static_cast<std::size_t>(rank)] = std::move(address);
+    each.is_settled = true;
+  }
+
+  /// Another has come with the same rank.
+  void displace(arrival_type& before, int rank) {
+    try {
+      before.talk.expect_nothing();  // it may have given that connection up, and have come again
+      note_ = str_cat({"rank ", rank, " has come twice; start one process for each rank"});
+      before.talk.refuse(error(error_code::already_exists, "rendezvous",
+                               {"another process has come to ", to_string(first_), " as rank ", rank, " of ",
+                                seats_.size(), "; start one process for each rank"}));
+    } catch (const error&) {
+      // it is gone
+    }
+    door_.drop(before);
+  }
+
+  /// Has been welcomed, with the digest of the list: the list follows.
+  void admit(arrival_type& each) override {
+    const position it =
+        deliveries_.emplace(deliveries_.end(), each.talk.other()->from.index, std::move(each.talk.stream()));
+    frame_header header;
+    header.kind = frame_kind::values;
+    it->out.start(header, std::as_bytes(std::span(list_)));
+    it->watch.emplace(loop_, it->stream, [this, it] { deliver(it); });
+    seats_[static_cast<std::size_t>(it->rank)] = nullptr;
+    deliver(it);
+  }
+
+  bool fail(arrival_type& each, const error& problem) override {
+    if (each.is_settled) {
+      const int rank = each.talk.other()->from.index;
+      if (is_telling_) lost(rank, problem);
+      seats_[static_cast<std::size_t>(rank)] = nullptr;
+      if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
+    }
+    if (problem.code() != error_code::unauthenticated) return false;
+    const std::string from = coming_from(each.talk.stream());
+    note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected; it came",
+                     from.empty() ? " to " + to_string(first_) : from});
+    rejections_.report(problem.code(), note_);
+    each.talk.reject(problem.code());
+    return true;
+  }
+
+  void cannot_accept(const error& problem) override { note_ = problem.what(); }
+
+  /// Once all have come, and none of them is gone meanwhile.
+  void tell_all() {
+    if (is_telling_ || !missing().empty()) return;
+    is_telling_ = true;
+    for (const endpoint& each : tasks_) append(list_, {to_string(each), "\n"});
+    const std::string digest = digest_of(std::as_bytes(std::span(list_)));
+    for (std::size_t rank = 1; rank < seats_.size(); ++rank) {
+      arrival_type& each = *seats_[rank];
+      try {
+        each.is_welcome = true;
+        each.talk.welcome(rendezvous_words(static_cast<int>(seats_.size()), 0, static_cast<int>(rank), digest));
+      } catch (const error& problem) {
+        lost(static_cast<int>(rank), problem);
+      }
+      door_.go_on(each);
+      throw_if_lost();
+    }
+  }
+
+  void deliver(position it) {
+    try {
+      it->out.advance(it->stream);
+    } catch (const error& problem) {
+      lost(it->rank, problem);
+      return;
+    }
+    if (!it->out.idle()) return it->watch->arm(false, true);
+    it->watch.reset();
+    delivered_.push_back(std::move(it->stream));
+    deliveries_.erase(it);
+    if (delivered_.size() + 1 == seats_.size()) loop_.stop();
+  }
+
+  /// The end of all: what a door's handler throws would be that connection's failure alone.
+  void lost(int rank, const error& problem) {
+    if (!failure_) failure_ = error(problem.code(), "rendezvous", {"rank ", rank, ": ", problem.sentence()});
+    loop_.post([this] { throw_if_lost(); });
+  }
+  void throw_if_lost() const {
+    if (failure_) throw *failure_;
+  }
+
+  std::vector<int> missing() const {
+    std::vector<int> ranks;
+    for (std::size_t rank = 1; rank < seats_.size(); ++rank)
+      if (!seats_[rank]) ranks.push_back(static_cast<int>(rank));
+    return ranks;
+  }
+
+  /// Those that have come are told why it was in vain.
+  [[noreturn]] void give_up() {
+    const error why = late();
+    for (arrival_type* const seat : seats_) {
+      if (!seat || is_telling_) continue;
+      try {
+        seat->talk.refuse(why);
+      } catch (const error&) {
+        // it is gone
+      }
+    }
+    throw why;
+  }
+
+  error late() const {
+    const std::string start = str_cat({" of ", seats_.size()});
+    if (is_telling_) {
+      std::vector<int> slow;
+      for (const delivery& each : deliveries_) slow.push_back(each.rank);
+      for (std::size_t rank = 1; rank < seats_.size(); ++rank)
+        if (seats_[rank]) slow.push_back(static_cast<int>(rank));
+      return error(error_code::deadline_exceeded, "rendezvous",
+                   {names_of_ranks(slow), start, " did not read the list of all tasks in time; look there for why"});
+    }
+    return error(error_code::deadline_exceeded, "rendezvous",
+                 {names_of_ranks(missing()), start, " did not come to ", to_string(first_), " in time",
+                  note_.empty() ? "; start them, or look there for why they ended" : "; ", note_});
+  }
+
+  endpoint first_;
+  const cluster_secret& secret_;
+  std::vector<arrival_type*> seats_;  // of those that have come, by rank, until the list is on its way to them
+  std::vector<endpoint> tasks_;
+  std::string note_, list_;
+  rejection_log rejections_{"rendezvous", {}};
+  bool is_telling_ = false;
+  std::optional<error> failure_;
+  event_loop loop_;
+  std::list<delivery> deliveries_;
+  std::vector<tcp::stream> delivered_;  // closed when all have theirs
+  door<tcp, std::chrono::steady_clock> door_;
+  event_loop::timer expiry_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,560 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/collective/rank_links.hpp>
+#include <weft/distributed/collective/reduce_algorithms.hpp>
+#include <weft/distributed/collective/shared_reduce.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// A report of what a mean was made of, and whether one should go on with it: the same on all ranks.
+struct mean_report {
+  double weights = 0;                 // the sum of all ranks'
+  bool finite = true;                 // all elements are
+  std::size_t element = 0;            // or else the first that is not
+  std::optional<std::size_t> rank{};  // and whose it was; nothing where each rank's was finite
+};
+
+struct all_reduce_options {
+  std::string job;                             // whose tasks take part; empty: the server's own job
+  std::string channel = "all_reduce";          // tells several groups of the same tasks apart
+  std::size_t chunk = std::size_t{256} << 10;  // the most bytes of a message
+  link_cost cost;                              // of the links, as far as it is known; or see fit()
+};
+
+/// The tasks of a job that sum arrays together. Every rank must make the same calls in the same order. All ranks get
+/// the same bits, and the same bits in every run: the order of summation depends on the number of ranks and the
+/// algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and output.
+///
+/// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank. Where
+/// several run on each of several hosts, the ranks of a host do that, and the first of them sums with those of the
+/// other hosts by messages. Where one refuses (server_options::shared_memory) all send messages. A call that names an
+/// algorithm sends messages.
+///
+/// All calls throw weft::error: unavailable that names the task that is gone, deadline_exceeded, failed_precondition
+/// where the ranks make different calls. After deadline_exceeded the same call may be repeated, on the array as it is
+/// then: it goes on where it was, and the other ranks notice nothing. After any other error the array's contents are
+/// unspecified, and the group is of no further use.
+template <transport T = tcp, typename Clock = std::chrono::steady_clock>
+class basic_all_reduce {
+  using links_type = detail::rank_links<T, Clock>;
+
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
+  /// Throws weft::error: deadline_exceeded with the ranks that are missing, failed_precondition where the ranks
+  /// disagree, unavailable.
+  explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
+                            deadline_type until = std::chrono::seconds(60))
+      : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job) {
+    try {
+      links_.connect(options_.job, options_.channel, until);
+      links_.compare(graph, until);
+      share_memory(until);
+    } catch (const error& problem) {
+      here_.set_failure(problem);
+      throw;
+    }
+  }
+
+  basic_all_reduce(const basic_all_reduce&) = delete;
+  basic_all_reduce& operator=(const basic_all_reduce&) = delete;
+
+  std::size_t rank() const { return links_.rank(); }
+  std::size_t size() const { return links_.size(); }
+
+  /// Replaces `data` by the sum over all ranks. Every rank gives equally many elements; none at all makes it a barrier.
+  template <std::floating_point Element>
+  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+           reduce_algorithm algorithm = reduce_algorithm::automatic) {
+    const request asked = request_of(data, call_kind::sum, algorithm);
+    make_call(asked, [&] { reduce(data, until, asked); });
+  }
+
+  /// Replaces `data` by the mean over all ranks: the sum of what each brings, times its weight, divided by the sum of
+  /// the weights. A rank of weight 0 brings nothing, whatever its `data` is, NaN too; where all weights are 0, so is
+  /// `data` afterwards. Returns what the mean was made of.
+  template <std::floating_point Element>
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
+    request asked = request_of(data, call_kind::mean, algorithm);
+    asked.weight = weight;
+    return make_call(asked, [&] { return reduce(data, until, asked); });
+  }
+
+  /// Replaces `data` by that of rank `root`: MPI_Bcast. Every rank gives equally many elements.
+  /// Throws weft::error (invalid_argument) for a root that is not a rank.
+  template <typename Element>
+  requires std::is_trivially_copyable_v<Element>
+  void broadcast(std::span<Element> data, std::size_t root, deadline_type until = std::chrono::seconds(60)) {
+    if (root >= size())
+      throw error(error_code::invalid_argument, operation, {"rank ", root, " is not one of ", size()});
+    request asked = request_of(data, call_kind::broadcast);
+    asked.root = root;
+    make_call(asked, [&] {
+      const mutable_bytes bytes = std::as_writable_bytes(data);
+      if (memory_ && links_.on_one_host()) {
+        gather_in_memory(bytes, shares_from(root, bytes.size()), until, 0);
+        return;
+      }
+      run(data, until, [&] {
+        const double p = static_cast<double>(size()), chunk = static_cast<double>(options_.chunk);
+        const double chain =
+            std::min(static_cast<double>(bytes.size()), chunk) * (p - 2) / options_.cost.megabytes_per_s;
+        const double one = static_cast<double>(bytes.size()) / options_.cost.megabytes_per_s;
+        const double levels = static_cast<double>(std::bit_width(size() - 1));
+        const bool in_chain =
+            (p - 1) * options_.cost.message_us + chain + one < levels * (options_.cost.message_us + one);
+        return detail::broadcast_schedule(size(), rank(), data.size(), root, in_chain);
+      });
+    });
+  }
+
+  /// Each rank has its share of `data`, and gets those of all others: MPI_Allgather in place. Every rank gives equally
+  /// many elements; the share of each is as in reduce_scatter().
+  template <typename Element>
+  requires std::is_trivially_copyable_v<Element>
+  void all_gather(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    make_call(request_of(data, call_kind::all_gather), [&] {
+      if (memory_ && links_.on_one_host()) {
+        std::vector<detail::element_range> shares(size());
+        for (std::size_t r = 0; r < size(); ++r) {
+          const detail::element_range its = detail::share_of_rank(data.size(), size(), r);
+          shares[r] = {its.begin * sizeof(Element), its.end * sizeof(Element)};
+        }
+        gather_in_memory(std::as_writable_bytes(data), shares, until, 0);
+        return;
+      }
+      run(data, until, [&] { return detail::all_gather_schedule(size(), rank(), data.size()); });
+    });
+  }
+
+  /// Leaves this rank's share of the sum over all ranks in its place in `data`, and returns it: MPI_Reduce_scatter in
+  /// place; the other elements are unspecified. Rank r of p has, of n elements, those from n / p * r + min(r, n % p)
+  /// on, n / p of them, one more where r < n % p. Every rank gives equally many elements.
+  template <std::floating_point Element>
+  std::span<Element> reduce_scatter(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    const request asked = request_of(data, call_kind::reduce_scatter);
+    make_call(asked, [&] {
+      if (memory_ && links_.on_one_host())
+        reduce_in_memory(data, until, asked, 0);
+      else
+        run(data, until, [&] { return detail::reduce_scatter_schedule(size(), rank(), data.size()); });
+    });
+    const detail::element_range mine = detail::share_of_rank(data.size(), size(), rank());
+    return data.subspan(mine.begin, mine.size());
+  }
+
+  /// Returns when all ranks have come here.
+  void barrier(deadline_type until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
+
+  /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. The measured costs
+  /// differ from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named for.
+  link_cost fit(deadline_type until = std::chrono::seconds(60)) {
+    check_usable();
+    broken_ = true;
+    constexpr std::size_t large = std::size_t{1} << 20;
+    std::vector<float> some(large / sizeof(float), 1.0f), other(some);
+    const auto time_of = [&](std::size_t elements, int repeats) {
+      const std::span<float> data = std::span(some).first(elements);
+      const auto doubling = [&] { exchange(data, detail::recursive_doubling(size(), rank(), elements), until); };
+      doubling();
+      const auto start = Clock::now();
+      for (int i = 0; i < repeats; ++i) doubling();
+      const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
+      return std::max(elapsed.count(), 1e-3) / repeats;
+    };
+    link_cost made = options_.cost;
+    if (size() > 1) {
+      const double exchanges = static_cast<double>(std::bit_width(size())) - 1 + (std::has_single_bit(size()) ? 0 : 2);
+      made.message_us = time_of(1, 32) / exchanges;
+      const double whole = time_of(some.size(), 4) / exchanges;
+      const auto start = Clock::now();
+      detail::accumulate(some.data(), other.data(), some.size());
+      const double adding = std::max(std::chrono::duration<double, std::micro>(Clock::now() - start).count(), 1e-3);
+      made.sum_megabytes_per_s = large / adding;
+      made.megabytes_per_s = large / std::max({whole - made.message_us - adding, whole / 10, 1e-3});
+      double numbers[] = {made.message_us, made.megabytes_per_s, made.sum_megabytes_per_s};
+      exchange(std::span<double>(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false), until);
+      made = {numbers[0], numbers[1], numbers[2]};
+    }
+    broken_ = false;
+    return options_.cost = made;
+  }
+
+  /// Whether all ranks sum in shared memory.
+  bool shares_memory() const { return memory_.has_value() && links_.on_one_host(); }
+
+  /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
+  /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty unless all
+  /// ranks share memory.
+  mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
+    if (!shares_memory() || bytes == 0) return {};
+    check_usable();
+    broken_ = true;
+    std::vector<shared_segment> segments = share(bytes, until);
+    broken_ = false;
+    if (segments.empty()) return {};
+    blocks_.push_back(std::move(segments));
+    return blocks_.back()[rank()].bytes();
+  }
+
+ private:
+  static constexpr const char* operation = links_type::operation;
+
+  enum class call_kind : unsigned char { sum, mean, broadcast, all_gather, reduce_scatter };
+
+  /// A call that has run out of time, and what it was about.
+  struct request {
+    const void* data = nullptr;
+    std::size_t bytes = 0, element = 0;
+    call_kind kind{};
+    reduce_algorithm algorithm{};
+    double weight = 1;
+    std::size_t root = 0;
+
+    bool is_mean() const { return kind == call_kind::mean; }
+    /// Returns what messages say of the call: all that decides what travels, and what becomes of it, but the number of
+    /// bytes.
+    std::int64_t word() const {
+      return static_cast<std::int64_t>(element << 32 | root << 12 | static_cast<std::size_t>(algorithm) << 4 |
+                                       static_cast<std::size_t>(kind));
+    }
+
+    friend bool operator==(const request&, const request&) = default;
+  };
+
+  static all_reduce_options complete(all_reduce_options options, const basic_server<T, Clock>& here) {
+    if (options.job.empty()) options.job = here.job();
+    if (here.job() != options.job)
+      throw error(error_code::invalid_argument, operation,
+                  {"only tasks of job '", options.job, "' take part; this is ", here.name()});
+    check_dense(here.cluster(), options.job);
+    options.chunk = std::max<std::size_t>(options.chunk / 64 * 64, 64);
+    return options;
+  }
+
+  template <typename Element>
+  static request request_of(std::span<Element> data, call_kind kind,
+                            reduce_algorithm algorithm = reduce_algorithm::automatic) {
+    return {data.data(), data.size_bytes(), sizeof(Element), kind, algorithm};
+  }
+
+  void check_usable() const {
+    if (broken_ || late_)
+      throw error(error_code::failed_precondition, operation,
+                  "the last call has not completed; repeat it, or make a new group");
+  }
+
+  /// Begins a call, or goes on with one that has run out of time.
+  template <typename Work>
+  auto make_call(const request& asked, Work work) {
+    if (broken_)
+      throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+    if (late_ && !(*late_ == asked))
+      throw error(error_code::failed_precondition, operation,
+                  "the last call ran out of time and has not completed; repeat it with the same array");
+    if (!late_) {
+      links_.begin_call(asked.word());
+      begun_ = prepared_ = false;
+      phase_ = 0;
+      weights_ = asked.weight;
+    }
+    broken_ = true;
+    const auto succeeded = [&] {
+      late_.reset();
+      broken_ = false;
+      if (failed_) here_.clear_failure();
+      failed_ = false;
+    };
+    try {
+      if constexpr (std::is_void_v<decltype(work())>) {
+        work();
+        succeeded();
+      } else {
+        auto made = work();
+        succeeded();
+        return made;
+      }
+    } catch (const error& problem) {
+      if (problem.code() == error_code::deadline_exceeded) {
+        late_ = asked;
+        broken_ = false;
+      } else {
+        give_up();
+      }
+      failed_ = true;
+      here_.set_failure(problem);
+      throw;
+    }
+  }
+
+  template <typename Element>
+  mean_report reduce(std::span<Element> data, deadline_type until, const request& asked) {
+    const bool mean = asked.is_mean(), automatic = asked.algorithm == reduce_algorithm::automatic;
+    if (memory_ && automatic && links_.on_one_host()) {
+      reduce_in_memory(data, until, asked, 0);
+      if (!mean) return {};
+      const detail::nonfinite_element& found = memory_->nonfinite();
+      mean_report made{memory_->weights(), !found.found(), found.element, {}};
+      if (found.rank != detail::nonfinite_element::nowhere) made.rank = found.rank;
+      return made;
+    }
+    if (!prepared_) {
+      if (mean && asked.weight == 0) std::fill(data.begin(), data.end(), Element{0});
+      own_nonfinite_ =
+          mean && asked.weight != 0 && size() > 1 ? detail::first_nonfinite(data.data(), data.size()) : data.size();
+      if (mean && asked.weight != 0 && asked.weight != 1)
+        detail::scale(data.data(), data.size(), static_cast<Element>(asked.weight));
+      prepared_ = true;
+    }
+    if (hierarchical_ && automatic) {
+      reduce_by_hosts(data, until, asked);
+    } else if (size() > 1) {
+      run(data, until, [&] {
+        return detail::schedule_of(automatic ? options_.cost.choose(size(), data.size_bytes()) : asked.algorithm,
+                                   size(), rank(), data.size());
+      });
+    }
+    mean_report made{weights_, true, 0, {}};
+    if (!mean || weights_ == 0) return made;
+    if (detail::divide(data.data(), data.size(), static_cast<Element>(weights_))) return made;
+    made.finite = false;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    find_culprit(made, data.size(), until);
+    return made;
+  }
+
+  /// All ranks have met an element that is not finite: each tells whether it has brought one.
+  void find_culprit(mean_report& made, std::size_t elements, deadline_type until) {
+    if (size() == 1) made.rank = rank();
+    std::vector<double> first(size());  // by rank, each plus one
+    if (own_nonfinite_ < elements) first[rank()] = static_cast<double>(own_nonfinite_) + 1;
+    try {
+      if (size() > 1) exchange(std::span(first), detail::recursive_doubling(size(), rank(), size()), until);
+    } catch (const error& problem) {  // in the middle of this a call cannot be repeated
+      throw error(problem.code() == error_code::deadline_exceeded ? error_code::unavailable : problem.code(), operation,
+                  problem.sentence());
+    }
+    for (std::size_t r = 0; r < size(); ++r)
+      if (first[r] >= 1 && first[r] <= static_cast<double>(elements)) {  // what else came is no element
+        made.element = static_cast<std::size_t>(first[r]) - 1;
+        made.rank = r;
+        return;
+      }
+  }
+
+  // ---- messages ----
+
+  template <typename Element>
+  static typename links_type::array array_of(std::span<Element> data) {
+    typename links_type::array made{std::as_writable_bytes(data), sizeof(Element)};
+    if constexpr (std::floating_point<Element>)
+      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+        detail::accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from),
+                           bytes / sizeof(Element));
+      };
+    return made;
+  }
+
+  /// Carries out the schedule that `make` returns, or goes on with it. `ranks`: those that take part, where not all do.
+  template <typename Element, typename Make>
+  void run(std::span<Element> data, deadline_type until, Make make, std::span<const std::size_t> ranks = {}) {
+    if (!begun_) links_.begin(make(), options_.chunk, sizeof(Element), weights_, ranks);
+    begun_ = true;
+    const double made = links_.carry_out(array_of(data), until);
+    begun_ = false;
+    weights_ = made;
+  }
+
+  /// For the group's own purposes: a call that is not repeated.
+  template <typename Element>
+  void exchange(std::span<Element> data, detail::transfer_schedule schedule, deadline_type until) {
+    links_.begin_call();
+    links_.begin(std::move(schedule), options_.chunk, sizeof(Element), 0);
+    links_.carry_out(array_of(data), until);
+  }
+
+  // ---- shared memory ----
+
+  /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
+  template <typename Work>
+  void use_memory(deadline_type until, Work work) {
+    const std::vector<std::size_t>& mates = links_.mates();
+    try {
+      work([&](std::size_t position, auto has_come) {
+        const std::size_t rank = mates[position];
+        std::optional<error> problem = links_.someone_gone();
+        if (!problem && links_.state_of(rank) == task_state::left) problem = links_.diagnose(rank);
+        if (!problem && until.expired())
+          problem =
+              error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
+        if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(
+            until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
+      });
+    } catch (const detail::reduce_disagreement& other) {
+      throw error(error_code::failed_precondition, operation,
+                  {links_.name(mates[other.rank]), " disagrees with ", here_.name(), " about all-reduce number ",
+                   links_.calls(), "; all ranks must make the same calls in the same order"});
+    }
+  }
+
+  template <typename Element>
+  void reduce_in_memory(std::span<Element> data, deadline_type until, const request& asked, unsigned part) {
+    const auto same = [&](const std::vector<shared_segment>& block) {
+      const mutable_bytes mine = block[rank()].bytes();
+      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
+    };
+    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
+    const bool in_place = block != blocks_.end();
+    detail::reduce_call call{links_.calls(), data.size_bytes(), sizeof(Element), asked.is_mean() && part == 0,
+                             in_place};
+    call.part = part;
+    use_memory(until, [&](auto look) {
+      memory_->run(data, call, asked.weight, in_place ? *block : std::span<const shared_segment>{}, look);
+    });
+  }
+
+  void gather_in_memory(mutable_bytes bytes, const std::vector<detail::element_range>& shares, deadline_type until,
+                        unsigned part) {
+    detail::reduce_call call{links_.calls(), bytes.size(), 1};
+    call.part = part;
+    for (std::size_t r = 0; r < shares.size(); ++r)
+      if (shares[r].size() > 0) call.root = call.root * 31 + r + 1;
+    use_memory(until, [&](auto look) { memory_->gather(bytes, shares, call, look); });
+  }
+
+  /// The shares of this host's ranks where all bytes are one's.
+  std::vector<detail::element_range> shares_from(std::size_t position, std::size_t bytes) const {
+    std::vector<detail::element_range> shares(links_.mates().size());
+    shares[position] = {0, bytes};
+    return shares;
+  }
+
+  /// The ranks of each host sum in memory; their leaders sum what comes of it by messages, and give it to the others.
+  template <typename Element>
+  void reduce_by_hosts(std::span<Element> data, deadline_type until, const request& asked) {
+    const std::vector<std::size_t>& leaders = links_.leaders();
+    const bool leads = links_.mates().front() == rank();
+    const std::span<double> weights(&weights_, 1);
+    if (phase_ == 0 && memory_) reduce_in_memory(data, until, asked, 1);
+    phase_ = std::max(phase_, 1u);
+    if (phase_ == 1 && memory_ && asked.is_mean()) reduce_in_memory(weights, until, asked, 2);
+    phase_ = std::max(phase_, 2u);
+    if (phase_ == 2 && leads) {
+      const auto self = std::find(leaders.begin(), leaders.end(), rank()) - leaders.begin();
+      run(
+          data, until,
+          [&] {
+            return detail::schedule_of(options_.cost.choose(leaders.size(), data.size_bytes()), leaders.size(),
+                                       static_cast<std::size_t>(self), data.size());
+          },
+          leaders);
+    }
+    phase_ = std::max(phase_, 3u);
+    if (phase_ == 3 && memory_)
+      gather_in_memory(std::as_writable_bytes(data), shares_from(0, data.size_bytes()), until, 3);
+    phase_ = std::max(phase_, 4u);
+    if (phase_ == 4 && memory_ && asked.is_mean())
+      gather_in_memory(std::as_writable_bytes(weights), shares_from(0, sizeof(double)), until, 4);
+    phase_ = 5;
+  }
+
+  /// Maps memory with the ranks of this host, where all hosts that have several can do so.
+  void share_memory(deadline_type until) {
+    std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
+    const std::vector<std::size_t>& mates = links_.mates();
+    if (!segments.empty()) {
+      const auto self = std::find(mates.begin(), mates.end(), rank()) - mates.begin();
+      memory_.emplace(std::move(segments), static_cast<std::size_t>(self), detail::waiting_of_ranks(here_));
+    }
+  }
+
+  /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
+  /// can, on this host or another.
+  std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
+    if (links_.most_on_a_host() == 1) return {};
+    const std::vector<std::size_t>& mates = links_.mates();
+    const std::size_t count = mates.size();
+    const std::size_t self = static_cast<std::size_t>(std::find(mates.begin(), mates.end(), rank()) - mates.begin());
+    std::vector<shared_segment> segments(count);
+    try {
+      if (here_.options().shared_memory && count > 1) segments[self] = shared_segment::create(bytes);
+    } catch (const error&) {
+      // the system has none to give: the others learn it from the offer
+    }
+    double failures = segments[self] || count == 1 ? 0 : 1;
+    std::vector<std::byte> leaving = detail::offer_bytes(segments[self] ? segments[self].offer() : shared_offer{});
+    std::vector<std::byte> coming(leaving.size());
+    for (std::size_t round = 1; round < count; ++round) {
+      links_.pass_on(leaving, coming, until);
+      std::swap(leaving, coming);
+      try {
+        const shared_offer offer = detail::read_offer(leaving);
+        if (failures != 0) continue;
+        shared_segment its = shared_segment::open(offer, bytes);
+        // A rank that offers what another has offered would be read as what both bring.
+        if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
+          failures = 1;
+        segments[(self + count - round) % count] = std::move(its);
+      } catch (const error&) {
+        failures = 1;
+      }
+    }
+    links_.skip_calls(links_.most_on_a_host() - count);
+    const bool failed = failures != 0;  // here, whatever others make of it
+    exchange(std::span(&failures, 1), detail::recursive_doubling(size(), rank(), 1), until);
+    if (failed || failures != 0) return {};
+    hierarchical_ = !links_.on_one_host();
+    if (count == 1) return {};
+    segments[self].withdraw();
+    return segments;
+  }
+
+  /// Nobody writes to this rank's memory any more.
+  void give_up() {
+    links_.close();
+    if (memory_) memory_->detach();
+    for (const auto& segments : blocks_)
+      for (const shared_segment& each : segments) each.detach();
+  }
+
+  basic_server<T, Clock>& here_;
+  all_reduce_options options_;
+  links_type links_;
+  std::optional<detail::shared_reduce> memory_;      // with the ranks of this host
+  bool hierarchical_ = false;                        // the hosts' leaders send messages, the others none
+  std::vector<std::vector<shared_segment>> blocks_;  // by rank
+  bool broken_ = false;
+  bool failed_ = false;  // the last call has
+
+  // How far the call has come that is under way, or that has run out of time.
+  std::optional<request> late_;
+  bool prepared_ = false;          // what this rank brings is as it leaves
+  bool begun_ = false;             // the transfer has
+  unsigned phase_ = 0;             // of a call that goes through memory and messages
+  double weights_ = 1;             // of what `data` is the sum
+  std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
+};
+
+using all_reduce = basic_all_reduce<>;
+
+}  // namespace weft

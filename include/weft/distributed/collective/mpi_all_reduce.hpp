@@ -1,0 +1,281 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/collective/mpi_exchange.hpp>
+#include <weft/distributed/collective/reduce_peers.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// The tasks of a job that sum arrays together by MPI_Allreduce, started by mpirun or srun: what basic_all_reduce does
+/// by Weft's own transports. Gradients then take the network that MPI knows, InfiniBand say.
+///
+/// The tasks meet and compare their graphs over Weft's transport. They tell each other by messages of MPI what they are
+/// about to sum, and a small array is in these messages; that wait has a deadline, and ends when a task is gone. A
+/// large array's sum is then MPI's blocking call, which is up to twice as fast as its other one; a task that dies in
+/// the middle of it is MPI's to notice, which ends the whole job.
+///
+/// Where the program has not initialized MPI, the first group does, with MPI_THREAD_SERIALIZED: one thread at a time
+/// may use it. It is finalized at the program's end, unless a group broke.
+template <transport T = tcp, typename Clock = std::chrono::steady_clock>
+class basic_mpi_all_reduce {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Throws what basic_all_reduce throws; failed_precondition where MPI has not started the job's tasks together.
+  explicit basic_mpi_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {},
+                                all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60));
+  basic_mpi_all_reduce(const basic_mpi_all_reduce&) = delete;
+  basic_mpi_all_reduce& operator=(const basic_mpi_all_reduce&) = delete;
+  ~basic_mpi_all_reduce();
+
+  std::size_t rank() const { return hosts_.rank(); }
+  std::size_t size() const { return hosts_.size(); }
+
+  /// Empty: MPI takes all memory alike.
+  mutable_bytes shared_block(std::size_t, deadline_type = std::chrono::seconds(60)) { return {}; }
+
+  /// Replaces `data` by the sum over all ranks. Throws weft::error: unavailable that names the task that is gone,
+  /// deadline_exceeded, after which the same call may be repeated, failed_precondition where the ranks make different
+  /// calls.
+  template <std::floating_point Element>
+  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    reduce(data, detail::reduce_statement::of(std::span<const Element>(data), false, 1), until);
+  }
+
+  /// As basic_all_reduce::mean().
+  template <std::floating_point Element>
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
+    const auto said = reduce(data, detail::reduce_statement::of(std::span<const Element>(data), true, weight), until);
+    mean_report made{said.said.weight, true, 0, {}};
+    if (made.weights == 0) return made;
+    made.finite = detail::divide(data.data(), data.size(), static_cast<Element>(made.weights));
+    if (made.finite) return made;
+    made.element = detail::first_nonfinite(data.data(), data.size());
+    if (said.culprit == 0) return made;
+    made.rank = static_cast<std::size_t>(said.culprit) - 1;
+    made.element = static_cast<std::size_t>(said.said.first_nonfinite) - 1;
+    return made;
+  }
+
+ private:
+  static constexpr const char* operation = "all_reduce";
+
+  static all_reduce_options in_channel(all_reduce_options options) {
+    options.channel += "/mpi";
+    return options;
+  }
+
+  void connect(deadline_type until);
+
+  template <typename Element>
+  detail::joint_statement reduce(std::span<Element> data, const detail::reduce_statement& mine, deadline_type until);
+  void wait(deadline_type until);
+  void check_agreement(const detail::joint_statement& said) const;
+  template <typename Element>
+  void add_up(std::span<Element> data);
+
+  basic_server<T, Clock>& here_;
+  basic_all_reduce<T, Clock> hosts_;
+  detail::reduce_peers<T, Clock> peers_;
+  detail::mpi_exchange exchange_;  // one is under way where a call has run out of time
+  std::string job_;
+  MPI_Comm ranks_ = MPI_COMM_NULL;
+  bool broken_ = false, is_stuck_ = false;
+  bool failed_ = false;  // the last call has
+};
+
+using mpi_all_reduce = basic_mpi_all_reduce<>;
+
+/// Every worker keeps all variables and applies the mean of all workers' gradients, which MPI forms: what `collective`
+/// is, in its place. For programs that mpirun or srun starts, compiled with weft::mpi.
+///
+///     server here(cluster_spec::from_environment());
+///     replicated_session s(g, here, mpi_collective{});
+struct mpi_collective {
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_mpi_all_reduce<T, Clock>;
+};
+
+namespace detail {
+
+/// MPI, initialized; by the first caller that asks, where the program itself has not.
+class mpi_library {
+ public:
+  static mpi_library& get() {
+    static mpi_library only;
+    return only;
+  }
+
+  /// Finalizing would wait for ranks that are gone.
+  void set_broken() { broken_ = true; }
+
+ private:
+  mpi_library() {
+    int done = 0, level = 0;
+    MPI_Initialized(&done);
+    if (done) {
+      MPI_Query_thread(&level);
+    } else {
+      check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
+      is_ours_ = true;
+    }
+    // The server's thread is there, though it never calls MPI.
+    if (level < MPI_THREAD_FUNNELED)
+      throw error(error_code::failed_precondition, "all_reduce",
+                  "the program has initialized MPI for one thread only; call MPI_Init_thread with "
+                  "MPI_THREAD_SERIALIZED, or leave it to Weft");
+  }
+  ~mpi_library() {
+    int done = 0;
+    MPI_Finalized(&done);
+    if (is_ours_ && !broken_ && !done) MPI_Finalize();
+  }
+
+  bool is_ours_ = false, broken_ = false;
+};
+
+}  // namespace detail
+
+template <transport T, typename Clock>
+basic_mpi_all_reduce<T, Clock>::basic_mpi_all_reduce(basic_server<T, Clock>& here, graph_identity graph,
+                                                     all_reduce_options options, deadline_type until)
+    : here_(here),
+      hosts_(here, graph, in_channel(options), until),
+      peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
+      exchange_(hosts_.rank(), hosts_.size()),
+      job_(options.job.empty() ? here.job() : options.job) {
+  try {
+    connect(until);
+  } catch (const error& problem) {
+    here_.set_failure(problem);
+    detail::mpi_library::get().set_broken();
+    throw;
+  }
+}
+
+template <transport T, typename Clock>
+basic_mpi_all_reduce<T, Clock>::~basic_mpi_all_reduce() {
+  if (is_stuck_ || exchange_.is_under_way())
+    detail::mpi_library::get().set_broken();
+  else if (ranks_ != MPI_COMM_NULL)
+    MPI_Comm_free(&ranks_);
+}
+
+/// A communicator of the job's tasks, in their order.
+template <transport T, typename Clock>
+void basic_mpi_all_reduce<T, Clock>::connect(deadline_type until) {
+  detail::mpi_library::get();
+  int own = 0, count = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &own);
+  MPI_Comm_size(MPI_COMM_WORLD, &count);
+  std::vector<double> numbers(size() + 1);  // of all ranks; and how many processes each sees, added up
+  numbers[rank()] = own;
+  numbers[size()] = count;
+  hosts_.sum(std::span(numbers), until);
+  std::vector<int> order;
+  for (std::size_t r = 0; r < size(); ++r) order.push_back(static_cast<int>(numbers[r]));
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  if (numbers[size()] != static_cast<double>(count) * static_cast<double>(size()) ||
+      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end() || sorted.back() >= count)
+    throw error(
+        error_code::failed_precondition, operation,
+        {"MPI has not started the ", size(), " tasks together: it knows ", count, " process(es) here, of which ",
+         here_.name(), " is number ", own, "; start all tasks by one mpirun, or by srun --mpi=pmix"});
+  MPI_Group world = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
+  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Group_incl(world, static_cast<int>(size()), order.data(), &chosen);
+  const int made = MPI_Comm_create_group(MPI_COMM_WORLD, chosen, 0, &ranks_);
+  MPI_Group_free(&chosen);
+  MPI_Group_free(&world);
+  detail::check_mpi(made, "MPI_Comm_create_group");
+  detail::check_mpi(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+template <transport T, typename Clock>
+template <typename Element>
+detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element> data,
+                                                               const detail::reduce_statement& mine,
+                                                               deadline_type until) {
+  if (broken_)
+    throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
+  const double factor = mine.weight != 0 ? mine.weight : 1;
+  try {
+    if (!exchange_.is_under_way()) {
+      if (mine.weight == 0) std::fill(data.begin(), data.end(), Element{0});  // 0 times NaN is NaN
+      exchange_.begin(ranks_, mine, std::span<const Element>(data), factor);
+    } else if (!mine.same_call(exchange_.call()))
+      throw error(error_code::failed_precondition, operation,
+                  "the last call ran out of time and has not completed; repeat it with the same array");
+    wait(until);
+    const detail::joint_statement said = exchange_.joint();
+    check_agreement(said);
+    if (exchange_.carries(data.size_bytes())) {
+      exchange_.take(data);
+    } else {
+      if (factor != 1) detail::scale(data.data(), data.size(), static_cast<Element>(factor));
+      add_up(data);
+    }
+    if (failed_) here_.clear_failure();
+    failed_ = false;
+    return said;
+  } catch (const error& problem) {
+    here_.set_failure(problem);
+    failed_ = true;
+    if (problem.code() != error_code::deadline_exceeded) broken_ = true;
+    throw;
+  }
+}
+
+template <transport T, typename Clock>
+void basic_mpi_all_reduce<T, Clock>::wait(deadline_type until) {
+  // Asking which ranks are there costs about what asking MPI does.
+  constexpr int rounds = 64;
+  for (int round = 1; !exchange_.advance(); ++round) {
+    if (round % rounds != 0) continue;
+    peers_.check();
+    if (until.expired())
+      throw error(error_code::deadline_exceeded, operation, "another rank has not made the same call in time");
+    if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+    std::this_thread::yield();
+  }
+}
+
+template <transport T, typename Clock>
+void basic_mpi_all_reduce<T, Clock>::check_agreement(const detail::joint_statement& said) const {
+  if (said.other == 0) return;
+  throw error(error_code::failed_precondition, operation,
+              {to_string(task_id{job_, static_cast<int>(said.other) - 1}), " disagrees with ", here_.name(),
+               "; all ranks must make the same calls in the same order"});
+}
+
+template <transport T, typename Clock>
+template <typename Element>
+void basic_mpi_all_reduce<T, Clock>::add_up(std::span<Element> data) {
+  static_assert(std::is_same_v<Element, float> || std::is_same_v<Element, double>);
+  constexpr std::size_t at_once = INT_MAX / 64 * 64;
+  is_stuck_ = true;
+  for (std::size_t done = 0; done < data.size(); done += at_once)
+    detail::check_mpi(
+        MPI_Allreduce(MPI_IN_PLACE, data.data() + done, static_cast<int>(std::min(at_once, data.size() - done)),
+                      std::is_same_v<Element, float> ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM, ranks_),
+        "MPI_Allreduce");
+  is_stuck_ = false;
+}
+
+}  // namespace weft

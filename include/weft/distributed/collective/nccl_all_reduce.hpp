@@ -1,0 +1,198 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/device/gpu/nccl.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/collective/reduce_peers.hpp>
+#include <weft/distributed/membership/server.hpp>
+
+namespace weft {
+
+/// The tasks of a job that sum arrays together, each with a GPU, by NCCL: what basic_all_reduce does for processes
+/// without. Arrays lie on the GPU, or on the host and take the way over it.
+///
+/// The tasks meet, compare their graphs and learn the group's id over Weft's own transport, and its membership is what
+/// tells that a task is gone: NCCL alone would wait for it.
+template <transport T = tcp, typename Clock = std::chrono::steady_clock>
+class basic_nccl_all_reduce {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Throws what basic_all_reduce throws; unavailable where a task has no GPU.
+  basic_nccl_all_reduce(basic_server<T, Clock>& here, gpu::device& on, graph_identity graph = {},
+                        all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60))
+      : device_(on),
+        hosts_(here, graph, in_channel(options), until),
+        peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
+        queue_(on.make_queue()) {
+    group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
+  }
+  /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
+  explicit basic_nccl_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {},
+                                 const all_reduce_options& options = {}, deadline_type until = std::chrono::seconds(60))
+      : basic_nccl_all_reduce(here, own_device(here), graph, options, until) {}
+  basic_nccl_all_reduce(const basic_nccl_all_reduce&) = delete;
+  basic_nccl_all_reduce& operator=(const basic_nccl_all_reduce&) = delete;
+  ~basic_nccl_all_reduce() {
+    group_.reset();
+    device_.deallocate(staging_);
+    for (std::byte* block : blocks_) device_.deallocate_host(block);
+  }
+
+  std::size_t rank() const { return hosts_.rank(); }
+  std::size_t size() const { return hosts_.size(); }
+
+  /// Memory of the host, all zero, where an array that is summed often is best kept: the GPU reads and writes it
+  /// itself.
+  mutable_bytes shared_block(std::size_t bytes, deadline_type = std::chrono::seconds(60)) {
+    std::byte* const block = bytes ? device_.allocate_host(bytes) : nullptr;
+    if (!block) return {};
+    blocks_.push_back(block);
+    std::memset(block, 0, bytes);
+    return {block, bytes};
+  }
+
+  /// Puts into the queue of this task's GPU: `data`, on it, becomes the sum over all ranks. May be recorded.
+  template <std::floating_point Element>
+  void sum(gpu::queue& q, Element* data, std::size_t n, deadline_type until = std::chrono::seconds(60)) {
+    group_->reduce(q, data, n, gpu::nccl_reduction::sum, watch(until));
+  }
+  template <std::floating_point Element>
+  void mean(gpu::queue& q, Element* data, std::size_t n, deadline_type until = std::chrono::seconds(60)) {
+    group_->reduce(q, data, n, gpu::nccl_reduction::mean, watch(until));
+  }
+
+  /// Replaces `data`, on the host, by the sum over all ranks. Throws weft::error: unavailable that names the task that
+  /// is gone, or that one has not come in time, which ends the group.
+  template <std::floating_point Element>
+  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+    over_the_gpu(data, gpu::nccl_reduction::sum, until);
+  }
+  /// As basic_all_reduce::mean(). The ranks' weights and whose elements are not finite, which NCCL cannot tell, go
+  /// between the hosts.
+  template <std::floating_point Element>
+  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+                   reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
+    if (!is_late_) {  // else the call is repeated, and goes on with what has come
+      for (detail::reduce_statement& each : peers_.said()) each = {};
+      peers_.said()[rank()] = detail::reduce_statement::of(std::span<const Element>(data), true, weight);
+    }
+    is_late_ = true;
+    hosts_.sum(peers_.numbers(), until);
+    is_late_ = false;
+    peers_.check_agreement(rank());
+    if (weight == 0) std::fill(data.begin(), data.end(), Element{0});  // 0 times NaN is NaN
+    if (weight != 0 && weight != 1) detail::scale(data.data(), data.size(), static_cast<Element>(weight));
+    const double weights = peers_.weights();
+    const bool equal = peers_.weights_are_one();
+    over_the_gpu(data, equal ? gpu::nccl_reduction::mean : gpu::nccl_reduction::sum, until);
+    if (weights == 0) return {0, true, 0, {}};
+    return peers_.report(std::span<const Element>(data),
+                         equal ? detail::all_finite(data.data(), data.size())
+                               : detail::divide(data.data(), data.size(), static_cast<Element>(weights)));
+  }
+
+ private:
+  static gpu::device& own_device(basic_server<T, Clock>& here) {
+    gpu::platform* const gpus = gpu::installed_platform;
+    const int count = gpus ? gpus->count() : 0;
+    if (count == 0)
+      throw error(error_code::unavailable, "all_reduce",
+                  {here.name(), " has no GPU to reduce on: ",
+                   gpus ? gpus->reason() : "this program contains no GPU code; include <weft/cuda.hpp>"});
+    const std::string& host = here.cluster().task_address(here.job(), here.index()).host;
+    int before = 0;
+    for (int i = 0; i < here.index(); ++i) before += here.cluster().task_address(here.job(), i).host == host;
+    if (before >= count)
+      throw error(error_code::failed_precondition, "all_reduce",
+                  {"NCCL needs a GPU for each task; ", here.name(), " is number ", before + 1, " of the tasks on ",
+                   host, ", which has ", count, " GPU(s); start fewer tasks there, or use collective"});
+    return gpus->at(before);
+  }
+
+  static all_reduce_options in_channel(all_reduce_options options) {
+    options.channel += "/nccl";
+    return options;
+  }
+
+  /// Rank 0's id, as everyone's sum of it and zeros: a double for each byte.
+  ncclUniqueId share_id(deadline_type until) {
+    constexpr std::size_t bytes = sizeof(ncclUniqueId);
+    std::array<unsigned char, bytes> raw{};
+    if (rank() == 0) {
+      const ncclUniqueId mine = gpu::nccl_communicator::make_id();
+      std::memcpy(raw.data(), &mine, bytes);
+    }
+    std::array<double, bytes> all{};
+    for (std::size_t i = 0; i < bytes; ++i) all[i] = raw[i];
+    hosts_.sum(std::span<double>(all), until);
+    for (std::size_t i = 0; i < bytes; ++i) raw[i] = static_cast<unsigned char>(all[i]);
+    ncclUniqueId id;
+    std::memcpy(&id, raw.data(), bytes);
+    return id;
+  }
+
+  /// Returns the check that ends a wait for other ranks.
+  auto watch(deadline_type until) {
+    return [this, until] {
+      peers_.check();
+      if (until.expired())
+        throw error(
+            error_code::unavailable, "all_reduce",
+            "another rank has not made the same call in time, and NCCL gives its group up then; make a new one");
+    };
+  }
+
+  template <typename Element>
+  void over_the_gpu(std::span<Element> data, gpu::nccl_reduction how, deadline_type until) {
+    if (data.size_bytes() > staging_bytes_) {
+      device_.deallocate(staging_);
+      staging_bytes_ = 0;
+      staging_ = device_.allocate(data.size_bytes());
+      if (!staging_)
+        throw error(error_code::resource_exhausted, "all_reduce",
+                    {"cannot allocate ", data.size_bytes(), " bytes on the GPU for gradients"});
+      staging_bytes_ = data.size_bytes();
+    }
+    auto* there = reinterpret_cast<Element*>(staging_);
+    queue_->copy(there, data.data(), data.size_bytes());
+    group_->reduce(*queue_, there, data.size(), how, watch(until));
+    group_->finish(*queue_,
+                   watch(until));  // before the copy, which to memory that is not page-locked would wait itself
+    queue_->copy(data.data(), there, data.size_bytes());
+    queue_->synchronize();
+  }
+
+  gpu::device& device_;
+  basic_all_reduce<T, Clock> hosts_;
+  detail::reduce_peers<T, Clock> peers_;
+  gpu::owned<gpu::queue> queue_;
+  std::optional<gpu::nccl_communicator> group_;
+  std::byte* staging_ = nullptr;
+  std::size_t staging_bytes_ = 0;
+  std::vector<std::byte*> blocks_;
+  bool is_late_ = false;  // the hosts' sum has run out of time
+};
+
+using nccl_all_reduce = basic_nccl_all_reduce<>;
+
+/// Every worker keeps all variables and applies the mean of all workers' gradients, which their GPUs form by NCCL: what
+/// `collective` is, in its place.
+///
+///     replicated_session s(g, here, nccl_collective{}, {.device = cuda{0}});
+struct nccl_collective {
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_nccl_all_reduce<T, Clock>;
+};
+
+}  // namespace weft

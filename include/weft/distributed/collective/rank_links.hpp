@@ -1,0 +1,384 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/graph_identity.hpp>
+#include <weft/distributed/collective/reduce_algorithms.hpp>
+#include <weft/distributed/collective/transfer_progress.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/error.hpp>
+#include <weft/tensor/host_memory.hpp>
+#include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/framing.hpp>
+
+namespace weft::detail {
+
+/// How ranks wait for each other. All of them wait at the same time, so where they outnumber the cores, too, asking is
+/// cheaper than a sleep, as long as each question gives the core away: measured, twice as fast below 100 kB.
+template <transport T, typename Clock>
+wait_policy waiting_of_ranks(const basic_server<T, Clock>& here) {
+  const bool chosen = here.options().waiting || here.waiting().spin.count() > 0;
+  return chosen ? here.waiting() : wait_policy{std::chrono::microseconds(50), true};
+}
+
+/// The connections of one rank to those that it exchanges messages with, and what may end a wait for them. Carries out
+/// schedules; knows no algorithm.
+template <transport T, typename Clock>
+class rank_links {
+  struct link {
+    std::size_t rank = 0;  // in the job
+    typename T::stream stream;
+    frame_writer out;
+    frame_reader in;
+  };
+
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  static constexpr const char* operation = "all_reduce";
+
+  rank_links(basic_server<T, Clock>& here, const std::string& job)
+      : here_(here),
+        idle_(here.network(), waiting_of_ranks(here)),
+        rank_(static_cast<std::size_t>(here.index())),
+        size_(static_cast<std::size_t>(here.cluster().num_tasks(job))),
+        first_rank_(here.cluster().rank({job, 0})),
+        links_(size_) {
+    find_hosts(job);
+  }
+
+  std::size_t rank() const { return rank_; }
+  std::size_t size() const { return size_; }
+  std::string name(std::size_t rank) const { return to_string(here_.members().task(first_rank_ + rank)); }
+
+  /// The ranks of this one's host, in order.
+  const std::vector<std::size_t>& mates() const { return mates_; }
+  /// The first rank of each host, in order.
+  const std::vector<std::size_t>& leaders() const { return leaders_; }
+  /// How many ranks the host with the most of them has.
+  std::size_t most_on_a_host() const { return most_on_a_host_; }
+  bool on_one_host() const { return leaders_.size() == 1; }
+
+  /// Waits for all tasks of the job, and connects this one to its partners.
+  void connect(const std::string& job, const std::string& channel, deadline_type until) {
+    here_.connect_to(job);
+    here_.members().wait_for(until, [&](const task_id& task) { return task.job == job; });
+    for (std::size_t r = 0; r < size_; ++r) incarnations_.push_back(here_.members().incarnation(first_rank_ + r));
+    for (const std::size_t partner : partners()) {
+      const std::size_t rank = first_rank_ + partner;
+      auto opened =
+          partner < rank_ ? here_.open_channel(rank, channel, until) : here_.accept_channel(rank, channel, until);
+      if (opened.incarnation != incarnations_[partner]) throw diagnose(partner);
+      auto made = std::make_unique<link>();
+      made->rank = partner;
+      made->stream = std::move(opened.stream);
+      links_[partner] = std::move(made);
+    }
+  }
+
+  /// Throws weft::error (failed_precondition) where a partner does not train the same model.
+  void compare(const graph_identity& graph, deadline_type until) {
+    frame_header mine;
+    mine.kind = frame_kind::group;
+    mine.tag = graph.hash;
+    mine.step = static_cast<std::int64_t>(graph.seed);
+    const detail::group_message ours{here_.options().not_finite == nonfinite_gradients::apply, graph.settings};
+    const std::vector<std::byte> words = ours.bytes();
+    for (const auto& each : links_) {
+      if (!each) continue;
+      std::vector<std::byte> its_words;
+      each->out.start(mine, const_bytes(words));
+      each->in.expect(detail::max_control_bytes);
+      const link* const both = each.get();
+      drive(
+          until, both, both,
+          [&] {
+            const std::size_t moved = each->out.advance(each->stream) + each->in.advance(each->stream);
+            if (each->in.needs_destination()) {
+              its_words.resize(static_cast<std::size_t>(each->in.header().payload_length));
+              each->in.payload_to(mutable_bytes(its_words));
+            }
+            return moved;
+          },
+          [&] { return each->out.idle() && each->in.complete(); });
+      const frame_header& its = each->in.header();
+      detail::group_message said;
+      try {
+        if (its.kind != frame_kind::group) detail::message_reader::malformed();
+        said = detail::group_message::read(its_words);
+      } catch (const error& problem) {
+        throw error(problem.code(), operation, {name(each->rank), ": ", problem.sentence()});
+      }
+      if (its.step != mine.step)
+        refuse(*each, "seed is ", str_cat({static_cast<std::uint64_t>(its.step)}), str_cat({graph.seed}));
+      if (its.tag != graph.hash) refuse(*each, "graph has hash ", str_cat({its.tag}), str_cat({graph.hash}));
+      if (said.settings != printable(graph.settings))
+        refuse(*each, "settings are ", str_cat({"'", said.settings, "'"}), str_cat({"'", graph.settings, "'"}));
+      if (said.applies_nonfinite != ours.applies_nonfinite)
+        refuse(*each, "gradients that are not finite are ", said.applies_nonfinite ? "applied" : "refused",
+               ours.applies_nonfinite ? "applied" : "refused");
+    }
+  }
+
+  // ---- transfers ----
+
+  /// A call that begins: the next number, which all messages have. `what` is said of the call, too.
+  void begin_call(std::int64_t what = 0) {
+    ++calls_;
+    what_ = what;
+  }
+  std::uint64_t calls() const { return calls_; }
+  void skip_calls(std::size_t count) { calls_ += count; }
+
+  /// Memory that ranks work on, and how what comes is added; an element is the least that is moved.
+  struct array {
+    mutable_bytes bytes;
+    std::size_t element = 1;
+    void (*add)(std::byte* to, const std::byte* from, std::size_t bytes) = nullptr;
+  };
+
+  /// Begins a schedule between `ranks`, whose steps have positions among these; between all where there are none.
+  void begin(transfer_schedule schedule, std::size_t chunk_bytes, std::size_t element, double weight,
+             std::span<const std::size_t> ranks = {}) {
+    progress_.begin(std::move(schedule), std::max<std::size_t>(chunk_bytes / element, 1), weight);
+    ranks_ = ranks;
+    is_sending_ = is_receiving_ = false;
+  }
+
+  /// Carries out what was begun; after deadline_exceeded it goes on where it was. Returns the weight of the result.
+  double carry_out(const array& data, deadline_type until) {
+    const link *to = nullptr, *from = nullptr;
+    drive(
+        until, to, from,
+        [&] {
+          to = progress_.sends() ? &link_to(progress_.to()) : nullptr;
+          from = progress_.receives() ? &link_to(progress_.from()) : nullptr;
+          std::size_t moved = progress_.sends() ? send(data) : 0;
+          if (progress_.receives()) moved += receive(data);
+          return moved;
+        },
+        [&] { return progress_.is_complete(); });
+    return progress_.weight();
+  }
+
+  /// Sends to the next of this host's ranks, receives from the previous one.
+  void pass_on(const_bytes leaving, mutable_bytes coming, deadline_type until) {
+    begin_call();
+    const std::size_t count = mates_.size();
+    const std::size_t self = static_cast<std::size_t>(std::find(mates_.begin(), mates_.end(), rank_) - mates_.begin());
+    link &to = *links_[mates_[(self + 1) % count]], &from = *links_[mates_[(self + count - 1) % count]];
+    to.out.start(header(), leaving);
+    from.in.expect({&coming, 1});
+    const link *sends = &to, *receives = &from;
+    drive(
+        until, sends, receives, [&] { return to.out.advance(to.stream) + from.in.advance(from.stream); },
+        [&] { return to.out.idle() && from.in.complete(); });
+    verify(from);
+  }
+
+  // ---- which ranks are there ----
+
+  task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
+  error diagnose(std::size_t rank) const {
+    return here_.members().diagnose(first_rank_ + rank, incarnations_[rank], operation, "is gone");
+  }
+
+  std::optional<error> someone_gone() const {
+    for (std::size_t rank = 0; rank < size_; ++rank)
+      if (rank != rank_ && state_of(rank) == task_state::lost) return diagnose(rank);
+    if (here_.stopping()) return error(error_code::cancelled, operation, "this server was stopped");
+    return {};
+  }
+
+  /// The others are to know at once.
+  void close() {
+    for (auto& each : links_)
+      if (each) each->stream.close();
+  }
+
+ private:
+  [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
+    throw error(error_code::failed_precondition, operation,
+                {name(other.rank), " does not train the same model: its ", what, its, ", that of ", here_.name(), " ",
+                 mine, "; run the same program with the same flags"});
+  }
+
+  void find_hosts(const std::string& job) {
+    const auto address = [&](std::size_t r) { return here_.cluster().task_address(job, static_cast<int>(r)); };
+    std::vector<std::size_t> ranks_of;
+    for (std::size_t r = 0; r < size_; ++r) {
+      std::size_t host = 0;
+      while (host < leaders_.size() && !same_host<T>(address(leaders_[host]), address(r))) ++host;
+      if (host == leaders_.size()) {
+        leaders_.push_back(r);
+        ranks_of.push_back(0);
+      }
+      ++ranks_of[host];
+      if (r == rank_ || same_host<T>(address(r), address(rank_))) mates_.push_back(r);
+    }
+    most_on_a_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
+  }
+
+  std::vector<std::size_t> partners() const {
+    std::vector<std::size_t> found = partners_of(size_, rank_);
+    if (!on_one_host() && most_on_a_host_ > 1)
+      for (const auto* some : {&mates_, &leaders_}) {
+        const auto self = std::find(some->begin(), some->end(), rank_);
+        if (self == some->end()) continue;
+        for (const std::size_t each : partners_of(some->size(), static_cast<std::size_t>(self - some->begin())))
+          found.push_back((*some)[each]);
+      }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+  link& link_to(std::size_t position) { return *links_[ranks_.empty() ? position : ranks_[position]]; }
+
+  std::size_t send(const array& data) {
+    link& to = link_to(progress_.to());
+    std::size_t moved = 0;
+    if (!is_sending_) {
+      if (!progress_.may_send()) return 0;
+      to.out.start(header(progress_.weight_to_send()), bytes_of(data, progress_.chunk_to_send()),
+                   here_.options().checksum);
+      is_sending_ = true;
+    }
+    moved += to.out.advance(to.stream);
+    if (to.out.idle()) {
+      is_sending_ = false;
+      progress_.sent();
+    }
+    return moved;
+  }
+
+  std::size_t receive(const array& data) {
+    link& from = link_to(progress_.from());
+    const bool adds = progress_.adds();
+    const mutable_bytes place = bytes_of(data, progress_.chunk_to_receive());
+    if (!is_receiving_) {
+      if (!adds && !progress_.may_take_in()) return 0;
+      const mutable_bytes target = adds ? scratch(place.size()) : place;
+      from.in.expect({&target, 1});
+      is_receiving_ = true;
+    }
+    std::size_t moved = 0;
+    if (!from.in.complete()) {
+      moved = from.in.advance(from.stream);
+      if (!from.in.complete()) return moved;
+      verify(from);
+    }
+    if (!progress_.may_take_in()) return moved;
+    if (adds) data.add(place.data(), scratch_.data(), place.size());
+    is_receiving_ = false;
+    progress_.received(weight_of(from));
+    return moved + 1;
+  }
+
+  static mutable_bytes bytes_of(const array& data, const element_range& range) {
+    return data.bytes.subspan(range.begin * data.element, range.size() * data.element);
+  }
+
+  frame_header header(double weight = 0) const {
+    frame_header result;
+    result.kind = frame_kind::reduce;
+    result.request = calls_;
+    result.step = what_;
+    result.tag = std::bit_cast<std::uint64_t>(weight);
+    return result;
+  }
+  static double weight_of(const link& from) { return std::bit_cast<double>(from.in.header().tag); }
+
+  void verify(const link& from) const {
+    const frame_header& its = from.in.header();
+    if (its.kind != frame_kind::reduce || its.request != calls_)
+      throw error(error_code::failed_precondition, operation,
+                  {name(from.rank), " is in its all-reduce number ", its.request, ", ", here_.name(), " in number ",
+                   calls_, "; all ranks must make the same calls in the same order"});
+    if (its.step != what_)
+      throw error(error_code::failed_precondition, operation,
+                  {name(from.rank), " disagrees with ", here_.name(), " about call number ", calls_,
+                   "; all ranks must make the same calls in the same order"});
+  }
+
+  /// Repeats `step`, which returns how many bytes it moved, until `complete`. `to` and `from` are the connections that
+  /// it uses at the time, null for none.
+  template <typename Step, typename Complete>
+  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
+    idle_.moved();
+    std::optional<typename Clock::time_point> left_at;
+    for (;;) {
+      std::size_t moved = 0;
+      try {
+        moved = step();
+      } catch (const error& problem) {
+        if (problem.operation() == operation) throw;
+        // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
+        const std::size_t gone = to && (!from || state_of(to->rank) != task_state::alive) ? to->rank
+                                 : from                                                   ? from->rank
+                                                                                          : rank_;
+        throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);
+      }
+      if (complete()) return;
+      if (moved > 0) {
+        idle_.moved();
+        left_at.reset();
+        continue;
+      }
+      if (until.expired()) throw late(to, from);  // the call may be repeated
+      typename T::wait_item items[2];
+      std::size_t count = 0;
+      const bool writes = to && !to->out.idle();
+      if (from && !from->in.complete()) items[count++] = {&from->stream, true, writes && to == from};
+      if (writes && (count == 0 || to != from)) items[count++] = {&to->stream, false, true};
+      if (!idle_.pause(std::span(items).first(count), until)) continue;
+      if (const std::optional<error> problem = someone_gone()) throw *problem;
+      for (const link* each : {from, to})
+        if (each && here_.is_silent_after_leaving(first_rank_ + each->rank, incarnations_[each->rank], left_at))
+          throw diagnose(each->rank);
+    }
+  }
+
+  error late(const link* to, const link* from) const {
+    if (!from)
+      return error(error_code::deadline_exceeded, operation, {"could send nothing in time to ", name(to->rank)});
+    const bool two = to && to != from;
+    return error(error_code::deadline_exceeded, operation,
+                 {"received nothing in time from ", name(from->rank), two ? ", or could send nothing to " : "",
+                  two ? name(to->rank) : ""});
+  }
+
+  mutable_bytes scratch(std::size_t bytes) {
+    if (scratch_.size() < bytes) scratch_ = aligned_bytes(bytes);
+    return {scratch_.data(), bytes};
+  }
+
+  basic_server<T, Clock>& here_;
+  waiter<T, Clock> idle_;
+  std::size_t rank_, size_;
+  std::size_t first_rank_;                    // the cluster's rank of the job's first task
+  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made
+  std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
+  std::vector<std::size_t> mates_, leaders_;
+  std::size_t most_on_a_host_ = 1;
+  aligned_bytes scratch_;
+
+  std::uint64_t calls_ = 0;
+  std::int64_t what_ = 0;
+  transfer_progress progress_;
+  std::span<const std::size_t> ranks_;
+  bool is_sending_ = false, is_receiving_ = false;  // a frame is on its way
+};
+
+}  // namespace weft::detail

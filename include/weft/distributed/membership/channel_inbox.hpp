@@ -1,0 +1,146 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/error.hpp>
+#include <weft/printable.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft {
+
+/// A connection for one purpose, and to which incarnation of the peer it leads.
+template <transport T>
+struct peer_channel {
+  std::size_t rank = 0;
+  std::uint64_t incarnation = 0;
+  typename T::stream stream;
+  std::uint64_t number = 0;  // of one that has come here: a later one has a larger number
+};
+
+namespace detail {
+
+/// Channels that tasks have opened and nobody has taken up yet. Any thread may call.
+template <transport T, typename Clock>
+class channel_inbox {
+ public:
+  using channel = peer_channel<T>;
+  using moment = typename Clock::time_point;
+
+  explicit channel_inbox(const membership& members) : members_(members) {}
+
+  /// The next channel of this name that any task has opened, if there is one.
+  bool take(const std::string& name, channel& taken) {
+    if (size_.load(std::memory_order_acquire) == 0) return false;
+    std::lock_guard lock(mutex_);
+    return take_if(taken, [&](const entry& each) { return each.name == name; });
+  }
+
+  /// Waits for the task with this rank to open the channel `name`.
+  /// Throws weft::error: deadline_exceeded, unavailable that names the task, cancelled after stop().
+  channel wait_for(std::size_t rank, const std::string& name, basic_deadline<Clock> until) {
+    const std::string operation = str_cat({"wait for ", to_string(members_.task(rank))});
+    std::uint64_t awaited = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (awaited == 0) awaited = members_.incarnation(rank);
+      channel found;
+      if (take_if(found, [&](const entry& each) { return each.rank == rank && each.name == printable(name); }))
+        return found;
+      const task_state state = members_.state(rank, awaited);
+      if (state == task_state::lost || state == task_state::left)
+        throw members_.diagnose(rank, awaited, operation, "is gone");
+      if (stopped_) throw error(error_code::cancelled, operation, "this server was stopped");
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, operation, {"it has not opened its channel '", name, "' in time"});
+      sleep<Clock>(changed_, lock, std::chrono::milliseconds(20));
+    }
+  }
+
+  /// Takes the place of an older channel between the two of the same name. Its opener waits until `until`.
+  void put(channel opened, const std::string& name, moment until) {
+    {
+      std::lock_guard lock(mutex_);
+      // One that its peer has given up may be heard of after the next that it has opened.
+      const auto is_same = [&](const entry& old) { return old.rank == opened.rank && old.name == name; };
+      if (std::any_of(entries_.begin(), entries_.end(), [&](const entry& other) {
+            return is_same(other) && other.incarnation == opened.incarnation && other.number > opened.number;
+          }))
+        return;
+      entries_.remove_if(is_same);
+      entries_.push_back({std::move(opened), name, until});
+      size_ = entries_.size();
+    }
+    notify();
+  }
+
+  /// How many channels of this task wait under other names.
+  std::size_t count_others(std::size_t rank, const std::string& name) const {
+    std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(std::count_if(
+        entries_.begin(), entries_.end(), [&](const entry& each) { return each.rank == rank && each.name != name; }));
+  }
+
+  /// Drops channels whose opener waits no longer, or is another incarnation by now.
+  void drop_stale(moment now) {
+    if (size_.load(std::memory_order_relaxed) == 0) return;
+    std::lock_guard lock(mutex_);
+    entries_.remove_if([&](const entry& each) {
+      const task_state state = members_.state(each.rank);
+      const bool is_newest = members_.incarnation(each.rank) == each.incarnation;
+      return now >= each.until ||
+             (is_newest ? state == task_state::left || state == task_state::lost : state == task_state::alive);
+    });
+    size_ = entries_.size();
+  }
+
+  /// Wakes those that wait: a peer's state has changed.
+  void notify() { changed_.notify_all(); }
+  void stop() {
+    stopped_ = true;
+    notify();
+  }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    entries_.clear();
+    size_ = 0;
+  }
+
+ private:
+  struct entry : channel {
+    std::string name;
+    moment until;
+  };
+
+  template <typename Fits>
+  bool take_if(channel& to, Fits fits) {
+    for (auto each = entries_.begin(); each != entries_.end(); ++each) {
+      if (!fits(*each) || !members_.alive(each->rank, each->incarnation)) continue;
+      to = std::move(static_cast<channel&>(*each));
+      entries_.erase(each);
+      size_ = entries_.size();
+      return true;
+    }
+    return false;
+  }
+
+  const membership& members_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<entry> entries_;
+  std::atomic<std::size_t> size_{0};
+  std::atomic<bool> stopped_{false};
+};
+
+}  // namespace detail
+}  // namespace weft

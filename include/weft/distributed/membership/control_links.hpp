@@ -1,0 +1,383 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/channel_inbox.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// The control connections with other tasks: signs of life, notices of what became of third tasks, goodbyes. Records in
+/// the membership what is heard of a task, and that nothing is heard of it any more. Works on the event loop's thread.
+template <transport T, typename Clock>
+class control_links {
+ public:
+  using moment = typename Clock::time_point;
+
+  control_links(typename T::event_loop& loop, const task_identity<T>& identity, membership& members,
+                const server_options& options, std::chrono::milliseconds heartbeat_interval,
+                const std::vector<std::chrono::milliseconds>& heartbeat_timeouts, std::function<void()> on_change)
+      : loop_(loop),
+        identity_(identity),
+        members_(members),
+        options_(options),
+        heartbeat_interval_(heartbeat_interval),
+        heartbeat_timeouts_(heartbeat_timeouts),
+        on_change_(std::move(on_change)),
+        due_(Clock::now()),
+        next_beat_(due_) {}
+
+  /// A task has dialled, and has been told that it is welcome. It has given up any other that it has not used yet,
+  /// which may be heard of after this one.
+  void accept(peer_channel<T> dialled) {
+    const auto is_other = [&](const control_link& link) { return link.rank == dialled.rank && !link.met; };
+    if (std::any_of(links_.begin(), links_.end(), [&](const control_link& link) {
+          return is_other(link) && link.incarnation == dialled.incarnation && link.number > dialled.number;
+        }))
+      return;
+    links_.remove_if(is_other);
+    control_link& link = add(dialled.rank, dialled.incarnation, std::move(dialled.stream));
+    link.number = dialled.number;
+    link.watch->arm(true, false);
+  }
+
+  /// A task has answered.
+  void meet(std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
+    control_link& link = add(rank, incarnation, std::move(stream));
+    send_heartbeat(link);  // first: a task that is told that the two have met may end this one at once
+    meet(link);
+    link.watch->arm(true, !link.out.idle());
+    drop_closed();
+  }
+
+  /// Reads what has come, looks for silence, and sends signs of life when they are due. Called again after heartbeat
+  /// intervals or earlier.
+  void beat(std::chrono::milliseconds called_again) {
+    const moment now = Clock::now();
+    notice_delay(now);
+    due_ = now + called_again;
+    for (control_link& link : links_) {
+      read(link, now);
+      look_for_silence(link, now);
+    }
+    if (now >= next_beat_) {
+      for (control_link& link : links_) send_heartbeat(link);
+      next_beat_ = now + heartbeat_interval_;
+    }
+    drop_closed();
+    for (control_link& link : links_) link.watch->arm(true, !link.out.idle());
+    held_up_ = {};
+  }
+
+  /// Says goodbye, and `failure` where this task ends because of one; closes all.
+  void close(const std::string& failure) {
+    const std::vector<std::byte> why =
+        failure.empty() ? std::vector<std::byte>{} : error_bytes(error_code::aborted, failure);
+    frame_header header;
+    header.kind = frame_kind::goodbye;
+    header.tag = has_met_all();
+    const basic_deadline<Clock> until = std::chrono::milliseconds(200);
+    const auto send = [&](control_link& link) {
+      try {
+        do {
+          if (link.out.advance(link.stream) == 0 && !link.out.idle()) sleep<Clock>(std::chrono::milliseconds(1));
+        } while (!link.out.idle() && !until.expired());
+      } catch (const error&) {
+        // it is gone already
+      }
+    };
+    for (control_link& link : links_) {
+      if (link.closed) continue;
+      send(link);  // what it is in the middle of
+      if (!link.out.idle()) continue;
+      link.out.start(header, const_bytes(why));
+      send(link);
+    }
+    // A connection that is closed over unread bytes is reset, and a goodbye that has not left by then is lost. Peers
+    // answer it by their end of the connection, or leave at the same time.
+    std::chrono::microseconds pause{20};
+    for (; !links_.empty() && !until.expired(); pause = std::min<std::chrono::microseconds>(2 * pause, longest_pause)) {
+      links_.remove_if([](control_link& link) { return link.closed || has_ended(link); });
+      if (!links_.empty()) sleep<Clock>(pause);
+    }
+    links_.clear();
+  }
+
+ private:
+  static constexpr int max_read = 64;  // frames of one peer in one turn
+  static constexpr std::chrono::microseconds longest_pause{1000};
+
+  /// Whether every task that is there hears this one's goodbye itself: there is nobody to be told then, which would
+  /// take n^3 frames where n tasks leave together.
+  bool has_met_all() const {
+    std::vector<bool> hears(members_.size());
+    hears[members_.self()] = true;
+    for (const control_link& link : links_)
+      if (link.met && !link.closed) hears[link.rank] = true;
+    for (std::size_t rank = 0; rank < hears.size(); ++rank) {
+      const task_state state = members_.state(rank);
+      if (!hears[rank] && (state == task_state::awaited || state == task_state::alive)) return false;
+    }
+    return true;
+  }
+
+  struct control_link {
+    std::size_t rank;
+    std::uint64_t incarnation;
+    typename T::stream stream;
+    moment last_heard;
+    std::uint64_t number = 0;  // peer_channel's, of one that has come here
+    bool met = false;          // a frame has come: before, the task that dialled may have given up in the middle of it
+    bool closed = false;
+    frame_reader in;
+    frame_writer out;
+    std::vector<std::byte> message, sent;    // payloads of the frames that arrive and leave
+    std::deque<std::size_t> untold;          // ranks of tasks of whose end the peer is to be told
+    std::optional<typename T::watch> watch;  // of the stream: ends first
+
+    control_link(std::size_t of, std::uint64_t its_incarnation, typename T::stream connection, moment now)
+        : rank(of), incarnation(its_incarnation), stream(std::move(connection)), last_heard(now) {
+      in.expect(max_control_bytes);
+    }
+  };
+
+  control_link& add(std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
+    control_link& link = links_.emplace_back(rank, incarnation, std::move(stream), Clock::now());
+    try {
+      link.watch.emplace(loop_, link.stream, [this, &link] { on_ready(link); });
+    } catch (...) {
+      links_.pop_back();
+      throw;
+    }
+    return link;
+  }
+
+  void drop_closed() {
+    links_.remove_if([](const control_link& link) { return link.closed; });
+  }
+
+  void on_ready(control_link& link) {
+    const moment now = Clock::now();
+    notice_delay(now);
+    read(link, now);
+    if (!link.closed) link.watch->arm(true, !link.out.idle());
+    drop_closed();
+  }
+
+  /// If this thread itself was held up (the process was stopped, the machine asleep), the silence was its own.
+  void notice_delay(moment now) {
+    if (now <= due_) return;
+    held_up_ = now - due_;
+    due_ = now;
+    for (control_link& link : links_)
+      if (held_up_ > heartbeat_timeouts_[link.rank] / 2) link.last_heard += held_up_;
+  }
+
+  /// From here on the two know of each other.
+  void meet(control_link& link) {
+    link.met = true;
+    for (control_link& other : links_)
+      if (&other != &link && other.rank == link.rank) other.closed = true;
+    members_.set_alive(link.rank, link.incarnation);
+    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+      const task_state state = members_.state(rank);
+      if (state == task_state::lost || state == task_state::left) link.untold.push_back(rank);
+    }
+    on_change_();
+  }
+
+  void read(control_link& link, moment now) {
+    if (link.closed) return;
+    send(link);
+    try {
+      for (int frames = 0; frames < max_read && receive(link); ++frames) {
+        link.last_heard = now;
+        if (!link.met) meet(link);
+        if (!on_frame(link)) return;
+        expect_next(link);
+      }
+    } catch (const error& problem) {
+      mark_lost(link, problem.code() == error_code::unavailable
+                          ? "has closed its connection without a goodbye: the process ended or was killed"
+                          : str_cat({"broke the protocol: ", problem.what()}));
+    }
+  }
+
+  /// Reads what is there of one frame; whether it is complete.
+  static bool receive(control_link& link) {
+    link.in.advance(link.stream);
+    if (link.in.needs_destination()) {
+      link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
+      link.in.payload_to(mutable_bytes(link.message));
+      link.in.advance(link.stream);
+    }
+    return link.in.complete();
+  }
+  static void expect_next(control_link& link) {
+    link.message.clear();
+    link.in.expect(max_control_bytes);
+  }
+
+  /// Passes over what has come; whether the peer has closed the connection, or said goodbye too.
+  static bool has_ended(control_link& link) {
+    try {
+      for (int frames = 0; frames < max_read && receive(link); ++frames) {
+        if (link.in.header().kind == frame_kind::goodbye) return true;
+        expect_next(link);
+      }
+      return false;
+    } catch (const std::exception&) {
+      return true;
+    }
+  }
+
+  void look_for_silence(control_link& link, moment now) {
+    if (!link.closed && now - link.last_heard > heartbeat_timeouts_[link.rank])
+      mark_lost(link, str_cat({"has given no sign of life for ", milliseconds(now - link.last_heard),
+                               ": it is stopped, overloaded or cut off"}));
+  }
+
+  /// Returns whether the connection goes on.
+  bool on_frame(control_link& link) {
+    switch (link.in.header().kind) {
+      case frame_kind::heartbeat:
+        if (!link.message.empty()) message_reader::malformed();
+        return true;
+      case frame_kind::notice:
+        on_notice(notice::read(link.message), link.rank);
+        return true;
+      case frame_kind::refuse:
+        // In words that others may repeat.
+        mark_lost(link, str_cat({"has given up ", identity_.name(), ", which ",
+                                 read_error(link.message, "control").sentence()}));
+        return false;
+      case frame_kind::goodbye: {
+        link.closed = true;
+        const std::string why = link.message.empty() ? "" : read_error(link.message, "").sentence();
+        members_.set_left(link.rank, why);
+        if (link.in.header().tag == 0) tell_others(link.rank);
+        on_change_();
+        return false;
+      }
+      default:
+        throw error(error_code::invalid_argument, "control", "the peer has sent a frame of the wrong kind");
+    }
+  }
+
+  /// Another task knows what became of a third one. The servers alone are believed about one that this task never
+  /// meets: nothing that it sees itself would ever correct what anybody else says.
+  void on_notice(const notice& said, std::size_t from) {
+    const auto rank = identity_.find(said.about);
+    if (!rank || *rank == members_.self()) return;
+    if (!members_.connects_to(*rank) && members_.task(from).job != options_.ps_job) return;
+    const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
+    const std::string why = str_cat({said.why, said.hearsay ? "" : seen});  // hearsay names its source
+    if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
+    on_change_();
+    if (!said.left && options_.on_lost)
+      options_.on_lost(error(error_code::unavailable, identity_.name(), {to_string(said.about), " ", why}));
+  }
+
+  void tell_others(std::size_t rank) {
+    for (control_link& link : links_) {
+      if (link.closed || link.rank == rank) continue;
+      if (std::find(link.untold.begin(), link.untold.end(), rank) == link.untold.end()) link.untold.push_back(rank);
+      send(link);
+      if (!link.out.idle()) link.watch->arm(false, true);
+    }
+  }
+
+  static std::string milliseconds(typename Clock::duration time) {
+    return str_cat({std::chrono::duration_cast<std::chrono::milliseconds>(time).count(), " ms"});
+  }
+
+  void send_heartbeat(control_link& link) {
+    if (link.closed || !link.out.idle()) return;  // the last one has not left yet: the peer does not read
+    frame_header header;
+    header.kind = frame_kind::heartbeat;
+    link.out.start(header);
+    send(link);
+  }
+
+  void send(control_link& link) {
+    try {
+      link.out.advance(link.stream);
+      while (link.out.idle() && link.met && !link.untold.empty()) {
+        const std::size_t rank = link.untold.front();
+        link.untold.pop_front();
+        const task_state state = members_.state(rank);
+        if (state != task_state::lost && state != task_state::left) continue;  // it is back
+        link.sent = notice{members_.task(rank), members_.incarnation(rank), state == task_state::left,
+                           members_.is_hearsay(rank), members_.reason(rank)}
+                        .bytes();
+        frame_header header;
+        header.kind = frame_kind::notice;
+        link.out.start(header, const_bytes(link.sent));
+        link.out.advance(link.stream);
+      }
+    } catch (const error&) {
+      // A peer that is gone may have said goodbye first: what can still be read tells.
+    }
+  }
+
+  void mark_lost(control_link& link, std::string why) {
+    link.closed = true;
+    tell_why(link, why);
+    if (!link.met) return;  // it has not come yet, and may try again
+    link.watch.reset();
+    link.stream.close();
+    if (held_up_ > heartbeat_timeouts_[link.rank])
+      append(why, {" (", identity_.name(), " itself was held up for ", milliseconds(held_up_), ")"});
+    const std::string sentence = members_.set_lost(link.rank, why);
+    tell_others(link.rank);
+    on_change_();
+    if (options_.on_lost) options_.on_lost(error(error_code::unavailable, identity_.name(), sentence));
+  }
+
+  /// A peer that was only silent for too long goes on some time, and is to know why it is alone then.
+  void tell_why(control_link& link, const std::string& why) {
+    try {
+      link.untold.clear();
+      send(link);
+      if (!link.out.idle()) return;
+      link.sent = error_bytes(error_code::aborted, why);
+      frame_header header;
+      header.kind = frame_kind::refuse;
+      link.out.start(header, const_bytes(link.sent));
+      link.out.advance(link.stream);
+    } catch (const error&) {
+      // it is gone
+    }
+  }
+
+  typename T::event_loop& loop_;
+  const task_identity<T>& identity_;
+  membership& members_;
+  const server_options& options_;
+  std::chrono::milliseconds heartbeat_interval_;
+  const std::vector<std::chrono::milliseconds>& heartbeat_timeouts_;  // by rank
+  std::function<void()> on_change_;
+  std::list<control_link> links_;
+  moment due_, next_beat_;              // due_: the next beat()
+  typename Clock::duration held_up_{};  // how late this thread was
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,226 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// Opens the control connections to the tasks of lower rank that this one connects to, and opens them again after those
+/// tasks are gone. Works on the
+/// event loop's thread, and never waits there: not for a name, nor for a host that does not answer.
+template <transport T, typename Clock>
+class dialer {
+ public:
+  using met = std::function<void(std::size_t rank, std::uint64_t incarnation, typename T::stream)>;
+
+  dialer(T& network, typename T::event_loop& loop, task_identity<T>& identity, membership& members,
+         const server_options& options, met when_met)
+      : network_(network),
+        loop_(loop),
+        identity_(identity),
+        members_(members),
+        options_(options),
+        when_met_(std::move(when_met)),
+        again_(loop),
+        dialled_(members.self()),
+        redial_(members.self(), Clock::now()) {}
+
+  /// Dials those that are due, whatever has happened in between.
+  void resume() {
+    const moment now = Clock::now();
+    moment next = moment::max();
+    for (std::size_t rank = 0; rank < dialled_.size(); ++rank) {
+      const task_state state = members_.state(rank);
+      if (!members_.connects_to(rank) || dialled_[rank] || state == task_state::alive) continue;
+      if (now >= redial_[rank]) {
+        redial_[rank] = now + std::chrono::milliseconds(state == task_state::awaited ? 20 : 250);
+        dial(rank, now);
+      }
+      next = std::min(next, redial_[rank]);
+    }
+    if (next != moment::max())
+      again_.start(std::chrono::ceil<std::chrono::nanoseconds>(next - now), [this] { resume(); });
+  }
+
+  void close() {
+    again_.cancel();
+    for (auto& each : dialled_) each.reset();
+  }
+
+ private:
+  using moment = typename Clock::time_point;
+  using handshake_type = typename task_identity<T>::handshake_type;
+
+  static constexpr std::chrono::milliseconds longest_connect{1000};  // to one of a host's addresses
+
+  static constexpr bool connects_later = requires { typename T::pending_stream; };
+  struct no_pending_stream {};
+  template <typename U, bool>
+  struct pending_of {
+    using type = no_pending_stream;
+  };
+  template <typename U>
+  struct pending_of<U, true> {
+    using type = typename U::pending_stream;
+  };
+
+  struct outbound_handshake {
+    std::size_t rank;
+    moment until;
+    typename T::event_loop::timer expiry;
+    std::unique_ptr<typename pending_of<T, connects_later>::type> connecting;  // then talk
+    std::unique_ptr<handshake_type> talk;
+    std::optional<typename T::watch> watch;  // of one of the two: ends first
+
+    outbound_handshake(std::size_t to, typename T::event_loop& loop) : rank(to), until{}, expiry(loop) {}
+  };
+
+  void dial(std::size_t rank, moment now) {
+    try {
+      auto begun = std::make_unique<outbound_handshake>(rank, loop_);
+      if constexpr (connects_later) {
+        begun->connecting = network_.start_connect(identity_.address_of(rank));
+        wait_for_connection(*begun, now);
+      } else {
+        begin_handshake(*begun, network_.connect(identity_.address_of(rank)), now);
+      }
+      dialled_[rank] = std::move(begun);
+      if (dialled_[rank]->talk && !advance(*dialled_[rank], now)) dialled_[rank].reset();
+    } catch (const error& problem) {
+      note_absence(rank, problem);
+    }
+  }
+
+  /// It is not there yet, or no more, whatever it has answered before: dialled again. A task that waits is told what
+  /// else may be the reason.
+  void note_absence(std::size_t rank, const error& problem) {
+    const bool is_absent = problem.code() == error_code::unavailable && problem.operation() != "lookup";
+    members_.set_note(rank, is_absent ? "" : problem.what());
+  }
+
+  void wait_for_connection(outbound_handshake& each, moment now) {
+    each.until = now + longest_connect;
+    each.expiry.start(longest_connect, [this, rank = each.rank] { go_on(rank); });
+    watch(each, *each.connecting);
+    each.watch->arm(false, true);
+  }
+
+  void begin_handshake(outbound_handshake& each, typename T::stream stream, moment now) {
+    each.talk.reset(new handshake_type(identity_.dial(std::move(stream))));
+    each.until = now + options_.handshake_timeout;
+    each.expiry.start(options_.handshake_timeout, [this, rank = each.rank] { go_on(rank); });
+    watch(each, each.talk->stream());
+  }
+
+  template <typename Source>
+  void watch(outbound_handshake& each, const Source& source) {
+    each.watch.emplace(loop_, source, [this, rank = each.rank] { go_on(rank); });
+  }
+
+  void go_on(std::size_t rank) {
+    outbound_handshake& each = *dialled_[rank];
+    const moment now = Clock::now();
+    const bool goes_on = each.talk ? advance(each, now) : connect(each, now);
+    if (goes_on) return;
+    dialled_[rank].reset();
+    resume();
+  }
+
+  /// Returns whether there is more to do for it.
+  bool connect(outbound_handshake& each, moment now) {
+    if constexpr (connects_later) try {
+        each.watch.reset();
+        typename T::stream stream;
+        if (each.connecting->finish(stream)) {
+          begin_handshake(each, std::move(stream), now);
+          return advance(each, now);
+        }
+        if (now >= each.until) each.connecting->time_out();
+        wait_for_connection(each, now);
+        return true;
+      } catch (const error& problem) {
+        note_absence(each.rank, problem);
+      } catch (const std::exception&) {
+        // no memory for it: dialled again
+      }
+    return false;
+  }
+
+  /// Returns whether there is more to do for it.
+  bool advance(outbound_handshake& each, moment now) {
+    using phase = typename handshake_type::phase;
+    handshake_type& talk = *each.talk;
+    const std::string operation = str_cat({"connect to ", to_string(members_.task(each.rank))});
+    try {
+      talk.advance();
+      if (talk.at() == phase::challenged) {
+        if (!identity_.is_answered_by(each.rank, talk)) {
+          const error why = identity_.impostor_at(each.rank, talk);
+          members_.refuse(each.rank, why);
+          talk.reject(why.code() == error_code::permission_denied ? why.code() : error_code::unauthenticated);
+          return false;
+        }
+        talk.introduce(identity_.introduction_to(each.rank, "", 0));
+        talk.advance();
+      }
+      if (talk.at() == phase::over) {
+        each.watch.reset();
+        conclude(each, operation);
+        return false;
+      }
+      each.watch->arm(true, talk.is_sending());
+    } catch (const error& problem) {
+      // A task that is gone is dialled again. One of another version is never the right one; its words are no proof.
+      if (problem.code() == error_code::failed_precondition || problem.code() == error_code::unauthenticated)
+        members_.refuse(each.rank, error(problem.code(), operation, problem.sentence()));
+      else if (problem.code() != error_code::unavailable)
+        members_.set_note(each.rank, problem.sentence());
+      return false;
+    } catch (const std::exception&) {
+      return false;  // no memory for it: dialled again
+    }
+    if (now < each.until) return true;
+    members_.set_note(each.rank, "it accepts a connection and does not answer");
+    return false;
+  }
+
+  void conclude(outbound_handshake& each, const std::string& operation) {
+    if (const std::optional<error>& why = each.talk->refusal()) {
+      const bool may_pass = why->code() == error_code::unavailable || why->code() == error_code::aborted;
+      if (may_pass)
+        members_.set_note(each.rank, why->sentence());  // dialled again
+      else
+        members_.refuse(each.rank, error(why->code(), operation, why->sentence()));
+      return;
+    }
+    const std::uint64_t incarnation = each.talk->other()->incarnation;
+    if (members_.is_given_up(each.rank, incarnation)) return;
+    when_met_(each.rank, incarnation, std::move(each.talk->stream()));
+  }
+
+  T& network_;
+  typename T::event_loop& loop_;
+  task_identity<T>& identity_;
+  membership& members_;
+  const server_options& options_;
+  met when_met_;
+  typename T::event_loop::timer again_;
+  std::vector<std::unique_ptr<outbound_handshake>> dialled_;
+  std::vector<moment> redial_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,338 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// The state of a task, as another one knows it.
+enum class task_state : unsigned char {
+  awaited,  // not met yet
+  alive,    // met, and heard of lately
+  left,     // said goodbye
+  lost,     // ended, or silent for too long; final for that incarnation
+};
+
+/// One task's knowledge of all the others: which are there, which left in order, which were lost and why. A task that
+/// is started again is another incarnation; a caller that waits for a task waits for one incarnation, so that a restart
+/// cannot hide a death. Any thread may ask.
+class membership {
+ public:
+  membership(const cluster_spec& cluster, std::size_t self)
+      : tasks_(cluster.tasks()), self_(self), known_(std::make_unique<member[]>(tasks_.size())) {
+    known_[self].state = task_state::alive;
+  }
+
+  std::size_t size() const { return tasks_.size(); }
+  std::size_t self() const { return self_; }
+  const task_id& task(std::size_t rank) const { return tasks_[rank]; }
+  task_state state(std::size_t rank) const { return known_[rank].state.load(std::memory_order_acquire); }
+  /// The newest incarnation that is known of; 0: none.
+  std::uint64_t incarnation(std::size_t rank) const { return known_[rank].incarnation.load(std::memory_order_acquire); }
+
+  /// The state of one incarnation; 0 is any.
+  task_state state(std::size_t rank, std::uint64_t incarnation) const {
+    if (incarnation == 0 || this->incarnation(rank) == incarnation) return state(rank);
+    std::lock_guard lock(mutex_);
+    return known_[rank].incarnation == incarnation ? state(rank) : past(rank, incarnation).state;
+  }
+  bool alive(std::size_t rank, std::uint64_t incarnation) const {
+    return state(rank, incarnation) == task_state::alive;
+  }
+
+  /// Whether this task keeps a connection with that one. It knows of others what those that it is connected to tell.
+  bool connects_to(std::size_t rank) const { return known_[rank].connects.load(std::memory_order_acquire); }
+  /// Returns whether it did not before.
+  bool set_connects_to(std::size_t rank) { return !known_[rank].connects.exchange(true, std::memory_order_acq_rel); }
+
+  // ---- what this task has seen itself ----
+
+  void set_alive(std::size_t rank, std::uint64_t incarnation) {
+    {
+      std::lock_guard lock(mutex_);
+      member& of = known_[rank];
+      if (of.incarnation != incarnation) keep_past(rank);
+      of.incarnation.store(incarnation, std::memory_order_release);
+      of.reason.clear();
+      of.hearsay = false;
+      of.refusal.reset();
+      if (first_lost_ == rank) first_lost_.reset();
+      of.state.store(task_state::alive, std::memory_order_release);
+    }
+    changed_.notify_all();
+  }
+
+  /// `why`, where it is not empty, is what the task itself said.
+  void set_left(std::size_t rank, const std::string& why = {}) {
+    end(rank, incarnation(rank), task_state::left, left_because(why), false);
+  }
+
+  /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
+  std::string set_lost(std::size_t rank, const std::string& why) {
+    end(rank, incarnation(rank), task_state::lost, why, false);
+    return str_cat({to_string(tasks_[rank]), " ", why});
+  }
+
+  // ---- what others have told ----
+
+  /// Another task says what became of this one. This task's own observations count more. Returns whether it is news.
+  bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why) {
+    if (rank == self_ || state(rank) == task_state::alive || this->incarnation(rank) == incarnation) return false;
+    if (state(rank) != task_state::awaited) return false;
+    return end(rank, incarnation, became, why, true);
+  }
+  /// Whether this task knows from another one that the task is gone.
+  bool is_hearsay(std::size_t rank) const {
+    std::lock_guard lock(mutex_);
+    return known_[rank].hearsay;
+  }
+  /// Whether this task itself has found that this incarnation is gone. A task that only others take for gone, and that
+  /// comes, is welcome.
+  bool is_given_up(std::size_t rank, std::uint64_t incarnation) const {
+    std::lock_guard lock(mutex_);
+    const member& of = known_[rank];
+    if (of.incarnation == incarnation) return of.state == task_state::lost && !of.hearsay;
+    return of.before.incarnation == incarnation && incarnation != 0;
+  }
+
+  /// Why a task that should come could not be let in, for the list of missing tasks.
+  void set_note(std::size_t rank, const std::string& why) {
+    std::lock_guard lock(mutex_);
+    if (state(rank) == task_state::awaited) known_[rank].reason = why;
+  }
+  /// The same where nobody knows which task it is.
+  void set_note(const std::string& why) {
+    std::lock_guard lock(mutex_);
+    note_ = why;
+  }
+  /// "; " and the note, where there is one.
+  std::string note() const {
+    std::lock_guard lock(mutex_);
+    return note_.empty() ? "" : "; " + note_;
+  }
+  /// This task cannot work with that one at all: every call that waits for it to come throws this.
+  void refuse(std::size_t rank, error why) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!known_[rank].refusal) known_[rank].refusal = std::move(why);
+    }
+    changed_.notify_all();
+  }
+  /// No task that is still to come can work with this one.
+  void refuse_all(const error& why) {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (state(rank) == task_state::awaited) refuse(rank, why);
+  }
+  /// Why a task that is still to come cannot work with this one, if one cannot.
+  std::optional<error> refusal() const {
+    std::lock_guard lock(mutex_);
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      if (state(rank) == task_state::awaited && connects_to(rank) && known_[rank].refusal) return known_[rank].refusal;
+    return {};
+  }
+  void stop() {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // ---- waiting ----
+
+  /// Returns when every task that this one connects to and for which `needed(task_id)` holds is alive or has already
+  /// left; one for which `dispensable(task_id)` holds may be lost, too.
+  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
+  /// cancelled when this server stopped, or why this task and a needed one cannot work together.
+  template <typename Clock, typename Needed, typename Dispensable>
+  void wait_for(basic_deadline<Clock> until, Needed needed, Dispensable dispensable) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
+      std::string missing;
+      for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        if (!needed(tasks_[i])) continue;
+        const member& of = known_[i];
+        if (state(i) == task_state::lost && !dispensable(tasks_[i]))
+          throw error(error_code::unavailable, "wait_ready", {to_string(tasks_[i]), " ", of.reason});
+        if (state(i) != task_state::awaited || !connects_to(i)) continue;
+        if (of.refusal) throw *of.refusal;
+        append(missing, {missing.empty() ? "" : ", ", to_string(tasks_[i])});
+        if (!of.reason.empty()) append(missing, {" (", of.reason, ")"});
+      }
+      if (missing.empty()) return;
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "wait_ready",
+                    {to_string(tasks_[self_]), " still waits for ", missing,
+                     "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
+      wait(lock, until);
+    }
+  }
+
+  template <typename Clock, typename Needed>
+  void wait_for(basic_deadline<Clock> until, Needed needed) {
+    wait_for(until, needed, [](const task_id&) { return false; });
+  }
+
+  /// Returns once the task is known to be gone, or after `until`.
+  template <typename Clock>
+  void await_verdict(std::size_t rank, basic_deadline<Clock> until) {
+    std::unique_lock lock(mutex_);
+    while (!stopped_ && state(rank) == task_state::alive && !until.expired()) wait(lock, until);
+  }
+
+  /// Returns once it is known why this incarnation of a task does not answer: it is lost, or it has left and another
+  /// one is lost. At the latest after `until`.
+  template <typename Clock>
+  void await_cause(std::size_t rank, std::uint64_t incarnation, basic_deadline<Clock> until) {
+    std::unique_lock lock(mutex_);
+    const auto known = [&] {
+      const ended fate = fate_of(rank, incarnation);
+      return fate.state == task_state::lost ||
+             (fate.state == task_state::left && (first_lost_.has_value() || fate.reason != left_because({})));
+    };
+    while (!stopped_ && !known() && !until.expired()) wait(lock, until);
+  }
+
+  // ---- words ----
+
+  /// Why work with this incarnation of a task cannot go on: names it, and the task that was lost first where that is
+  /// another one, for the others' leaving usually follows from it, unless they themselves say why. `otherwise`
+  /// continues the task's name where nothing else is known, or no more than that it left after it was `seen_going` so.
+  error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
+                 const std::string& otherwise, bool seen_going = false) const {
+    std::lock_guard lock(mutex_);
+    const ended fate = fate_of(rank, incarnation);
+    const bool says_why = fate.state == task_state::left && fate.reason != left_because({});
+    const bool follows = first_lost_ && *first_lost_ != rank && (!says_why || names(fate.reason, *first_lost_));
+    const bool unknown = fate.reason.empty() || (seen_going && fate.state == task_state::left && !says_why);
+    std::string sentence = str_cat({to_string(tasks_[rank]), " ",
+                                    (unknown               ? otherwise
+                                     : says_why && follows ? left_because({})
+                                                           : fate.reason)});
+    if (follows) {
+      const std::string first = str_cat({to_string(tasks_[*first_lost_]), " ", known_[*first_lost_].reason});
+      sentence = fate.state == task_state::lost ? str_cat({sentence, "; before that, ", first})
+                                                : str_cat({first, "; then ", sentence});
+    }
+    return error(error_code::unavailable, operation, sentence);
+  }
+
+  /// Whether a task that is gone was lost, or has said that an error has ended it.
+  bool has_failed(std::size_t rank) const {
+    std::lock_guard lock(mutex_);
+    const member& of = known_[rank];
+    return of.state == task_state::lost ||
+           (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
+            of.reason != left_because({}));
+  }
+
+  /// The task that was lost before all others that were, if any was.
+  std::optional<std::size_t> first_lost() const {
+    std::lock_guard lock(mutex_);
+    return first_lost_;
+  }
+
+  /// "has closed its connection ...", or empty while nothing is wrong.
+  std::string reason(std::size_t rank) const {
+    std::lock_guard lock(mutex_);
+    return known_[rank].reason;
+  }
+  /// The same for one incarnation.
+  std::string reason(std::size_t rank, std::uint64_t incarnation) const {
+    std::lock_guard lock(mutex_);
+    return fate_of(rank, incarnation).reason;
+  }
+
+ private:
+  struct ended {
+    std::uint64_t incarnation = 0;
+    task_state state = task_state::lost;
+    std::string reason;
+  };
+
+  struct member {
+    std::atomic<task_state> state{task_state::awaited};
+    std::atomic<std::uint64_t> incarnation{0};
+    std::atomic<bool> connects{false};
+    std::string reason;
+    bool hearsay = false;          // this task has it from others
+    std::optional<error> refusal;  // why the two cannot work together
+    ended before;                  // the incarnation before this one
+  };
+
+  static std::string left_because(const std::string& why) {
+    return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
+  }
+
+  /// Whether a sentence is about this task.
+  bool names(const std::string& sentence, std::size_t rank) const {
+    const std::string name = to_string(tasks_[rank]);
+    const std::size_t at = sentence.find(name), after = at + name.size();
+    return at != std::string::npos && (after == sentence.size() || sentence[after] < '0' || sentence[after] > '9');
+  }
+
+  void keep_past(std::size_t rank) {
+    member& of = known_[rank];
+    if (of.incarnation == 0) return;
+    const bool unnoticed = of.state == task_state::alive;
+    of.before = {of.incarnation, unnoticed ? task_state::lost : of.state.load(),
+                 unnoticed ? "was started again" : of.reason};
+  }
+
+  ended past(std::size_t rank, std::uint64_t incarnation) const {
+    const ended& before = known_[rank].before;
+    if (before.incarnation == incarnation && !before.reason.empty()) return before;
+    return {incarnation, task_state::lost, "was started again"};
+  }
+
+  ended fate_of(std::size_t rank, std::uint64_t incarnation) const {
+    const member& of = known_[rank];
+    if (incarnation != 0 && of.incarnation != incarnation) return past(rank, incarnation);
+    return {incarnation, of.state, of.reason};
+  }
+
+  bool end(std::size_t rank, std::uint64_t incarnation, task_state to, const std::string& why, bool hearsay) {
+    {
+      std::lock_guard lock(mutex_);
+      member& of = known_[rank];
+      if (hearsay && of.state != task_state::awaited) return false;
+      of.incarnation.store(incarnation, std::memory_order_release);
+      of.reason = why;
+      of.hearsay = hearsay;
+      if (to == task_state::lost && !first_lost_) first_lost_ = rank;
+      of.state.store(to, std::memory_order_release);
+    }
+    changed_.notify_all();
+    return true;
+  }
+
+  template <typename Clock>
+  void wait(std::unique_lock<std::mutex>& lock, const basic_deadline<Clock>& until) {
+    // In slices: any Clock works.
+    const auto slice = std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(50));
+    detail::sleep<Clock>(changed_, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining(slice)));
+  }
+
+  std::vector<task_id> tasks_;
+  std::size_t self_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<member[]> known_;
+  std::optional<std::size_t> first_lost_;
+  std::string note_;
+  bool stopped_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,208 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/secret.hpp>
+#include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/frame.hpp>
+#include <weft/transport/random_bytes.hpp>
+#include <weft/transport/tls.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft {
+
+/// Compared when tasks meet: tasks of different versions do not work together.
+inline constexpr const char* distributed_version = "0.2";
+
+namespace detail {
+
+template <transport T>
+inline constexpr bool speaks_tls = requires(T& network, const tls_credentials& mine) {
+  network.use_tls(mine);
+};
+
+/// A task in handshakes: what it says of itself, and whether it believes the other. Any thread may ask.
+template <transport T>
+class task_identity {
+ public:
+  using handshake_type = handshake<typename T::stream>;
+
+  task_identity(const cluster_spec& cluster, task_id self, membership& members, const server_options& options,
+                T& network)
+      : cluster_(cluster),
+        self_(std::move(self)),
+        members_(members),
+        options_(options),
+        network_(network),
+        secret_(options.secret ? *options.secret : usual_secret()),
+        incarnation_(random_incarnation()) {}
+
+  const task_id& self() const { return self_; }
+  std::string name() const { return to_string(self_); }
+  const cluster_secret& secret() const { return secret_; }
+  std::uint64_t incarnation() const { return incarnation_; }
+  endpoint address_of(std::size_t rank) const {
+    const task_id& task = members_.task(rank);
+    return cluster_.task_address(task.job, task.index);
+  }
+  std::optional<std::size_t> find(const task_id& task) const {
+    if (!cluster_.has_task(task)) return {};
+    return cluster_.rank(task);
+  }
+
+  /// As far as the addresses tell.
+  bool is_on_this_host(std::size_t rank) const {
+    return same_host<T>(cluster_.task_address(self_.job, self_.index), address_of(rank));
+  }
+  /// Whether frames to and from this task have tags.
+  bool authenticates(std::size_t rank) const {
+    if constexpr (requires(typename T::stream & stream) { stream.authentication(); })
+      return !options_.tls && (options_.authenticate || !is_on_this_host(rank));
+    else
+      return false;
+  }
+
+  // ---- handshakes ----
+
+  handshake_type dial(typename T::stream stream) const {
+    return handshake_type::dialling(std::move(stream), secret_.proof(), nonce());
+  }
+  handshake_type answer(typename T::stream stream) const {
+    return handshake_type::listening(std::move(stream), secret_.proof(), nonce(), name());
+  }
+
+  /// This task's introduction to another that it opens a channel to, or a control connection ("").
+  introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us) const {
+    const std::uint64_t known = members_.incarnation(rank);
+    return {distributed_version,
+            cluster_.hash(),
+            to_string(cluster_),
+            self_,
+            members_.task(rank),
+            incarnation_,
+            members_.is_given_up(rank, known) ? known : 0,
+            waits_us,
+            channel,
+            authenticates(rank)};
+  }
+
+  /// Whether that task has answered: it knows the secret, and its certificate, where it has shown one, names it.
+  bool is_answered_by(std::size_t rank, handshake_type& talk) const {
+    const std::string name = to_string(members_.task(rank));
+    return talk.proves(name) && is_certified(talk.stream(), name);
+  }
+
+  /// Why the answer is not that task's: it is that of a task of the same secret, which its proof tells, or a
+  /// stranger's.
+  error impostor_at(std::size_t rank, handshake_type& talk) const {
+    const task_id& peer = members_.task(rank);
+    const std::string operation = str_cat({"connect to ", to_string(peer)});
+    const std::string where = to_string(address_of(rank));
+    if constexpr (speaks_tls<T>)
+      if (!is_certified(talk.stream(), to_string(peer)))
+        return error(
+            error_code::permission_denied, operation,
+            {"the process that listens at ", where, " shows a certificate of ", talk.stream().certified_names(),
+             "; that of ", to_string(peer), " names weft:", to_string(peer), " in its subjectAltName"});
+    for (std::size_t other = 0; other < members_.size(); ++other)
+      if (talk.proves(to_string(members_.task(other))))
+        return error(error_code::failed_precondition, operation,
+                     {to_string(members_.task(other)), " listens at ", where,
+                      "; give every task the same addresses, and each its own index"});
+    return error(
+        error_code::unauthenticated, operation,
+        {"the process that listens at ", where, " does not know this task's secret (", secret_.origin(),
+         "): it is another user's, or of another cluster; start all tasks as one user, or give them one secret"});
+  }
+
+  /// Why the peer that says this cannot be admitted, if it cannot. It knows the secret.
+  std::optional<error> objection_to(const introduction& its, const typename T::stream& stream, const endpoint& here) {
+    const std::string peer = to_string(its.from);
+    const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
+    if constexpr (speaks_tls<T>)
+      if (!is_certified(stream, peer)) {
+        const std::string why =
+            str_cat({"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
+        members_.set_note(why);
+        return refuse(error_code::permission_denied,
+                      {why, "; start every task with its own index and its own certificate"});
+      }
+    if (its.library_version != distributed_version)
+      return refuse(error_code::failed_precondition, {peer, " runs Weft ", its.library_version, ", ", name(), " runs ",
+                                                      distributed_version, "; run the same build on every task"});
+    if (its.cluster_hash != cluster_.hash()) {
+      if (const auto rank = find(its.from))
+        members_.set_note(*rank, str_cat({"it came with another cluster, '", its.cluster, "'"}));
+      return refuse(error_code::failed_precondition,
+                    {peer, " and ", name(), " were given different clusters: '", its.cluster, "' and '",
+                     to_string(cluster_), "'; give every task the same addresses"});
+    }
+    if (!(its.to == self_))
+      return refuse(error_code::failed_precondition,
+                    {peer, " looked for ", to_string(its.to), " at ", to_string(here), ", and ", name(),
+                     " listens there; give every task the same addresses"});
+    const auto rank = find(its.from);
+    if (!rank || *rank == members_.self())
+      return refuse(error_code::failed_precondition, {peer, " is ",
+                                                      rank ? "this task itself; start every task with its own index"
+                                                           : "not in the cluster; give every task the same addresses"});
+    if (its.given_up == incarnation_)  // this task learns it on the connection that the two had
+      return refuse(error_code::aborted, {name(), " is given up by ", peer});
+    if (members_.state(*rank) == task_state::alive && members_.incarnation(*rank) != its.incarnation)
+      return refuse(error_code::unavailable,
+                    {"another process is ", peer, " already; stop it, or give this one its own index"});
+    if (members_.is_given_up(*rank, its.incarnation))
+      return refuse(error_code::aborted,
+                    {peer, " was given up (it ", members_.reason(*rank, its.incarnation), "); start it again"});
+    return {};
+  }
+
+ private:
+  /// Certificates make a secret needless: it is one that everybody knows then.
+  cluster_secret usual_secret() const {
+    if (!options_.tls) return detail::usual_secret<T>();
+    if (auto given = cluster_secret::from_environment()) return *given;
+    return cluster_secret("tasks that have certificates");
+  }
+
+  std::uint64_t random_incarnation() const {
+    std::array<std::byte, 8> bytes;
+    fill_random(network_, bytes);
+    return get_little<std::uint64_t>(bytes.data()) | 1u;
+  }
+
+  handshake_nonce nonce() const {
+    handshake_nonce random;
+    fill_random(network_, random);
+    return random;
+  }
+
+  static bool is_certified(const typename T::stream& stream, const std::string& name) {
+    if constexpr (speaks_tls<T>)
+      return stream.certifies(name);
+    else
+      return true;
+  }
+
+  const cluster_spec& cluster_;
+  task_id self_;
+  membership& members_;
+  const server_options& options_;
+  T& network_;
+  cluster_secret secret_;
+  std::uint64_t incarnation_;
+};
+
+}  // namespace detail
+}  // namespace weft

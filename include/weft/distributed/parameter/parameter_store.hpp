@@ -1,0 +1,598 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/device/cpu/thread_pool.hpp>
+#include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/distributed/parameter/update_rule.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft {
+
+/// Where one worker's gradients, or a copy of the values, lie: at `base`, each variable at its offset.
+template <typename Byte>
+struct placed_bytes {
+  Byte* base = nullptr;
+  std::span<const std::size_t> offsets;
+};
+
+/// One worker's gradients: those of whole variables at their offsets, and of the others the rows, one list for each
+/// variable of the server in the order in which it holds them.
+struct placed_gradients : placed_bytes<const std::byte> {
+  std::span<const detail::row_list> rows = {};
+};
+
+/// The contents of one parameter server: the values of its variables one after the other (as they travel), the slots of
+/// their rules, and how many updates have been applied. No input or output, no locks: one thread owns it.
+class parameter_store {
+ public:
+  parameter_store() = default;
+
+  /// Holds those of `variables` that belong to `ps_task`, not yet initialised: their values, their slots, and what is
+  /// remembered of rows.
+  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
+  /// where there is not the memory.
+  parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes) {
+    std::uint64_t total = 0, in_slots = 0, whole = 0;
+    order_ = detail::wire_order(variables, ps_task);
+    variables_.assign(variables.begin(), variables.end());
+    for (const std::size_t i : order_) {
+      const parameter_spec& variable = variables[i];
+      range next{
+          i, variable.type, total, variable.elements, update_rules::find(variable.rule), {},
+          {}};
+      next.row_elements = variable.row_elements;
+      const update_layout& layout = *next.code.layout;
+      for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
+      next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
+      total += variable.bytes();
+      in_slots += variable.bytes() * (layout.arrays() + (variable.has_rows() ? 1 : 0));
+      if (total + in_slots > max_bytes)
+        throw error(
+            error_code::resource_exhausted, "parameter_server",
+            {"the variables and their slots need more than the ", max_bytes,
+             " bytes that this server may hold; raise server_options::max_parameter_bytes, or start more servers"});
+      packed_.push_back(whole);
+      if (!variable.has_rows()) whole += variable.bytes();
+      ranges_.push_back(std::move(next));
+    }
+    gradient_bytes_ = whole;
+    shared_ = detail::segment_layout(variables, order_);
+    has_rows_ = detail::least_row_bytes(variables, order_) > 0;
+    try {
+      values_ = detail::aligned_bytes(total);
+      for (range& each : ranges_)
+        each.slots = detail::aligned_bytes(each.elements * size_of(each.type) * each.code.layout->arrays());
+    } catch (const std::bad_alloc&) {
+      throw error(error_code::resource_exhausted, "parameter_server",
+                  {"cannot allocate ", total + in_slots, " bytes for variables and their slots; start more servers"});
+    }
+    for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
+  }
+
+  std::size_t bytes() const { return values_.size(); }
+  mutable_bytes values() { return values_; }
+
+  bool initialised() const { return initialised_; }
+  /// values() have been filled in.
+  void set_initialised() { initialised_ = true; }
+
+  /// The values and the slots beside them, in bytes, and how many slots are one number each: what a checkpoint needs.
+  std::size_t state_bytes() const {
+    std::size_t bytes = values_.size();
+    for (const range& each : ranges_) bytes += each.slots.size();
+    return bytes;
+  }
+  std::size_t scalar_slots() const {
+    std::size_t count = 0;
+    for (const range& each : ranges_) count += each.scalars();
+    return count;
+  }
+  /// Where they are.
+  void find_state(std::vector<const_bytes>& pieces, std::vector<double>& scalars) const {
+    pieces.emplace_back(values_.data(), values_.size());
+    for (const range& each : ranges_) {
+      pieces.emplace_back(each.slots.data(), each.slots.size());
+      for (std::size_t k = 0; k < each.scalars(); ++k)
+        scalars.push_back(detail::literal_value<double>(each.numbers[each.code.layout->hyperparameters + k]));
+    }
+  }
+  /// Goes on from there: `state` has state_bytes(), `scalars` scalar_slots() elements.
+  void restore(const_bytes state, std::span<const double> scalars, std::int64_t global_step) {
+    const auto take = [&](std::byte* to, std::size_t size) {
+      if (size > 0) std::memcpy(to, state.data(), size);
+      state = state.subspan(size);
+    };
+    take(values_.data(), values_.size());
+    for (range& each : ranges_) {
+      take(each.slots.data(), each.slots.size());
+      for (std::size_t k = 0; k < each.scalars(); ++k) {
+        const double x = each.type == element_type::float32 ? static_cast<float>(scalars[k]) : scalars[k];
+        each.numbers[each.code.layout->hyperparameters + k] = detail::literal_bits(x);
+      }
+      scalars = scalars.subspan(each.scalars());
+      each.changed_before += each.changed.size() + 1;  // nobody knows these values
+      each.changed.clear();
+    }
+    global_step_ = global_step;
+    initialised_ = true;
+  }
+
+  /// Updates applied so far.
+  std::int64_t global_step() const { return global_step_; }
+
+  /// How a segment shared with a worker is laid out.
+  const detail::segment_layout& shared_layout() const { return shared_; }
+  /// Whether gradients of some variables are rows.
+  bool has_rows() const { return has_rows_; }
+  /// The gradients of whole variables, one after the other as values() do: in bytes.
+  std::size_t gradient_bytes() const { return gradient_bytes_; }
+  /// The shortest and the longest payload that gradients can have; `apart`: those of whole variables lie elsewhere.
+  struct payload_bounds {
+    std::uint64_t least, most;
+  };
+  payload_bounds gradient_payload(bool apart) const {
+    const std::size_t whole = apart ? 0 : gradient_bytes_;
+    if (!has_rows_) return {whole, whole};
+    const std::size_t begin = detail::rows_begin(whole);
+    return {begin + detail::least_row_bytes(variables_, order_), begin + detail::most_row_bytes(variables_, order_)};
+  }
+  /// Reads the rows in a payload that has come. Throws weft::error (invalid_argument) where they are not what they
+  /// should be.
+  void read_rows(const_bytes payload, bool apart, std::vector<detail::row_list>& lists) const {
+    if (!has_rows_) return lists.clear();
+    detail::read_row_lists(payload.subspan(std::min(payload.size(), detail::rows_begin(apart ? 0 : gradient_bytes_))),
+                           variables_, order_, lists);
+  }
+
+  /// Gradients as they travel, less their rows.
+  placed_gradients packed(const_bytes gradients) const { return {{gradients.data(), packed_}, {}}; }
+
+  /// Where a gradient is not finite.
+  struct nonfinite {
+    std::size_t variable;  // the number of the list that this store was made from
+    std::size_t element;
+  };
+  std::optional<nonfinite> find_nonfinite(const placed_gradients& gradients) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const range& each = ranges_[i];
+      const auto look = [&]<typename T>(T) -> std::optional<nonfinite> {
+        if (each.row_elements > 0) {
+          const detail::row_list& list = gradients.rows[i];
+          const std::size_t count = list.count * each.row_elements;
+          const std::size_t at = detail::first_nonfinite(reinterpret_cast<const T*>(list.rows), count);
+          if (at == count) return {};
+          return nonfinite{each.number,
+                           list.number(at / each.row_elements) * each.row_elements + at % each.row_elements};
+        }
+        const T* const of = elements<T>(gradients, i);
+        const std::size_t at = detail::first_nonfinite(of, each.elements);
+        if (at == each.elements) return {};
+        return nonfinite{each.number, at};
+      };
+      if (const auto found = each.type == element_type::float32 ? look(float{}) : look(double{})) return found;
+    }
+    return {};
+  }
+
+  /// Applies one worker's gradients. Writes what changes of whole variables to `copies` too, in the same pass.
+  void apply(const placed_gradients& gradients, std::span<const placed_bytes<std::byte>> copies = {},
+             thread_pool* helpers = nullptr) {
+    begin_update();
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
+        },
+        helpers);
+    end_update(gradients.rows);
+  }
+  void apply(const_bytes gradients) {
+    std::vector<detail::row_list> lists;
+    read_rows(gradients, false, lists);
+    placed_gradients placed = packed(gradients);
+    placed.rows = lists;
+    apply(placed);
+  }
+
+  /// One worker's contribution to a mean, and how much it counts, beside 1 of the others.
+  struct contribution {
+    placed_gradients gradients;
+    double weight = 1;
+  };
+
+  /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
+  /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
+  /// where some element of it is not finite, not at all; returns whether it was.
+  bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
+                  thread_pool* helpers = nullptr, bool only_finite = false) {
+    double weights = 0;
+    bool equal = true;
+    for (const contribution& each : of) {
+      weights += each.weight;
+      equal &= each.weight == 1;
+    }
+    const mean_of mean{of, weights, equal};
+    // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it is
+    // made twice.
+    const bool keeps = only_finite && gradient_bytes_ <= max_kept_mean;
+    if (keeps && kept_mean_.size() != gradient_bytes_) kept_mean_ = detail::aligned_bytes(gradient_bytes_);
+    const auto kept = [&]<typename T>(T, std::size_t variable, std::size_t first) {
+      return reinterpret_cast<T*>(kept_mean_.data() + packed_[variable]) + first;
+    };
+    std::atomic<bool> finite{true};
+    if (only_finite)
+      for_each_piece(
+          [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
+            bool all_finite = true;
+            if (keeps)
+              mean.find(kept(type, variable, first), variable, first, count, &all_finite);
+            else
+              all_finite = mean.is_finite<T>(variable, first, count);
+            if (!all_finite) finite.store(false, std::memory_order_relaxed);
+          },
+          helpers);
+    mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
+    for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
+      if (ranges_[i].row_elements == 0) continue;
+      const bool all_finite = ranges_[i].type == element_type::float32 ? find_mean_of_rows<float>(i, of, weights)
+                                                                       : find_mean_of_rows<double>(i, of, weights);
+      if (!all_finite) finite = false;
+    }
+    if (only_finite && !finite) return false;
+    begin_update();
+    for_each_piece(
+        [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
+          alignas(64) T room[max_at_once];
+          const bool one = of.size() == 1 && equal;  // which has the mean itself
+          update<T>(variable, first, count,
+                    keeps && !one ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
+        },
+        helpers);
+    end_update(mean_rows_);
+    return true;
+  }
+  void apply_mean(std::span<const const_bytes> gradients) {
+    std::vector<contribution> placed;
+    std::vector<std::vector<detail::row_list>> lists(gradients.size());
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      read_rows(gradients[i], false, lists[i]);
+      placed.push_back({packed(gradients[i]), 1});
+      placed.back().gradients.rows = lists[i];
+    }
+    apply_mean(placed);
+  }
+
+  /// Writes the values there.
+  void copy_to(placed_bytes<std::byte> copy) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      std::memcpy(copy.base + copy.offsets[i], values_.data() + ranges_[i].offset,
+                  ranges_[i].elements * size_of(ranges_[i].type));
+  }
+
+  /// Takes the values from there.
+  void copy_from(placed_bytes<std::byte> source) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      std::memcpy(values_.data() + ranges_[i].offset, source.base + source.offsets[i],
+                  ranges_[i].elements * size_of(ranges_[i].type));
+  }
+
+  /// How far somebody knows the values: for each variable that travels by rows, how many rows had been changed. Empty:
+  /// not at all.
+  using knowledge = std::vector<std::uint64_t>;
+  void note(knowledge& all) const {
+    all.clear();
+    for (const range& each : ranges_) all.push_back(each.changed_before + each.changed.size());
+  }
+
+  /// The rows that have changed since, as they travel; false where so many have that all values are less, or where that
+  /// is not remembered any more.
+  bool changed_since(const knowledge& since, std::vector<std::byte>& message) {
+    if (since.size() != ranges_.size()) return false;
+    message.clear();
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      const range& each = ranges_[i];
+      if (each.row_elements == 0) continue;
+      if (!find_changed(i, since[i])) return false;
+      const std::size_t row = each.row_elements * size_of(each.type), at = message.size(), count = changed_.size();
+      if (count * (8 + row) >= each.elements * size_of(each.type)) return false;
+      message.resize(at + 8 + count * (8 + row));
+      std::byte* numbers = message.data() + at;
+      const auto size = static_cast<std::uint64_t>(count);
+      std::memcpy(numbers, &size, 8);
+      numbers += 8;
+      if (count > 0) std::memcpy(numbers, changed_.data(), count * 8);
+      for (std::size_t k = 0; k < count; ++k)
+        std::memcpy(numbers + count * 8 + k * row,
+                    values_.data() + each.offset + static_cast<std::size_t>(changed_[k]) * row, row);
+    }
+    return true;
+  }
+  /// The values of whole variables, which travel before these rows.
+  void whole_values(std::vector<const_bytes>& pieces) const {
+    for (const range& each : ranges_)
+      if (each.row_elements == 0) pieces.emplace_back(values_.data() + each.offset, each.elements * size_of(each.type));
+  }
+  /// Writes the rows there that have changed since.
+  void copy_rows_to(placed_bytes<std::byte> copy, const knowledge& since) {
+    for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
+      const range& each = ranges_[i];
+      if (each.row_elements == 0) continue;
+      const std::byte* const from = values_.data() + each.offset;
+      std::byte* const to = copy.base + copy.offsets[i];
+      const std::size_t row = each.row_elements * size_of(each.type);
+      if (since.size() != ranges_.size() || !find_changed(i, since[i])) {
+        std::memcpy(to, from, each.elements * size_of(each.type));
+        continue;
+      }
+      for (const std::int64_t number : changed_)
+        std::memcpy(to + static_cast<std::size_t>(number) * row, from + static_cast<std::size_t>(number) * row, row);
+    }
+  }
+
+ private:
+  struct range {
+    std::size_t number;  // in the list of variables
+    element_type type;
+    std::size_t offset;  // bytes
+    std::size_t elements;
+    update_implementation code;
+    std::vector<std::uint64_t> numbers;      // the hyperparameters, then the scalar slots as of the last update
+    detail::aligned_bytes slots;             // the others, one after the other
+    std::size_t row_elements = 0;            // of what travels by rows
+    std::vector<std::int64_t> changed = {};  // the rows that were changed last, in that order
+    std::uint64_t changed_before = 0;        // how many had been before these
+    detail::aligned_bytes mean = {};         // of rows
+    std::vector<std::int64_t> mean_numbers = {};
+
+    const update_implementation::loops& loops() const {
+      return type == element_type::float32 ? code.of_float : code.of_double;
+    }
+    std::size_t scalars() const { return code.layout->slots - code.layout->arrays(); }
+    void fill_slots(const std::vector<double>& parameters) {
+      double first[detail::max_slots];
+      code.first_values(parameters, first);
+      std::size_t array = 0, scalar = code.layout->hyperparameters;
+      for (std::size_t k = 0; k < code.layout->slots; ++k)
+        if (code.layout->is_scalar(k))
+          numbers[scalar++] =
+              detail::literal_bits(type == element_type::float32 ? static_cast<float>(first[k]) : first[k]);
+        else if (type == element_type::float32)
+          std::fill_n(reinterpret_cast<float*>(slots.data()) + elements * array++, elements,
+                      static_cast<float>(first[k]));
+        else
+          std::fill_n(reinterpret_cast<double*>(slots.data()) + elements * array++, elements, first[k]);
+    }
+  };
+
+  /// The mean of several workers' gradients, piece by piece.
+  struct mean_of {
+    std::span<const contribution> of;
+    double weights;  // their sum
+    bool equal;      // all count 1
+
+    template <typename T>
+    const T* from(std::size_t worker, std::size_t variable, std::size_t first) const {
+      return elements<T>(of[worker].gradients, variable) + first;
+    }
+    /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether all of them
+    /// are.
+    template <typename T>
+    const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
+      const T by = static_cast<T>(weights);
+      if (of.size() == 1 && equal) {
+        const T* const only = from<T>(0, variable, first);
+        if (finite) *finite = detail::all_finite(only, count);
+        return only;
+      }
+      if (of.size() == 2 && equal) {
+        const bool all_finite =
+            detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
+        if (finite) *finite = all_finite;
+        return room;
+      }
+      alignas(64) T scaled[max_at_once];
+      for (std::size_t worker = 0; worker < of.size(); ++worker) {
+        const T* next = from<T>(worker, variable, first);
+        if (of[worker].weight != 1) {
+          detail::scale(scaled, next, count, static_cast<T>(of[worker].weight));
+          next = scaled;
+        }
+        if (worker == 0)
+          std::copy_n(next, count, room);
+        else
+          detail::accumulate(room, next, count);
+      }
+      const bool all_finite = detail::divide(room, count, by);
+      if (finite) *finite = all_finite;
+      return room;
+    }
+    template <typename T>
+    bool is_finite(std::size_t variable, std::size_t first, std::size_t count) const {
+      bool moderate = true;
+      for (std::size_t worker = 0; worker < of.size(); ++worker)
+        moderate &= detail::all_moderate(from<T>(worker, variable, first), count);
+      alignas(64) T room[max_at_once];
+      return moderate || detail::all_finite(find(room, variable, first, count), count);
+    }
+  };
+
+  /// Hyperparameters and scalar slots become those of the next update.
+  void begin_update() {
+    for (range& each : ranges_) {
+      for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
+        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
+        each.numbers[s.parameter] = detail::literal_bits(now);
+      }
+      each.loops().advance(each.numbers.data());
+    }
+  }
+  /// Whole variables are updated: the rows of the others are left.
+  void end_update(std::span<const detail::row_list> rows) {
+    for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
+      if (ranges_[i].row_elements == 0) continue;
+      if (ranges_[i].type == element_type::float32)
+        update_rows<float>(i, rows[i]);
+      else
+        update_rows<double>(i, rows[i]);
+    }
+    ++global_step_;
+  }
+
+  template <typename T>
+  void update(std::size_t variable, std::size_t first, std::size_t count, const T* gradient,
+              std::span<const placed_bytes<std::byte>> copies) {
+    range& each = ranges_[variable];
+    const std::size_t arrays = 1 + each.code.layout->arrays();
+    const void* in[detail::max_slots + 2] = {};
+    void* out[detail::max_slots + 2];
+    T* const values = reinterpret_cast<T*>(values_.data() + each.offset) + first;
+    out[0] = values;
+    for (std::size_t i = 1; i < arrays; ++i)
+      out[i] = reinterpret_cast<T*>(each.slots.data()) + (i - 1) * each.elements + first;
+    in[arrays] = gradient;
+    const auto place = [&](const placed_bytes<std::byte>& copy) {
+      return reinterpret_cast<T*>(copy.base + copy.offsets[variable]) + first;
+    };
+    if (!copies.empty()) {
+      out[arrays] = place(copies[0]);
+      each.loops().copying(in, out, count, each.numbers.data());
+      copies = copies.subspan(1);
+    } else {
+      each.loops().plain(in, out, count, each.numbers.data());
+    }
+    for (const placed_bytes<std::byte>& copy : copies) std::memcpy(place(copy), values, count * sizeof(T));
+  }
+
+  template <typename T>
+  void update_rows(std::size_t variable, const detail::row_list& list) {
+    range& each = ranges_[variable];
+    for (std::size_t k = 0; k < list.count; ++k)
+      update<T>(variable, list.number(k) * each.row_elements, each.row_elements,
+                reinterpret_cast<const T*>(list.rows) + k * each.row_elements, {});
+    // When that many have been changed, all values are as good.
+    const std::size_t row = each.row_elements * size_of(each.type);
+    const std::size_t most = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
+    if (list.count > most) {
+      each.changed_before += each.changed.size() + list.count;
+      each.changed.clear();
+      return;
+    }
+    for (std::size_t k = 0; k < list.count; ++k) each.changed.push_back(static_cast<std::int64_t>(list.number(k)));
+    if (each.changed.size() <= 2 * most) return;
+    const std::size_t forgotten = each.changed.size() - most;
+    each.changed.erase(each.changed.begin(), each.changed.begin() + static_cast<std::ptrdiff_t>(forgotten));
+    each.changed_before += forgotten;
+  }
+
+  /// Finds the changed rows of one variable, in order and each once.
+  bool find_changed(std::size_t variable, std::uint64_t since) {
+    const range& each = ranges_[variable];
+    if (since < each.changed_before) return false;
+    changed_.assign(each.changed.begin() + static_cast<std::ptrdiff_t>(since - each.changed_before),
+                    each.changed.end());
+    std::sort(changed_.begin(), changed_.end());
+    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
+    return true;
+  }
+
+  /// The mean of some variable's rows: those that any worker has brought, summed in the workers' order.
+  template <typename T>
+  bool find_mean_of_rows(std::size_t variable, std::span<const contribution> of, double weights) {
+    range& each = ranges_[variable];
+    const std::size_t width = each.row_elements;
+    each.mean_numbers.clear();
+    for (const contribution& worker : of) {
+      const detail::row_list& list = worker.gradients.rows[variable];
+      for (std::size_t k = 0; k < list.count; ++k)
+        each.mean_numbers.push_back(static_cast<std::int64_t>(list.number(k)));
+    }
+    std::sort(each.mean_numbers.begin(), each.mean_numbers.end());
+    each.mean_numbers.erase(std::unique(each.mean_numbers.begin(), each.mean_numbers.end()), each.mean_numbers.end());
+    const std::size_t count = each.mean_numbers.size(), bytes = count * width * sizeof(T);
+    if (each.mean.size() < bytes) each.mean = detail::aligned_bytes(bytes + bytes / 2);
+    T* const mean = reinterpret_cast<T*>(each.mean.data());
+    std::fill_n(mean, count * width, T());
+    for (const contribution& worker : of) {
+      const detail::row_list& list = worker.gradients.rows[variable];
+      const T* const rows = reinterpret_cast<const T*>(list.rows);
+      for (std::size_t k = 0, at = 0; k < list.count; ++k, ++at) {
+        while (static_cast<std::size_t>(each.mean_numbers[at]) != list.number(k)) ++at;
+        alignas(64) T scaled[max_at_once];
+        for (std::size_t first = 0; first < width; first += max_at_once) {
+          const std::size_t n = std::min(max_at_once, width - first);
+          const T* next = rows + k * width + first;
+          if (worker.weight != 1) {
+            detail::scale(scaled, next, n, static_cast<T>(worker.weight));
+            next = scaled;
+          }
+          detail::accumulate(mean + at * width + first, next, n);
+        }
+      }
+    }
+    mean_rows_[variable] = {reinterpret_cast<const std::byte*>(each.mean_numbers.data()), count, each.mean.data()};
+    return detail::divide(mean, count * width, static_cast<T>(weights));
+  }
+
+  static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes: beyond caches, making it twice takes no longer
+  static constexpr std::size_t max_at_once = 2048;  // elements: they stay in the first-level cache between two passes
+
+  static constexpr std::size_t shared_at_once = 16 * max_at_once;
+
+  /// Calls work(T{}, variable, first element, how many) for all values of whole variables, piece by piece.
+  template <typename Work>
+  void for_each_piece(Work work, thread_pool* helpers = nullptr) {
+    for (std::size_t variable = 0; variable < ranges_.size(); ++variable) {
+      const range& all = ranges_[variable];
+      if (all.row_elements > 0) continue;
+      const auto part = [&](std::size_t number) {
+        const std::size_t end = std::min(all.elements, (number + 1) * shared_at_once);
+        for (std::size_t first = number * shared_at_once; first < end; first += max_at_once) {
+          const std::size_t count = std::min(max_at_once, end - first);
+          if (all.type == element_type::float32)
+            work(float{}, variable, first, count);
+          else
+            work(double{}, variable, first, count);
+        }
+      };
+      const std::size_t parts = (all.elements + shared_at_once - 1) / shared_at_once;
+      if (helpers && parts > 1)
+        helpers->parallel_for(parts, part);
+      else
+        for (std::size_t number = 0; number < parts; ++number) part(number);
+    }
+  }
+
+  template <typename T>
+  static const T* elements(const placed_gradients& from, std::size_t variable) {
+    return reinterpret_cast<const T*>(from.base + from.offsets[variable]);
+  }
+
+  std::vector<range> ranges_;
+  std::vector<parameter_spec> variables_;
+  std::vector<std::size_t> order_, packed_;  // packed_: where gradients of whole variables lie
+  std::size_t gradient_bytes_ = 0;
+  bool has_rows_ = false;
+  std::vector<detail::row_list> mean_rows_;
+  std::vector<std::int64_t> changed_;
+  detail::segment_layout shared_;
+  detail::aligned_bytes values_, kept_mean_;
+  bool initialised_ = false;
+  std::int64_t global_step_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+
+/// Rows of variables as they travel between a worker and a parameter server: gradients to it, changed values from it. A
+/// payload has the variables that are whole one after the other, then, at the next multiple of 8 bytes, of each
+/// variable that travels by rows: their count (8 bytes), their numbers (8 bytes each), which ascend, and the rows
+/// themselves.
+namespace weft::detail {
+
+/// The rows of one variable, where they lie in a message.
+struct row_list {
+  const std::byte* numbers = nullptr;
+  std::size_t count = 0;
+  const std::byte* rows = nullptr;
+
+  /// A message aligns rows to their elements, and numbers to nothing more.
+  std::size_t number(std::size_t k) const {
+    std::int64_t n;
+    std::memcpy(&n, numbers + k * sizeof n, sizeof n);
+    return static_cast<std::size_t>(n);
+  }
+};
+
+inline constexpr std::size_t rows_begin(std::size_t bytes_before) { return (bytes_before + 7) / 8 * 8; }
+
+/// The shortest and the longest that all lists of these variables are, in bytes.
+inline std::uint64_t least_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
+  std::uint64_t bytes = 0;
+  for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8 : 0;
+  return bytes;
+}
+inline std::uint64_t most_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
+  std::uint64_t bytes = 0;
+  for (const std::size_t i : order)
+    if (variables[i].has_rows()) bytes += 8 + variables[i].rows() * (8 + variables[i].row_bytes());
+  return bytes;
+}
+
+/// Reads numbers and rows that lie one behind the other and fill the bytes. `what`: of which variable they are.
+/// Throws weft::error (invalid_argument) unless the numbers ascend and are those of rows.
+inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
+  const std::size_t each = 8 + what.row_bytes();
+  const auto refuse = [&](std::initializer_list<piece> why) {
+    throw error(error_code::invalid_argument, "rows", {"the rows of '", what.name, "' ", str_cat(why)});
+  };
+  if (bytes.size() % each != 0)
+    refuse({"take ", each, " bytes each; ", bytes.size(), " bytes are not a whole number of them"});
+  const row_list list{bytes.data(), bytes.size() / each, bytes.data() + bytes.size() / each * 8};
+  if (list.count > what.rows()) refuse({"are ", list.count, "; it has ", what.rows()});
+  for (std::size_t k = 0; k < list.count; ++k) {
+    const std::size_t number = list.number(k);
+    if (number >= what.rows())
+      refuse({"have the index ", static_cast<std::int64_t>(number), ", which is not in [0, ", what.rows(), ")"});
+    if (k > 0 && number <= list.number(k - 1))
+      refuse({"have the index ", number, " after ", list.number(k - 1), "; indices ascend, and none comes twice"});
+  }
+  return list;
+}
+
+/// Reads the lists of all these variables from what a peer has sent: one per variable of `order`, empty of those that
+/// are whole. Throws as read_row_list does, and where the bytes end too early or too late.
+inline void read_row_lists(const_bytes bytes, std::span<const parameter_spec> variables,
+                           std::span<const std::size_t> order, std::vector<row_list>& lists) {
+  lists.assign(order.size(), {});
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const parameter_spec& what = variables[order[k]];
+    if (!what.has_rows()) continue;
+    std::uint64_t count = 0;
+    if (bytes.size() < sizeof count)
+      throw error(error_code::invalid_argument, "rows", {"the message ends before the rows of '", what.name, "'"});
+    std::memcpy(&count, bytes.data(), sizeof count);
+    bytes = bytes.subspan(sizeof count);
+    const std::size_t each = 8 + what.row_bytes();
+    if (count > bytes.size() / each)
+      throw error(
+          error_code::invalid_argument, "rows",
+          {"the message announces ", count, " rows of '", what.name, "' and has bytes for ", bytes.size() / each});
+    const std::size_t size = count * each;
+    lists[k] = read_row_list(bytes.first(size), what);
+    bytes = bytes.subspan(size);
+  }
+  if (!bytes.empty())
+    throw error(error_code::invalid_argument, "rows",
+                {"the message ends with the rows of the last variable; ", bytes.size(), " bytes follow them"});
+}
+
+}  // namespace weft::detail

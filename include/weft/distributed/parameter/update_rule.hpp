@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <weft/error.hpp>
+#include <weft/train/optimizers.hpp>
+#include <weft/train/schedule.hpp>
+
+namespace weft {
+
+/// A hyperparameter that follows a schedule (train/schedule.hpp). A parameter server finds it anew before each update:
+/// at the step `first` and as many as it has applied.
+struct scheduled_parameter {
+  std::size_t parameter = 0;  // the number of the hyperparameter
+  std::int64_t first = 0;
+  std::vector<double> numbers;  // the schedule
+
+  friend bool operator==(const scheduled_parameter&, const scheduled_parameter&) = default;
+};
+
+/// How a parameter server applies gradients to one variable: an optimizer by its name, and its hyperparameters in their
+/// order. The number of one that is scheduled is not used.
+struct update_rule {
+  std::string name = "gradient_descent";
+  std::vector<double> parameters;
+  std::vector<scheduled_parameter> schedules = {};
+
+  friend bool operator==(const update_rule&, const update_rule&) = default;
+};
+
+/// An optimizer (train/optimizers.hpp) as a parameter server runs it.
+struct update_implementation {
+  /// For one element type. The loops are those of ops/update.hpp: they take any piece of a variable, of its slots and
+  /// of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies overlap.
+  struct loops {
+    device::block_function plain = nullptr, copying = nullptr;
+    detail::advance_function advance = nullptr;
+  };
+
+  const update_layout* layout = nullptr;
+  loops of_float, of_double;
+  /// The first values of the slots, given the hyperparameters.
+  void (*first_values)(const std::vector<double>& parameters, double* values) = nullptr;
+};
+
+namespace detail {
+
+template <class Optimizer>
+void first_values_of(const std::vector<double>& parameters, double* values) {
+  member_value members[max_hyperparameters] = {};
+  for (std::size_t k = 0; k < members_of<Optimizer>; ++k) members[k] = {parameters[k]};
+  const Optimizer optimizer = optimizer_of<Optimizer>(members, parameter_indices<Optimizer>());
+  if constexpr (slots_of<Optimizer> != 0) {
+    const auto list = optimizer.slots();
+    for (const slot& s : list.all) *values++ = s.first.number();
+  }
+}
+
+template <class Optimizer, class T>
+update_implementation::loops server_loops() {
+  return {unfused<update_block<Optimizer, T, false>>(), unfused<update_block<Optimizer, T, true>>(),
+          advance_numbers<Optimizer, T>};
+}
+
+template <class Optimizer>
+update_implementation implementation_of() {
+  return {
+      &layout_of<Optimizer>, server_loops<Optimizer, float>(), server_loops<Optimizer, double>(),
+      [](const std::vector<double>& parameters, double* values) { first_values_of<Optimizer>(parameters, values); }};
+}
+
+}  // namespace detail
+
+/// The optimizers that a parameter server of this program knows, by name: gradient_descent, momentum and adam, and
+/// those that the program adds. It adds them in every task before that starts its server; all tasks run the same
+/// program, so at the top of main() is a good place: `update_rules::add<my_optimizer>()`.
+class update_rules {
+ public:
+  /// Throws weft::error (already_exists) for a name that is taken.
+  template <class Optimizer>
+  static auto add() {
+    static_assert(correct<optimizer_mistake<Optimizer>>,
+                  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 "
+                  "slots; its update "
+                  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "
+                  "docs/how-to/optimizers.md");
+    if constexpr (correct<optimizer_mistake<Optimizer>>) {
+      if (false)
+        detail::use_formula<Optimizer, exact<float>>({}, nullptr, detail::slot_indices<Optimizer>(),
+                                                     detail::scalar_indices<Optimizer>(),
+                                                     detail::norm_indices<Optimizer>());
+      add(detail::implementation_of<Optimizer>());
+    }
+  }
+
+  /// Throws weft::error: not_found with the names that there are, invalid_argument for a wrong number of parameters, or
+  /// for what is no schedule.
+  static update_implementation find(const update_rule& rule) {
+    registry& all = instance();
+    std::lock_guard lock(all.mutex);
+    const auto found = all.rules.find(rule.name);
+    if (found == all.rules.end()) {
+      std::string known;
+      for (const auto& [name, implementation] : all.rules) append(known, {known.empty() ? "" : ", ", name});
+      throw error(error_code::not_found, "update_rules",
+                  {"this program has no update rule '", rule.name, "', only ", known,
+                   "; call update_rules::add<its optimizer>() before the server starts"});
+    }
+    if (found->second.layout->norms != 0)
+      throw error(
+          error_code::unimplemented, "update_rules",
+          "rule '" + rule.name + "' takes norms, which a parameter server does not compute: train by collective");
+    const std::size_t taken = found->second.layout->hyperparameters;
+    if (taken != rule.parameters.size())
+      throw error(error_code::invalid_argument, "update_rules",
+                  {"update rule '", rule.name, "' takes ", taken, " parameters and is given ", rule.parameters.size()});
+    for (const scheduled_parameter& each : rule.schedules) {
+      if (each.parameter >= taken)
+        throw error(error_code::invalid_argument, "update_rules",
+                    {"update rule '", rule.name, "' has a schedule for parameter ", each.parameter, " of ", taken});
+      if (const char* problem = detail::problem_of_schedule(each.numbers.data(), each.numbers.size()))
+        throw error(error_code::invalid_argument, "update_rules",
+                    {"a schedule of update rule '", rule.name, "' ", problem});
+    }
+    return found->second;
+  }
+
+ private:
+  struct registry {
+    std::mutex mutex;
+    std::map<std::string, update_implementation> rules{
+        {gradient_descent::name, detail::implementation_of<gradient_descent>()},
+        {momentum::name, detail::implementation_of<momentum>()},
+        {adam::name, detail::implementation_of<adam>()},
+    };
+  };
+
+  static void add(const update_implementation& rule) {
+    registry& all = instance();
+    std::lock_guard lock(all.mutex);
+    if (!all.rules.emplace(rule.layout->name, rule).second)
+      throw error(error_code::already_exists, "update_rules",
+                  {"update rule '", rule.layout->name, "' exists already; give this one another name"});
+  }
+  static registry& instance() {
+    static registry all;
+    return all;
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,464 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/training/bucket_thread.hpp>
+#include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/shared_variables.hpp>
+#include <weft/distributed/training/strategy.hpp>
+
+namespace weft::detail {
+
+/// How a replicated session trains where every worker has all variables: a group forms the mean of all workers'
+/// gradients, and each worker runs the graph's own updates on it. A gradient that is rows is summed as a whole, and
+/// beside it one number for each row, which says whether somebody has a gradient of it. `Group` is a basic_all_reduce,
+/// or has its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory()
+/// too, and its functions may be called by one thread after the other.
+template <class Group, transport T, typename Clock>
+class all_reduce_exchange : private fetch_watcher {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Meets the other workers.
+  template <class Strategy>
+  all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
+                      const graph_identity& identity, deadline_type until)
+      : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
+    for (std::size_t i = 0; i < variables.trained(); ++i) variables.check_hyperparameters(i);
+    for (std::size_t i = 0; i < variables.size(); ++i)
+      if (const device_spec& on = variables.of()[variables[i].node].device; on.has_job() && on.job != here.job())
+        throw error(error_code::invalid_argument, variables[i].name,
+                    {"is placed on ", to_string(on),
+                     ", and every worker keeps all variables here: name no job, or "
+                     "train by parameter_server"});
+    here.connect_to(here.job());
+    here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
+    all_reduce_options options;
+    options.job = here.job();
+    group_.emplace(here, identity, options, until);
+    examples_.assign(group_->size(), 0);
+    if constexpr (requires { how.bucket_bytes; }) {
+      here.with_reason([&] { compare_buckets(how.bucket_bytes, until); });
+      if (!group_->shares_memory() && group_->size() > 1) bucket_bytes_ = how.bucket_bytes;
+    }
+    lay_out_gradients();
+    gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
+    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
+  }
+
+  /// Whether all workers make the same steps.
+  static constexpr bool keeps_in_step = true;
+  void request_stop() { stops_ = true; }
+  bool all_stop() const { return all_stop_; }
+  bool announce_stop(deadline_type) { return false; }
+
+  bool is_chief() const { return group_->rank() == 0; }
+  gradient_buffers& gradients() { return gradients_; }
+
+  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
+  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
+  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
+    check_whole();
+    if (!thread_ || unit_ == 0) return nullptr;
+    if (thread_->under_way())
+      throw error(error_code::failed_precondition, "step",
+                  "the gradients of the last step are on their way; call exchange() before you compute new ones");
+    set_weight(examples);
+    first_part_ = first_part;
+    released_ = 0;
+    for (bucket& each : buckets_) each.missing = each.variables;
+    thread_->begin();
+    return this;
+  }
+  /// The step has thrown.
+  void abandon_step() {
+    if (thread_ && thread_->under_way() && !thread_->cancel()) torn_ = true;
+  }
+
+  /// A step has brought its gradients.
+  void take_gradients() {
+    gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) {
+      // Behind the gradient itself come the numbers of its rows.
+      variables_[i].is_double() ? note_touched<double>(i, part + 1, end) : note_touched<float>(i, part + 1, end);
+    });
+    variables_.note_additions(gradients_.all());
+  }
+
+  /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
+  /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
+  void update(deadline_type until, std::uint32_t examples, bool repeated) {
+    check_whole();
+    if (thread_ && thread_->under_way()) {
+      thread_->finish(until);
+    } else if (!asks_who_trains_) {
+      if (unit_ == 0) agree_on_unit(examples, until, repeated);
+      if (unit_ == 0) took_part_ = 0;
+      if (unit_ != 0 && begun_buckets_ == 0) set_weight(examples);
+      for (; unit_ != 0 && next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
+    }
+    if (begun_buckets_ > 0) all_stop_ = all_stop_ || has_votes();
+    next_bucket_ = begun_buckets_ = 0;
+    others_train_ = took_part_ > 2 * most_of_votes;
+    if (others_train_) {
+      apply();
+      variables_.global_step = ++next_step_;
+    } else {
+      ask_who_trains(until);
+      variables_.reset_averaged();  // this worker's step has assigned them
+    }
+  }
+  void abandon_update() {
+    next_bucket_ = begun_buckets_ = 0;
+    asks_who_trains_ = false;
+  }
+
+  /// Every worker has the values of the last step.
+  void refresh(deadline_type) {}
+
+  /// Takes part in the others' updates until all have come here. `unfinished`: the examples of an update that has run
+  /// out of time; `update(until, examples)` makes one, or goes on with it.
+  template <class Update, class Last>
+  void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
+    const auto time_for_each = until.remaining();
+    const bool travels = thread_ && thread_->under_way();
+    others_train_ = true;
+    if (unfinished || travels) update(time_for_each, unfinished.value_or(1));
+    while (others_train_) {
+      trains_ = false;
+      update(time_for_each, 0);
+      trains_ = true;
+      if (all_stop_) throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
+    }
+    if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
+  }
+
+  // ---- checkpoints ----
+
+  /// The chief's variables become those of all.
+  template <class Load>
+  std::int64_t restore(Load& load, deadline_type until) {
+    std::optional<cluster_state> at;
+    if (is_chief()) at = load();
+    if (at) at = variables_.adopt_step(*at);
+    double front[] = {0, 0, 0, 0};
+    if (at) {
+      front[0] = 1;
+      front[1] = static_cast<double>(at->global_step);
+      front[2] = at->unit;
+      front[3] = static_cast<double>(local_.step_number());
+    }
+    group_->sum(std::span<double>(front), until);
+    if (front[0] == 0) return -1;
+    const graph& g = variables_.of();
+    std::vector<std::byte> bytes;
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &operation_of<variable_op>) continue;
+      bytes.assign(local_.variable_info(n).bytes() + 1, {});
+      if (is_chief()) {
+        local_.read_variable(n, bytes.data());
+        bytes.back() = static_cast<std::byte>(local_.state_of(n).initialized);
+      }
+      broadcast(bytes, until);
+      if (is_chief()) continue;
+      local_.write_variable(n, bytes.data());
+      local_.state_of(n).initialized = bytes.back() != std::byte{0};
+    }
+    variables_.read_bases();
+    next_step_ = variables_.global_step = static_cast<std::int64_t>(front[1]);
+    unit_ = front[2];
+    if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));
+    variables_.set_counters();
+    return variables_.global_step;
+  }
+
+  cluster_state collect(deadline_type) {
+    return {variables_.global_step, next_step_ - 1, static_cast<std::uint32_t>(unit_)};
+  }
+
+ private:
+  // A batch counts 2^-32 at least, beside the largest.
+  static constexpr double weight_of_vote = 0x1p-60, most_of_votes = 0x1p-40;
+
+  /// Gradients that travel together: a part of a block.
+  struct bucket {
+    bool is_double;
+    std::size_t begin, bytes;
+    std::size_t variables, missing;  // how many; and of how many a step has not brought the gradient
+  };
+
+  /// Workers with other buckets would sum other gradients.
+  void compare_buckets(std::size_t bytes, deadline_type until) {
+    std::vector<double> of_each(group_->size());
+    of_each[group_->rank()] = static_cast<double>(bytes);
+    group_->sum(std::span<double>(of_each), until);
+    for (std::size_t r = 0; r < of_each.size(); ++r) {
+      if (of_each[r] == static_cast<double>(bytes)) continue;
+      throw error(error_code::failed_precondition, "all_reduce",
+                  {to_string(task_id{here_.job(), static_cast<int>(r)}), " sends gradients in buckets of ",
+                   static_cast<std::uint64_t>(of_each[r]), " bytes, ", here_.name(), " in buckets of ", bytes,
+                   "; give all workers the same collective::bucket_bytes"});
+    }
+  }
+
+  /// What counts 1, for all: the first batch of the first worker that has one. It stays 0 while all are empty.
+  void agree_on_unit(std::uint32_t examples, deadline_type until, bool repeated) {
+    if (!repeated) {
+      std::fill(examples_.begin(), examples_.end(), 0.0);
+      examples_[group_->rank()] = examples;
+    }
+    group_->sum(std::span<double>(examples_), until);
+    for (const double each : examples_)
+      if (unit_ == 0) unit_ = each;
+  }
+
+  /// Nobody had an example in the last update: either all batches were empty, or all workers have come to finish().
+  void ask_who_trains(deadline_type until) {
+    if (!asks_who_trains_) training_workers_ = trains_ ? 1 : 0;
+    asks_who_trains_ = true;
+    group_->sum(std::span<double>(&training_workers_, 1), until);
+    asks_who_trains_ = false;
+    others_train_ = training_workers_ != 0;
+  }
+
+  /// How much this worker's gradients count. To stop it adds a vote to the gradients, which needs a weight: that of an
+  /// empty batch is then so small that no sum has other bits for it.
+  void set_weight(std::uint32_t examples) {
+    votes_ = stops_ && trains_;
+    weight_ = examples > 0 || !votes_ ? examples / unit_ : weight_of_vote;
+  }
+
+  /// Before a bucket is averaged for the first time.
+  template <class Element>
+  void begin_bucket(std::span<Element> part, bool is_last) {
+    if (weight_ == weight_of_vote) std::fill(part.begin(), part.end(), Element{0});
+    if (is_last) part.back() = votes_ ? 1 : 0;
+  }
+
+  bool has_votes() const {
+    const auto in_last = [this]<class Element>(Element) {
+      return gradients_
+                 .template block<Element>()[(buckets_.back().begin + buckets_.back().bytes) / sizeof(Element) - 1] > 0;
+    };
+    return buckets_.back().is_double ? in_last(double{}) : in_last(float{});
+  }
+
+  void lay_out_gradients() {
+    std::size_t bytes[2] = {0, 0};
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < variables_.first_frozen(); ++i) {
+      order.push_back(i);
+      bytes[variables_[i].is_double()] += variables_[i].bytes();
+    }
+    in_buckets_ = bucket_bytes_ != 0 && std::max(bytes[0], bytes[1]) > bucket_bytes_;
+    if (in_buckets_) sort_by_time(order);
+    touched_.resize(variables_.trained());
+    for (const bool is_double : {false, true})
+      for (const std::size_t i : order)
+        if (variables_[i].is_double() == is_double) place_gradient(i);
+    bucket& last = buckets_.back();  // its last element is what workers vote by
+    gradients_.take_room(last.is_double, 1);
+    last.bytes = gradients_.room_taken(last.is_double) - last.begin;
+    for (std::size_t i = 0; i < variables_.trained(); ++i) {
+      gradients_.fetch_whole(i);
+      for (std::size_t k = 1; k < variables_[i].lists.size(); k += 2) gradients_.fetch_list(i, k);
+    }
+  }
+
+  /// The order in which reverse mode has recorded gradients, which is about that in which they are computed. Gradients
+  /// that are found out after the step come last.
+  void sort_by_time(std::vector<std::size_t>& order) const {
+    const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
+  }
+  bool comes_late(std::size_t i) const { return i >= variables_.trained() || variables_[i].has_rows(); }
+
+  void place_gradient(std::size_t i) {
+    const shared_variable& v = variables_[i];
+    const std::size_t begin = gradients_.room_taken(v.is_double());
+    gradients_.take_room(i);
+    if (v.has_rows()) touched_[i].offset = gradients_.take_room(v.is_double(), v.rows * size_of(v.type));
+    if (buckets_.empty() || buckets_.back().is_double != v.is_double() ||
+        (in_buckets_ && buckets_.back().bytes >= bucket_bytes_))
+      buckets_.push_back({v.is_double(), begin, 0, 0, 0});
+    bucket& of = buckets_.back();
+    of.bytes = gradients_.room_taken(v.is_double()) - of.begin;
+    ++of.variables;
+    bucket_of_.resize(variables_.size());
+    bucket_of_[i] = buckets_.size() - 1;
+  }
+
+  /// A gradient has come while the step goes on.
+  void ready(std::size_t fetch) override {
+    if (fetch < first_part_) return;
+    const gradient_buffers::part& part = gradients_.parts()[fetch - first_part_];
+    if (!part.whole || comes_late(part.variable)) return;
+    --buckets_[bucket_of_[part.variable]].missing;
+    const std::size_t before = released_;
+    while (released_ < buckets_.size() && buckets_[released_].missing == 0) ++released_;
+    if (released_ > before) thread_->release(released_);
+  }
+
+  void check_whole() const {
+    if (torn_)
+      throw error(error_code::failed_precondition, "exchange",
+                  "a step has failed when some of its gradients had left; make a new session");
+  }
+
+  void average(std::size_t k, deadline_type until) {
+    buckets_[k].is_double ? average<double>(k, until) : average<float>(k, until);
+  }
+  template <class Element>
+  void average(std::size_t k, deadline_type until) {
+    const bucket& b = buckets_[k];
+    const std::span<Element> part =
+        gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
+    if (part.empty()) return;
+    if (k >= begun_buckets_) begin_bucket(part, k + 1 == buckets_.size());
+    begun_buckets_ = std::max(begun_buckets_, k + 1);
+    const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
+    took_part_ = made.weights;
+    if (!made.finite && made.weights > most_of_votes && here_.options().not_finite != nonfinite_gradients::apply)
+      refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
+  }
+
+  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block.
+  void refuse(std::size_t at, const mean_report& made, std::size_t element_bytes) const {
+    const std::size_t i = gradients_.variable_at(element_bytes == sizeof(double), at);
+    if (i == variables_.size()) return;
+    if (!made.rank)
+      throw error(error_code::invalid_argument, "exchange",
+                  {"the mean of the workers' gradients of '", variables_[i].name, "' is not finite in step ",
+                   next_step_, ", though each of them is; lower the learning rate"});
+    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), static_cast<int>(*made.rank)}),
+                             variables_[i].name, (at - gradients_.offset_of(i)) / element_bytes, next_step_);
+  }
+
+  /// Runs the graph's own updates on the gradients that were agreed on.
+  void apply() {
+    variables_.set_counters();  // as they were before the step: schedules go by them
+    if (!apply_) plan_updates();
+    for (std::size_t i = 0; i < variables_.trained(); ++i)
+      if (variables_[i].has_rows()) variables_[i].is_double() ? find_touched<double>(i) : find_touched<float>(i);
+    apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
+    for (std::size_t i = variables_.trained(); i < variables_.first_frozen(); ++i)
+      variables_.add_to_averaged(i, gradients_[i]);
+  }
+
+  void plan_updates() {
+    plan::step_request updates;
+    for (std::size_t i = 0; i < variables_.trained(); ++i) {
+      const shared_variable& v = variables_[i];
+      updates.targets.push_back(v.has_rows() ? v.summed : v.update);
+      updates.feeds.push_back(v.gradient);
+      fed_.push_back({gradients_[i].data(), local_.variable_info(v.node).extents});
+      if (!v.has_rows()) continue;
+      touched_[i].rows.resize(v.rows);
+      updates.feeds.push_back(v.touched_rows);
+      fed_.push_back({touched_[i].rows.data(), shape(static_cast<std::int64_t>(v.rows))});
+    }
+    apply_.emplace(local_, std::move(updates));
+  }
+
+  // ---- rows ----
+
+  /// Which rows of a gradient some worker has brought.
+  struct touched_rows {
+    std::size_t offset = 0;          // where the block says it of each row
+    std::vector<std::int64_t> rows;  // the number of each that it has, or -1
+  };
+
+  template <class Element>
+  Element* touched_of(std::size_t i) {
+    return reinterpret_cast<Element*>(gradients_.block(sizeof(Element) == 8).data() + touched_[i].offset);
+  }
+  template <class Element>
+  void note_touched(std::size_t i, std::size_t part, std::size_t end) {
+    Element* const touched = touched_of<Element>(i);
+    for (std::size_t r = 0; r < variables_[i].rows; ++r) touched[r] = 0;
+    for (; part < end; ++part) {
+      const gradient_buffers::part& list = gradients_.parts()[part];
+      const auto* const numbers = reinterpret_cast<const std::int64_t*>(list.came.data());
+      for (std::size_t k = 0; k < list.count; ++k)
+        if (numbers[k] >= 0) touched[numbers[k]] = 1;
+    }
+  }
+  template <class Element>
+  void find_touched(std::size_t i) {
+    const Element* const touched = touched_of<Element>(i);
+    touched_[i].rows.resize(variables_[i].rows);
+    for (std::size_t r = 0; r < variables_[i].rows; ++r)
+      touched_[i].rows[r] = touched[r] > 0 ? static_cast<std::int64_t>(r) : -1;
+  }
+
+  /// The chief's bytes become those of all: a sum of numbers of 48 bits each, to which the others add nothing.
+  void broadcast(std::span<std::byte> bytes, deadline_type until) {
+    constexpr std::size_t in_one = 6;
+    words_.assign((bytes.size() + in_one - 1) / in_one, 0);
+    const auto each = [&](auto use) {
+      for (std::size_t k = 0; k < words_.size(); ++k)
+        use(words_[k], bytes.subspan(k * in_one).first(std::min(in_one, bytes.size() - k * in_one)));
+    };
+    std::uint64_t bits = 0;
+    if (is_chief())
+      each([&](double& word, std::span<std::byte> of) {
+        bits = 0;
+        __builtin_memcpy(&bits, of.data(), of.size());
+        word = static_cast<double>(bits);
+      });
+    group_->sum(std::span<double>(words_), until);
+    each([&](double word, std::span<std::byte> of) {
+      bits = static_cast<std::uint64_t>(word);
+      __builtin_memcpy(of.data(), &bits, of.size());
+    });
+  }
+
+  basic_server<T, Clock>& here_;
+  shared_variables& variables_;
+  session& local_;
+  gradient_buffers gradients_;
+  std::vector<touched_rows> touched_;  // of each variable that is trained
+  std::optional<Group> group_;
+  std::optional<prepared_step> apply_;
+  std::vector<plan::fed_value> fed_;
+  std::int64_t next_step_ = 0;
+  std::vector<double> words_;  // on their way from the chief
+
+  std::size_t bucket_bytes_ = 0;  // 0: there is one bucket for each element type
+  bool in_buckets_ = false;
+  std::vector<bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // of each variable
+  std::size_t begun_buckets_ = 0;       // of the update that is under way
+  std::size_t next_bucket_ = 0;         // an update that has run out of time is repeated, and goes on here
+  std::vector<double> examples_;        // of each worker's batch, until unit_ is known
+  double unit_ = 0;                     // the batch that counts 1
+  double weight_ = 1;                   // of this worker's gradients
+  double took_part_ = 0;                // the weights of all workers in the last update
+  bool stops_ = false, votes_ = false;  // this worker is to stop; it says so in the update that is under way
+  bool all_stop_ = false;               // some worker has said so
+  bool trains_ = true;                  // this worker has not come to finish()
+  bool others_train_ = true;            // some worker has not, as of the last update
+  bool asks_who_trains_ = false;        // a call that has run out of time goes on there
+  double training_workers_ = 0;         // on their way
+
+  std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
+  bool torn_ = false;
+  std::optional<bucket_thread<Clock>> thread_;  // ends before what it uses
+};
+
+template <class Strategy, transport T, typename Clock>
+requires requires { typename Strategy::template group<T, Clock>; }
+struct exchange_of<Strategy, T, Clock> {
+  using type = all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/training/shared_variables.hpp>
+#include <weft/transport/aligned_bytes.hpp>
+
+namespace weft::detail {
+
+/// Where a step puts the gradients that the workers exchange. Those of one element type that have no other place lie in
+/// one block, so that an all-reduce takes them as a whole.
+class gradient_buffers {
+ public:
+  /// A part of a gradient that a step fetches: all of it or, of rows, one of their lists.
+  struct part {
+    std::size_t variable;
+    value what;
+    bool whole;
+    std::size_t count = 0;  // elements that came
+    aligned_bytes came{};   // where they are
+  };
+
+  explicit gradient_buffers(const shared_variables& variables)
+      : variables_(variables), gradients_(variables.size()), offsets_(variables.size(), none) {}
+
+  /// Has a step fetch all of a gradient, or one of its lists of rows. Parts of one variable follow each other.
+  void fetch_whole(std::size_t variable) { parts_.push_back({variable, variables_[variable].gradient, true}); }
+  void fetch_list(std::size_t variable, std::size_t list) {
+    parts_.push_back({variable, variables_[variable].lists[list], false});
+  }
+  const std::vector<part>& parts() const { return parts_; }
+  void* place(std::size_t number, const shape& extents);
+
+  /// Calls f(variable, the number of its first part, that behind its last) for each gradient that is rows.
+  template <class F>
+  void for_each_by_rows(const F& f) const;
+
+  /// Takes room in a block, before it is made: of a gradient, or of what is summed beside it. Returns where it begins.
+  std::size_t take_room(bool is_double, std::size_t bytes) {
+    const std::size_t begin = block_bytes_[is_double];
+    block_bytes_[is_double] += (bytes + alignment - 1) / alignment * alignment;
+    return begin;
+  }
+  void take_room(std::size_t variable) {
+    offsets_[variable] = take_room(variables_[variable].is_double(), variables_[variable].bytes());
+  }
+
+  /// Makes the blocks of gradients that have room there and no other place; memory comes from `shared_block(bytes)`, or
+  /// is this process's own where that returns none.
+  template <class SharedBlock>
+  void make_blocks(const SharedBlock& shared_block);
+
+  mutable_bytes block(bool is_double) const { return blocks_[is_double]; }
+  template <class Element>
+  std::span<Element> block() const {
+    const mutable_bytes all = blocks_[sizeof(Element) == sizeof(double)];
+    return {reinterpret_cast<Element*>(all.data()), all.size() / sizeof(Element)};
+  }
+  /// The variable whose gradient has this byte of a block; size() of the variables if there is none.
+  std::size_t variable_at(bool is_double, std::size_t byte) const;
+  std::size_t offset_of(std::size_t variable) const { return offsets_[variable]; }
+  std::size_t room_taken(bool is_double) const { return block_bytes_[is_double]; }
+
+  const std::vector<mutable_bytes>& all() const { return gradients_; }
+  mutable_bytes& operator[](std::size_t variable) { return gradients_[variable]; }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  const shared_variables& variables_;
+  std::vector<part> parts_;
+  std::vector<mutable_bytes> gradients_;  // of each variable
+  std::vector<std::size_t> offsets_;      // in the block of its element type
+  std::size_t block_bytes_[2] = {0, 0};
+  mutable_bytes blocks_[2];  // of float and of double variables
+  storage own_blocks_[2];
+};
+
+inline void* gradient_buffers::place(std::size_t number, const shape& extents) {
+  part& p = parts_[number];
+  if (p.whole) return gradients_[p.variable].data();
+  p.count = extents.elements();
+  const std::size_t bytes = p.count * size_of(variables_.of().info(p.what).type);
+  if (p.came.size() < bytes || p.came.size() == 0) p.came = aligned_bytes(bytes + bytes / 4 + 64);
+  return p.came.data();
+}
+
+template <class F>
+void gradient_buffers::for_each_by_rows(const F& f) const {
+  for (std::size_t p = 0; p < parts_.size();) {
+    const std::size_t i = parts_[p].variable;
+    std::size_t end = p + 1;
+    while (end < parts_.size() && parts_[end].variable == i) ++end;
+    if (variables_[i].has_rows()) f(i, p, end);
+    p = end;
+  }
+}
+
+template <class SharedBlock>
+void gradient_buffers::make_blocks(const SharedBlock& shared_block) {
+  const auto needs_room = [&](std::size_t i) { return gradients_[i].empty() && offsets_[i] != none; };
+  bool needed[2] = {false, false};
+  for (std::size_t i = 0; i < gradients_.size(); ++i) needed[variables_[i].is_double()] |= needs_room(i);
+  for (const bool is_double : {false, true}) {
+    const std::size_t bytes = block_bytes_[is_double];
+    mutable_bytes& block = blocks_[is_double];
+    if (!needed[is_double]) continue;
+    block = shared_block(bytes);
+    if (!block.empty()) continue;
+    own_blocks_[is_double] = storage(bytes);
+    block = {own_blocks_[is_double].data(), bytes};
+    __builtin_memset(block.data(), 0, bytes);
+  }
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    if (needs_room(i)) gradients_[i] = blocks_[variables_[i].is_double()].subspan(offsets_[i], variables_[i].bytes());
+}
+
+inline std::size_t gradient_buffers::variable_at(bool is_double, std::size_t byte) const {
+  std::size_t i = 0;
+  while (i < gradients_.size() && (variables_[i].is_double() != is_double || offsets_[i] == none ||
+                                   byte < offsets_[i] || byte >= offsets_[i] + variables_[i].bytes()))
+    ++i;
+  return i;
+}
+
+}  // namespace weft::detail

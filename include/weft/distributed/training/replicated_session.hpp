@@ -1,0 +1,477 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_server.hpp>
+#include <weft/distributed/training/all_reduce_exchange.hpp>
+#include <weft/distributed/training/replica_device_setter.hpp>
+#include <weft/distributed/training/server_exchange.hpp>
+#include <weft/distributed/training/shared_variables.hpp>
+#include <weft/distributed/training/strategy.hpp>
+#include <weft/session/session.hpp>
+
+namespace weft {
+
+template <class Session, class Fetches, class Feeds>
+class replicated_step;
+
+namespace detail {
+
+template <class X>
+constexpr bool is_integer_scalar_node = false;
+template <class X>
+requires is_node<X>
+constexpr bool is_integer_scalar_node<X> =
+    dims_t<X>::rank == 0 && (std::is_same_v<value_t<X>, std::int32_t> || std::is_same_v<value_t<X>, std::int64_t>);
+
+/// The value of the graph that says how many examples a step has.
+struct example_count {
+  value of{};
+  bool is_wide = false;
+
+  template <class Node>
+  explicit example_count(const Node& n) : of(n.id()), is_wide(sizeof(value_t<Node>) == 8) {}
+};
+
+}  // namespace detail
+
+/// An example count is a scalar node of std::int32_t or std::int64_t.
+template <class X>
+struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar_node<X>> {};
+
+/// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds
+/// the same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
+/// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last
+/// step.
+///
+/// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
+/// is that of all examples. The batch is the leading extent of what is fed, where it is a named one, or what
+/// set_example_count() names. A worker with an empty batch adds nothing to a step, whatever its gradients are (the mean
+/// of no rows is NaN); a step in which all batches are empty updates nothing, and global_step() does not count it. In
+/// asynchronous training a step with an empty batch updates nothing.
+///
+/// Variables that are trained have one value for all, and so have those of variable_kind::frozen, which nothing
+/// changes. So have those of variable_kind::averaged, which steps assign: it is the mean of what the workers have
+/// assigned in a step or, in asynchronous training, each worker adds what it has changed. Those of
+/// variable_kind::counter are what they began with and global_step(). All others are each worker's own.
+///
+/// Workers need not make equally many steps: those that are finish()ed are not waited for.
+///
+/// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be
+/// given another one. With parameter servers a worker that comes again goes on at the step at which it was.
+///
+/// Parameter servers follow schedules of hyperparameters (train/schedules.hpp) themselves, by the updates that they
+/// have applied; other hyperparameters that are values of the graph need `collective`.
+///
+/// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
+/// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
+/// once.
+template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
+class replicated_session {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Meets the other tasks, in asynchronous training the parameter servers alone, and takes over the variables' first
+  /// values: those of worker 0. `settings`: what else must be the same for all workers, in words, such as the number of
+  /// steps; compared as they are.
+  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
+  /// graphs or settings differ, unavailable that names the task that is gone.
+  replicated_session(const graph& g, basic_server<T, Clock>& here, std::type_identity_t<Strategy> how = {},
+                     session_options options = {}, deadline_type until = std::chrono::seconds(60),
+                     const std::string& settings = {})
+      : here_(here),
+        variables_(g, share_of_cores(here, options)),
+        exchange_(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until) {
+    local().set_random_stream(here.index());
+  }
+
+  template <class... F, class... P>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    return replicated_step<replicated_session, fetch_list<F...>, feed_list<P...>>(*this, fetches, feeds);
+  }
+  template <class... F>
+  [[nodiscard]] auto prepare(const fetch_list<F...>& fetches) {
+    return prepare(fetches, feed_list<>{});
+  }
+
+  // As others write it: nodes that are in no list.
+  template <class Fetched, class... X>
+  auto prepare(const Fetched& fetched, const X&... fed) {
+    static_assert(correct<arguments_are_not_fetch_and_feed<Fetched, X...>>,
+                  "prepare: it takes two lists: prepare(fetch(loss, train), feed(images, labels))");
+    return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
+  }
+
+  /// Counts the examples of a step by an integer of the graph, in steps that are prepared afterwards: where a mask or a
+  /// queue decides how many rows the loss is the mean of, rather than the batch that is fed. All workers call it alike.
+  /// Steps then throw invalid_argument for a negative count. Gradients leave when such a step has ended, and not while
+  /// it goes on.
+  ///
+  ///     const auto kept = boolean_mask(loss_of_each, is_labelled);
+  ///     s.set_example_count(kept.count);
+  template <class Count>
+  void set_example_count(const Count& count) {
+    static_assert(correct<example_count_is_not_an_integer_node<Count>>,
+                  "set_example_count: needs a scalar node of std::int32_t or std::int64_t; cast<std::int64_t>(x) makes "
+                  "one of an expression");
+    if constexpr (correct<example_count_is_not_an_integer_node<Count>>) example_count_ = detail::example_count(count);
+  }
+
+  /// The session of this worker alone: for what does not train.
+  session& local() { return variables_.local(); }
+
+  /// Updates that all workers have made together, as of this worker's last step.
+  std::int64_t global_step() const { return variables_.global_step; }
+
+  /// Whether this is worker 0, which restores and saves for all.
+  bool is_chief() const { return exchange_.is_chief(); }
+
+  // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
+
+  /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
+  /// returns where the training was, or nothing where there is no checkpoint, and the others get these values. With
+  /// parameter servers local variables stay each worker's own; with `collective` all have the chief's. Returns the
+  /// global step, or -1 where training begins anew. A chief that comes back while the others train changes nothing.
+  /// Throws weft::error: what load() throws, at the chief; unavailable, that names the chief and says why, at the
+  /// others; deadline_exceeded.
+  template <class Load>
+  std::int64_t restore(Load load, deadline_type until = std::chrono::seconds(600)) {
+    try {
+      return exchange_.restore(load, until);
+    } catch (const error& problem) {
+      here_.set_failure(problem);
+      throw;
+    }
+  }
+
+  /// The chief calls it between two steps: brings what the servers have, slots too, to the variables of local(), so
+  /// that a saver keeps it as that of one process. All is of one step; in asynchronous training what each server has is
+  /// of one moment.
+  cluster_state collect(deadline_type until = std::chrono::seconds(600)) {
+    if (unfinished_)
+      throw error(error_code::failed_precondition, "save",
+                  "the last update ran out of time and has not completed; call exchange() until it has");
+    const cluster_state at = exchange_.collect(until);
+    if (failure_) here_.set_failure(*failure_);  // a call that succeeds has cleared it
+    return at;
+  }
+
+  /// Fetches the values that the others have made since the last step.
+  void refresh(deadline_type until = std::chrono::seconds(60)) { exchange_.refresh(until); }
+
+  /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
+  /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
+  /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
+  /// task that is gone, deadline_exceeded that names the tasks that are waited for: then finish() may be called again,
+  /// and goes on.
+  void finish(deadline_type until = std::chrono::seconds(60)) { finish(until, nullptr); }
+
+  /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
+  /// the end of the training, before the servers are left.
+  template <class Last>
+  void finish(deadline_type until, Last last) {
+    exchange_.finish(
+        until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
+  }
+
+  /// Whether all workers make the same steps, and so can end with the same one.
+  static constexpr bool keeps_in_step = detail::exchange_of<Strategy, T, Clock>::type::keeps_in_step;
+  /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
+  /// of them. A worker that is to end before the others calls it, and makes steps until then.
+  void request_stop() { exchange_.request_stop(); }
+  bool all_stop() const { return exchange_.all_stop(); }
+
+  /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
+  /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has left,
+  /// which may save a checkpoint, for server_options::stop_patience at most: launchers end all processes when the first
+  /// has ended. Stops the server.
+  void leave(const std::string& why) {
+    if (!is_chief() && chief_leaves_too()) await_chief();
+    here_.set_failure(error(error_code::cancelled, "", why));
+    here_.stop();
+  }
+
+ private:
+  template <class Session, class Fetches, class Feeds>
+  friend class replicated_step;
+
+  /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
+  bool chief_leaves_too() {
+    if (all_stop()) return true;
+    try {
+      return exchange_.announce_stop(std::chrono::seconds(5));
+    } catch (const error&) {
+      return false;  // nobody would tell of the chief's end either
+    }
+  }
+  void await_chief() {
+    const std::size_t chief = here_.cluster().rank({here_.options().worker_job, 0});
+    const auto is_gone = [&](std::size_t rank) {
+      const task_state state = here_.members().state(rank);
+      return state == task_state::left || state == task_state::lost;
+    };
+    const auto hears_of_it = [&] {  // from itself, or from a parameter server
+      for (std::size_t rank = 0; rank < here_.members().size(); ++rank)
+        if (here_.members().state(rank) == task_state::alive && rank != here_.members().self()) return true;
+      return false;
+    };
+    const deadline_type until(here_.options().stop_patience);
+    while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
+  }
+
+  static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
+    if (options.variables.find_or_add)
+      throw error(error_code::invalid_argument, "replicated_session",
+                  "its variables are the cluster's: leave out session_options::variables");
+    here.job().copy(options.task.job, sizeof options.task.job - 1);
+    options.task.task = here.index();
+    if (options.threads == 0) {
+      const auto tasks = static_cast<unsigned>(here.cluster().tasks_on_host_of({here.job(), here.index()}));
+      options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency() / std::max(1u, tasks)));
+    }
+    return options;
+  }
+
+  /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
+  /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
+  void exchange(deadline_type until, std::uint32_t examples) {
+    try {
+      exchange_.update(until, examples, unfinished_.has_value());
+    } catch (const error& problem) {
+      unfinished_.reset();
+      if (problem.code() == error_code::deadline_exceeded)
+        unfinished_ = examples;
+      else
+        exchange_.abandon_update();
+      here_.set_failure(problem);
+      failure_ = problem;
+      throw;
+    }
+    unfinished_.reset();
+    variables_.set_counters();
+    if (failure_) here_.clear_failure();
+    failure_.reset();
+  }
+
+  basic_server<T, Clock>& here_;
+  detail::shared_variables variables_;
+  typename detail::exchange_of<Strategy, T, Clock>::type exchange_;
+  std::optional<detail::example_count> example_count_;
+  std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
+  std::optional<error> failure_;             // of the last update
+};
+
+template <transport T, typename Clock, detail::strategy_over<T, Clock> Strategy>
+replicated_session(const graph&, basic_server<T, Clock>&, Strategy, session_options = {},
+                   std::type_identity_t<basic_deadline<Clock>> = std::chrono::seconds(60), const std::string& = {})
+    -> replicated_session<Strategy, T, Clock>;
+
+/// A replicated session is made of a graph, a server, a strategy, and options.
+template <class... Arguments>
+struct replicated_session_is_not_made_of : mistake<true> {};
+
+// Selected for any other arguments, to report the correct form.
+template <class... X>
+class replicated_session<replicated_session_is_not_made_of<X...>, tcp> {
+ public:
+  template <class... Arguments>
+  explicit replicated_session(const Arguments&...) {
+    static_assert(correct<replicated_session_is_not_made_of<X...>>,
+                  "replicated_session: write replicated_session s(graph, server, parameter_server<synchronous>{})");
+  }
+  template <class... F, class... P>
+  step<fetch_list<F...>, feed_list<P...>> prepare(const fetch_list<F...>&, const feed_list<P...>&);
+  session& local();
+  std::int64_t global_step() const;
+  void refresh();
+  void finish();
+};
+template <class... X>
+replicated_session(const X&...) -> replicated_session<replicated_session_is_not_made_of<X...>, tcp>;
+
+namespace detail {
+
+inline constexpr std::int64_t max_examples = 0xffffffff;
+
+/// The number of examples of which the gradients of a step are the mean. `leading`: of each feed the name of its
+/// leading extent, or 0. It is that extent, where all named ones are the same; else 1, or 0 where all of them are 0.
+inline std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds) {
+  std::size_t found = feeds;
+  bool same = true, empty = true;
+  for (std::size_t i = 0; i < feeds; ++i) {
+    if (leading[i] == 0) continue;
+    if (found < feeds && leading[found] != leading[i]) same = false;
+    empty = empty && fed[i].extents[0] == 0;
+    found = i;
+  }
+  if (found == feeds) return 1;
+  if (!same) return empty ? 0 : 1;
+  return static_cast<std::uint32_t>(std::min(fed[found].extents[0], max_examples));
+}
+template <class... P>
+std::uint32_t examples_of(const plan::fed_value* fed) {
+  constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
+  return examples_of(leading, fed, sizeof...(P));
+}
+
+/// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
+inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates) {
+  sequence<std::uint32_t> rest;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const std::uint32_t n = targets[i];
+    if (g[n].def.op == &operation_of<group_op>)
+      targets.append(g[n].control.data(), g[n].control.size());
+    else if (is_training_update(g, n))
+      updates.push_back(n);
+    else
+      rest.push_back(n);
+  }
+  targets = rest;
+}
+
+}  // namespace detail
+
+/// A prepared run on a replicated session; called like a `step`.
+template <class Strategy, transport T, typename Clock, class... F, class... P>
+class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, feed_list<P...>> {
+  using session_type = replicated_session<Strategy, T, Clock>;
+  using deadline_type = typename session_type::deadline_type;
+
+ public:
+  replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
+      : owner_(owner), local_(owner.local(), request(owner, fetches, feeds)), results_(fetches) {}
+
+  /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
+  /// `step(x, y, 5s)`; without it that is a minute.
+  /// Throws what a step throws; unavailable that names the task that is gone; invalid_argument for gradients that are
+  /// not finite; deadline_exceeded that names the tasks that are waited for: then call exchange() to go on with the
+  /// same update. With parameter servers, values that were on their way when it threw are unspecified until an exchange
+  /// succeeds.
+  template <class... X>
+  auto operator()(const X&... x) {
+    if constexpr (sizeof...(X) == sizeof...(P) + 1) {
+      return call(std::index_sequence_for<P...>(), std::forward_as_tuple(x...));
+    } else {
+      using mistake = detail::call_mistake<feed_list<P...>, X...>;
+      static_assert(correct<mistake>,
+                    "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
+                    "deadline if you like; eval(x) makes tensors");
+      if constexpr (correct<mistake>) compute(x...);
+      return exchange();
+    }
+  }
+
+  /// The two halves of a call, for callers that time them, or repeat the second.
+  template <class... X>
+  auto compute(const X&... x) {
+    using mistake = detail::call_mistake<feed_list<P...>, X...>;
+    static_assert(correct<mistake>,
+                  "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
+                  "deadline if you like; eval(x) makes tensors");
+    if (trains_ && owner_.unfinished_)
+      throw error(
+          error_code::failed_precondition, "step",
+          "the last update ran out of time and has not completed; call exchange() until it has, then compute new "
+          "gradients");
+    if constexpr (correct<mistake>) {
+      const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
+      examples_ = detail::examples_of<P...>(fed);
+      run(fed);
+    }
+    return results_.get();
+  }
+  /// Returns what the step has fetched. May be called again after deadline_exceeded: the update keeps its name, and
+  /// counts once.
+  auto exchange(deadline_type until = std::chrono::seconds(60)) {
+    if (trains_) owner_.exchange(until, examples_);
+    return results_.get();
+  }
+
+  /// Returns what the last compute() has fetched.
+  auto fetched() const { return results_.get(); }
+
+  std::string explain() const { return local_.explain(); }
+
+ private:
+  void run(const plan::fed_value* fed) {
+    constexpr std::size_t own = detail::step_results<F...>::values;
+    auto& exchange = owner_.exchange_;
+    const std::size_t parts = exchange.gradients().parts().size();
+    detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
+    const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
+      if (fetch == own + parts) return &counted_;
+      return fetch < own ? results_.place(fetch, extents) : exchange.gradients().place(fetch - own, extents);
+    };
+    try {
+      local_.run(fed, place, watcher);
+      if (trains_ && count_) examples_ = counted_examples();
+      if (trains_) exchange.take_gradients();
+    } catch (...) {
+      if (trains_) exchange.abandon_step();
+      throw;
+    }
+  }
+
+  /// What the step has counted.
+  std::uint32_t counted_examples() const {
+    std::int64_t count = counted_;
+    if (!count_->is_wide) {
+      std::int32_t narrow;
+      __builtin_memcpy(&narrow, &counted_, sizeof narrow);
+      count = narrow;
+    }
+    if (count < 0)
+      throw error(
+          error_code::invalid_argument, "step",
+          {"the example count must be at least 0; ", owner_.variables_.of()[count_->of.node].name, " is ", count});
+    return static_cast<std::uint32_t>(std::min(count, detail::max_examples));
+  }
+
+  template <std::size_t... Index, class Given>
+  auto call(std::index_sequence<Index...>, const Given& given) {
+    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline_type>,
+                  "a step is called with one value for each of its feeds, and at the end a deadline if you like");
+    const deadline_type until(std::get<sizeof...(Index)>(given));
+    compute(std::get<Index>(given)...);
+    return exchange(until);
+  }
+
+  plan::step_request request(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
+    plan::step_request r = detail::request_of(fetches, feeds);
+    std::vector<std::uint32_t> updates;
+    detail::take_updates(owner.variables_.of(), r.targets, updates);
+    trains_ = !updates.empty();
+    if (!trains_) return r;
+    if (updates.size() != owner.variables_.trained())
+      throw error(error_code::unimplemented, "replicated_session",
+                  {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
+                   owner.variables_.trained()});
+    for (const auto& part : owner.exchange_.gradients().parts()) r.fetches.push_back(part.what);
+    if (owner.example_count_) {
+      count_ = owner.example_count_;
+      r.fetches.push_back(count_->of);
+    }
+    return r;
+  }
+
+  session_type& owner_;
+  bool trains_ = false;
+  std::uint32_t examples_ = 1;
+  std::optional<detail::example_count> count_;
+  std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t
+  prepared_step local_;
+  detail::step_results<F...> results_;
+};
+
+}  // namespace weft

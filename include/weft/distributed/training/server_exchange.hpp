@@ -1,0 +1,318 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/parameter_client.hpp>
+#include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/shared_variables.hpp>
+#include <weft/distributed/training/strategy.hpp>
+
+namespace weft::detail {
+
+/// How a replicated session trains with parameter servers: gradients go to them, rows as rows, and values come back.
+/// They follow schedules themselves, by the updates that they have applied. Variables that are averaged are theirs too,
+/// and what steps add to one is its gradient.
+template <consistency Mode, transport T, typename Clock>
+class server_exchange {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Refuses what servers cannot follow, meets the other tasks, in asynchronous training the servers alone, and takes
+  /// over the first values.
+  template <class Strategy>
+  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy&,
+                  const graph_identity& identity, deadline_type until)
+      : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
+    describe_variables();
+    find_values();
+    here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
+    place_variables();
+    servers_.emplace(here, specs_, Mode, identity, until);
+    next_step_ = servers_->first_step();
+    local_.set_step_number(next_step_);
+    move_to_shared_memory();
+    gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
+    servers_->initialise(const_values_, until);
+    refresh(until);
+  }
+
+  /// Whether all workers make the same steps.
+  static constexpr bool keeps_in_step = Mode == synchronous;
+  void request_stop() { servers_->set_stopping(); }
+  bool all_stop() const { return all_stop_; }
+  /// This worker stops where others may go on. Returns whether their training ends with it.
+  bool announce_stop(deadline_type until) { return Mode == asynchronous && servers_->stopped(until); }
+
+  bool is_chief() const { return here_.is_chief(); }
+  gradient_buffers& gradients() { return gradients_; }
+
+  /// Gradients leave when the step has ended.
+  fetch_watcher* begin_step(std::uint32_t, std::size_t) { return nullptr; }
+  void abandon_step() {}
+
+  /// A step has brought its gradients.
+  void take_gradients() {
+    gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) { pack_rows(i, part, end); });
+    variables_.note_additions(gradients_.all());
+  }
+
+  /// Sends them, and receives the new values. `examples`: of how many they are the mean. `repeated`: the last update
+  /// has run out of time, and this call goes on with it.
+  void update(deadline_type until, std::uint32_t examples, bool repeated) {
+    const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
+    variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+    write_values();
+    all_stop_ = servers_->all_stop();
+    if (!repeated && servers_->was_duplicate_somewhere())
+      throw error(error_code::internal, "exchange",
+                  {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
+                   " before; these gradients are lost"});
+    ++next_step_;
+  }
+  /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
+  void abandon_update() {
+    if (Mode == asynchronous) ++next_step_;
+  }
+
+  void refresh(deadline_type until) {
+    servers_->pull(values_, until);
+    take_step(servers_->global_step());
+  }
+
+  /// `unfinished`: the examples of an update that has run out of time; `update(until, examples)` goes on with it.
+  template <class Update, class Last>
+  void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
+    constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
+    if (unfinished) update(until, *unfinished);
+    if constexpr (waits) servers_->await_others(until);
+    refresh(until);
+    if constexpr (waits) last();
+    servers_->done(until);
+  }
+
+  // ---- checkpoints ----
+
+  template <class Load>
+  std::int64_t restore(Load& load, deadline_type until) {
+    bool takes_random_position = false;
+    if (is_chief()) {
+      const std::optional<cluster_state> at = load();
+      server_state state;
+      if (at) {
+        state = servers_->room_for_state();
+        state.cluster = variables_.adopt_step(*at);
+        for (std::size_t i = 0; i < variables_.size(); ++i) {
+          if (lies_elsewhere(i)) local_.read_variable(variables_[i].node, values_[i].data());
+          if (i < variables_.trained()) move_slots(i, state.slots[i], false);
+        }
+      }
+      const bool taken = servers_->restore(const_values_, at ? &state : nullptr, until);
+      takes_random_position = taken && at;
+    } else {
+      servers_->await_restore(until);
+    }
+    refresh(until);
+    next_step_ = servers_->first_step();
+    if (!takes_random_position) local_.set_step_number(next_step_);
+    return variables_.global_step == 0 ? -1 : variables_.global_step;
+  }
+
+  cluster_state collect(deadline_type until) {
+    server_state state = servers_->pull_state(values_, until);
+    for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
+    take_step(state.cluster.global_step);
+    return state.cluster;
+  }
+
+ private:
+  /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
+  bool is_needed(const task_id& task) const { return Mode == synchronous || task.job == here_.options().ps_job; }
+
+  /// Lists what the servers must know of the variables, and what steps fetch for them.
+  void describe_variables() {
+    const graph& g = variables_.of();
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const shared_variable& v = variables_[i];
+      const device_spec& on = g[v.node].device;
+      if (on.has_job() && on.job != here_.options().ps_job)
+        throw error(error_code::invalid_argument, v.name,
+                    {"is placed on ", to_string(on), ", and parameter servers keep variables: name one of the ",
+                     here_.cluster().num_tasks(here_.options().ps_job), " tasks of /job:", here_.options().ps_job,
+                     ", or none"});
+      const int task = on.has_job() ? std::max(0, on.task) : -1;
+      parameter_spec& spec = specs_.emplace_back(parameter_spec{v.name, v.type, v.elements, task, rule_of(i)});
+      if (i >= variables_.first_frozen()) {
+        // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
+        // nothing of it travels afterwards.
+        spec.row_elements = v.elements;
+        continue;
+      }
+      spec.row_elements = v.row_elements;
+      if (!v.has_rows()) gradients_.take_room(i);
+      if (i >= variables_.trained()) continue;
+      if (!v.has_rows()) gradients_.fetch_whole(i);
+      for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
+    }
+    row_gradients_.resize(variables_.trained());
+  }
+
+  update_rule rule_of(std::size_t i) {
+    if (i >= variables_.trained()) {  // averaged: variable - (-1) * what was added to it
+      return {"gradient_descent", {variables_.is_averaged(i) ? -1.0 : 0.0}};
+    }
+    const shared_variable& v = variables_[i];
+    const update_view what(variables_.of()[v.update].def);
+    if (what.layout().norms != 0)
+      throw error(error_code::unimplemented, v.name,
+                  {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
+    update_rule rule{what.layout().name, {}};
+    for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
+      rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
+      if (what.is_computed(k)) rule.schedules.push_back(variables_.schedule_of(v.update, k));
+    }
+    return rule;
+  }
+
+  /// Variables that no scope has placed are spread by bytes.
+  void place_variables() {
+    std::vector<parameter_spec> open;
+    for (const parameter_spec& v : specs_)
+      if (v.ps_task < 0) open.push_back(v);
+    if (open.empty()) return;
+    shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
+    std::size_t next = 0;
+    for (parameter_spec& v : specs_)
+      if (v.ps_task < 0) v.ps_task = open[next++].ps_task;
+  }
+
+  // ---- values ----
+
+  void find_values() {
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      std::byte* place = local_.state_of(variables_[i].node).data.data();
+      if (lies_elsewhere(i)) {
+        place = on_host_.emplace_back(variables_[i].bytes()).data();
+        local_.read_variable(variables_[i].node, place);
+      }
+      values_.emplace_back(place, variables_[i].bytes());
+      const_values_.emplace_back(values_.back());
+    }
+  }
+
+  /// Its value is not where a step reads it: on a GPU, or what steps assign until workers have agreed.
+  bool lies_elsewhere(std::size_t i) {
+    return variables_.is_averaged(i) || local_.state_of(variables_[i].node).where.gpu;
+  }
+
+  /// Brings values that have come to the variables that lie elsewhere.
+  void write_values() {
+    for (std::size_t i = 0; !on_host_.empty() && i < variables_.size(); ++i) {
+      if (!lies_elsewhere(i)) continue;
+      std::byte* from = values_[i].data();
+      if (variables_.is_averaged(i)) {  // a server may write there at any time: the step begins with this copy
+        from = variables_.base_of(i).data();
+        __builtin_memcpy(from, values_[i].data(), values_[i].size());
+      }
+      local_.write_variable(variables_[i].node, from);
+    }
+  }
+
+  /// Values have come, as of this step.
+  void take_step(std::int64_t step) {
+    write_values();
+    variables_.global_step = step;
+    variables_.set_counters();
+  }
+
+  /// Variables, and their gradients, move to where their parameter server reads and writes them itself.
+  void move_to_shared_memory() {
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const auto place = servers_->place_of(i);
+      if (!place.memory) continue;
+      plan::variable_state& state = local_.state_of(variables_[i].node);
+      __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
+      if (!lies_elsewhere(i)) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
+      values_[i] = place.value;
+      const_values_[i] = place.value;
+      gradients_[i] = place.gradient;
+      variables_.keep(place.memory);
+    }
+  }
+
+  /// Moves the slots of a variable between the session and what its server keeps.
+  void move_slots(std::size_t i, server_state::slots_of_variable& of, bool to_local) {
+    const node_def& def = variables_.of()[variables_[i].update].def;
+    const update_layout& layout = update_view(def).layout();
+    const auto move = [&](std::uint32_t node, void* at) {
+      to_local ? local_.write_variable(node, at) : local_.read_variable(node, at);
+    };
+    std::byte* array = of.arrays.data();
+    double* number = of.numbers.data();
+    for (std::size_t k = 0; k < layout.slots; ++k) {
+      const std::uint32_t node = def.inputs[update_view::slot_input(k)].node;
+      if (!layout.is_scalar(k)) {
+        move(node, array);
+        array += variables_[i].bytes();
+      } else if (variables_[i].is_double()) {
+        move(node, number++);
+      } else {
+        float narrow = static_cast<float>(*number);
+        move(node, &narrow);
+        *number++ = narrow;
+      }
+    }
+  }
+
+  // ---- rows ----
+
+  /// The rows that a step has brought, in the order of their numbers.
+  void pack_rows(std::size_t i, std::size_t part, std::size_t end) {
+    const auto& parts = gradients_.parts();
+    const std::size_t row = specs_[i].row_bytes();
+    packed_.clear();
+    for (; part < end; part += 2) {
+      const auto* const numbers = reinterpret_cast<const std::int64_t*>(parts[part + 1].came.data());
+      for (std::size_t k = 0; k < parts[part + 1].count; ++k)
+        if (numbers[k] >= 0) packed_.emplace_back(numbers[k], parts[part].came.data() + k * row);
+    }
+    std::sort(packed_.begin(), packed_.end());
+    const std::size_t bytes = packed_.size() * (8 + row);
+    aligned_bytes& to = row_gradients_[i];
+    if (to.size() < bytes) to = aligned_bytes(bytes + bytes / 4);
+    for (std::size_t k = 0; k < packed_.size(); ++k) {
+      __builtin_memcpy(to.data() + 8 * k, &packed_[k].first, 8);
+      __builtin_memcpy(to.data() + 8 * packed_.size() + row * k, packed_[k].second, row);
+    }
+    gradients_[i] = {to.data(), bytes};
+  }
+
+  basic_server<T, Clock>& here_;
+  shared_variables& variables_;
+  session& local_;
+  std::vector<parameter_spec> specs_;
+  gradient_buffers gradients_;
+  std::vector<mutable_bytes> values_;
+  std::vector<const_bytes> const_values_, const_gradients_;
+  std::vector<storage> on_host_;              // values of variables that lie elsewhere, on their way
+  std::vector<aligned_bytes> row_gradients_;  // rows on their way
+  std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
+  std::optional<basic_parameter_client<T, Clock>> servers_;
+  std::int64_t next_step_ = 0;
+  bool all_stop_ = false;
+};
+
+template <class Strategy, transport T, typename Clock>
+requires requires { Strategy::mode; }
+struct exchange_of<Strategy, T, Clock> {
+  using type = server_exchange<Strategy::mode, T, Clock>;
+};
+
+}  // namespace weft::detail

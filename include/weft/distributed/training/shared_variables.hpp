@@ -1,0 +1,325 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/parameter/cluster_state.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/graph/variables.hpp>
+#include <weft/session/session.hpp>
+#include <weft/train/schedules.hpp>
+#include <weft/transport/shared_memory.hpp>
+
+namespace weft::detail {
+
+/// One variable that the workers share, and how it is updated.
+struct shared_variable {
+  std::uint32_t node = graph_node::no_node;    // the variable's
+  std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
+  value gradient{};                            // all of it
+  sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
+  std::uint32_t summed = graph_node::no_node;  // then the update by a gradient that an all-reduce has summed
+  value touched_rows{};                        // and what that takes the rows' numbers from
+  std::size_t rows = 0, row_elements = 0;
+  std::string name{};
+  element_type type = element_type::float32;
+  std::size_t elements = 0;
+
+  bool is_double() const { return type == element_type::float64; }
+  bool has_rows() const { return !lists.empty(); }
+  std::size_t bytes() const { return elements * size_of(type); }
+};
+
+/// A worker's session, and what its graph says that its variables are to a cluster. `all` has first those that are
+/// trained, then those that are averaged, which have no update: the steps of each worker assign them, and what they
+/// have added takes the gradient's place. The last are frozen: nobody updates them.
+class shared_variables {
+ public:
+  /// Throws weft::error for a graph that trains nothing, and for variables and updates that no cluster can share.
+  shared_variables(const graph& g, const session_options& options);
+
+  const graph& of() const { return graph_; }
+  session& local() { return local_; }
+
+  std::size_t size() const { return all_.size(); }
+  const shared_variable& operator[](std::size_t i) const { return all_[i]; }
+  std::size_t trained() const { return trained_; }      // how many, and where those that are averaged begin
+  std::size_t first_frozen() const { return frozen_; }  // where those that are frozen begin
+  bool is_averaged(std::size_t i) const { return i >= trained_ && i < frozen_; }
+
+  /// The value that a step began with, of a variable that is averaged.
+  mutable_bytes base_of(std::size_t i) { return {bases_[i - trained_].data(), all_[i].bytes()}; }
+  void read_bases();
+  /// Writes what this worker's step has added to variables that are averaged to their gradients' places.
+  void note_additions(const std::vector<mutable_bytes>& gradients);
+  /// Adds a mean of such additions, and brings the new value to the variable.
+  void add_to_averaged(std::size_t i, const_bytes mean);
+  /// Takes back what this worker's step has assigned to variables that are averaged.
+  void reset_averaged();
+
+  /// Throws unimplemented where a hyperparameter of a trained variable comes of a worker's own data: the workers'
+  /// variables would go apart.
+  void check_hyperparameters(std::size_t i) const;
+  /// A hyperparameter of an update, which the graph computes, as parameter servers can follow it. Throws unimplemented
+  /// for what is no schedule.
+  scheduled_parameter schedule_of(std::uint32_t update, std::size_t hyperparameter);
+
+  /// Updates that all workers have made together, as of this worker's last step. Counters are written by the second.
+  std::int64_t global_step = 0;
+  void set_counters();
+  /// The step of a checkpoint, by the graph's own counters where it has some: one process may have saved it for
+  /// another.
+  cluster_state adopt_step(cluster_state at);
+
+  /// Memory in which variables lie stays as long as they do.
+  void keep(shared_segment memory) { memory_.push_back(std::move(memory)); }
+
+ private:
+  /// A counter of updates, and what it began with.
+  struct update_counter {
+    std::uint32_t node;
+    std::int64_t first;
+  };
+
+  void check_moving_averages() const;
+  void find_trained();
+  void find_averaged_and_counters();
+  void find_frozen();
+  shared_variable& share(std::uint32_t variable);
+  std::uint32_t update_of_summed(value variable) const;
+  std::uint32_t counter_behind(value of) const;
+  std::int64_t first_of_counter(std::uint32_t n);
+  void add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const;
+
+  const graph& graph_;
+  std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
+  session local_;
+  std::vector<shared_variable> all_;
+  std::size_t trained_ = 0, frozen_ = 0;
+  std::vector<update_counter> counters_;
+  std::vector<storage> bases_;
+};
+
+WEFT_COLD_BEGIN
+
+inline shared_variables::shared_variables(const graph& g, const session_options& options)
+    : graph_(g.self()), local_(g, options) {
+  check_moving_averages();
+  find_trained();
+  if (all_.empty())
+    throw error(error_code::failed_precondition, "replicated_session",
+                "the graph trains nothing; call minimize(loss) before you make the session");
+  trained_ = all_.size();
+  find_averaged_and_counters();
+  frozen_ = all_.size();
+  find_frozen();
+  for (std::size_t i = trained_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
+  read_bases();
+}
+
+inline void shared_variables::read_bases() {
+  for (std::size_t i = trained_; i < frozen_; ++i) local_.read_variable(all_[i].node, base_of(i).data());
+}
+
+inline void shared_variables::find_trained() {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (!is_training_update(graph_, n)) continue;
+    const update_view what(graph_[n].def);
+    if (what.is_summed()) continue;
+    const std::uint32_t variable = what.variable().node;
+    if (kind_of(graph_[variable].def) == variable_kind::slot) continue;
+    for (const shared_variable& other : all_)
+      if (other.node == variable)
+        throw error(error_code::invalid_argument, graph_[variable].name,
+                    "two updates train this variable; on a cluster a variable may have one");
+    shared_variable& v = share(variable);
+    v.update = n;
+    if (what.row_lists() == 0) {
+      v.gradient = what.gradient();
+      continue;
+    }
+    v.summed = update_of_summed(what.variable());
+    const update_view of_summed(graph_[v.summed].def);
+    v.gradient = of_summed.gradient();
+    v.touched_rows = of_summed.row_indices(0);
+    for (std::size_t k = 0; k < what.row_lists(); ++k) {
+      v.lists.push_back(what.rows(k));
+      v.lists.push_back(what.row_indices(k));
+    }
+    const axis_rows rows(local_.variable_info(variable).extents, 0);
+    v.rows = rows.extent;
+    v.row_elements = rows.extent > 0 ? rows.inner : 0;
+  }
+}
+
+inline void shared_variables::find_averaged_and_counters() {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (graph_[n].def.op != &operation_of<variable_op>) continue;
+    const variable_kind kind = kind_of(graph_[n].def);
+    const value_info info = local_.variable_info(n);
+    if (kind == variable_kind::averaged) {
+      if (info.type != dtype::float64 && info.type != dtype::float32)
+        throw error(error_code::unimplemented, graph_[n].name,
+                    {"a variable that is averaged over workers must be float or double, not ", name(info.type)});
+      share(n);
+    } else if (kind == variable_kind::counter) {
+      if (info.extents.elements() != 1 || (info.type != dtype::int64 && info.type != dtype::int32))
+        throw error(error_code::unimplemented, graph_[n].name,
+                    {"a counter must be one std::int64_t or std::int32_t; this one has ", info.extents.elements(),
+                     " elements of ", name(info.type)});
+      counters_.push_back({n, first_of_counter(n)});
+    }
+  }
+}
+
+inline void shared_variables::find_frozen() {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (graph_[n].def.op != &operation_of<variable_op> || kind_of(graph_[n].def) != variable_kind::frozen) continue;
+    const dtype type = local_.variable_info(n).type;
+    if (type == dtype::float64 || type == dtype::float32) share(n);  // others are a worker's own, as if trained
+  }
+}
+
+inline shared_variable& shared_variables::share(std::uint32_t variable) {
+  const value_info info = local_.variable_info(variable);
+  shared_variable& v = all_.emplace_back();
+  v.node = variable;
+  v.name = graph_[variable].name;
+  v.type = info.type == dtype::float64 ? element_type::float64 : element_type::float32;
+  v.elements = info.extents.elements();
+  return v;
+}
+
+/// The update of a variable whose gradient is rows, of a gradient that an all-reduce has summed.
+inline std::uint32_t shared_variables::update_of_summed(value variable) const {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n)
+    if (graph_[n].def.op->update)
+      if (const update_view u(graph_[n].def); u.is_summed() && u.variable() == variable) return n;
+  throw error(error_code::internal, graph_[variable.node].name, "its update by rows has none beside it of their sum");
+}
+
+/// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update: that is
+/// not made in the step that computes gradients.
+inline void shared_variables::check_moving_averages() const {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (!graph_[n].def.op->update) continue;
+    const update_view what(graph_[n].def);
+    if (kind_of(graph_[what.variable().node].def) == variable_kind::slot && graph_[what.gradient().node].def.op->update)
+      throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                  "averages what an update makes, which the workers make together behind the step: in a cluster write "
+                  "apply_to_present_values(w, b), and run it by local() after a step");
+  }
+}
+
+inline void shared_variables::check_hyperparameters(std::size_t i) const {
+  const update_view what(graph_[all_[i].update].def);
+  sequence<std::uint32_t> pending;
+  for (std::size_t k = 0; k < what.layout().hyperparameters - what.layout().norms; ++k)
+    if (what.is_computed(k)) pending.push_back(what.hyperparameter(k).node);
+  sequence<char> seen(graph_.size(), 0);
+  while (!pending.empty()) {
+    const std::uint32_t n = pending.back();
+    pending.pop_back();
+    if (seen[n]) continue;
+    seen[n] = 1;
+    if (n == what.gradient().node || graph_[n].def.op == &operation_of<placeholder_op>)
+      throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                  {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[n].name,
+                   ", which each worker has its own of; in a cluster it is made of variables and constants, and a "
+                   "loss_scale does not train"});
+    for (const value& in : graph_[n].def.inputs) pending.push_back(in.node);
+  }
+}
+
+inline scheduled_parameter shared_variables::schedule_of(std::uint32_t update, std::size_t hyperparameter) {
+  const node_def& def = graph_[update].def;
+  const update_view what(def);
+  const value of = def.inputs[what.hyperparameter_input(hyperparameter)];
+  const node_def& found = graph_[of.node].def;
+  if (found.op == &operation_of<schedule_op>)
+    if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
+      scheduled_parameter s{hyperparameter, first_of_counter(counter), {}};
+      for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
+      return s;
+    }
+  throw error(error_code::unimplemented, graph_[what.variable().node].name,
+              {"a hyperparameter of ", what.layout().name,
+               " is a value of the graph; parameter servers need a number or a schedule that goes by global_step(g), "
+               "or use collective"});
+}
+
+/// The counter that a value is, whatever integer it is cast to.
+inline std::uint32_t shared_variables::counter_behind(value of) const {
+  const node_def& def = graph_[of.node].def;
+  if (def.op == &operation_of<variable_op>)
+    return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
+  const bool casts =
+      def.detail && def.inputs.size() == 1 &&
+      def.detail == graph_.kernels(primitive::convert, graph_.info(def.inputs[0]).type, graph_.info(of).type);
+  return casts ? counter_behind(def.inputs[0]) : graph_node::no_node;
+}
+
+inline std::int64_t shared_variables::first_of_counter(std::uint32_t n) {
+  std::int64_t first = 0;
+  local_.read_variable(n, &first);
+  return local_.variable_info(n).type == dtype::int64 ? first : static_cast<std::int32_t>(first);
+}
+
+inline cluster_state shared_variables::adopt_step(cluster_state at) {
+  for (std::size_t k = 0; k < counters_.size(); ++k) {
+    const std::int64_t step = first_of_counter(counters_[k].node) - counters_[k].first;
+    if (k == 0 && step != at.global_step) {
+      if (at.last_step == at.global_step - 1) at.last_step = step - 1;
+      at.global_step = step;
+    }
+    if (step != at.global_step || step < 0)
+      throw error(error_code::invalid_argument, graph_[counters_[k].node].name,
+                  {"the checkpoint has counted ", step, " updates by this counter and ", at.global_step,
+                   " by others; on a cluster all counters count the same: make this one variable_kind::local"});
+  }
+  return at;
+}
+
+WEFT_COLD_END
+
+inline void shared_variables::set_counters() {
+  for (const update_counter& c : counters_) {
+    const std::int64_t now = c.first + global_step;  // the lower half comes first
+    local_.write_variable(c.node, &now);
+  }
+}
+
+template <class Element>
+void add_signed(mutable_bytes to, const_bytes what, Element sign) {
+  Element* const x = reinterpret_cast<Element*>(to.data());
+  const Element* const y = reinterpret_cast<const Element*>(what.data());
+  for (std::size_t k = 0; k < to.size() / sizeof(Element); ++k) x[k] += sign * y[k];
+}
+
+inline void shared_variables::add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const {
+  if (all_[i].is_double())
+    add_signed<double>(to, what, sign);
+  else
+    add_signed<float>(to, what, static_cast<float>(sign));
+}
+
+inline void shared_variables::note_additions(const std::vector<mutable_bytes>& gradients) {
+  for (std::size_t i = trained_; i < frozen_; ++i) {
+    local_.read_variable(all_[i].node, gradients[i].data());
+    add(i, gradients[i], base_of(i), -1);
+  }
+}
+
+inline void shared_variables::reset_averaged() {
+  for (std::size_t i = trained_; i < frozen_; ++i) local_.write_variable(all_[i].node, base_of(i).data());
+}
+
+inline void shared_variables::add_to_averaged(std::size_t i, const_bytes mean) {
+  add(i, base_of(i), mean, 1);
+  local_.write_variable(all_[i].node, base_of(i).data());
+}
+
+}  // namespace weft::detail

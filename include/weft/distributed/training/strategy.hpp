@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+
+namespace weft {
+
+// A strategy is a structure that says by its members how workers train together, and is given to a
+// replicated_session. One with `mode` has parameter servers. One with `group` averages gradients by such
+// groups, which have the members of basic_all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
+// mpi_collective are others than the one here.
+
+inline constexpr consistency asynchronous = consistency::asynchronous;
+inline constexpr consistency synchronous = consistency::synchronous;
+
+/// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from
+/// each.
+template <consistency Mode>
+struct parameter_server {
+  static constexpr consistency mode = Mode;
+};
+
+/// Every worker keeps all variables and applies the mean of all workers' gradients.
+///
+/// Where the workers send them, and they are more than `bucket_bytes` for an element type, they travel in buckets of
+/// about so many bytes, in the order in which a step computes them, and while it goes on (Li et al., PyTorch
+/// Distributed, VLDB 2020). All workers give the same, or are refused; 0: all travel together, after the step.
+struct collective {
+  std::size_t bucket_bytes = std::size_t{1} << 20;
+
+  template <transport T, typename Clock = std::chrono::steady_clock>
+  using group = basic_all_reduce<T, Clock>;
+};
+
+namespace detail {
+
+/// How a strategy's gradients and values travel, as `type`: server_exchange.hpp and all_reduce_exchange.hpp say it.
+template <class Strategy, transport T, typename Clock>
+struct exchange_of;
+
+template <class Strategy, class T, class Clock>
+concept strategy_over = requires {
+  typename exchange_of<Strategy, T, Clock>::type;
+};
+
+}  // namespace detail
+
+}  // namespace weft

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <weft/encoding/crc32.hpp>
+#include <weft/encoding/file.hpp>
+#include <weft/error.hpp>
+
+#ifdef WEFT_HAS_ZLIB
+  #include <zlib.h>
+#endif
+
+namespace weft::detail {
+
+/// Where a stream of bytes lies in a file, and how.
+struct section_place {
+  std::string name;  ///< for messages: the file, and the record in it
+  std::uint64_t offset = 0;
+  std::uint64_t stored = 0;  ///< bytes in the file
+  std::uint64_t bytes = 0;   ///< bytes that come out
+  bool deflated = false;
+  std::optional<std::uint32_t> crc = {};  ///< CRC-32 of the bytes that come out
+};
+
+/// The bytes of one section of a file, in order; unpacked where they are deflated, checked where there is a checksum.
+///
+/// Throws data_loss where the section is not in the file or damaged, unimplemented where it is deflated and the program
+/// was built without zlib.
+class section_reader {
+ public:
+  section_reader(const input_file& file, section_place place)
+      : file_(&file), place_(std::move(place)), left_(place_.bytes) {
+    if (place_.offset > file.bytes() || place_.stored > file.bytes() - place_.offset)
+      damaged(" lies beyond the end of the file");
+    // Deflate's own limit: 258 bytes from two bits. So nobody makes room for what cannot come out.
+    if (place_.deflated ? place_.bytes / 1032 > place_.stored : place_.bytes != place_.stored)
+      damaged(" cannot have the size that it promises");
+    if (place_.deflated) start_inflating();
+  }
+  section_reader(const section_reader&) = delete;
+  section_reader& operator=(const section_reader&) = delete;
+
+  const std::string& name() const { return place_.name; }
+
+  /// How many bytes are still to be read.
+  std::uint64_t left() const { return left_; }
+
+  /// The number of bytes that were read.
+  std::uint64_t at() const { return place_.bytes - left_; }
+
+  /// Reads so many bytes; with the last one the checksum is checked.
+  void read(void* destination, std::size_t count) {
+    if (count > left_) damaged(" ends too early");
+    if (place_.deflated)
+      inflate(destination, count);
+    else
+      file_->read(place_.offset + at(), destination, count);
+    left_ -= count;
+    if (!place_.crc) return;
+    crc_ = crc32({static_cast<const std::byte*>(destination), count}, crc_);
+    if (left_ == 0 && crc_ != *place_.crc) damaged(" does not have the CRC-32 that the archive promises");
+  }
+
+ private:
+  [[noreturn]] void damaged(const char* how) const {
+    throw error(error_code::data_loss, "read",
+                {place_.name, how, " (", place_.stored, " bytes from byte ", place_.offset,
+                 " on): it is damaged; fetch the file again"});
+  }
+
+#ifdef WEFT_HAS_ZLIB
+  struct inflater {
+    z_stream stream{};
+    unsigned char input[1 << 16];
+    std::uint64_t taken = 0;
+    inflater() = default;
+    inflater(const inflater&) = delete;
+    inflater& operator=(const inflater&) = delete;
+    ~inflater() { ::inflateEnd(&stream); }
+  };
+
+  void start_inflating() {
+    inflater_ = std::make_unique<inflater>();
+    if (::inflateInit2(&inflater_->stream, -15) != Z_OK)
+      throw error(error_code::resource_exhausted, "read", {place_.name, ": no memory to unpack it"});
+  }
+
+  void inflate(void* destination, std::size_t count) {
+    inflater& in = *inflater_;
+    auto* to = static_cast<unsigned char*>(destination);
+    while (count > 0) {
+      const auto piece = static_cast<unsigned>(std::min<std::size_t>(count, 1u << 30));
+      in.stream.next_out = to;
+      in.stream.avail_out = piece;
+      if (in.stream.avail_in == 0 && in.taken < place_.stored) {
+        const auto more = static_cast<std::size_t>(std::min<std::uint64_t>(sizeof in.input, place_.stored - in.taken));
+        file_->read(place_.offset + in.taken, in.input, more);
+        in.taken += more;
+        in.stream.next_in = in.input;
+        in.stream.avail_in = static_cast<unsigned>(more);
+      }
+      const int state = ::inflate(&in.stream, Z_NO_FLUSH);
+      const unsigned got = piece - in.stream.avail_out;
+      to += got;
+      count -= got;
+      if (state != Z_OK && !(state == Z_STREAM_END && count == 0))
+        damaged(" has compressed data that cannot be unpacked");
+    }
+  }
+
+  std::unique_ptr<inflater> inflater_;
+#else
+  void start_inflating() {
+    throw error(error_code::unimplemented, "read",
+                {place_.name,
+                 " is compressed and this program was built without zlib: write it uncompressed (numpy.savez), or "
+                 "install zlib and link weft::data"});
+  }
+  void inflate(void*, std::size_t) {}
+#endif
+
+  const input_file* file_;
+  section_place place_;
+  std::uint64_t left_;
+  std::uint32_t crc_ = 0;
+};
+
+}  // namespace weft::detail

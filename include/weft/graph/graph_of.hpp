@@ -1,0 +1,68 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/graph/graph.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/lowering.hpp>
+
+namespace weft {
+
+/// Nodes, expressions with nodes, and effects lie in a graph; a tensor lies in none.
+template <class X>
+struct value_has_no_graph : mistake<true> {};
+template <class X>
+requires(std::is_base_of_v<detail::handle, X>) struct value_has_no_graph<X> : mistake<false> {
+};
+template <Expression Expr>
+requires(!std::is_base_of_v<detail::handle, Expr>) struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {
+};
+
+namespace detail {
+
+/// The graph of the first leaf that has one.
+struct graph_of_leaves {
+  graph* found = nullptr;
+
+  void add(const handle& n) {
+    if (!found) found = static_cast<graph*>(n.erased().builder());
+  }
+  template <class X>
+  requires(!std::is_base_of_v<handle, X>) void add(const X&) {}
+};
+
+}  // namespace detail
+
+/// Of a symbol, as operations' gradients have them.
+[[nodiscard]] inline graph& graph_of(const symbol& s) {
+  if (!s.is_in_a_graph()) detail::refuse_symbol(s);
+  return *static_cast<graph*>(s.builder());
+}
+
+/// The graph of a node, an expression or an effect (Tensor.graph in TensorFlow), so that a function that makes a layer
+/// needs no other argument than what it is applied to:
+///
+///     template <class X>
+///     auto dense(const X& x) {
+///       graph& g = graph_of(x);
+///       const name_scope scope(g, "dense");
+///       return relu(matmul(x, variable<float, dims<100, 10>>(g, "weights")));
+///     }
+///
+/// The reference stays valid when the graph moves. Throws failed_precondition if the graph no longer exists.
+template <class X>
+[[nodiscard]] graph& graph_of(const X& x) {
+  static_assert(correct<value_has_no_graph<X>>,
+                "graph_of: takes a node, an expression of nodes or an effect; a tensor lies in no graph");
+  if constexpr (std::is_base_of_v<detail::handle, X>) {
+    return graph_of(x.erased());
+  } else if constexpr (correct<value_has_no_graph<X>>) {
+    detail::graph_of_leaves leaves;
+    detail::add_leaves(x, leaves);
+    return *leaves.found;
+  } else {
+    return detail::no_graph();
+  }
+}
+
+}  // namespace weft

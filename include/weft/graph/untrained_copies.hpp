@@ -1,0 +1,53 @@
+#pragma once
+
+#include <string>
+
+#include <weft/graph/scopes.hpp>
+#include <weft/ops/update.hpp>
+
+#if WEFT_DEFINITIONS
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+WEFT_DECL std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new) {
+  std::string text;
+  if (g.numbered_scopes().empty() || g.optimizer_updates().empty()) return text;
+  const auto is_updated = [&](std::uint32_t variable) {
+    for (const std::uint32_t n : g.optimizer_updates())
+      if (update_view(g[n].def).variable().node == variable) return true;
+    return false;
+  };
+  const auto is_written = [&](std::uint32_t variable) {
+    for (std::uint32_t n = variable; n < g.size(); ++n)
+      if (g[n].def.op->writes && g[n].def.inputs[0].node == variable) return true;
+    return false;
+  };
+  const auto is_read = [&](std::uint32_t variable) {
+    for (const std::uint32_t n : read)
+      if (n == variable) return true;
+    return false;
+  };
+  for (numbered_scope& each : g.numbered_scopes())
+    for (const std::uint32_t n : read) {
+      const std::string& name = g[n].name;
+      if (kind_of(g[n].def) != variable_kind::trained || name.compare(0, each.scope.size(), each.scope) != 0) continue;
+      const std::uint32_t first = g.find(each.first + name.substr(each.scope.size()));
+      // A layer of a stack reads the layers below it too; a copy of a model does not read the model.
+      if (first == graph_node::no_node || g[first].def.op != &operation_of<variable_op> ||
+          !(g[first].def.outputs[0] == g[n].def.outputs[0]) || is_read(first) || !is_updated(first) || is_written(n))
+        continue;
+      // Threads may prepare steps at the same time.
+      if (only_new && __atomic_exchange_n(&each.is_reported, true, __ATOMIC_RELAXED)) break;
+      append(text,
+             {"a step reads ", name, ", which no optimizer updates, and not ", g[first].name,
+              ", which one does: a model that is called twice in a name_scope has two sets of variables; "
+              "variable_scope(graph, \"",
+              std::string(each.first, 0, each.first.size() - 1), "\", reuse::automatic) in its place means one\n"});
+      break;
+    }
+  return text;
+}
+
+}  // namespace weft::detail
+WEFT_COLD_END
+#endif

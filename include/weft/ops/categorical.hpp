@@ -1,0 +1,80 @@
+#pragma once
+
+#include <weft/ops/argmax.hpp>
+#include <weft/ops/check.hpp>
+#include <weft/ops/cpu/categorical.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/random.hpp>
+
+/// Classes drawn from distributions. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+/// One class of each row of logits `[..., n]`, std::int32_t `[...]`, new ones in each step (tf.random.categorical of one
+/// sample): class k with probability `softmax(logits)[..., k]`. Logits are float, double, half or bfloat16, unnormalised
+/// logarithms of probabilities; -inf is a class that is never drawn, and a row has -1 if one of its logits is NaN or +inf,
+/// or all are -inf. Drawn as random_uniform draws, by the inverse of the distribution function in double, whose every
+/// operation is rounded by itself: so it is the same on any number of threads, on CPUs and GPUs, and after a restart at that
+/// step. No gradient passes through it. A step throws invalid_argument if there are rows and no classes, out_of_range if
+/// there are more than 2^31. In a graph only: tensors have no steps.
+template <Expression Expr>
+[[nodiscard]] auto categorical(const Expr& logits, random_options options = {});
+
+/// Logits are float, double, half or bfloat16.
+template <class T>
+struct logits_not_floating : mistake<!is_differentiable<T>> {};
+
+WEFT_COLD_BEGIN
+
+namespace detail {
+
+inline void check_categorical(const prepare_context& p) {
+  const std::size_t axis = p.inputs[0].extents.rank - 1;
+  check_indices(p, axis);
+  if (p.inputs[0].extents[axis] == 0 && p.outputs[0].extents.elements() > 0)
+    throw error(error_code::invalid_argument, "categorical",
+                {"logits of ", to_string(p.inputs[0].extents), " have no classes to draw from"});
+}
+
+}  // namespace detail
+
+/// Inputs: logits, and for each row a double that is uniform in [0, 1).
+template <class T>
+struct categorical_op {
+  static constexpr const char* name = "categorical";
+
+  static kernel* prepare(const prepare_context& p) {
+    detail::check_categorical(p);
+    return new detail::categorical_kernel<T>(p);
+  }
+};
+
+WEFT_COLD_END
+
+template <Expression Expr>
+auto categorical(const Expr& logits, random_options options) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using mistake = first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<D, -1>, logits_not_floating<T>>;
+  static_assert(correct<mistake>, "categorical: takes logits of a graph, [..., classes], float, double, half or bfloat16");
+  if constexpr (!correct<mistake>) {
+    return detail::after_mistake<std::int32_t, D>(logits);
+  } else {
+    using rows = without_axes<D, (std::uint32_t{1} << (D::rank - 1))>;
+    gpu::compile_kernels<random_uniform_op, double>();
+    gpu::compile_kernels<categorical_op, T>();
+    const auto x = let(logits);
+    const node<double, rows> drawn(detail::record_random<random_uniform_op<double>>(
+        *x.erased().builder(), {dtype::float64, rows::spec}, 0, 1, options));
+    return call_operation<categorical_op<T>, std::int32_t, rows>(rows::spec, {}, x, drawn);
+  }
+}
+
+template <auto...>
+auto categorical(...) WEFT_DELETED;  // of logits along the last axis; random_options: categorical(x, {.seed = 7})
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/categorical.hpp>
+#endif

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <weft/device/categorical.hpp>
+#include <weft/device/cpu/chunks.hpp>
+#include <weft/ops/operation.hpp>
+
+/// A class of each row of logits, on a CPU.
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+template <class T>
+WEFT_UNFUSED()
+void draw_classes(const T* logits, std::size_t classes, const double* numbers, std::int32_t* to, std::size_t begin,
+                  std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) to[i] = device::draw_class(logits + i * classes, classes, numbers[i]);
+}
+
+/// Inputs: logits, and a uniform number for each row.
+template <class T>
+class categorical_kernel final : public kernel {
+ public:
+  explicit categorical_kernel(const prepare_context& p)
+      : logits_(p.input_slots[0]),
+        numbers_(p.input_slots[1]),
+        out_(p.output_slots[0]),
+        classes_(static_cast<std::size_t>(p.inputs[0].extents[p.inputs[0].extents.rank - 1])),
+        chunks_(p.outputs[0].extents.elements(), p.inputs[0].extents.elements(), 2048) {}
+
+  void run(const kernel_context& f) override {
+    chunks_.run(f, [&](std::size_t, std::size_t begin, std::size_t end) {
+      draw_classes(reinterpret_cast<const T*>(f.buffers[logits_]), classes_,
+                   reinterpret_cast<const double*>(f.buffers[numbers_]),
+                   reinterpret_cast<std::int32_t*>(f.buffers[out_]), begin, end);
+    });
+  }
+  std::string describe() const override {
+    return str_cat({"categorical, ", chunks_.items, " of ", classes_, " classes"});
+  }
+
+ private:
+  std::uint32_t logits_, numbers_, out_;
+  std::size_t classes_;
+  device::chunks chunks_;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END
