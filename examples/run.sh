@@ -15,20 +15,21 @@ longest_seconds=300
 
 name=${1:-mnist}
 name=${name%/}
-examples=$(cd examples && for each in */; do [[ ! -f $each${each%/}.cpp ]] || printf '%s ' "${each%/}"; done)
+examples=$(cd examples && for each in */; do [[ ! -f $each${each%/}.cpp ]] || printf '%s ' "${each%/}"; done
+           for each in gallery/*.cpp; do printf '%s ' "${each%.cpp}"; done)
 if [[ $name == --help || $name == -h ]]; then
   sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' examples/run.sh
   echo
   echo "The examples: $examples"
   exit
 fi
-if [[ $name == */* || $name == .* || ! -f examples/$name/$name.cpp ]]; then
+if [[ $name == *" "* || " $examples" != *" $name "* ]]; then
   echo "error: there is no example ${1:-$name}; there are: $examples" >&2
   exit 2
 fi
 need_examples
 install_missing
-build default "$name" >&2  # the example alone writes to the output
+build default "${name/\//_}" >&2  # the example alone writes to the output
 program=$PWD/build/default/examples/$name
 if [[ $# -gt 0 ]]; then
   shift

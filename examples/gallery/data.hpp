@@ -1,0 +1,96 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include <weft/weft.hpp>
+
+/// Data of the gallery's programs, by formulas, so that every run has the same.
+namespace gallery {
+
+using namespace weft;
+
+/// Images of horizontal (0), vertical (1) and diagonal (2) stripes in noise, and which they are.
+inline auto stripes(int first, int count) {
+  tensor<float, dims<dyn<"batch">, 8, 8, 1>> images{shape(count, 8, 8, 1)};
+  tensor<std::int32_t, dims<dyn<"batch">>> labels{shape(count)};
+  for (int n = 0; n < count; ++n) labels(n) = (first + n) % 3;
+  for (int k = 0; k < 64 * count; ++k) {
+    const int n = k / 64, row = k / 8 % 8, column = k % 8;
+    const int along = labels(n) == 0 ? row : labels(n) == 1 ? column : row + column;
+    images(n, row, column, 0) = float(std::sin(1.6 * along + first + n) + std::sin(0.7 * k * k + first));
+  }
+  return std::pair{images, labels};
+}
+
+/// Pictures of a spot.
+template <int Count>
+auto spots(int step) {
+  tensor<float, dims<Count, 64>> x;
+  for (int i = 0; i < Count; ++i) {
+    const double row = 3.5 + 2.5 * std::sin(1.7 * i + step), column = 3.5 + 2.5 * std::cos(2.9 * i + 0.5 * step);
+    for (int p = 0; p < 64; ++p)
+      x(i, p) = float(std::exp(-0.5 * (std::pow(p / 8 - row, 2) + std::pow(p % 8 - column, 2))));
+  }
+  return x;
+}
+
+/// Points on the unit circle.
+template <int Count>
+auto circle(int step) {
+  tensor<float, dims<Count, 2>> x;
+  for (int i = 0; i < Count; ++i) {
+    x(i, 0) = float(std::cos(0.7 * i + step));
+    x(i, 1) = float(std::sin(0.7 * i + step));
+  }
+  return x;
+}
+
+/// Two numbers for each example, in place of random ones.
+template <int Count>
+auto noise(int step) {
+  tensor<float, dims<Count, 2>> z;
+  for (int i = 0; i < Count; ++i)
+    for (int j = 0; j < 2; ++j) z(i, j) = float(1.4 * std::sin(1.3 * i * i + 2.1 * j + 0.37 * step * (j + 1)));
+  return z;
+}
+
+/// Sixteen sequences, padded with zeros to the longest, their lengths and their means.
+struct waves {
+  tensor<float, dims<dyn<"steps">, dyn<"batch">, 1>> x;
+  tensor<std::int32_t, dims<dyn<"batch">>> lengths{shape(16)};
+  tensor<float, dims<dyn<"batch">>> means{shape(16)};
+
+  explicit waves(int number) {
+    for (int i = 0; i < 16; ++i) lengths(i) = 2 + (5 * i * i + number) % 11;
+    x = tensor<float, dims<dyn<"steps">, dyn<"batch">, 1>>{
+        shape(*std::max_element(lengths.begin(), lengths.end()), 16, 1)};
+    for (int i = 0; i < 16; ++i)
+      for (int t = 0; t < lengths(i); ++t) {
+        x(t, i, 0) = float(std::sin(2.3 * i + 0.4 * (i % 3) * t + number));
+        means(i) += x(t, i, 0) / float(lengths(i));
+      }
+  }
+};
+
+/// A cart on a rail.
+struct cart {
+  double place, speed = 0;
+
+  void push(int action) {  // to the left, not at all, to the right
+    speed = 0.9 * speed + 0.1 * (action - 1);
+    place += 0.3 * speed;
+  }
+  tensor<float, dims<1, 2>> state() const { return {float(place), float(speed)}; }
+};
+
+/// What a client asks of the classifier.
+inline auto request(int n) {
+  tensor<float, dims<1, 16>> x;
+  for (int i = 0; i < 16; ++i) x(0, i) = float(std::sin(0.3 * n * (i + 1)));
+  return x;
+}
+
+}  // namespace gallery
