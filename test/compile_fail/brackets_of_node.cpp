@@ -1,5 +1,5 @@
 // An element of a node in brackets.
-// error: node<float, weft::dims<1>
+// error: node<float, (weft::)?dims<1>
 // error(g++): no match for 'operator\[\]'
 // error(clang++): does not provide a subscript operator
 #include <weft/weft.hpp>

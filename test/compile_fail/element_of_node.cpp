@@ -1,5 +1,5 @@
 // An element of a node is read.
-// error: variable_node<float, weft::dims<3>
+// error: variable_node<float, (weft::)?dims<3>
 // error(g++): no match for call
 // error(clang++): does not provide a call operator
 #include <weft/weft.hpp>
