@@ -1,9 +1,31 @@
 # weft::compiled: what files with WEFT_SEPARATE_COMPILATION defined leave out, compiled once for all programs of a project that link
 # it. The library is built in the project that uses it, by its compiler with its flags, when a program asks for it.
+#
+# Unoptimised, that half plans and computes some 80 times slower. So it is optimised in Debug builds too, and weft::weft links
+# it there: what is debugged is the program, not Weft.
+option(WEFT_OPTIMIZED_IN_DEBUG "Link programs of Debug builds with an optimised core of Weft" ON)
+
 if(NOT TARGET weft::compiled)
   add_library(weft_compiled STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/weft.cpp)
   add_library(weft::compiled ALIAS weft_compiled)
   set_target_properties(weft_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(weft_compiled PUBLIC weft::weft)
+  target_link_libraries(weft_compiled PUBLIC weft::headers)
   target_compile_definitions(weft_compiled PUBLIC WEFT_SEPARATE_COMPILATION)
+  if(WEFT_OPTIMIZED_IN_DEBUG)
+    target_compile_options(weft_compiled PRIVATE $<$<CONFIG:Debug>:-O2>)
+  endif()
+endif()
+
+if(WEFT_OPTIMIZED_IN_DEBUG)
+  # An imported target is of the folder that has found the package; one of this build must not export what it links here.
+  get_target_property(weft_core weft::weft ALIASED_TARGET)
+  if(NOT weft_core)
+    set(weft_core weft::weft)
+  endif()
+  get_target_property(weft_links ${weft_core} INTERFACE_LINK_LIBRARIES)
+  if(NOT weft_links MATCHES weft_compiled)
+    set_property(TARGET ${weft_core} APPEND PROPERTY INTERFACE_LINK_LIBRARIES $<BUILD_INTERFACE:$<$<CONFIG:Debug>:weft_compiled>>)
+  endif()
+  unset(weft_core)
+  unset(weft_links)
 endif()

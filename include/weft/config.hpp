@@ -9,6 +9,12 @@
   #include <Weft needs C++20>  // no such file: compilers stop here
 #endif
 
+// Not in the pass of a CUDA compiler for the device, where they do not exist.
+#if !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
+  #error "Weft reports errors by exceptions: compile without -fno-exceptions"
+  #include <Weft needs exceptions>  // no such file: compilers stop here
+#endif
+
 // ---- what is compiled here, and what once for a program ----
 
 // Every file that includes Weft compiles what it uses of it. The half that is no template, and templates of float, can

@@ -484,7 +484,8 @@ double chi_square(const std::vector<double>& counts, const std::vector<double>& 
   double sum = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (probabilities[i] == 0) BOOST_CHECK_EQUAL(counts[i], 0);
-    if (probabilities[i] > 0) sum += (counts[i] - n * probabilities[i]) * (counts[i] - n * probabilities[i]) / (n * probabilities[i]);
+    if (probabilities[i] > 0)
+      sum += (counts[i] - n * probabilities[i]) * (counts[i] - n * probabilities[i]) / (n * probabilities[i]);
   }
   return sum;
 }
@@ -591,7 +592,8 @@ BOOST_AUTO_TEST_CASE(classes_by_their_probabilities) {
       for (int k = 0; k < 7; ++k) all += std::exp(static_cast<long double>(x(r, k)) - 32);
       int k = 0;
       for (; k < 7; ++k)
-        if ((sum += std::exp(static_cast<long double>(x(r, k)) - 32)) > static_cast<long double>(numbers(r)) * all) break;
+        if ((sum += std::exp(static_cast<long double>(x(r, k)) - 32)) > static_cast<long double>(numbers(r)) * all)
+          break;
       wrong += a(r) != k || c(r) != k;
     }
     BOOST_CHECK_EQUAL(wrong, 0u);
@@ -607,12 +609,13 @@ BOOST_AUTO_TEST_CASE(classes_by_their_probabilities) {
 
   // Rows that are no distribution have no class; others of finite logits have one, however far apart these are.
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto odd = s.eval(drawn, with(logits, tensor<float, dims<5, 7>>{
-                                                  nan, 0, 0, 0, 0, 0, 0,                                          //
-                                                  0, 0, 0, 0, 0, 0, infinity,                                     //
-                                                  -infinity, -infinity, -infinity, -infinity, -infinity, -infinity, -infinity,  //
-                                                  -infinity, -infinity, -3e38f, -infinity, -infinity, -infinity, -infinity,  //
-                                                  -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, 3e38f}));
+  const auto odd =
+      s.eval(drawn, with(logits, tensor<float, dims<5, 7>>{
+                                     nan,       0,         0,         0,         0,         0,         0,          //
+                                     0,         0,         0,         0,         0,         0,         infinity,   //
+                                     -infinity, -infinity, -infinity, -infinity, -infinity, -infinity, -infinity,  //
+                                     -infinity, -infinity, -3e38f,    -infinity, -infinity, -infinity, -infinity,  //
+                                     -3e38f,    -3e38f,    -3e38f,    -3e38f,    -3e38f,    -3e38f,    3e38f}));
   BOOST_CHECK((list(odd) == std::vector<std::int32_t>{-1, -1, -1, 2, 6}));
   BOOST_CHECK_EQUAL(s.eval(drawn, with(logits, tensor<float, dims<0, 7>>())).elements(), 0u);
   const auto nothing = placeholder<float, dims<2, 0>>(g, "nothing");

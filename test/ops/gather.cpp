@@ -165,15 +165,15 @@ BOOST_AUTO_TEST_CASE(one_element_of_each_row) {
   check_elements(all, {3, 1, 4, 6});
   check_elements(gradient, {0, 0, 6, 12, 0, 0});
   check_elements(sorted, {1, 2, 3, 4, 5, 6});
-  const auto [none, no_pairs, no_gradient, no_rows] = step(tensor<float, dims<batch{}, 3>>(shape(0, 3)),
-                                                           tensor<std::int32_t, dims<batch{}>>(shape(0)));
+  const auto [none, no_pairs, no_gradient, no_rows] =
+      step(tensor<float, dims<batch{}, 3>>(shape(0, 3)), tensor<std::int32_t, dims<batch{}>>(shape(0)));
   BOOST_CHECK_EQUAL(none.elements() + no_pairs.elements() + no_gradient.elements() + no_rows.elements(), 0u);
   const auto half = cast<weft::half>(q);
   check_elements(s.eval(cast<float>(batch_gather<1>(half, actions)), with(q, tensor<float, dims<1, 3>>{1, 2, 3}),
                         with(actions, tensor<std::int32_t, dims<1>>{1})),
                  {2});
-  check_elements(batch_gather<1>(tensor<bool, dims<2, 2>>{true, false, false, true}, tensor<std::int64_t, dims<2>>{0, 0}),
-                 {1, 0});
+  check_elements(
+      batch_gather<1>(tensor<bool, dims<2, 2>>{true, false, false, true}, tensor<std::int64_t, dims<2>>{0, 0}), {1, 0});
 }
 
 // A square matrix of named extents is shuffled like any other.
@@ -200,8 +200,7 @@ BOOST_AUTO_TEST_CASE(many_rows_of_a_batch) {
   tensor<std::int32_t, dims<batch{}, 3, inner>> elements(shape(900, 3, inner));
   for (std::size_t i = 0; i < of.elements(); ++i) of.data()[i] = static_cast<float>(i * 7919 % 101) / 64 - 0.5f;
   for (std::size_t i = 0; i < rows.elements(); ++i) rows.data()[i] = static_cast<std::int64_t>(i * i % width);
-  for (std::size_t i = 0; i < elements.elements(); ++i)
-    elements.data()[i] = static_cast<std::int32_t>(i * 31 % width);
+  for (std::size_t i = 0; i < elements.elements(); ++i) elements.data()[i] = static_cast<std::int32_t>(i * 31 % width);
   for (const int threads : {1, 3}) {
     session s{g, {.threads = threads}};
     const auto [taken, along, gradient] = s.run(fetch(a, b, d), with(x, of), with(n, rows), with(each, elements));
@@ -217,8 +216,7 @@ BOOST_AUTO_TEST_CASE(many_rows_of_a_batch) {
           right(i, row, c) += 2 * of(i, row, c);
           right(i, element, c) += of(i, element, c);
         }
-    for (std::size_t i = 0; i < right.elements(); ++i)
-      wrong += std::abs(right.data()[i] - gradient.data()[i]) > 1e-5f;
+    for (std::size_t i = 0; i < right.elements(); ++i) wrong += std::abs(right.data()[i] - gradient.data()[i]) > 1e-5f;
     BOOST_CHECK_EQUAL(wrong, 0u);
   }
 }
@@ -229,7 +227,9 @@ BOOST_AUTO_TEST_CASE(an_index_that_no_row_of_a_batch_has) {
   CHECK_SAYS(test::failure(error_code::out_of_range, [&] { static_cast<void>(batch_gather<1>(x, n)); }),
              "indices must be in [0, 3), the rows that there are, and index 1 of them is 3");
   CHECK_SAYS(test::failure(error_code::out_of_range,
-                           [&] { static_cast<void>(take_along_axis<1>(x, tensor<std::int64_t, dims<2, 1>>{-1, 0})); }),
+                           [&] {
+                             static_cast<void>(take_along_axis<1>(x, tensor<std::int64_t, dims<2, 1>>{-1, 0}));
+                           }),
              "take_along_axis: indices must be in [0, 3), the rows that there are, and index 0 of them is -1");
   // Over tensors no session compares extents of one name.
   CHECK_SAYS(test::failure(error_code::invalid_argument,

@@ -2,7 +2,7 @@
 
 usage: surroundings.py INCLUDE_DIR COMPILER [FLAG...]
 
-- An older language is one error in words.
+- An older language is one error in words, and so is a program without exceptions.
 - Macros that programs and other headers define: physics' and mathematics' letters, what <complex.h>, <termios.h> and X11
   have, and words in capitals. Other letters are Weft's template parameters: a program that has a macro of one, T say,
   defines it behind the headers.
@@ -49,6 +49,11 @@ old = compile("#include <weft/weft.hpp>\nusing namespace weft;\nint main() { gra
 errors = re.findall(r"error: (.*)", old.stdout)
 if not errors or "Weft needs C++20: compile with -std=c++20" not in errors[0] or len(errors) > 2:
     faults.append(f"{compiler} -std=c++17 says:\n{old.stdout}")
+
+none = compile("#include <weft/weft.hpp>\nusing namespace weft;\nint main() { graph g; }\n", "-fno-exceptions")
+errors = re.findall(r"error: (.*)", none.stdout)
+if not errors or "Weft reports errors by exceptions: compile without -fno-exceptions" not in errors[0] or len(errors) > 2:
+    faults.append(f"{compiler} -fno-exceptions says:\n{none.stdout}")
 
 # Other headers come first, as in a program: most of them do not stand these macros themselves.
 standard = {name for header in root.rglob("*.hpp") for name in re.findall(r"^#\s*include <([^>]+)>", header.read_text(), re.M)

@@ -36,6 +36,19 @@ BOOST_AUTO_TEST_CASE(handles_of_a_graph) {
   BOOST_CHECK_EQUAL(streamed(gradient_descent{}.minimize(mean(logits))).substr(0, 8), "effect \"");
 }
 
+BOOST_AUTO_TEST_CASE(handles_outlive_their_graph) {
+  node<float, dims<3>> x;
+  effect e;
+  {
+    graph g;
+    auto w = variable<float, dims<3>>(g, "w", init::zeros{});
+    x = w;
+    e = gradient_descent{}.minimize(mean(w));
+  }
+  BOOST_CHECK_EQUAL(streamed(x), "node<float, [3]>, its graph no longer exists");
+  BOOST_CHECK_EQUAL(streamed(e), "effect, its graph no longer exists");
+}
+
 BOOST_AUTO_TEST_CASE(steps) {
   graph g;
   auto x = placeholder<float, dims<dyn<"batch">, 2>>(g, "x");
@@ -53,4 +66,8 @@ BOOST_AUTO_TEST_CASE(steps) {
   BOOST_CHECK_EQUAL(streamed(s.prepare(fetch(w))), "step: fetches float [2, 3] \"w\"");
   const auto moved = std::move(step);
   BOOST_CHECK_EQUAL(streamed(step), "step, moved away");
+  weft::step<tensor<float, dims<2, 3>>()> typed;
+  BOOST_CHECK_EQUAL(streamed(typed), "step, empty");
+  typed = s.prepare(fetch(w));
+  BOOST_CHECK_EQUAL(streamed(typed), "step: fetches float [2, 3] \"w\"");
 }

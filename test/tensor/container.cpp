@@ -9,6 +9,8 @@
 #include <numeric>
 #include <set>
 #include <span>
+#include <tuple>
+#include <utility>
 #include <vector>
 #include <weft/weft.hpp>
 
@@ -254,6 +256,72 @@ BOOST_AUTO_TEST_CASE(equality) {
   std::vector<matrix> all{a, b};
   BOOST_CHECK(std::ranges::find(all, b) == all.begin() + 1);
   BOOST_CHECK((all == std::vector<matrix>{a, b}));
+}
+
+// As std::pair and users' operator== write it, and std::tuple.
+BOOST_AUTO_TEST_CASE(equality_of_several) {
+  const vec v{1, 2, 3}, w{1, 2, 4};
+  const matrix a{1, 2, 3, 4, 5, 6};
+  const tensor<float, dims<2>> two{1, 2}, other{1, 0};
+  const auto check = [](const auto& first, const auto& second, const auto& changed) {
+    const std::pair equal(first, second), differs(first, changed);
+    BOOST_CHECK(equal == equal);
+    BOOST_CHECK(equal != differs && !(equal == differs));
+    BOOST_CHECK(std::pair(equal, equal) == std::pair(equal, equal));
+    BOOST_CHECK(std::tuple(first, second) != std::tuple(first, changed));
+    BOOST_CHECK(bool(first != first || second == second));
+    BOOST_CHECK(!bool(first == first && second == changed));
+  };
+  check(v, two, other);  // extents that do not broadcast
+  check(two, v, w);
+  check(a, v, w);  // that do
+  check(v, a, eval(a * 2.f));
+  check(open_rows(shape(3, 2)), a, eval(a + 1.f));
+  BOOST_CHECK(bool(v == v && two == two && a == a && !(v == w)));
+  BOOST_CHECK((list(a == a && v == w) == std::vector<bool>{true, true, false, true, true, false}));
+}
+
+BOOST_AUTO_TEST_CASE(copies_in_braces) {
+  matrix a{1, 2, 3, 4, 5, 6};
+  const matrix b{a}, of_const{b};
+  BOOST_CHECK(list(b) == (floats{1, 2, 3, 4, 5, 6}));
+  BOOST_CHECK_EQUAL(of_const.data(), b.data());
+  tensor<float, dims<1>> one{5};
+  const tensor<float, dims<1>> same{one};
+  BOOST_CHECK(list(same) == floats{5});
+  const vec row{a[1]}, sum{a[0] + a[1]};
+  BOOST_CHECK(list(row) == (floats{4, 5, 6}) && list(sum) == (floats{5, 7, 9}));
+  tensor<float, dims<dyn<"n">, 3>> open{a}, by_name(a);  // neither is const
+  BOOST_CHECK_EQUAL(open.extent(0) + by_name.extent(0), 4);
+  const matrix known{open};
+  BOOST_CHECK(bool(known == a));
+  BOOST_CHECK_EXCEPTION((tensor<float, dims<3, 3>>{tensor<float, dims<dyn<"n">, 3>>(open)}), error,
+                        says(error_code::invalid_argument, "[2, 3]"));
+  BOOST_CHECK_EXCEPTION((matrix{a, b}), error, says(error_code::invalid_argument, "2 tensors in braces"));
+  const tensor<float> scalar = 2;
+  BOOST_CHECK(list(vec{scalar, 1, scalar}) == (floats{2, 1, 2}));
+  tensor<float, dims<std::size_t{2}, 3>> other_type{a};
+  const matrix back{other_type};
+  BOOST_CHECK(bool(back == a));
+}
+
+BOOST_AUTO_TEST_CASE(swapped_rows) {
+  matrix a{1, 2, 3, 4, 5, 6};
+  auto first = a[0], second = a[1];
+  std::swap(first, second);
+  BOOST_CHECK(list(a) == (floats{4, 5, 6, 1, 2, 3}));
+  std::ranges::swap(first, second);
+  BOOST_CHECK(list(a) == (floats{1, 2, 3, 4, 5, 6}));
+  std::iter_swap(&first, &second);
+  swap(a[1], a[0]);
+  BOOST_CHECK(list(a) == (floats{1, 2, 3, 4, 5, 6}));
+  const matrix b{6, 5, 4, 3, 2, 1};
+  auto reads = b[0], other = b[1];
+  std::swap(reads, other);  // two looks at elements
+  BOOST_CHECK_EQUAL(reads.data(), b.data() + 3);
+  tensor<float, dims<dyn<"n">>> two(shape(2)), three(shape(3));
+  using view = tensor_view<float, dims<dyn<"n">>>;
+  BOOST_CHECK_EXCEPTION(swap(view(two), view(three)), error, says(error_code::invalid_argument, "swap"));
 }
 
 BOOST_AUTO_TEST_CASE(filled_tensors) {

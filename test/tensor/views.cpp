@@ -138,6 +138,40 @@ BOOST_AUTO_TEST_CASE(writing_through_views) {
   BOOST_CHECK(list(t) == (floats{2, 2, 2, 5, 2, 2}));
 }
 
+BOOST_AUTO_TEST_CASE(assigned_views) {
+  float memory[6] = {1, 2, 3, 4, 5, 6};
+  view<dims<2, 3>> v(memory);  // neither it nor what it is assigned is const
+  view<dims<std::size_t{2}, 3>> other_type(memory);
+  view<dims<dyn<"n">, 3>> open(memory, shape(2, 3));
+  matrix t{1, 1, 1, 1, 1, 1};
+  v = t;
+  BOOST_CHECK_EQUAL(memory[5], 1);
+  other_type = matrix{2, 2, 2, 2, 2, 2};
+  BOOST_CHECK_EQUAL(memory[5], 2);
+  open = matrix{3, 3, 3, 3, 3, 3};
+  BOOST_CHECK_EQUAL(memory[5], 3);
+  t[0] = vec{7, 8, 9};
+  view<dims<dyn<"n">, 3>> of_tensor(t.data(), shape(2, 3));
+  const auto const_open = open;
+  open = v;
+  const_open = view<dims<2, 3>>(t);
+  of_tensor = t * 2.f;
+  BOOST_CHECK(floats(memory, memory + 6) == (floats{7, 8, 9, 1, 1, 1}));
+  BOOST_CHECK(list(t) == (floats{14, 16, 18, 2, 2, 2}));
+  v = other_type = open = t;
+  BOOST_CHECK(floats(memory, memory + 6) == list(t));
+
+  // What reads only looks at what converts to it.
+  const_view<dims<dyn<"n">, 3>> reads(memory, shape(2, 3));
+  reads = view<dims<2, 3>>(t);
+  BOOST_CHECK_EQUAL(reads.data(), std::as_const(t).data());
+  const_view<dims<std::size_t{2}, 3>> fixed = v;
+  fixed = t;
+  BOOST_CHECK_EQUAL(fixed.data(), std::as_const(t).data());
+  fixed = other_type;
+  BOOST_CHECK_EQUAL(fixed.data(), memory);
+}
+
 BOOST_AUTO_TEST_CASE(views_of_containers) {
   floats values{1, 2, 3, 4, 5, 6};
   const view<dims<2, 3>> v(values);

@@ -136,15 +136,16 @@ def sequence_items(sequence):
 class Graph:
     """What is read of a graph: nodes and the names of extents."""
     def __init__(self, builder):
-        self.value = builder.dereference().cast(gdb.lookup_type("weft::graph"))
+        graph = builder.dereference().cast(gdb.lookup_type("weft::graph"))
+        self.value = graph["data_"].dereference()
 
     def node(self, number):
-        count, nodes = sequence_items(self.value["nodes_"])
+        count, nodes = sequence_items(self.value["nodes"])
         return nodes[number] if number < count else None
 
     def extent_names(self):
-        whole = self.value["whole_"]
-        count, names = sequence_items((whole.dereference() if integer(whole) else self.value)["extent_names_"])
+        whole = self.value["whole"]                        # of a subgraph
+        count, names = sequence_items((whole["data_"] if integer(whole) else self.value)["extent_names"])
         return {integer(names[i]["first"]): names[i]["second"].string() for i in range(count)}
 
 
@@ -167,6 +168,7 @@ class SymbolPrinter:
         if not integer(builder):
             number = float(symbol["number_"])
             return f"{kind}, empty" if kind != "symbol" else f"symbol, the number {number:g}"
+        if integer(builder["generation_"]) != integer(symbol["generation_"]): return f"{kind}, its graph no longer exists"
         graph = Graph(builder)
         node = graph.node(integer(where["node"]))
         if node is None: return f"{kind}, of no node"

@@ -17,9 +17,9 @@ WEFT_HOST_DEVICE WEFT_INLINE exact<double> exact_exp(double number) {
   const real k = (x * real(0x1.71547652b82fep+0) + to_integer) - to_integer;
   // ln 2 in two parts, whose first has zeros enough for the product to be exact.
   const real r = (x - k * real(0x1.62e42fee00000p-1)) - k * real(0x1.a39ef35793c76p-33);
-  constexpr double inverse_factorials[] = {1, 1, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040,
-                                           1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600,
-                                           1.0 / 6227020800};
+  constexpr double inverse_factorials[] = {
+      1,          1,           1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
+      1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
   real sum(inverse_factorials[13]);
   for (int i = 12; i >= 0; --i) sum = real(inverse_factorials[i]) + r * sum;
   // In two factors, the second of which may take it below the normal numbers.
@@ -29,8 +29,8 @@ WEFT_HOST_DEVICE WEFT_INLINE exact<double> exact_exp(double number) {
 }
 
 /// The class of `classes` neighbouring logits in which a uniform number u of [0, 1) falls, by their probabilities one
-/// after the other (the inverse of the distribution function). A logit of -inf is never drawn. -1 if one is NaN or +inf, or
-/// all are -inf.
+/// after the other (the inverse of the distribution function). A logit of -inf is never drawn. -1 if one is NaN or
+/// +inf, or all are -inf.
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE std::int32_t draw_class(const T* logits, std::size_t classes, double u) {
   constexpr double infinity = __builtin_huge_val();

@@ -10,10 +10,10 @@
 /// How the elements of an array take their random words, on every kind of device: which bits an element gets depends on
 /// the key, the position and its number alone.
 ///
-/// An element takes one word, two or four. Philox makes blocks of four; those of 32 neighbouring counters are a group, whose
-/// elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of an
-/// array that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or of a
-/// warp, compute blocks of their own and hold neighbours.
+/// An element takes one word, two or four. Philox makes blocks of four; those of 32 neighbouring counters are a group,
+/// whose elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of
+/// an array that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or
+/// of a warp, compute blocks of their own and hold neighbours.
 namespace weft::device {
 
 /// The key and the position with which the numbers of one operation in one step are drawn.
@@ -93,8 +93,9 @@ WEFT_HOST_DEVICE constexpr std::uint64_t high_product(std::uint64_t a, std::uint
 }
 
 /// One integer of [low, low + range): the upper bits of the product of the range and a random fraction, which has 64
-/// bits more than the range at least (32, of integers below 64 bits): probabilities differ by less than 2^-64 (2^-32) of
-/// themselves (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019, without the rejections).
+/// bits more than the range at least (32, of integers below 64 bits): probabilities differ by less than 2^-64 (2^-32)
+/// of themselves (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019, without the
+/// rejections).
 template <class T>
 struct integer_element {
   static constexpr int words = sizeof(T) == 8 ? 4 : 2;

@@ -51,7 +51,7 @@ WEFT_DECL std::string name_text(const graph& g, value v) {
 
 WEFT_DECL std::string node_text(const handle& node, dtype type, const shape& extents, const char* const* names) {
   const std::string types = str_cat({"<", name(type), ", ", to_string(extents, names), ">"});
-  if (node.empty()) return str_cat({"node", types, ", empty"});
+  if (!node.is_in_a_graph()) return str_cat({"node", types, node.empty() ? ", empty" : ", its graph no longer exists"});
   const symbol& s = node.erased();
   const graph& g = *static_cast<const graph*>(s.builder());
   const operation* const op = g[s.id().node].def.op;
@@ -68,7 +68,7 @@ WEFT_DECL std::string expression_type_text(dtype type, const shape& extents, con
 }  // namespace detail
 
 WEFT_DECL std::string to_string(const effect& e) {
-  if (e.empty()) return "effect, empty";
+  if (!e.is_in_a_graph()) return e.empty() ? "effect, empty" : "effect, its graph no longer exists";
   const symbol& s = e.erased();
   return str_cat({"effect ", detail::name_text(*static_cast<const graph*>(s.builder()), s.id())});
 }

@@ -77,21 +77,22 @@ template <Element T, class Dims = dims<>>
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
 }
 
-/// Integers, each of [low, high) with the same probability, new ones in each step (tf.random.uniform of an integer type,
-/// torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Of any integer type; probabilities differ by less
-/// than 2^-32 of themselves, of 64 bits 2^-64. It is drawn as random_uniform is, so it is the same on any number of threads,
-/// and on CPUs and GPUs. Throws invalid_argument unless low < high.
+/// Integers, each of [low, high) with the same probability, new ones in each step (tf.random.uniform of an integer
+/// type, torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Of any integer type; probabilities differ by
+/// less than 2^-32 of themselves, of 64 bits 2^-64. It is drawn as random_uniform is, so it is the same on any number
+/// of threads, and on CPUs and GPUs. Throws invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_int(graph& g, T low, T high, random_options options = {}) {
-  static_assert(correct<detail::random_int_mistake<T, Dims>>,
-                "random_int: has extents, dims<...>, and is of an integer type: random_int<std::int32_t, dims<3>>(g, 0, 10)");
+  static_assert(
+      correct<detail::random_int_mistake<T, Dims>>,
+      "random_int: has extents, dims<...>, and is of an integer type: random_int<std::int32_t, dims<3>>(g, 0, 10)");
   if constexpr (correct<detail::random_int_mistake<T, Dims>>) {
     using number = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
     if (!(low < high))
       throw error(error_code::invalid_argument, "random_int",
                   {"numbers are drawn in [low, high), and low, ", number{low}, ", is not below high, ", number{high}});
     return detail::random_node<random_int_op, T, Dims, std::int64_t>(g, static_cast<std::int64_t>(low),
-                                                                    static_cast<std::int64_t>(high), options);
+                                                                     static_cast<std::int64_t>(high), options);
   } else {
     return node<T>(symbol());
   }

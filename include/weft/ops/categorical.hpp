@@ -10,13 +10,13 @@
 /// Classes drawn from distributions. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
-/// One class of each row of logits `[..., n]`, std::int32_t `[...]`, new ones in each step (tf.random.categorical of one
-/// sample): class k with probability `softmax(logits)[..., k]`. Logits are float, double, half or bfloat16, unnormalised
-/// logarithms of probabilities; -inf is a class that is never drawn, and a row has -1 if one of its logits is NaN or +inf,
-/// or all are -inf. Drawn as random_uniform draws, by the inverse of the distribution function in double, whose every
-/// operation is rounded by itself: so it is the same on any number of threads, on CPUs and GPUs, and after a restart at that
-/// step. No gradient passes through it. A step throws invalid_argument if there are rows and no classes, out_of_range if
-/// there are more than 2^31. In a graph only: tensors have no steps.
+/// One class of each row of logits `[..., n]`, std::int32_t `[...]`, new ones in each step (tf.random.categorical of
+/// one sample): class k with probability `softmax(logits)[..., k]`. Logits are float, double, half or bfloat16,
+/// unnormalised logarithms of probabilities; -inf is a class that is never drawn, and a row has -1 if one of its logits
+/// is NaN or +inf, or all are -inf. Drawn as random_uniform draws, by the inverse of the distribution function in
+/// double, whose every operation is rounded by itself: so it is the same on any number of threads, on CPUs and GPUs,
+/// and after a restart at that step. No gradient passes through it. A step throws invalid_argument if there are rows
+/// and no classes, out_of_range if there are more than 2^31. In a graph only: tensors have no steps.
 template <Expression Expr>
 [[nodiscard]] auto categorical(const Expr& logits, random_options options = {});
 
@@ -56,7 +56,8 @@ auto categorical(const Expr& logits, random_options options) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<value_not_in_a_graph<Expr>, axis_out_of_range<D, -1>, logits_not_floating<T>>;
-  static_assert(correct<mistake>, "categorical: takes logits of a graph, [..., classes], float, double, half or bfloat16");
+  static_assert(correct<mistake>,
+                "categorical: takes logits of a graph, [..., classes], float, double, half or bfloat16");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<std::int32_t, D>(logits);
   } else {

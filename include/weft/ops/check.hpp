@@ -17,15 +17,18 @@ template <class Dims, int Axis>
 inline constexpr std::size_t axis_number = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank)
                                                                              : Axis);
 
+namespace detail {
+constexpr bool is_int(std::int64_t extent) { return extent >= 0 && extent <= 0x7fffffff; }
+}  // namespace detail
+
 /// An extent is known at run time only: `shape_of(x)` has it in a step. Or no int holds it.
 template <class Dims, int Axis>
 struct extent_is_not_an_int
-    : mistake<!axis_out_of_range<Dims, Axis>::value && (Dims::spec[axis_number<Dims, Axis>] < 0 ||
-                                                        Dims::spec[axis_number<Dims, Axis>] > 0x7fffffff)> {};
+    : mistake<!axis_out_of_range<Dims, Axis>::value && !detail::is_int(Dims::spec[axis_number<Dims, Axis>])> {};
 
-/// The extent of an axis as an int that the compiler knows, of a tensor, a node, an expression or a dims by its type (as
-/// static_extent of std::mdspan): `static_extent<decltype(queries), -1>()` of `[batch, heads, 64]` is 64. Negative axes
-/// count from the end.
+/// The extent of an axis as an int that the compiler knows, of a tensor, a node, an expression or a dims by its type
+/// (as static_extent of std::mdspan): `static_extent<decltype(queries), -1>()` of `[batch, heads, 64]` is 64. Negative
+/// axes count from the end.
 template <class X, int Axis>
 constexpr int static_extent() {
   using Dims = dims_t<std::remove_cvref_t<X>>;

@@ -126,16 +126,24 @@ inline constexpr bool holds_integers = false;
 template <Expression X>
 inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
+// `a == b` of the same extents, `a != b`, and what `!`, `&&` and `||` make of them, are true or false as a whole.
+template <class X>
+inline constexpr bool is_truth_operand = false;
+template <>
+inline constexpr bool is_truth_operand<literal<bool>> = true;
+template <class Op, class D, class Dev, class... Operands>
+inline constexpr bool is_truth_operand<expression<Op, bool, D, Dev, Operands...>> = is_truth<Op, Operands...>;
+
 /// An operand as an expression over `Dims` has it: a number as a literal of the element type that it meets, and a
-/// sub-expression of other extents computed at its own, not again for each element that it is broadcast to. What stays
-/// as it is is returned by reference: a copy counts an owner of every tensor in it.
+/// sub-expression of other extents computed at its own, not again for each element that it is broadcast to; but a
+/// comparison stays one, which is true or false. What stays as it is is returned by reference: a copy counts an owner of every tensor in it.
 template <class T, class Dims, class X>
 decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
     return literal<T>{as_element<T>(x)};
   else if constexpr (is_node<X>)
     return static_cast<const node<value_t<X>, dims_t<X>, device_t<X>>&>(x);
-  else if constexpr (X::operations > 0 && !std::is_same_v<dims_t<X>, Dims>)
+  else if constexpr (X::operations > 0 && !std::is_same_v<dims_t<X>, Dims> && !(is_truth_operand<X> && !X::symbolic))
     return materialize(x);
   else
     return (x);
@@ -388,14 +396,6 @@ A&& operator/=(A&& a, const B& b) {
 
 namespace detail {
 
-// `a == b` of the same extents, `a != b`, and what `!`, `&&` and `||` make of them, are true or false as a whole.
-template <class X>
-inline constexpr bool is_truth_operand = false;
-template <>
-inline constexpr bool is_truth_operand<literal<bool>> = true;
-template <class Op, class D, class Dev, class... Operands>
-inline constexpr bool is_truth_operand<expression<Op, bool, D, Dev, Operands...>> = is_truth<Op, Operands...>;
-
 template <class A, class B>
 inline constexpr bool is_truth<formula::equal, A, B> = assignable(dims_t<A>::spec, dims_t<B>::spec);
 template <class A, class B>
@@ -406,6 +406,13 @@ template <class A, class B>
 inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
 template <class A, class B>
 inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
+
+/// Whether two comparisons have extents that do not broadcast, so that `&&` and `||` make a bool of them alone.
+template <class A, class B>
+inline constexpr bool truths_of_other_extents = false;
+template <Expression A, Expression B>
+  requires(is_truth_operand<A> && is_truth_operand<B> && !A::symbolic && !B::symbolic)
+inline constexpr bool truths_of_other_extents<A, B> = !Broadcastable<dims_t<A>, dims_t<B>>;
 
 template <class A, class B>
 bool equal_elements(const A& a, const B& b) {
@@ -491,16 +498,24 @@ template <Operand A, Operand B>
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
-                "operator&&: needs extents that broadcast and elements of bool: x > 0");
-  return detail::binary<formula::logical_and>(a, b);
+  if constexpr (detail::truths_of_other_extents<A, B>) {
+    return detail::is_true(a) && detail::is_true(b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
+                  "operator&&: needs extents that broadcast and elements of bool: x > 0");
+    return detail::binary<formula::logical_and>(a, b);
+  }
 }
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
-  static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
-                "operator||: needs extents that broadcast and elements of bool: x > 0");
-  return detail::binary<formula::logical_or>(a, b);
+  if constexpr (detail::truths_of_other_extents<A, B>) {
+    return detail::is_true(a) || detail::is_true(b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
+                  "operator||: needs extents that broadcast and elements of bool: x > 0");
+    return detail::binary<formula::logical_or>(a, b);
+  }
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {

@@ -20,7 +20,8 @@ namespace weft {
 ///
 /// Each index is taken along all other axes of x. Where one of these has the name of an extent of the indices, as in
 /// `gather<1>(q, actions)` of `[batch, n]` and `[batch]`, that would be all pairs, `[batch, batch]`: an error, for
-/// `batch_gather<1>(q, actions)` takes one element for each row. `gather<1, outer_indexing>(q, actions)` means the pairs.
+/// `batch_gather<1>(q, actions)` takes one element for each row. `gather<1, outer_indexing>(q, actions)` means the
+/// pairs.
 template <int Axis = 0, Expression Expr, Expression Indices>
 [[nodiscard]] auto gather(const Expr& e, const Indices& indices);
 
@@ -30,8 +31,8 @@ inline constexpr outer_indexing_option outer_indexing{};
 template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
 [[nodiscard]] auto gather(const Expr& e, const Indices& indices);
 
-/// Rows by indices that each element of a batch has for itself (tf.gather with batch_dims): the first `BatchDims` axes of
-/// x and of the indices are the same. Of q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q, actions)` is
+/// Rows by indices that each element of a batch has for itself (tf.gather with batch_dims): the first `BatchDims` axes
+/// of x and of the indices are the same. Of q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q, actions)` is
 /// `[batch]`: `q[b, actions[b]]`. Of x `[b, n, d]` and indices `[b, k]` it is `[b, k, d]`, and of `[b, h, n, d]` and
 /// `[b, k]`, `batch_gather<1, 2>(x, indices)`, `[b, h, k, d]`. Indices, gradients and errors are those of `gather`.
 template <int BatchDims = 1, int Axis = BatchDims, Expression Expr, Expression Indices>
@@ -76,9 +77,8 @@ struct each_row_meets_each_index : mistake<detail::meets_all(Dims::spec, Indices
 
 /// The axis is behind those of the batch, of which x and the indices have so many.
 template <class Dims, class Indices, int BatchDims, int Axis>
-struct batch_axes_not_there
-    : mistake<(BatchDims < 1 || BatchDims > static_cast<int>(Indices::rank) ||
-               static_cast<int>(axis_number<Dims, Axis>) < BatchDims)> {};
+struct batch_axes_not_there : mistake<(BatchDims<1 || BatchDims> static_cast<int>(Indices::rank) ||
+                                       static_cast<int>(axis_number<Dims, Axis>) < BatchDims)> {};
 
 /// x and the indices have the same batch.
 template <class Dims, class Indices, int BatchDims>
@@ -328,15 +328,16 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = take_along_axis_mistake<D, dims_t<Indices>, value_t<Indices>, Axis>;
-  static_assert(correct<mistake>,
-                "take_along_axis<axis>: needs integer indices, cast<std::int32_t>(indices), of as many axes as x, which "
-                "broadcast but for one");
+  static_assert(
+      correct<mistake>,
+      "take_along_axis<axis>: needs integer indices, cast<std::int32_t>(indices), of as many axes as x, which "
+      "broadcast but for one");
   if constexpr (!correct<mistake>) {
     return detail::after_mistake<T, D>(e, indices);
   } else {
     constexpr std::size_t axis = axis_number<D, Axis>;
-    constexpr bool unknown = detail::is_unknown_along<Expr, Indices, axis>() ||
-                             detail::is_unknown_along<Indices, Expr, axis>();
+    constexpr bool unknown =
+        detail::is_unknown_along<Expr, Indices, axis>() || detail::is_unknown_along<Indices, Expr, axis>();
     using unknown_extents =
         std::conditional_t<unknown, tensor_meets_named_extents<D, dims_t<Indices>>, weft::mistake<false>>;
     static_assert(correct<unknown_extents>,

@@ -26,6 +26,8 @@ class handle {
   }
   value id() const { return erased().id(); }
   bool empty() const { return symbol_.is_number(); }
+  /// Whether it is a value of a graph that still exists.
+  bool is_in_a_graph() const { return symbol_.is_in_a_graph(); }
 
  protected:
   symbol symbol_;

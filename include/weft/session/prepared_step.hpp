@@ -258,8 +258,9 @@ class step<fetch_list<F...>, feed_list<P...>> {
 
   /// Kernels, memory and placement of the last run's extents.
   std::string explain() const { return prepared_.explain(); }
+  /// What it fetches, runs and is given, in one line.
+  std::string summary() const { return prepared_.summary(); }
   prepared_step& prepared() { return prepared_; }
-  const prepared_step& prepared() const { return prepared_; }
 
  private:
   prepared_step prepared_;
@@ -271,12 +272,19 @@ namespace detail {
 /// A prepared step and the number of step<R(A...)> that share it.
 struct shared_step : ref_counted {
   virtual std::string explain() const = 0;
+  virtual std::string summary() const = 0;
 };
 
 template <class Prepared>
 struct shared_step_of final : shared_step {
   explicit shared_step_of(Prepared&& from) : prepared(static_cast<Prepared&&>(from)) {}
   std::string explain() const override { return prepared.explain(); }
+  std::string summary() const override {
+    if constexpr (requires { prepared.summary(); })
+      return prepared.summary();
+    else
+      return "step of a supervised or replicated session";
+  }
   Prepared prepared;
 };
 
@@ -337,8 +345,8 @@ struct step_results_differ : mistake<!detail::are_results_of<R, Results>> {};
 ///
 /// The results are those of the prepared step, a tuple of several, with or without the `nothing` of effects; void drops
 /// them. Feeds are what the step is called with, tensors, tensor_views or numbers. Steps of supervised and replicated
-/// sessions fit too. Empty until it is assigned. Copies share the one prepared step and its buffers: one thread at a
-/// time calls it or any copy.
+/// sessions fit too, and must not outlive these. Empty until it is assigned. Copies share the one prepared step and its
+/// buffers: one thread at a time calls it or any copy.
 template <class R, class... A>
 class step<R(A...)> {
  public:
@@ -373,6 +381,7 @@ class step<R(A...)> {
   bool empty() const { return !shared_; }
   explicit operator bool() const { return !empty(); }
   std::string explain() const { return empty() ? "an empty step" : shared_->explain(); }
+  std::string summary() const { return empty() ? "step, empty" : shared_->summary(); }
 
  private:
   R (*call_)(detail::shared_step&, const std::remove_cvref_t<A>&...) = nullptr;

@@ -10,12 +10,12 @@
 namespace weft {
 
 /// One line: the values that the step fetches, the nodes that it runs for their effect, and what it is called with.
-template <class Fetches, class Feeds>
-std::string to_string(const step<Fetches, Feeds>& s) {
-  return s.prepared().summary();
+template <class... Of>
+std::string to_string(const step<Of...>& s) {
+  return s.summary();
 }
-template <class Fetches, class Feeds>
-inline constexpr bool is_printable<step<Fetches, Feeds>> = true;
+template <class... Of>
+inline constexpr bool is_printable<step<Of...>> = true;
 
 #if WEFT_DEFINITIONS
 

@@ -636,8 +636,12 @@ inline constexpr bool has_canonical_type =
 template <>
 inline constexpr bool has_canonical_type<int> = true;
 template <char Op, class A, class B>
-inline constexpr bool has_canonical_type<const computed_extent<Op, A, B>> =
+inline constexpr bool has_canonical_type<computed_extent<Op, A, B>> =
     std::is_same_v<normal_extent<computed_extent<Op, A, B>>, computed_extent<Op, A, B>>;
+// The type of a template's argument: g++ adds const to that of a class, clang 14 does not.
+template <char Op, class A, class B>
+inline constexpr bool has_canonical_type<const computed_extent<Op, A, B>> =
+    has_canonical_type<computed_extent<Op, A, B>>;
 
 /// An extent in that form.
 template <auto Value>

@@ -47,6 +47,9 @@ void check_indices(const shape& extents, const std::int64_t* indices);
 /// Throws invalid_argument: `given` values for other extents.
 [[noreturn]] void refuse_count(const char* what, std::size_t given, const shape& extents);
 
+/// Throws invalid_argument: so many tensors in braces.
+[[noreturn]] void refuse_operands(std::size_t given);
+
 /// Throws invalid_argument: the range at `indices[0]`, ..., `indices[axis - 1]` of nested ranges has another length than
 /// the first along that axis.
 [[noreturn]] void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first);
@@ -110,6 +113,11 @@ WEFT_DECL storage storage_of(const char* what, const shape& extents, std::size_t
 
 WEFT_DECL void refuse_count(const char* what, std::size_t given, const shape& extents) {
   throw error(error_code::invalid_argument, what, {given, " values given for extents ", to_string(extents)});
+}
+
+WEFT_DECL void refuse_operands(std::size_t given) {
+  throw error(error_code::invalid_argument, "tensor",
+              {given, " tensors in braces: a tensor is a copy of one"});
 }
 
 WEFT_DECL void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first) {
@@ -235,7 +243,7 @@ concept Foreign = (!Expression<X>) &&
 
 /// What a range-based for loop walks and whose size is known: a vector, a list, an array, a span, a view of <ranges>.
 template <class X>
-concept SizedRange = (!Expression<std::remove_cv_t<X>>) && requires(X& x) {
+concept SizedRange = (!Expression<std::remove_cvref_t<X>>) && requires(X& x) {
   std::begin(x);
   std::end(x);
   std::size(x);
@@ -570,6 +578,19 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
                   {copied.size(), " tensors in braces: concat<0>(a, b) joins them"});
   }
   tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
+
+  /// A tensor, a view or an expression in braces, `w{x}`, is `w(x)`: x converts to T, but to be told that it is no number.
+  template <Expression X>
+    requires(Dims::rank > 0 && X::dims_type::rank > 0)
+  tensor(std::initializer_list<X> one) : base(shape()) {
+    static_assert(correct<detail::tensor_mistake<X, T, Dims>>,
+                  "tensor: the expression has other extents or elements, or needs a session: session.eval(x)");
+    if (one.size() != 1) detail::refuse_operands(one.size());
+    if constexpr (__is_base_of(tensor, X))
+      base::operator=(*one.begin());
+    else
+      assign(*one.begin());
+  }
 
   /// Rows in braces, `{{1, 2, 3}, {4, 5, 6}}`, nested as deep as the tensor has axes, which are 4 at most. The compiler
   /// compares their lengths with the extents. A dynamic extent is that of the braces.
@@ -1044,9 +1065,21 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view(const tensor_view&) = default;
   tensor_view& operator=(const tensor_view&) & = default;
 
-  /// Writes the elements: those of a view, a tensor or an expression of the same extents, in one pass.
+  /// Exchanges the elements, as assignment writes them. Throws invalid_argument if the extents differ.
+  friend void swap(tensor_view a, tensor_view b) requires(!std::is_const_v<T>) {
+    detail::check_same_extents("swap", b.extents(), a.extents());
+    for (T *x = a.begin(), *y = b.begin(); x != a.end(); ++x, ++y) {
+      const T kept = *x;
+      *x = *y;
+      *y = kept;
+    }
+  }
+
+  /// Writes the elements: those of a view, a tensor or an expression of the same extents, in one pass. A view that reads
+  /// only is assigned what converts to it.
   template <Expression Expr>
-  const tensor_view& operator=(const Expr& e) const {
+    requires(!std::is_const_v<T> || !std::is_convertible_v<const Expr&, tensor_view>)
+  const tensor_view& operator=(const Expr& e) const& {
     using mistake = std::conditional_t<std::is_const_v<T>, elements_are_read_only<tensor_view>,
                                        detail::tensor_mistake<Expr, value_type, Dims>>;
     static_assert(correct<mistake>, "tensor_view: assigned what has its extents and elements, where these are not const");
@@ -1056,6 +1089,12 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
       else
         evaluate(e, *this);
     }
+    return *this;
+  }
+  template <Expression Expr>  // as good a match as a copy by conversion
+    requires(!std::is_const_v<T>)
+  tensor_view& operator=(const Expr& e) & {
+    static_cast<const tensor_view&>(*this) = e;
     return *this;
   }
 
@@ -1084,8 +1123,18 @@ class tensor_view<T, Dims> : public tensor_view<T, dims_t<Dims>> {
 
  public:
   using canonical_view::canonical_view;
-  using canonical_view::operator=;
   tensor_view(const canonical_view& v) : canonical_view(v) {}
+  template <class X>
+    requires(!std::is_const_v<T>)
+  const tensor_view& operator=(const X& x) const& {
+    canonical_view::operator=(x);
+    return *this;
+  }
+  template <class X>
+  tensor_view& operator=(X&& x) & {
+    canonical_view::operator=(static_cast<X&&>(x));
+    return *this;
+  }
 };
 
 namespace detail {
@@ -1125,3 +1174,14 @@ tensor(const tensor_view<T, Dims>&) -> tensor<std::remove_const_t<T>, Dims>;
 /// A view does not own its elements: iterators outlive it, and a std::span may be made of a temporary one.
 template <class T, class Dims>
 inline constexpr bool std::ranges::enable_borrowed_range<weft::tensor_view<T, Dims>> = true;
+
+namespace std {
+
+/// std::swap copies one view, which then looks at the elements that the other is assigned to.
+template <class T, class D>
+  requires(!is_const_v<T>)
+void swap(weft::tensor_view<T, D>& a, weft::tensor_view<T, D>& b) {
+  swap(weft::tensor_view<T, D>(a), weft::tensor_view<T, D>(b));
+}
+
+}  // namespace std

@@ -4,6 +4,7 @@
 #include <utility>
 #include <weft/control_flow.hpp>
 #include <weft/graph/random.hpp>
+#include <weft/ops/categorical.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/linear_algebra.hpp>
@@ -351,6 +352,8 @@ struct world {
   static S deviation(M a) { return let(sqrt(mean(square(a)) + 0.1)); }
   static S largest(M a) { return let(max(a) * 0.5); }
 
+  static L sampled(M a) { return categorical(a * 0.5); }
+  static L integers(world& at, L a) { return let((a + random_int<std::int32_t, dims<batch{}>>(at.g, 0, Width)) / 2); }
   static L argmax_of(M a) { return argmax<1>(a); }
   static L second_best(M a) {
     const auto best = top_k<2>(a);
@@ -522,6 +525,8 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(masked_mean, 0),
       RANDOM_BLOCK(deviation, smooth),
       RANDOM_BLOCK(largest, 0),
+      RANDOM_BLOCK(sampled, draws),
+      RANDOM_BLOCK(integers, draws),
       RANDOM_BLOCK(argmax_of, 0),
       RANDOM_BLOCK(second_best, 0),
       RANDOM_BLOCK(smallest_index, 0),

@@ -21,6 +21,7 @@ EXPECTED = {
     "weights": 'variable<float, [784, 10]> "weights"',
     "logits": 'node<float, [batch, 10]> "logits"',
     "unset": "node, empty",
+    "ended": "node, its graph no longer exists",
     "erased": 'symbol<float, [batch, 10]> "logits"',
 }
 PATTERNS = {"train": r'effect "\S+"', "batches": r"\[(batch|\?), 10\]"}  # clang 14 writes `{}` for the name of an extent

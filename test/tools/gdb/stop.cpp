@@ -18,9 +18,14 @@ int main() {
   auto weights = variable<float, dims<784, 10>>(g, "weights", init::zeros{});
   auto logits = let(matmul(images, weights), "logits");
   auto train = gradient_descent{}.minimize(mean(logits));
-  node<float, dims<3>> unset;
+  node<float, dims<3>> unset, ended;
+  {
+    graph other;
+    ended = variable<float, dims<3>>(other, "w", init::zeros{});
+  }
   symbol erased = logits.erased();
   stop_here(&matrix), stop_here(&number), stop_here(&halves), stop_here(&brains), stop_here(&flags), stop_here(&view);
-  stop_here(&extents), stop_here(&none), stop_here(&batches), stop_here(&train), stop_here(&unset), stop_here(&erased);
+  stop_here(&extents), stop_here(&none), stop_here(&batches), stop_here(&train), stop_here(&unset), stop_here(&ended),
+      stop_here(&erased);
   return 0;  // here
 }

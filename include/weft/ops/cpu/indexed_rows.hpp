@@ -26,8 +26,8 @@ inline void check_row_indices(const row_indices& indices, std::size_t count, std
                    indices[k], ": clamp the indices, or give x more rows"});
 }
 
-/// Which indices the rows of x take: a list for each `sharing` outer positions, with an index for a whole row or for each
-/// of its elements.
+/// Which indices the rows of x take: a list for each `sharing` outer positions, with an index for a whole row or for
+/// each of its elements.
 struct index_lists {
   std::size_t count, sharing;
   bool per_element;
@@ -78,9 +78,7 @@ class indexed_rows_kernel final : public kernel {
         gather(x, indices, y, begin, end);
     });
   }
-  std::string describe() const override {
-    return str_cat({name_, " ", lists_.count, " of ", rows_.extent, " rows"});
-  }
+  std::string describe() const override { return str_cat({name_, " ", lists_.count, " of ", rows_.extent, " rows"}); }
 
  private:
   static const shape& whole(const prepare_context& p) { return (Back ? p.outputs[0] : p.inputs[0]).extents; }

@@ -31,8 +31,8 @@ struct indexed_rows_arguments {
   divisor count, inner;  ///< indices of a list; elements of a row
   divisor sharing;       ///< outer positions that share a list
   bool per_element;
-  std::uint32_t rows;    ///< along the axis
-  std::uint32_t work;    ///< elements of the result, or its columns
+  std::uint32_t rows;  ///< along the axis
+  std::uint32_t work;  ///< elements of the result, or its columns
 
   /// Index k of the list of an outer position; `rows` if no row has it.
   WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t outer, std::uint32_t k, std::uint32_t column) const {
