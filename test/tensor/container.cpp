@@ -368,37 +368,6 @@ BOOST_AUTO_TEST_CASE(rows_in_braces) {
   BOOST_CHECK(bools(1, 1) && !bools(1, 0));
 }
 
-BOOST_AUTO_TEST_CASE(tensors_in_braces_are_copied) {
-  tensor<float, dims<2, 3>> a{1, 2, 3, 4, 5, 6};
-  tensor<float, dims<2, 3>> b{a};
-  BOOST_TEST(std::as_const(b).data() == std::as_const(a).data());  // shared, as a copy is
-  b(0, 0) = 7;
-  BOOST_TEST(a(0, 0) == 1);
-
-  tensor c{a};
-  static_assert(std::is_same_v<decltype(c), tensor<float, dims<2, 3>>>);
-  BOOST_TEST(bool(c == a));
-  tensor<float, dims<dyn<"n">, 3>> d{a};
-  BOOST_TEST(d.extents()[0] == 2);
-  BOOST_TEST(d(1, 2) == 6);
-  const tensor<float, dims<3>> row{a[1]};
-  BOOST_TEST(bool(row == tensor<float, dims<3>>{4, 5, 6}));
-  const tensor<float, dims<2, 3>> sums{a + 1.0f};
-  BOOST_TEST(sums(1, 2) == 7);
-
-  // Scalars are numbers.
-  const tensor<float, dims<2>> numbers{sum(a), a(1, 1)};
-  BOOST_TEST(numbers(0) == 21);
-  BOOST_TEST(numbers(1) == 5);
-  const tensor<float, dims<1>> one{tensor<float>(4)};
-  BOOST_TEST(one(0) == 4);
-
-  using matrix = tensor<float, dims<2, 3>>;
-  BOOST_CHECK_EXCEPTION((matrix{a, c}), error, [](const error& e) {
-    return e.code() == error_code::invalid_argument && std::string(e.what()).find("2 tensors") != std::string::npos;
-  });
-}
-
 BOOST_AUTO_TEST_CASE(ranges_of_values) {
   using wide = tensor<float, dims<2, 3>>;
   BOOST_CHECK(list(wide(floats{1, 2, 3, 4, 5, 6})) == (floats{1, 2, 3, 4, 5, 6}));

@@ -567,16 +567,6 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     copy_values(values);
   }
-  /// A copy of the only tensor or view in braces: `tensor b{a}`. The list of numbers would be preferred to the copy
-  /// constructor.
-  template <class X>
-    requires(Dims::rank > 0 && requires { requires X::dims_type::rank == Dims::rank; } &&
-             std::is_convertible_v<const X&, T>)
-  tensor(std::initializer_list<X> copied) : tensor(*copied.begin()) {
-    if (copied.size() != 1)
-      throw error(error_code::invalid_argument, "tensor",
-                  {copied.size(), " tensors in braces: concat<0>(a, b) joins them"});
-  }
   tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
 
   /// A tensor, a view or an expression in braces, `w{x}`, is `w(x)`: x converts to T, but to be told that it is no number.
