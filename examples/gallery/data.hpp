@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include <weft/weft.hpp>
 
@@ -75,6 +77,17 @@ struct waves {
   }
 };
 
+/// A season of 24 steps and a longer one, with autoregressive noise.
+inline std::vector<float> series(int n) {
+  std::vector<float> y(n);
+  double noise = 0;
+  for (int t = 0; t < n; ++t) {
+    noise = 0.6 * noise + 0.15 * std::sin(0.7 * t * t);
+    y[t] = float(std::sin(0.2618 * t) + 0.5 * std::sin(0.05 * t) + noise);
+  }
+  return y;
+}
+
 /// A cart on a rail.
 struct cart {
   double place, speed = 0;
@@ -84,6 +97,24 @@ struct cart {
     place += 0.3 * speed;
   }
   tensor<float, dims<1, 2>> state() const { return {float(place), float(speed)}; }
+};
+
+/// A pole on a cart (Barto, Sutton and Anderson 1983).
+struct pole {
+  std::array<float, 4> state{0, 0, 0.05f, 0};  // place, speed, angle and its speed
+
+  /// Pushes left (0) or right (1) for 20 ms; returns whether the pole still stands.
+  bool push(int action) {
+    auto& [place, speed, angle, turn] = state;
+    const float force = action == 1 ? 10.0f : -10.0f, cosine = std::cos(angle), sine = std::sin(angle);
+    const float pushed = (force + 0.05f * turn * turn * sine) / 1.1f;
+    const float turned = (9.8f * sine - cosine * pushed) / (0.5f * (4.0f / 3 - 0.1f * cosine * cosine / 1.1f));
+    place += 0.02f * speed;
+    speed += 0.02f * (pushed - 0.05f * turned * cosine / 1.1f);
+    angle += 0.02f * turn;
+    turn += 0.02f * turned;
+    return std::abs(place) < 2.4f && std::abs(angle) < 0.21f;
+  }
 };
 
 /// What a client asks of the classifier.

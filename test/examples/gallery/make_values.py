@@ -211,6 +211,47 @@ def vae():
     return lines
 
 
+def forecast():
+    torch.manual_seed(7)
+    series, noise = [], 0
+    for t in range(1500):
+        noise = 0.6 * noise + 0.15 * math.sin(0.7 * t * t)
+        series.append(math.sin(0.2618 * t) + 0.5 * math.sin(0.05 * t) + noise)
+    series = torch.tensor(series, dtype=torch.float64).float()
+    convolutions = nn.ModuleList(nn.Conv1d(1 if d == 1 else 16, 16, 2, dilation=d) for d in (1, 2, 4, 8))
+    out = nn.Linear(16, 1, bias=False)
+    tensors = {"out": matrix(out)}
+    for i, layer in enumerate(convolutions):  # [out, in, width] and Weft's [height, width, in, out]
+        tensors |= {f"conv{i + 1}/w": layer.weight.permute(2, 1, 0)[None], f"conv{i + 1}/b": layer.bias}
+    save("forecast", tensors)
+
+    def predict(x):
+        h = x[:, None]
+        for layer in convolutions:
+            h = layer(F.pad(h, (layer.dilation[0], 0))).tanh()
+        return x[:, -1] + out(h[:, :, -1])[:, 0]
+
+    windows = series.unfold(0, 32, 1)
+    optimizer = torch.optim.AdamW([*convolutions.parameters(), *out.parameters()], lr=0.003)
+    lines = []
+    for epoch in range(1, 11):
+        for first in range(0, 1168, 32):
+            inputs, targets = windows[first:min(first + 32, 1168)], series[32 + first:min(64 + first, 1200)]
+            loss = F.mse_loss(predict(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch % 2 == 0:
+            lines.append(f"epoch {epoch}: loss {loss.item():.6f}")
+    with torch.no_grad():
+        lines.append(f"mean squared error {F.mse_loss(predict(windows[1168:1468]), series[1200:]).item():.6f}")
+        past = windows[1168:1169]
+        for _ in range(6):
+            past = torch.cat([past[:, 1:], predict(past)[:, None]], 1)
+    lines.append(f"six steps ahead {past[0, -1].item():.6f}")
+    return lines
+
+
 def serving():
     torch.manual_seed(6)
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4), nn.Softmax(1))
@@ -224,7 +265,7 @@ def serving():
             *(f"request {n}: {' '.join(f'{p:.6f}' for p in answers[n].tolist())}" for n in (0, 1, 10, 999))]
 
 
-for program in (cnn, dqn, gan, gru, serving, vae):
+for program in (cnn, dqn, forecast, gan, gru, serving, vae):
     results[program.__name__] = program()
     print(program.__name__, *results[program.__name__], sep="\n  ")
 with open(os.path.join(folder, "expected.json"), "w") as file:
