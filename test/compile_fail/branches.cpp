@@ -1,8 +1,7 @@
 // Branches of ?: have different types.
-// error(g++): operands to '\?:' have different types
-// error(clang++): incompatible operand types
-// error: relu
+// error: branches_are_two_expressions<weft::expression<weft::formula::relu
 // error: tanh
+// error: c \? let\(relu\(x\)\) : let\(tanh\(x\)\)
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -162,6 +162,12 @@ class SymbolPrinter:
     def __init__(self, value): self.value = value
 
     def to_string(self):
+        try:
+            return self.text()
+        except gdb.error:  # g++ describes a graph in the file alone that has its virtual functions
+            return f"{type_name(self.value)}, of a graph without debug information: compile Weft with -g"
+
+    def text(self):
         symbol = self.value if type_name(self.value) == "weft::symbol" else self.value["symbol_"]
         kind = re.match(r"weft::(\w+)", type_name(self.value))[1].replace("variable_node", "variable")
         builder, where = symbol["where_"], symbol["value_"]

@@ -218,7 +218,7 @@ struct values_in_braces {
 };
 
 /// A view is to be made of extents that are known to fit.
-struct checked_extents {};
+struct extents_are_checked {};
 
 template <std::size_t... N, class... Inner>
 shape extents_in_braces(Inner... inner) {
@@ -424,7 +424,7 @@ std::size_t row_offset(const shape& extents, Index i) {
 template <class Dims, class T>
 decltype(auto) row_at(T* first, const shape& extents) {
   if constexpr (Dims::rank > 1)
-    return tensor_view<T, without_axes<Dims, 1>>(first, row_extents(extents), checked_extents{});
+    return tensor_view<T, without_axes<Dims, 1>>(first, row_extents(extents), extents_are_checked{});
   else
     return *first;
 }
@@ -1006,7 +1006,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     detail::check_fits("tensor_view", Dims::spec, Dims::names, extents);
   }
   tensor_view(T* data) requires Dims::is_static : base(data, Dims::spec) {}
-  tensor_view(T* data, const shape& extents, detail::checked_extents) : base(data, extents) {}
+  tensor_view(T* data, const shape& extents, detail::extents_are_checked) : base(data, extents) {}
 
   tensor_view(const tensor<value_type, Dims>& t) requires std::is_const_v<T> : base(t.data(), t.extents()) {}
   tensor_view(tensor<value_type, Dims>& t) : base(t.data(), t.extents()) {}
