@@ -170,6 +170,28 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_the_same_bits) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_restored_while_clones_read_the_variables) {
+  const folder f;
+  trainer t;
+  t.run(0, 1);
+  saver keeper({.background = false});
+  const std::string path = keeper.save(t.s, f.path, 1);
+  t.run(1, 2);
+  const auto w = t.s.get(t.m.w1);
+  const std::int64_t steps = t.s.step_number();
+  {
+    session clone = t.s.clone_for_inference();
+    for (session* s : {&t.s, &clone}) {
+      BOOST_CHECK_EXCEPTION(keeper.restore(*s, path), error, says(error_code::failed_precondition, "clones"));
+      BOOST_CHECK_EXCEPTION(keeper.restore_latest(*s, f.path), error, says(error_code::failed_precondition, "clones"));
+      BOOST_TEST(bool(s->get(t.m.w1) == w));
+    }
+    BOOST_TEST(t.s.step_number() == steps);
+    BOOST_TEST(keeper.save(clone, f.path / "of_clone", 2) != "");
+  }
+  keeper.restore(t.s, path);
+  BOOST_TEST(bool(t.s.get(t.m.w1) != w));
+}
 BOOST_AUTO_TEST_CASE(what_is_in_a_checkpoint) {
   const folder f;
   trainer t;

@@ -97,6 +97,7 @@ BOOST_AUTO_TEST_CASE(a_graph_that_was_moved_from_records_nothing) {
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { static_cast<void>(placeholder<float>(g, "x")); }),
              "moved from");
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { name_scope inside(g, "a"); }), "moved from");
+  CHECK_SAYS(failure(error_code::failed_precondition, [&] { const session s(g); }), "moved from");
   BOOST_TEST(g.size() == 0u);
   g = graph(5);
   static_cast<void>(placeholder<float>(g, "x"));

@@ -175,7 +175,15 @@ BOOST_AUTO_TEST_CASE(averages_are_swapped_in_and_back) {
     BOOST_TEST(s.get(averages.average(b)) == trained_b);
     BOOST_CHECK(test::code_of([&] { static_cast<void>(averages.swapped_in(s)); }) == error_code::failed_precondition);
     const auto elsewhere = averages.swapped_in(other);
+    {
+      session clone = s.clone_for_inference();  // reads the averages until it ends
+      BOOST_CHECK(test::code_of([&] { static_cast<void>(averages.swapped_in(clone)); }) == error_code::failed_precondition);
+    }
     guard.put_back();
+    {
+      const session clone = s.clone_for_inference();
+      BOOST_CHECK(test::code_of([&] { static_cast<void>(averages.swapped_in(s)); }) == error_code::failed_precondition);
+    }
     BOOST_TEST((bytes_of(s) == before));
   }
   BOOST_TEST((bytes_of(s) == before));

@@ -133,13 +133,14 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
     throw error(error_code::invalid_argument, "restore",
                 {path, " must have the graph's variables: ", to_string(plan.report),
                  "; restore_options{.partial = true} takes what fits, .rename maps names"});
+  for (const restored_variable& v : plan.variables) s.state_to_write(v.node);  // throws before anything changes
   return plan;
 }
 
 /// Reads a tensor straight to where the variable lies, or by way of the host: `read(to)` reads it.
 template <class Read>
 void restore_variable(session& s, const restored_variable& v, Read read) {
-  plan::variable_state& state = s.state_of(v.node);
+  plan::variable_state& state = s.state_to_write(v.node);
   const std::string& path = v.from.file->path();
   if (!state.where.gpu) {
     read(state.data.data());

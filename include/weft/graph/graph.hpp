@@ -385,7 +385,10 @@ WEFT_DECL graph::~graph() {
 }
 WEFT_DECL graph graph::share() const {
   auto* const records = static_cast<detail::graph_records*>(data_);
-  if (records != &detail::graph_records::moved_from()) __atomic_fetch_add(&records->owners, 1, __ATOMIC_RELAXED);
+  if (records == &detail::graph_records::moved_from())
+    throw error(error_code::failed_precondition, "session",
+                "its graph has been moved from: use the graph that it was moved to");
+  __atomic_fetch_add(&records->owners, 1, __ATOMIC_RELAXED);
   graph also(*records);
   also.self_ = &records->self;
   return also;

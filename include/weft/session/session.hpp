@@ -312,6 +312,8 @@ class session {
   const detail::session_resources& resources();
   /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
   plan::variable_state& state_of(std::uint32_t node);
+  /// The same of one that is to be written. Throws failed_precondition while clones of the session read it.
+  plan::variable_state& state_to_write(std::uint32_t node);
   /// A variable's value on its way to the host, and back, wherever it lies.
   void read_variable(std::uint32_t node, void* to);
   void write_variable(std::uint32_t node, const void* from);
@@ -409,13 +411,18 @@ WEFT_DECL void session::read_variable(std::uint32_t node, void* to) {
   state_->gpus->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
 }
 
-WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
+WEFT_DECL plan::variable_state& session::state_to_write(std::uint32_t node) {
   plan::variable_state& v = state_of(node);
   const graph_node& of_graph = of()[node];
   if (__atomic_load_n(&state_->resources.status, __ATOMIC_ACQUIRE) && kind_of(of_graph.def) != variable_kind::local)
     throw error(error_code::failed_precondition, of_graph.name,
                 "the variable is shared with clones of its session, which read it: write it once they are gone, in the "
                 "session that was cloned");
+  return v;
+}
+
+WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
+  plan::variable_state& v = state_to_write(node);
   v.initialized = true;
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
   state_->gpus->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());

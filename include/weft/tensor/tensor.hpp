@@ -1065,10 +1065,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     }
   }
 
-  /// Writes the elements: those of a view, a tensor or an expression of the same extents, in one pass. A view that reads
-  /// only is assigned what converts to it.
+  /// Writes the elements: those of a view, a tensor or an expression of the same extents, in one pass.
   template <Expression Expr>
-    requires(!std::is_const_v<T> || !std::is_convertible_v<const Expr&, tensor_view>)
   const tensor_view& operator=(const Expr& e) const& {
     using mistake = std::conditional_t<std::is_const_v<T>, elements_are_read_only<tensor_view>,
                                        detail::tensor_mistake<Expr, value_type, Dims>>;
@@ -1081,11 +1079,17 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     }
     return *this;
   }
-  template <Expression Expr>  // as good a match as a copy by conversion
+  template <Expression Expr>  // as good a match as the assignment of a view that e converts to
     requires(!std::is_const_v<T>)
   tensor_view& operator=(const Expr& e) & {
     static_cast<const tensor_view&>(*this) = e;
     return *this;
+  }
+  template <class X>
+    requires(std::is_const_v<T> && !std::is_same_v<std::remove_cvref_t<X>, tensor_view> &&
+             std::is_convertible_v<X, tensor_view>)
+  tensor_view& operator=(X&& x) & {
+    return *this = tensor_view(static_cast<X&&>(x));
   }
 
   /// Row `i` along the first axis: a view or, of a vector, its element. Throws out_of_range, where WEFT_CHECKED, if there

@@ -309,7 +309,7 @@ inline void copy_value(session& s, std::uint32_t from, std::uint32_t to) {
 }
 
 inline void exchange_values(session& s, std::uint32_t a, std::uint32_t b) {
-  plan::variable_state &x = s.state_of(a), &y = s.state_of(b);
+  plan::variable_state &x = s.state_to_write(a), &y = s.state_to_write(b);
   const std::size_t bytes = s.variable_info(a).bytes();
   if (!x.where.gpu && !y.where.gpu) {
     std::swap_ranges(x.data.data(), x.data.data() + bytes, y.data.data());
