@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// Writes an integer, its lowest byte first.

@@ -220,10 +220,10 @@ struct values_in_braces {
 /// A view is to be made of extents that are known to fit.
 struct extents_are_checked {};
 
-template <std::size_t... N, class... Inner>
+template <std::size_t... Rows, class... Inner>
 shape extents_in_braces(Inner... inner) {
-  constexpr std::size_t lengths[] = {N...};
-  return shape(sizeof...(N), lengths[0], inner...);
+  constexpr std::size_t lengths[] = {Rows...};
+  return shape(sizeof...(Rows), lengths[0], inner...);
 }
 
 }  // namespace detail
@@ -272,8 +272,8 @@ inline constexpr bool becomes_element =
 /// How many elements an array holds, as far as its type says: -1 elsewhere.
 template <class X>
 inline constexpr std::int64_t fixed_size = -1;
-template <class X, std::size_t N>
-inline constexpr std::int64_t fixed_size<X[N]> = N;
+template <class X, std::size_t Rows>
+inline constexpr std::int64_t fixed_size<X[Rows]> = Rows;
 template <class X>
   requires requires { std::bool_constant<(std::tuple_size<X>::value > 0)>(); }
 inline constexpr std::int64_t fixed_size<X> = std::tuple_size<X>::value;
@@ -584,23 +584,24 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
 
   /// Rows in braces, `{{1, 2, 3}, {4, 5, 6}}`, nested as deep as the tensor has axes, which are 4 at most. The compiler
   /// compares their lengths with the extents. A dynamic extent is that of the braces.
-  template <std::size_t... N>
-    requires(Dims::rank == 2 && sizeof...(N) > 0)
-  tensor(const T (&... rows)[N]) : tensor(detail::extents_in_braces<N...>(), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, N...>>, "tensor: the rows in braces are not those of its extents");
-    if constexpr (correct<rows_do_not_fit<Dims, N...>>) copy_rows(&rows[0]...);
+  template <std::size_t... Rows>
+    requires(Dims::rank == 2 && sizeof...(Rows) > 0)
+  tensor(const T (&... rows)[Rows]) : tensor(detail::extents_in_braces<Rows...>(), uninitialized{}) {
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the rows in braces are not those of its extents");
+    if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&rows[0]...);
   }
-  template <std::size_t M, std::size_t... N>
-    requires(Dims::rank == 3 && sizeof...(N) > 0)
-  tensor(const T (&... parts)[N][M]) : tensor(detail::extents_in_braces<N...>(M), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, N...>>, "tensor: the matrices in braces are not those of its extents");
-    if constexpr (correct<rows_do_not_fit<Dims, N...>>) copy_rows(&parts[0][0]...);
+  template <std::size_t Columns, std::size_t... Rows>
+    requires(Dims::rank == 3 && sizeof...(Rows) > 0)
+  tensor(const T (&... parts)[Rows][Columns]) : tensor(detail::extents_in_braces<Rows...>(Columns), uninitialized{}) {
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the matrices in braces are not those of its extents");
+    if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0]...);
   }
-  template <std::size_t M, std::size_t K, std::size_t... N>
-    requires(Dims::rank == 4 && sizeof...(N) > 0)
-  tensor(const T (&... parts)[N][M][K]) : tensor(detail::extents_in_braces<N...>(M, K), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, N...>>, "tensor: the parts in braces are not those of its extents");
-    if constexpr (correct<rows_do_not_fit<Dims, N...>>) copy_rows(&parts[0][0][0]...);
+  template <std::size_t Columns, std::size_t Depth, std::size_t... Rows>
+    requires(Dims::rank == 4 && sizeof...(Rows) > 0)
+  tensor(const T (&... parts)[Rows][Columns][Depth])
+      : tensor(detail::extents_in_braces<Rows...>(Columns, Depth), uninitialized{}) {
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the parts in braces are not those of its extents");
+    if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0][0]...);
   }
 
   /// The values of a range of known size: a vector, an array, a span, a list, a view of <ranges>. They are in row-major

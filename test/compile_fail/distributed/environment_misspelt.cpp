@@ -1,5 +1,5 @@
 // A misspelt option of from_environment().
-// error: of environment_options in distributed/environment\.hpp
+// error: of environment_options in distributed/cluster/environment\.hpp
 #include <weft/distributed/cluster/environment.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

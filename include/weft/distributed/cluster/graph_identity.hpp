@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// All that the tasks of a training have in common beside the variables: another seed would mean other first values and
