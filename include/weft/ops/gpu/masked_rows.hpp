@@ -61,7 +61,8 @@ kernel* prepare_masked_rows_of(const prepare_context& p, std::size_t row_rank) {
   const weft::detail::row_layout from(p.inputs[0].extents, row_rank);
   body b{};
   b.work = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
-  return make_indexed_rows(p, b, shape(from.rows, from.elements), 0, blocks_for(b.work, 1), 1, code);
+  const axis_rows rows(shape(from.rows, from.elements), 0);
+  return make_indexed_rows(p, b, rows, {rows, p.inputs[1].extents}, blocks_for(b.work, 1), 1, code);
 }
 
 inline kernel* prepare_masked_rows(const prepare_context& p, device&) {
