@@ -131,13 +131,15 @@ class all_reduce_exchange : private fetch_watcher {
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
+    const bool all_had_stopped = all_stop_;  // and all come here
     others_train_ = true;
     if (unfinished || travels) update(time_for_each, unfinished.value_or(1));
     while (others_train_) {
       trains_ = false;
       update(time_for_each, 0);
       trains_ = true;
-      if (all_stop_) throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
+      if (all_stop_ && !all_had_stopped && others_train_)
+        throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
     if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
   }
