@@ -532,3 +532,16 @@ BOOST_AUTO_TEST_CASE(an_iterator_can_be_moved) {
   BOOST_TEST(std::get<0>(*replaced) == 0);
   BOOST_TEST(alive.use_count() == 2);
 }
+
+BOOST_AUTO_TEST_CASE(features_whose_extents_are_of_another_integer_type_are_the_same_features) {
+  using pairs = tensor<float, dims<std::size_t{2}>>;
+  const data::dataset<pairs, int> d = counted(3).map([](int i) {
+    return std::pair(pairs{static_cast<float>(i), 1}, i);
+  });
+  int seen = 0;
+  for (auto [x, i] : d) {
+    BOOST_TEST(x(0) == static_cast<float>(i));
+    ++seen;
+  }
+  BOOST_TEST(seen == 3);
+}

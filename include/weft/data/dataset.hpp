@@ -171,6 +171,13 @@ class dataset {
 
   /// For sources.
   explicit dataset(detail::stage_ptr made) : stage_(std::move(made)) {}
+  /// The same features, whose extents are written with integers of other types.
+  template <class... Others>
+    requires(sizeof...(Others) == sizeof...(Features) &&
+             (std::is_same_v<typename detail::feature_result<Others>::type,
+                             typename detail::feature_result<Features>::type> &&
+              ...))
+  dataset(const dataset<Others...>& other) : stage_(other.stage_) {}
 
   /// How many elements an epoch has. Throws failed_precondition where that is known only at its end (`has_size`).
   std::size_t size() const { return detail::known_size(*stage_); }
@@ -371,6 +378,9 @@ class dataset {
     }
     return entry;
   }
+
+  template <class...>
+  friend class dataset;
 
   detail::stage_ptr stage_;
 };
