@@ -871,10 +871,10 @@ constexpr auto find_view_mistake() {
   using R = std::remove_reference_t<X>;
   using V = std::remove_cv_t<R>;
   if constexpr (requires(R& x) { std::data(x); }) {
-    using E = std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>;
-    if constexpr (!std::is_same_v<std::remove_const_t<E>, std::remove_const_t<T>>)
-      return element_types_differ<std::remove_const_t<E>, std::remove_const_t<T>>{};
-    else if constexpr (std::is_const_v<E> && !std::is_const_v<T>)
+    using Given = std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>;
+    if constexpr (!std::is_same_v<std::remove_const_t<Given>, std::remove_const_t<T>>)
+      return element_types_differ<std::remove_const_t<Given>, std::remove_const_t<T>>{};
+    else if constexpr (std::is_const_v<Given> && !std::is_const_v<T>)
       return elements_are_read_only<R>{};
     else if constexpr (!std::is_reference_v<X> && !std::ranges::enable_borrowed_range<V>)
       return view_of_a_temporary<V>{};
