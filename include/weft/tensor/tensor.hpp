@@ -429,12 +429,11 @@ decltype(auto) row_at(T* first, const shape& extents) {
     return *first;
 }
 
-/// What tensors of one element type have in common, whatever their extents: a contiguous range of all elements, in
-/// row-major order.
+/// The extents of tensors and views, and the member types of a contiguous range.
 template <class T>
-class tensor_elements {
+class array_extents {
  public:
-  using value_type = T;
+  using value_type = std::remove_const_t<T>;
   using size_type = std::size_t;
   using difference_type = std::ptrdiff_t;
   using reference = T&;
@@ -450,6 +449,19 @@ class tensor_elements {
   /// The number of elements, of all axes.
   std::size_t size() const { return shape_.elements(); }
   bool empty() const { return shape_.elements() == 0; }
+
+ protected:
+  array_extents(const shape& extents) : shape_(extents) {}
+
+  shape shape_;
+};
+
+/// What tensors of one element type have in common, whatever their extents: a contiguous range of all elements, in
+/// row-major order.
+template <class T>
+class tensor_elements : public array_extents<T> {
+ public:
+  using array_extents<T>::elements, array_extents<T>::size;
 
   const T* data() const { return reinterpret_cast<const T*>(bytes_.data()); }
   /// For writing: leaves the storage that others share to them first. The pointer writes to this tensor alone until the
@@ -476,8 +488,11 @@ class tensor_elements {
   bool can_hold(const shape& extents) const { return bytes_.data() && bytes_.unique() && shape_ == extents; }
 
  protected:
-  tensor_elements(const shape& extents) : shape_(extents) {}
-  tensor_elements(const shape& extents, storage bytes) : shape_(extents), bytes_(static_cast<storage&&>(bytes)) {}
+  using array_extents<T>::shape_;
+
+  tensor_elements(const shape& extents) : array_extents<T>(extents) {}
+  tensor_elements(const shape& extents, storage bytes)
+      : array_extents<T>(extents), bytes_(static_cast<storage&&>(bytes)) {}
 
   T* raw() { return reinterpret_cast<T*>(bytes_.data()); }
 
@@ -496,7 +511,6 @@ class tensor_elements {
     bytes_ = static_cast<storage&&>(mine);
   }
 
-  shape shape_;
   storage bytes_;
 };
 
@@ -865,6 +879,16 @@ constexpr bool is_row_major() {
     return static_cast<bool>(X::IsRowMajor);
 }
 
+template <class X, class Dims>
+constexpr auto find_matrix_mistake() {
+  if constexpr (!is_row_major<X>())
+    return matrix_is_column_major<X>{};
+  else if constexpr (Dims::rank == 2)
+    return assigned_extents_differ<dims<dyn<"rows">, dyn<"columns">>, Dims>{};
+  else
+    return mistake<false>{};
+}
+
 /// X is what a forwarding reference deduces.
 template <class X, class T, class Dims, bool WithExtents>
 constexpr auto find_view_mistake() {
@@ -883,9 +907,7 @@ constexpr auto find_view_mistake() {
     else if constexpr (Expression<V>)
       return assigned_extents_differ<dims_t<V>, Dims>{};
     else if constexpr (Matrix<R>)
-      return std::conditional_t < is_row_major<V>(), assigned_extents_differ<dims<dyn<"rows">, dyn<"columns">>,
-             std::conditional_t<Dims::rank == 2, Dims, dims<dyn<"rows">, dyn<"columns">>>>,
-             matrix_is_column_major<V> > {};
+      return find_matrix_mistake<V, Dims>();
     else if constexpr (requires(R& x) { std::size(x); } && (Dims::is_static || Dims::rank == 1))
       return number_of_values_differs<Dims, fixed_size<V>>{};
     else
@@ -922,36 +944,20 @@ shape viewed_extents(X& x) {
 
 /// A view whose elements are read: assignment makes it look elsewhere, as that of std::span does.
 template <class T>
-class view_elements {
+class view_elements : public array_extents<T> {
  public:
   using element_type = T;
-  using value_type = std::remove_const_t<T>;
-  using size_type = std::size_t;
-  using difference_type = std::ptrdiff_t;
-  using reference = T&;
-  using const_reference = const T&;
-  using pointer = T*;
-  using const_pointer = const T*;
-  using iterator = T*;
-  using const_iterator = const T*;
 
-  view_elements(T* data, const shape& extents) : data_(data), shape_(extents) {}
+  view_elements(T* data, const shape& extents) : array_extents<T>(extents), data_(data) {}
 
   T* data() const { return data_; }
-  const shape& extents() const { return shape_; }
-  std::int64_t extent(std::size_t axis) const { return shape_[axis]; }
-  std::size_t elements() const { return shape_.elements(); }
-  /// The number of elements, of all axes.
-  std::size_t size() const { return shape_.elements(); }
-  bool empty() const { return shape_.elements() == 0; }
   T* begin() const { return data_; }
-  T* end() const { return data_ + size(); }
+  T* end() const { return data_ + this->size(); }
   const T* cbegin() const { return data_; }
-  const T* cend() const { return data_ + size(); }
+  const T* cend() const { return data_ + this->size(); }
 
  protected:
   T* data_;
-  shape shape_;
 };
 
 /// A view through which elements are written: by assignment too.
