@@ -117,7 +117,7 @@ struct pole {
   }
 };
 
-/// What a client asks of the classifier.
+/// The features that client request n sends to the classifier.
 inline auto request(int n) {
   tensor<float, dims<1, 16>> x;
   for (int i = 0; i < 16; ++i) x(0, i) = float(std::sin(0.3 * n * (i + 1)));

@@ -12,7 +12,7 @@ using sequences = dims<dyn<"steps">, dyn<"batch">, 1>;
 using per_sequence = dims<dyn<"batch">>;
 using state = dims<dyn<"batch">, 8>;
 
-/// The state behind the last step of each sequence.
+/// Returns the state after the last step of each sequence.
 node<float, state> gru(const node<float, sequences>& x, const node<std::int32_t, per_sequence>& lengths) {
   graph& g = graph_of(x);
   const variable_scope layer(g, "gru");

@@ -65,7 +65,7 @@ struct value {
 
   /// Makes room for these extents: the memory that is there, if nobody else holds it and it is as large.
   std::byte* reserve(const shape& wanted, std::size_t entry_bytes);
-  /// Reserves memory for more rows behind the existing ones.
+  /// Reserves memory to append rows.
   void grow(std::size_t rows, std::size_t entry_bytes);
   /// Makes it a text.
   std::string& text();

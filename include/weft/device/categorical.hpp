@@ -22,7 +22,7 @@ WEFT_HOST_DEVICE WEFT_INLINE exact<double> exact_exp(double number) {
       1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
   real sum(inverse_factorials[13]);
   for (int i = 12; i >= 0; --i) sum = real(inverse_factorials[i]) + r * sum;
-  // In two factors, the second of which may take it below the normal numbers.
+  // Two factors: 2^power alone may be subnormal.
   const int power = static_cast<int>(k.value()), first = power < -1000 ? -1000 : power;
   const auto scale = [](int p) { return real(__builtin_bit_cast(double, static_cast<std::uint64_t>(p + 1023) << 52)); };
   return sum * scale(first) * scale(power - first);

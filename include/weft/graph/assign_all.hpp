@@ -82,7 +82,7 @@ WEFT_DECL sequence<assigned_pair> pairs_of(const variable_list& target, const va
 }
 
 WEFT_DECL effect record_assignments(const sequence<assigned_pair>& pairs) {
-  graph& g = *static_cast<graph*>(pairs[0].to.builder());
+  graph& g = graph_of(pairs[0].to);
   sequence<symbol> members;
   for (const assigned_pair& each : pairs)
     members.push_back(record_call(operation_of<assign_op>, {each.to, each.from}, each.to.info()));

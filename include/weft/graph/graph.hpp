@@ -87,8 +87,9 @@ struct graph_location {
 
 struct graph_records;
 
-/// What is wrong with a step that reads these variables: the second ones of a model that was called twice in a
-/// name_scope, of which an optimizer updates the first ones alone; or "". `only_new`: what was not said of the graph yet.
+/// Describes the variables read by a step that no optimizer updates because a model was called twice in a name_scope and
+/// its first call made others, which one does update. Empty where the step reads none. `only_new` leaves out what the
+/// graph has reported before.
 std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new);
 
 /// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
@@ -97,7 +98,7 @@ struct numbered_scope {
   bool is_reported = false;  ///< that its variables are not trained, where those of the first scope are
 };
 
-/// What a graph holds.
+/// The contents of a graph.
 struct graph_data {
   std::uint64_t seed = 87654321, random_operations = 0;
   std::size_t planned_size = 0, growing_runs = 0;

@@ -18,6 +18,12 @@ template <Expression Expr>
 requires(!std::is_base_of_v<detail::handle, Expr>) struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {
 };
 
+/// Of a symbol, as operations' gradients have them.
+[[nodiscard]] inline graph& graph_of(const symbol& s) {
+  if (!s.is_in_a_graph()) detail::refuse_symbol(s);
+  return *static_cast<graph*>(s.builder());
+}
+
 namespace detail {
 
 /// The graph of the first leaf that has one.
@@ -25,19 +31,13 @@ struct graph_of_leaves {
   graph* found = nullptr;
 
   void add(const handle& n) {
-    if (!found) found = static_cast<graph*>(n.erased().builder());
+    if (!found) found = &graph_of(n.erased());
   }
   template <class X>
   requires(!std::is_base_of_v<handle, X>) void add(const X&) {}
 };
 
 }  // namespace detail
-
-/// Of a symbol, as operations' gradients have them.
-[[nodiscard]] inline graph& graph_of(const symbol& s) {
-  if (!s.is_in_a_graph()) detail::refuse_symbol(s);
-  return *static_cast<graph*>(s.builder());
-}
 
 /// The graph of a node, an expression or an effect (Tensor.graph in TensorFlow), so that a function that makes a layer
 /// needs no other argument than what it is applied to:

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <weft/graph/graph.hpp>
+#include <weft/graph/graph_of.hpp>
 #include <weft/graph/print.hpp>
 #include <weft/ops/node.hpp>
 #include <weft/tensor/print.hpp>
@@ -53,7 +53,7 @@ WEFT_DECL std::string node_text(const handle& node, dtype type, const shape& ext
   const std::string types = str_cat({"<", name(type), ", ", to_string(extents, names), ">"});
   if (!node.is_in_a_graph()) return str_cat({"node", types, node.empty() ? ", empty" : ", its graph no longer exists"});
   const symbol& s = node.erased();
-  const graph& g = *static_cast<const graph*>(s.builder());
+  const graph& g = graph_of(s);
   const operation* const op = g[s.id().node].def.op;
   const char* const kind = op == &operation_of<variable_op>      ? "variable"
                            : op == &operation_of<placeholder_op> ? "placeholder"
@@ -70,7 +70,7 @@ WEFT_DECL std::string expression_type_text(dtype type, const shape& extents, con
 WEFT_DECL std::string to_string(const effect& e) {
   if (!e.is_in_a_graph()) return e.empty() ? "effect, empty" : "effect, its graph no longer exists";
   const symbol& s = e.erased();
-  return str_cat({"effect ", detail::name_text(*static_cast<const graph*>(s.builder()), s.id())});
+  return str_cat({"effect ", detail::name_text(graph_of(s), s.id())});
 }
 
 WEFT_COLD_END

@@ -229,7 +229,7 @@ class parameter_store {
     const mean_of mean{of, weights, equal};
     // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it is
     // made twice.
-    const bool keeps = only_finite && gradient_bytes_ <= max_kept_mean;
+    const bool keeps = only_finite && !mean.is_given() && gradient_bytes_ <= max_kept_mean;
     if (keeps && kept_mean_.size() != gradient_bytes_) kept_mean_ = detail::aligned_bytes(gradient_bytes_);
     const auto kept = [&]<typename T>(T, std::size_t variable, std::size_t first) {
       return reinterpret_cast<T*>(kept_mean_.data() + packed_[variable]) + first;
@@ -258,9 +258,8 @@ class parameter_store {
     for_each_piece(
         [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
           alignas(64) T room[max_at_once];
-          const bool one = of.size() == 1 && equal;  // which has the mean itself
           update<T>(variable, first, count,
-                    keeps && !one ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
+                    keeps ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
         },
         helpers);
     end_update(mean_rows_);
@@ -385,20 +384,19 @@ class parameter_store {
     double weights;  // their sum
     bool equal;      // all count 1
 
+    /// Whether the only worker's gradients are the mean.
+    bool is_given() const { return of.size() == 1 && equal; }
+
     template <typename T>
     const T* from(std::size_t worker, std::size_t variable, std::size_t first) const {
       return elements<T>(of[worker].gradients, variable) + first;
     }
-    /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether all of them
-    /// are.
+    /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether those in
+    /// `room` are.
     template <typename T>
     const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
       const T by = static_cast<T>(weights);
-      if (of.size() == 1 && equal) {
-        const T* const only = from<T>(0, variable, first);
-        if (finite) *finite = detail::all_finite(only, count);
-        return only;
-      }
+      if (is_given()) return from<T>(0, variable, first);
       if (of.size() == 2 && equal) {
         const bool all_finite =
             detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
