@@ -84,24 +84,29 @@ class indexed_rows_kernel final : public kernel {
   static const shape& whole(const prepare_context& p) { return (Back ? p.outputs[0] : p.inputs[0]).extents; }
 
   void gather(const T* x, const row_indices& indices, T* y, std::size_t begin, std::size_t end) const {
-    const std::size_t inner = rows_.inner;
-    for (std::size_t i = begin; i < end; ++i) {
-      const std::size_t outer = i / lists_.count, at = outer / lists_.sharing * lists_.count + i % lists_.count;
+    const std::size_t inner = rows_.inner, count = lists_.count;
+    for (std::size_t i = begin; i < end;) {
+      const std::size_t outer = i / count, list = outer / lists_.sharing * count;
+      const std::size_t first = outer * count, last = end < first + count ? end : first + count;
+      const T* const rows = x + outer * rows_.extent * inner;
       if (!lists_.per_element) {
-        const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[at]);
-        __builtin_memcpy(y + i * inner, x + row * inner, inner * sizeof(T));
+        for (; i < last; ++i)
+          __builtin_memcpy(y + i * inner, rows + static_cast<std::size_t>(indices[list + i - first]) * inner,
+                           inner * sizeof(T));
         continue;
       }
-      for (std::size_t c = 0; c < inner; ++c)
-        y[i * inner + c] = x[(outer * rows_.extent + static_cast<std::size_t>(indices[at * inner + c])) * inner + c];
+      for (; i < last; ++i)
+        for (std::size_t c = 0; c < inner; ++c)
+          y[i * inner + c] = rows[static_cast<std::size_t>(indices[(list + i - first) * inner + c]) * inner + c];
     }
   }
   void scatter(const T* x, const row_indices& indices, T* y, std::size_t begin, std::size_t end) const {
     const std::size_t inner = rows_.inner;
     for (std::size_t i = begin * inner; i < end * inner; ++i) y[i] = T();
-    for (std::size_t outer = begin / rows_.extent; end > outer * rows_.extent; ++outer)
+    for (std::size_t outer = begin / rows_.extent; end > outer * rows_.extent; ++outer) {
+      const std::size_t list = outer / lists_.sharing * lists_.count;
       for (std::size_t k = 0; k < lists_.count; ++k) {
-        const std::size_t at = outer / lists_.sharing * lists_.count + k;
+        const std::size_t at = list + k;
         const T* const from = x + (outer * lists_.count + k) * inner;
         if (!lists_.per_element) {
           const std::size_t row = outer * rows_.extent + static_cast<std::size_t>(indices[at]);
@@ -117,6 +122,7 @@ class indexed_rows_kernel final : public kernel {
           sum = static_cast<T>(sum + from[c]);
         }
       }
+    }
   }
 
   std::uint32_t in_, indices_, out_;
