@@ -122,20 +122,23 @@ inline bool is_of_a_model(variable_kind kind) {
 }
 
 inline variable_list find_variables(graph& g, std::string_view scope, const variable_kind* kind) {
-  sequence<symbol> found;
-  sequence<std::string> scopes;
+  sequence<symbol> all, found;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     if (g[n].def.op != &operation_of<variable_op>) continue;
     if (!(kind ? kind_of(g[n].def) == *kind : is_of_a_model(kind_of(g[n].def)))) continue;
-    const std::string& name = g[n].name;
-    if (is_in_scope(name, scope)) found.push_back({&g, {n, 0}});
+    all.push_back({&g, {n, 0}});
+    if (is_in_scope(g[n].name, scope)) found.push_back(all[all.size() - 1]);
+  }
+  if (!found.empty()) return {std::string(scope), static_cast<sequence<symbol>&&>(found)};
+  sequence<std::string> scopes;
+  for (const symbol& v : all) {
+    const std::string& name = g[v.id().node].name;
     for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
       bool known = false;
       for (const std::string& other : scopes) known = known || other == name.substr(0, end);
       if (!known) scopes.push_back(name.substr(0, end));
     }
   }
-  if (!found.empty()) return {std::string(scope), static_cast<sequence<symbol>&&>(found)};
   std::string there;
   constexpr std::size_t most = 20;
   for (std::size_t i = 0; i < scopes.size() && i < most; ++i) append(there, {i ? ", " : "", scopes[i]});
