@@ -185,19 +185,9 @@ class zip_writer {
     const bool large = entry.bytes >= zip_more_32;
     std::string extra;
     if (large) put(extra, {{1, 2}, {16, 2}, {entry.bytes, 8}, {entry.stored, 8}});
-    const std::uint64_t size = large ? zip_more_32 : entry.bytes;
     std::string header;
-    put(header, {{zip_local, 4},
-                 {large ? 45u : 20u, 2},
-                 {utf8, 2},
-                 {0, 2},
-                 {0, 2},
-                 {first_day, 2},
-                 {entry.crc, 4},
-                 {size, 4},
-                 {size, 4},
-                 {name.size(), 2},
-                 {extra.size(), 2}});
+    put(header, {{zip_local, 4}, {large ? 45u : 20u, 2}});
+    put_common(header, entry, extra);
     write(header + name + extra);
     for (const auto piece : pieces) write(piece);
     entries_.push_back(std::move(entry));
@@ -251,27 +241,32 @@ class zip_writer {
       for (unsigned i = 0; i < n.bytes; ++i) to += static_cast<char>(n.value >> 8 * i & 255u);
   }
 
+  /// The fields that the header of an entry and its record in the directory share.
+  static void put_common(std::string& to, const zip_entry& entry, const std::string& extra) {
+    const std::uint64_t size = std::min(entry.bytes, zip_more_32);
+    put(to, {{utf8, 2},
+             {0, 2},
+             {0, 2},
+             {first_day, 2},
+             {entry.crc, 4},
+             {size, 4},
+             {size, 4},
+             {entry.name.size(), 2},
+             {extra.size(), 2}});
+  }
+
   void write_record(const zip_entry& entry) {
     std::string extra;
     const bool large = entry.bytes >= zip_more_32, far = entry.header >= zip_more_32;
     if (large || far) put(extra, {{1, 2}, {(large ? 16u : 0u) + (far ? 8u : 0u), 2}});
     if (large) put(extra, {{entry.bytes, 8}, {entry.stored, 8}});
     if (far) put(extra, {{entry.header, 8}});
-    const std::uint64_t size = std::min(entry.bytes, zip_more_32);
     std::string record;
     put(record, {{zip_central, 4},
                  {3u << 8 | 45u, 2},  // as made on Unix, whose permissions follow
-                 {extra.empty() ? 20u : 45u, 2},
-                 {utf8, 2},
-                 {0, 2},
-                 {0, 2},
-                 {first_day, 2},
-                 {entry.crc, 4},
-                 {size, 4},
-                 {size, 4},
-                 {entry.name.size(), 2},
-                 {extra.size(), 2},
-                 {0, 2},
+                 {extra.empty() ? 20u : 45u, 2}});
+    put_common(record, entry, extra);
+    put(record, {{0, 2},
                  {0, 2},
                  {0, 2},
                  {0644u << 16, 4},
