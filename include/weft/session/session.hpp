@@ -90,7 +90,7 @@ struct session_core final : ref_counted {
   void check_graph(const symbol& s) const;
   void adopt_new_variables();
   /// Takes the variables of another session of the graph, but for a worker's own, of which it has copies.
-  void share_variables(const session_core& from);
+  void share_variables(session_core& from);
   value_info variable_info(std::uint32_t node) const;
   /// Ends what steps no longer need. They are refused from now on.
   void close();
@@ -475,10 +475,10 @@ WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, 
   resources.lane_threads = lanes.get();
 }
 
-WEFT_DECL void detail::session_core::share_variables(const session_core& from) {
+WEFT_DECL void detail::session_core::share_variables(session_core& from) {
   // The session to which the variables belong counts all who read them, clones of clones too.
-  const session_core& first = from.variables_of ? *from.variables_of : from;
-  variables_of = intrusive_ptr<session_core>(const_cast<session_core*>(&first));
+  session_core& first = from.variables_of ? *from.variables_of : from;
+  variables_of = intrusive_ptr<session_core>(&first);
   resources.status = session_resources::reader;
   __atomic_fetch_add(&first.resources.status, session_resources::reader, __ATOMIC_RELAXED);
   extents = from.extents;

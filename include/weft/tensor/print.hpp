@@ -30,10 +30,6 @@ requires(!X::symbolic) std::string to_string(const X& x) {
   else
     return to_string(eval(x));
 }
-template <class T, class Dims>
-std::string to_string(const tensor_view<T, Dims>& x) {
-  return detail::array_text(x.data(), dtype_of<std::remove_const_t<T>>, x.extents());
-}
 
 /// "[batch, 784]".
 template <auto... Extents>
@@ -44,8 +40,6 @@ std::string to_string(const dims<Extents...>&) {
 /// A type that `std::cout << x` prints as `to_string(x)` does.
 template <class X>
 inline constexpr bool is_printable = Expression<X>;
-template <class T, class Dims>
-inline constexpr bool is_printable<tensor_view<T, Dims>> = true;
 template <auto... Extents>
 inline constexpr bool is_printable<dims<Extents...>> = true;
 template <>
