@@ -75,7 +75,7 @@ constexpr bool broadcast_but_for(const shape& a, const shape& b, std::size_t axi
 template <class Dims, class Indices, int Axis>
 struct each_row_meets_each_index : mistake<detail::meets_all(Dims::spec, Indices::spec, axis_number<Dims, Axis>)> {};
 
-/// The axis is behind those of the batch, of which x and the indices have so many.
+/// The axis follows the batch axes, which x and the indices share.
 template <class Dims, class Indices, int BatchDims, int Axis>
 struct batch_axes_not_there : mistake<(BatchDims<1 || BatchDims> static_cast<int>(Indices::rank) ||
                                        static_cast<int>(axis_number<Dims, Axis>) < BatchDims)> {};
@@ -135,7 +135,7 @@ void gather_op<T>::gradient(gradient_context& g, const attributes& a) {
       g.set_gradient(0, record<scatter_add_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
-/// The first `batch_dims` axes of x and of the indices are the same; `per_element`: those behind the axis, too.
+/// x and the indices share their first `batch_dims` axes; with `per_element`, those after the axis too.
 struct batch_gather_attributes {
   attribute<std::size_t> axis, batch_dims;
   attribute<bool> per_element;
@@ -356,7 +356,7 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   }
 }
 
-// Calls as other libraries write them: with a number, a list, a vector, or an axis behind the indices.
+// Calls as other libraries write them: with a number, a list, a vector, or an axis after the indices.
 template <auto... Given, Expression Expr>
 auto gather(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,

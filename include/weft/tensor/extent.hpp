@@ -133,7 +133,7 @@ constexpr extent_definition::term multiply_terms(const extent_definition::term& 
       for (; i > 0 && product.atoms[i - 1] > atom; --i) product.atoms[i] = product.atoms[i - 1];
       product.atoms[i] = atom;
     }
-  // Atoms are in order with the absent ones behind.
+  // Atoms are sorted; absent ones come last.
   return product;
 }
 
@@ -158,7 +158,7 @@ constexpr int compare_text(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return static_cast<unsigned char>(*a) - static_cast<unsigned char>(*b);
 }
-/// The names in a term, in the order of the alphabet; null behind them.
+/// The names in a term in alphabetical order, then null.
 constexpr void names_of(const extent_definition& d, const extent_definition::term& t, const char** names) {
   std::size_t n = 0;
   for (const std::int64_t atom : t.atoms)
@@ -202,7 +202,7 @@ constexpr extent_order reading_order(const extent_definition& d) {
   return order;
 }
 
-/// The code of an atom of a term, at a place in the order of `names_of`; 0 behind the last.
+/// The code of an atom of a term by its place in `names_of`; 0 after the last.
 constexpr std::int64_t atom_in_order(const extent_definition& d, std::size_t term, std::size_t at) {
   const char* names[extent_definition::term::max_atoms]{};
   names_of(d, d.terms[term], names);

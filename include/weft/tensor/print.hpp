@@ -62,7 +62,7 @@ struct decimal {
   int count = 0;
   int exponent = 0;
 
-  /// The digits behind the point once zeros at the end are gone.
+  /// The number of digits after the point without trailing zeros.
   int fraction() const {
     int n = count;
     while (n > 1 && digits[n - 1] == '0') --n;
@@ -70,7 +70,7 @@ struct decimal {
   }
 };
 
-/// The digits of a positive number, `fraction` of them behind the point, correctly rounded.
+/// Rounds a positive number correctly to `fraction` digits after the point.
 inline decimal rounded_decimal(double positive, int fraction) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*e", fraction, positive);
@@ -322,7 +322,7 @@ class array_printer {
     return scientific_ ? scientific(s, magnitude(x)) : fixed(s, magnitude(x));
   }
 
-  /// Behind the shortest digits of a number those follow that it has, not zeros.
+  /// Extends the shortest digits with the number's own digits, not with zeros.
   std::string scientific(std::string& s, double size) const {
     const int fraction = static_cast<int>(fraction_);
     decimal d = zero();
