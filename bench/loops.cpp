@@ -1,6 +1,6 @@
 // Times loops in a step: a training step of an LSTM as peers/model_step.py times PyTorch's, and reading row t of an
-// array in a loop with that array's gradient, by scan and by gather. Prints one JSON object for each: median and minimum
-// of a step.
+// array in a loop with that array's gradient, by scan and by gather. Prints one JSON object for each: median and
+// minimum of a step.
 #include <cstdint>
 #include <cstdio>
 #include <weft/control_flow.hpp>
@@ -23,7 +23,8 @@ struct asked {
 
 void print(const char* model, const asked& a, const bench::timing& t) {
   std::printf(
-      "{\"peer\": \"weft\", \"model\": \"%s\", \"mode\": \"train\", \"batch\": %d, \"threads\": %d, \"ms_median\": %.4f, "
+      "{\"peer\": \"weft\", \"model\": \"%s\", \"mode\": \"train\", \"batch\": %d, \"threads\": %d, \"ms_median\": "
+      "%.4f, "
       "\"ms_min\": %.4f, \"items_per_s\": %.2f}\n",
       model, a.batch, a.threads, t.median * 1e3, t.least * 1e3, a.batch / t.median);
   std::fflush(stdout);
@@ -77,9 +78,8 @@ void read_rows(const char* name, const asked& a, graph& g, const X& x, const H& 
   tensor<float, dims<count, width>> in;
   bench::fill(in.data(), in.elements(), -1, 1);
   const tensor<float, dims<width>> zeros;
-  print(name, a, bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] {
-          return step(in, zeros);
-        }));
+  print(name, a,
+        bench::time({.seconds = a.seconds, .warm_up = 3, .at_most = 1'000'000}, [&] { return step(in, zeros); }));
   if (a.explain) std::fputs(step.explain().c_str(), stdout);
 }
 
@@ -97,9 +97,7 @@ void rows_by_gather(asked a) {
   const auto x = placeholder<float, dims<count, width>>(g, "x");
   const auto h = placeholder<float, dims<width>>(g, "h");
   const auto [i, y] = while_loop([](auto i) { return i < count; },
-                                 [](auto i, auto h, auto x) {
-                                   return std::tuple{i + 1, tanh(h + gather(x, i))};
-                                 },
+                                 [](auto i, auto h, auto x) { return std::tuple{i + 1, tanh(h + gather(x, i))}; },
                                  {.max_iterations = count}, tensor<std::int32_t>(0), h, invariant(x));
   read_rows("rows by gather", a, g, x, h, y);
 }

@@ -76,12 +76,10 @@ void deep_network(int layers, int lanes, bool infer, double seconds) {
     return call(step, tensor_view<const float, inputs>(two.data(), shape(batch, 8)));
   };
   if (infer) {
-    p = measure(
-        seconds, [&] { return s.prepare(fetch(values.back()), feed(x)); }, call_with);
+    p = measure(seconds, [&] { return s.prepare(fetch(values.back()), feed(x)); }, call_with);
   } else {
     auto train = gradient_descent{.learning_rate = 1e-3}.minimize(loss);
-    p = measure(
-        seconds, [&] { return s.prepare(fetch(loss, train), feed(x)); }, call_with);
+    p = measure(seconds, [&] { return s.prepare(fetch(loss, train), feed(x)); }, call_with);
   }
   std::printf(
       "{\"peer\": \"weft\", \"layers\": %d, \"mode\": \"%s\", \"lanes\": %d, \"ms_median\": %.2f, \"schedule_ms\": "

@@ -97,8 +97,6 @@ int main(int argc, char** argv) {
   bench::arguments a(argc, argv);
   const double seconds = a.take("--seconds", 2.0);
   a.finish("bench_serving [--seconds S]");
-  measure<bench::mlp_images>(
-      "784-100-10", shape(1, 784), [](auto&... x) { return bench::mlp(x...); }, seconds);
-  measure<bench::lenet_images>(
-      "LeNet", shape(1, 28, 28, 1), [](auto&... x) { return bench::lenet(x...); }, seconds);
+  measure<bench::mlp_images>("784-100-10", shape(1, 784), [](auto&... x) { return bench::mlp(x...); }, seconds);
+  measure<bench::lenet_images>("LeNet", shape(1, 28, 28, 1), [](auto&... x) { return bench::lenet(x...); }, seconds);
 }

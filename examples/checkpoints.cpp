@@ -22,7 +22,7 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, run_position& p, unsigned) {
-  archive& p.epoch& p.batch& p.cost;
+  archive & p.epoch & p.batch & p.cost;
 }
 
 }  // namespace boost::serialization

@@ -33,7 +33,7 @@ inline int tell_failure() noexcept {
 /// Throws unavailable where the file cannot be written: before a run rather than after it. Leaves behind none that was
 /// not there: the run may fail.
 inline void check_writable(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   const bool was_there = ::lstat(path.c_str(), &status) == 0;
   std::FILE* out = std::fopen(path.c_str(), "a");
   if (!out) refuse_to_write(path, errno);

@@ -23,7 +23,8 @@ struct row {
   int order;                                // how many orders of gradients are compared with differences
 };
 
-using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt, std::tanh;
+using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt,
+    std::tanh;
 inline real abs(real x) { return std::abs(x); }
 inline real sign(real x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
 inline real relu(real x) { return x != x || x > 0 ? x : 0; }
@@ -43,13 +44,11 @@ struct row_is_missing;
 template <class Formula>
 inline constexpr row_is_missing<Formula> expected{};
 
-#define WEFT_ROW(name, value, gradient, magnitude, ...)                                                        \
-  template <>                                                                                                  \
-  inline constexpr row expected<weft::formula::name> = {[](real x) { return real(value); },                    \
-                                                        []([[maybe_unused]] real x, [[maybe_unused]] real g) { \
-                                                          return derived{gradient, magnitude};                 \
-                                                        },                                                     \
-                                                        __VA_ARGS__};
+#define WEFT_ROW(name, value, gradient, magnitude, ...)  \
+  template <>                                            \
+  inline constexpr row expected<weft::formula::name> = { \
+      [](real x) { return real(value); },                \
+      []([[maybe_unused]] real x, [[maybe_unused]] real g) { return derived{gradient, magnitude}; }, __VA_ARGS__};
 
 // clang-format off
 // Name, value, gradient where g arrives, its magnitude; ulp of value and gradient in float, and of value in double;

@@ -12,7 +12,10 @@ std::vector<T> list(const weft::tensor<T, D>& t) {
   return std::vector<T>(t.begin(), t.end());
 }
 template <weft::Expression E>
-requires(E::operations > 0) auto list(const E& e) { return list(eval(e)); }
+  requires(E::operations > 0)
+auto list(const E& e) {
+  return list(eval(e));
+}
 
 using floats = std::vector<float>;
 

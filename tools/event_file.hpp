@@ -206,9 +206,9 @@ class event_reader {
     std::string_view raw;
     const auto packed = [&](std::string_view bytes, std::size_t size) {
       for (; bytes.size() >= size; bytes.remove_prefix(size))
-        all.numbers.push_back(
-            size == 4 ? static_cast<double>(as_float(weft::detail::get_little<std::uint32_t>(bytes.data())))
-                      : as_double(weft::detail::get_little<std::uint64_t>(bytes.data())));
+        all.numbers.push_back(size == 4
+                                  ? static_cast<double>(as_float(weft::detail::get_little<std::uint32_t>(bytes.data())))
+                                  : as_double(weft::detail::get_little<std::uint64_t>(bytes.data())));
     };
     while (m.next()) switch (m.field()) {
         case 1:

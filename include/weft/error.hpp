@@ -30,23 +30,11 @@ enum class error_code : unsigned char {
 
 /// The code's name as TensorFlow spells it in its own messages, in lower case.
 constexpr const char* name(error_code code) {
-  constexpr const char* names[] = {"ok",
-                                   "cancelled",
-                                   "unknown",
-                                   "invalid_argument",
-                                   "deadline_exceeded",
-                                   "not_found",
-                                   "already_exists",
-                                   "permission_denied",
-                                   "resource_exhausted",
-                                   "failed_precondition",
-                                   "aborted",
-                                   "out_of_range",
-                                   "unimplemented",
-                                   "internal",
-                                   "unavailable",
-                                   "data_loss",
-                                   "unauthenticated"};
+  constexpr const char* names[] = {
+      "ok",        "cancelled",      "unknown",           "invalid_argument",   "deadline_exceeded",
+      "not_found", "already_exists", "permission_denied", "resource_exhausted", "failed_precondition",
+      "aborted",   "out_of_range",   "unimplemented",     "internal",           "unavailable",
+      "data_loss", "unauthenticated"};
   const auto index = static_cast<unsigned>(code);
   return index < sizeof names / sizeof *names ? names[index] : "unknown";
 }
@@ -92,12 +80,15 @@ class error : public std::exception {
 
 WEFT_COLD_BEGIN
 
-__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation, std::initializer_list<piece> sentence) : code_(code) {
+__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation,
+                                                 std::initializer_list<piece> sentence)
+    : code_(code) {
   operation.append_to(operation_);
   if (!operation_.empty()) append(message_, {operation, ": "});
   append(message_, sentence);
 }
-__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation, piece sentence) : error(code, operation, {sentence}) {}
+__attribute__((noinline)) WEFT_DECL error::error(error_code code, piece operation, piece sentence)
+    : error(code, operation, {sentence}) {}
 
 WEFT_COLD_END
 

@@ -3,6 +3,7 @@
 // Everything for one process. Lowest layers first: each header is then included from here, and a compiler's
 // message about it names two files instead of ten.
 
+// clang-format off
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
@@ -57,3 +58,4 @@
 #include <weft/session/session.hpp>
 #include <weft/session/print.hpp>
 #include <weft/train/optimizer.hpp>
+// clang-format on

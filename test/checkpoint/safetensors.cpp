@@ -147,10 +147,10 @@ BOOST_AUTO_TEST_CASE(a_write_that_fails_leaves_what_was_there) {
   write_safetensors(path, {{"x", tensor<float>(1.0f)}});
 
   // As a full disk does, the system says no in the middle.
-  struct rlimit before {};
+  struct rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit little { 100'000, before.rlim_max };
+  const struct rlimit little{100'000, before.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &little);
   const tensor<float, dims<1'000'000>> large;
   BOOST_CHECK_EXCEPTION(write_safetensors(path, {{"x", large}}), error,

@@ -45,8 +45,8 @@ struct position {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned version) {
-    archive& epoch& history;
-    if (version >= 2) archive& note;
+    archive & epoch & history;
+    if (version >= 2) archive & note;
   }
 };
 
@@ -56,14 +56,14 @@ struct old_position {
   std::vector<double> history;
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& epoch& history;
+    archive & epoch & history;
   }
 };
 struct newer_position : position {
   double rate = 0.1;
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& epoch& history& note& rate;
+    archive & epoch & history & note & rate;
   }
 };
 
@@ -599,10 +599,10 @@ BOOST_AUTO_TEST_CASE(what_keeps_a_checkpoint_from_being_written_is_said_at_the_n
   saver keeper;
   const std::string first = keeper.save(s, f.path, 1);
   keeper.wait();
-  struct rlimit before {};
+  struct rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  const struct rlimit little { 100'000, before.rlim_max };
+  const struct rlimit little{100'000, before.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &little);
   keeper.save(s, f.path, 2);
   BOOST_CHECK_EXCEPTION(keeper.wait(), error, says(error_code::resource_exhausted, "make room"));

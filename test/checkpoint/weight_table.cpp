@@ -52,8 +52,7 @@ const std::string file = pytorchs + "lenet.safetensors";
 
 weight_table changed(const std::string& name, weight_row row) {
   weight_table other = table;
-  std::replace_if(
-      other.rows.begin(), other.rows.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
+  std::replace_if(other.rows.begin(), other.rows.end(), [&](const weight_row& r) { return r.in_file == name; }, row);
   return other;
 }
 

@@ -9,7 +9,8 @@ int main() {
   graph g;
   auto x = placeholder<float, dims<4, 3>>(g, "x");
 #ifdef WEFT_SHOULD_FAIL
-  std::vector<float> v{1, 2, 3}; auto y = x + v;
+  std::vector<float> v{1, 2, 3};
+  auto y = x + v;
 #else
   auto y = x + tensor<float, dims<3>>{1, 2, 3};
 #endif

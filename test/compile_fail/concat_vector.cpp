@@ -8,7 +8,8 @@ using namespace weft;
 int main() {
   tensor<float, dims<4, 3>> t;
 #ifdef WEFT_SHOULD_FAIL
-  std::vector<decltype(t)> all{t, t}; auto y = concat<1>(all);
+  std::vector<decltype(t)> all{t, t};
+  auto y = concat<1>(all);
 #else
   auto y = concat<1>(t, t);
 #endif

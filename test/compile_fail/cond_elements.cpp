@@ -9,21 +9,8 @@ int main() {
   graph g;
   auto x = placeholder<float, dims<4>>(g, "x");
 #ifdef WEFT_SHOULD_FAIL
-  auto y = cond(
-      sum(x) > 0.f,
-      [](auto x) {
-        return std::tuple{x, x};
-      },
-      [](auto x) { return x; }, x);
+  auto y = cond(sum(x) > 0.f, [](auto x) { return std::tuple{x, x}; }, [](auto x) { return x; }, x);
 #else
-  auto y = cond(
-      sum(x) > 0.f,
-      [](auto x) {
-        return std::tuple{x, x};
-      },
-      [](auto x) {
-        return std::tuple{x, -x};
-      },
-      x);
+  auto y = cond(sum(x) > 0.f, [](auto x) { return std::tuple{x, x}; }, [](auto x) { return std::tuple{x, -x}; }, x);
 #endif
 }

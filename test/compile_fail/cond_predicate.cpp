@@ -8,10 +8,8 @@ int main() {
   graph g;
   auto x = placeholder<float, dims<4>>(g, "x");
 #ifdef WEFT_SHOULD_FAIL
-  auto y = cond(
-      x > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
+  auto y = cond(x > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
 #else
-  auto y = cond(
-      mean(x) > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
+  auto y = cond(mean(x) > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
 #endif
 }

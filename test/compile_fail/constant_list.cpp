@@ -9,6 +9,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto c = constant(g, {1.0f, 2.0f});
 #else
-  auto c = constant(g, tensor<float, dims<2>>{1.0f, 2.0f});
+  auto c = constant(g, tensor<float, dims<2> >{1.0f, 2.0f});
 #endif
 }

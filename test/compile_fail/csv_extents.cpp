@@ -2,8 +2,8 @@
 // error: csv_features_are_not_valid
 // error: csv: columns are read as numbers, std::string, or tensors whose extents are numbers
 // max-lines: 10
-#include <weft/weft.hpp>
 #include <weft/data/csv.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

@@ -4,8 +4,8 @@
 // max-lines: 10
 #include <string>
 #include <vector>
-#include <weft/weft.hpp>
 #include <weft/data/dataset.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

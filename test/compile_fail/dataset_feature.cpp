@@ -3,8 +3,8 @@
 // error: map: a function returns a tensor, a number, a std::string, or a tuple of them
 // max-lines: 12
 #include <vector>
-#include <weft/weft.hpp>
 #include <weft/data/dataset.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {
@@ -12,6 +12,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto vectors = numbers.map([](int i) { return std::vector<double>(static_cast<std::size_t>(i)); });
 #else
-  auto tensors = numbers.map([](int i) { return tensor<double, dims<dyn<"n">>>(shape(i)); });
+  auto tensors = numbers.map([](int i) { return tensor<double, dims<dyn<"n"> > >(shape(i)); });
 #endif
 }

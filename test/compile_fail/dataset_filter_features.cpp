@@ -2,8 +2,8 @@
 // error: function_takes_other_features
 // error: filter: the function takes all features
 // max-lines: 10
-#include <weft/weft.hpp>
 #include <weft/data/dataset.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

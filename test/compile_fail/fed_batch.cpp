@@ -1,8 +1,8 @@
 // The whole batch of a dataset is fed.
 // error: fed_value_is_not_a_tensor
 // error: a step takes a tensor, tensor_view\(pointer
-#include <weft/weft.hpp>
 #include <weft/data/dataset.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

@@ -9,7 +9,8 @@ using namespace weft;
 int main() {
   tensor<float, dims<4, 3>> t;
 #ifdef WEFT_SHOULD_FAIL
-  std::vector<int> rows{0, 1}; auto y = gather(t, rows);
+  std::vector<int> rows{0, 1};
+  auto y = gather(t, rows);
 #else
   auto y = gather(t, tensor<std::int32_t, dims<2>>{0, 1});
 #endif

@@ -10,8 +10,10 @@ int main() {
   auto w = variable<float, dims<3, 2>>(g, "w");
   auto loss = mean(square(matmul(x, w)));
 #ifdef WEFT_SHOULD_FAIL
-  auto dw = gradients(loss, w); auto y = dw * 2;
+  auto dw = gradients(loss, w);
+  auto y = dw * 2;
 #else
-  auto [dw] = gradients(loss, w); auto y = dw * 2;
+  auto [dw] = gradients(loss, w);
+  auto y = dw * 2;
 #endif
 }

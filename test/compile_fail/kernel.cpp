@@ -12,8 +12,14 @@ struct only_elsewhere {
 #else
   using devices = kinds<cpu>;
 #endif
-  template <class V> static V apply(V x) { return x * x; }
-  template <class V> static V gradient(V g, V x, V) { return g * (x + x); }
+  template <class V>
+  static V apply(V x) {
+    return x * x;
+  }
+  template <class V>
+  static V gradient(V g, V x, V) {
+    return g * (x + x);
+  }
 };
 
 int main() {

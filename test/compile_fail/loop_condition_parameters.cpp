@@ -10,9 +10,9 @@ int main() {
   auto n = placeholder<int>(g, "n");
 #ifdef WEFT_SHOULD_FAIL
   auto y = while_loop([](auto i, auto, auto n) { return i < n; },
-                       [](auto i, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), x);
+                      [](auto i, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), x);
 #else
   auto y = while_loop([](auto i, auto n) { return i < n; },
-                           [](auto i, auto, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), invariant(n), x);
+                      [](auto i, auto, auto x) { return std::tuple{i + 1, x + x}; }, tensor<int>(0), invariant(n), x);
 #endif
 }

@@ -12,7 +12,7 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   error.update(labels, predictions);
 #else
-  using view = tensor_view<const float, dims<4>>;
+  using view = tensor_view<const float, dims<4> >;
   error.update(view(labels.data()), view(predictions.data()));
 #endif
 }

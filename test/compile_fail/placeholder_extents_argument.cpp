@@ -9,6 +9,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto x = placeholder<float>(g, {784, 10});
 #else
-  auto x = placeholder<float, dims<784, 10>>(g);
+  auto x = placeholder<float, dims<784, 10> >(g);
 #endif
 }

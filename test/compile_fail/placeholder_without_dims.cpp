@@ -10,6 +10,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto x = placeholder<float, 784, 10>(g, "x");
 #else
-  auto x = placeholder<float, dims<784, 10>>(g, "x");
+  auto x = placeholder<float, dims<784, 10> >(g, "x");
 #endif
 }

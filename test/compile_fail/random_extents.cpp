@@ -10,6 +10,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto y = random_normal<float>(g, shape(3, 4));
 #else
-  auto y = random_normal<float, dims<3, 4>>(g);
+  auto y = random_normal<float, dims<3, 4> >(g);
 #endif
 }

@@ -10,6 +10,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   archive.read<float>("a");
 #else
-  archive.read<tensor<float>>("a");
+  archive.read<tensor<float> >("a");
 #endif
 }

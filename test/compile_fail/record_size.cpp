@@ -2,8 +2,8 @@
 // error: record_has_no_fixed_size
 // error: fixed_records: a record is a tensor whose extents are numbers
 // max-lines: 10
-#include <weft/weft.hpp>
 #include <weft/data/lines.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

@@ -8,7 +8,7 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor<float> x;
 #else
-  tensor<float, dims<1>> x;
+  tensor<float, dims<1> > x;
 #endif
   auto y = softmax(x);
 }

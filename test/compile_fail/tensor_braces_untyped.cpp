@@ -7,6 +7,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor t{1.0f, 2.0f};
 #else
-  tensor<float, dims<2>> t{1.0f, 2.0f};
+  tensor<float, dims<2> > t{1.0f, 2.0f};
 #endif
 }

@@ -8,6 +8,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor<float, 2, 3> t;
 #else
-  tensor<float, dims<2, 3>> t;
+  tensor<float, dims<2, 3> > t;
 #endif
 }

@@ -7,6 +7,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor t(2, 3);
 #else
-  tensor<float, dims<2, 3>> t;
+  tensor<float, dims<2, 3> > t;
 #endif
 }

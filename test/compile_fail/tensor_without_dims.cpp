@@ -8,6 +8,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor<float, 3, 4> x;
 #else
-  tensor<float, dims<3, 4>> x;
+  tensor<float, dims<3, 4> > x;
 #endif
 }

@@ -2,8 +2,8 @@
 // error: number_is_not_a_template_argument
 // error: dims<2, 3>
 // error: top_k: the number is a template argument: top_k<5>\(x\)
-#include <weft/weft.hpp>
 #include <weft/ops/sort.hpp>
+#include <weft/weft.hpp>
 using namespace weft;
 
 int main() {

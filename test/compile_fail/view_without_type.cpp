@@ -9,6 +9,6 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   tensor_view x(values, shape(3));
 #else
-  tensor_view<float, dims<3>> x(values, shape(3));
+  tensor_view<float, dims<3> > x(values, shape(3));
 #endif
 }

@@ -10,8 +10,10 @@ int main() {
   graph g;
   auto x = placeholder<float, dims<4, 3>>(g, "x");
 #ifdef WEFT_SHOULD_FAIL
-  auto [a, b] = while_loop([](auto v, auto w) { return sum(v) < 1; }, [](auto v, auto w) { return std::array{v, w}; }, x, x);
+  auto [a, b] =
+      while_loop([](auto v, auto w) { return sum(v) < 1; }, [](auto v, auto w) { return std::array{v, w}; }, x, x);
 #else
-  auto [a, b] = while_loop([](auto v, auto w) { return sum(v) < 1; }, [](auto v, auto w) { return std::tuple{v + 1, w}; }, x, x);
+  auto [a, b] =
+      while_loop([](auto v, auto w) { return sum(v) < 1; }, [](auto v, auto w) { return std::tuple{v + 1, w}; }, x, x);
 #endif
 }

@@ -11,6 +11,7 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   auto y = while_loop([](auto i, auto v) { return i < 4; }, [](auto i, auto v) { return std::tuple{i + 1, v}; }, 0, x);
 #else
-  auto y = while_loop([](auto i, auto v) { return i < 4; }, [](auto i, auto v) { return std::tuple{i + 1, v}; }, constant(g, 0), x);
+  auto y = while_loop([](auto i, auto v) { return i < 4; }, [](auto i, auto v) { return std::tuple{i + 1, v}; },
+                      constant(g, 0), x);
 #endif
 }

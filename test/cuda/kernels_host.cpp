@@ -44,8 +44,7 @@ void record_windows(graph& g) {
 void record_control_flow(graph& g) {
   const auto x = placeholder<float, dims<3>>(g, "x");
   const auto steps = placeholder<float, dims<dyn<"steps">, 3>>(g, "steps");
-  const auto either = cond(
-      sum(x) < 1.0f, [](auto y) { return y * 2.0f; }, [](auto y) { return exp(y); }, x);
+  const auto either = cond(sum(x) < 1.0f, [](auto y) { return y * 2.0f; }, [](auto y) { return exp(y); }, x);
   const auto grown = while_loop([](auto y) { return sum(y) < 100.0f; }, [](auto y) { return y * 2.0f; },
                                 {.max_iterations = 8}, either);
   const auto body = [](auto h, auto row) {

@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(padding_fills_up_to_the_largest) {
 
 BOOST_AUTO_TEST_CASE(functions_may_return_expressions_and_ask_for_the_position) {
   const auto d = numbers(9);
-  for (const auto& [x] : d.batches(9).map([](const auto&x, const auto&) { return x * 255.0f; })) {
+  for (const auto& [x] : d.batches(9).map([](const auto& x, const auto&) { return x * 255.0f; })) {
     static_assert(std::is_same_v<decltype(x), const tensor<float, dims<dyn<"batch">, width>>>);
     BOOST_TEST(x(8, 0) == 8);
   }
@@ -461,7 +461,9 @@ BOOST_AUTO_TEST_CASE(leaving_early_stops_all_threads) {
         static_cast<void>(e);
         break;
       }
-    { auto never_gone_on = d.begin(); }
+    {
+      auto never_gone_on = d.begin();
+    }
     // While a cache is being filled, which would take for ever.
     const auto cached = without_end.cache().prefetch(1);
     BOOST_CHECK_EXCEPTION(cached.begin(20ms), error, says(error_code::deadline_exceeded));
@@ -535,9 +537,8 @@ BOOST_AUTO_TEST_CASE(an_iterator_can_be_moved) {
 
 BOOST_AUTO_TEST_CASE(features_whose_extents_are_of_another_integer_type_are_the_same_features) {
   using pairs = tensor<float, dims<std::size_t{2}>>;
-  const data::dataset<pairs, int> d = counted(3).map([](int i) {
-    return std::pair(pairs{static_cast<float>(i), 1}, i);
-  });
+  const data::dataset<pairs, int> d =
+      counted(3).map([](int i) { return std::pair(pairs{static_cast<float>(i), 1}, i); });
   int seen = 0;
   for (auto [x, i] : d) {
     BOOST_TEST(x(0) == static_cast<float>(i));

@@ -51,13 +51,8 @@ std::vector<T> first_feature(const data::dataset<T>& d) {
     BOOST_TEST(left == right, boost::test_tools::per_element()); \
   } while (false)
 
-#define REFUSED(rows, code, words)                  \
-  BOOST_CHECK_EXCEPTION(                            \
-      [&] {                                         \
-        for (const auto& e [[maybe_unused]] : rows) \
-          ;                                         \
-      }(),                                          \
-      error, says(error_code::code, words))
+#define REFUSED(rows, code, words) \
+  BOOST_CHECK_EXCEPTION([&] { for (const auto& e [[maybe_unused]] : rows); }(), error, says(error_code::code, words))
 
 }  // namespace
 

@@ -131,11 +131,9 @@ void expect(const char* name, double ulp, F f, R exact) {
   }
 }
 
-#define EXPECT(function, ulp, exact)                                                            \
-  expect<float>(                                                                                \
-      #function, ulp, [](float x) { return math::function(x); }, [](auto x) { return exact; }); \
-  expect<double>(                                                                               \
-      #function, ulp, [](double x) { return math::function(x); }, [](auto x) { return exact; })
+#define EXPECT(function, ulp, exact)                                                                      \
+  expect<float>(#function, ulp, [](float x) { return math::function(x); }, [](auto x) { return exact; }); \
+  expect<double>(#function, ulp, [](double x) { return math::function(x); }, [](auto x) { return exact; })
 
 }  // namespace
 
@@ -160,10 +158,8 @@ BOOST_AUTO_TEST_CASE(exact_functions) {
 BOOST_AUTO_TEST_CASE(functions_of_the_list) {
   functions::each([]<class F>(F, const functions::row& right) {
     if constexpr (functions::expected<F>.ulp_in_double != functions::none) {
-      expect<float>(
-          F::name, right.ulp, [](float x) { return F::apply(x); }, right.value);
-      expect<double>(
-          F::name, right.ulp_in_double, [](double x) { return F::apply(x); }, right.value);
+      expect<float>(F::name, right.ulp, [](float x) { return F::apply(x); }, right.value);
+      expect<double>(F::name, right.ulp_in_double, [](double x) { return F::apply(x); }, right.value);
     }
   });
 }

@@ -54,9 +54,8 @@ BOOST_AUTO_TEST_CASE(mistakes_are_told_in_words) {
   for (const char* bad : {"127.0.0.1", "127.0.0.1:", ":2222", "127.0.0.1:port", "127.0.0.1:65536", "127.0.0.1:-1",
                           "::1:2222", "127.0.0.1:2222,", ",127.0.0.1:2222", "127.0.0.1: 2222", "a b:1"})
     says(invalid, "is not host:port", [&] { cluster_spec{{"ps", bad}}; });
-  says(invalid, "both /job:ps/task:0 and /job:worker/task:1", [] {
-    cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:1"}};
-  });
+  says(invalid, "both /job:ps/task:0 and /job:worker/task:1",
+       [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:1"}}; });
   says(invalid, "both /job:ps/task:0 and /job:ps/task:1", [] { cluster_spec{{"ps", "127.0.0.1:1,127.0.0.1:1"}}; });
   says(invalid, "given twice", [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"ps", "127.0.0.1:2"}}; });
   for (const char* bad : {"", "1ps", "p-s", "p/s", "_ps"})
@@ -96,9 +95,8 @@ BOOST_AUTO_TEST_CASE(a_job_may_have_holes) {
 
 BOOST_AUTO_TEST_CASE(a_port_that_others_must_know_is_not_zero) {
   BOOST_CHECK_NO_THROW((cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2"}}.check_ports()));
-  says(error_code::invalid_argument, "/job:worker/task:1 has port 0 (127.0.0.1:0), which means any", [] {
-    cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:0"}}.check_ports();
-  });
+  says(error_code::invalid_argument, "/job:worker/task:1 has port 0 (127.0.0.1:0), which means any",
+       [] { cluster_spec{{"ps", "127.0.0.1:1"}, {"worker", "127.0.0.1:2,127.0.0.1:0"}}.check_ports(); });
 }
 
 BOOST_AUTO_TEST_CASE(port_zero_may_repeat) { BOOST_CHECK_NO_THROW((cluster_spec{{"ps", "127.0.0.1:0,127.0.0.1:0"}})); }

@@ -253,8 +253,7 @@ BOOST_AUTO_TEST_CASE(synchronous_training_ends_with_the_name_of_a_worker_that_le
   });
   CHECK_SAYS(first.text(), "/job:worker/task:1 has left the cluster without finish()");
   CHECK_SAYS(second.text(), "no images");
-  CHECK_SAYS(ps.text(),
-             "synchronous training ended early: /job:worker/task:1 has left the cluster without finish()");
+  CHECK_SAYS(ps.text(), "synchronous training ended early: /job:worker/task:1 has left the cluster without finish()");
 }
 
 BOOST_AUTO_TEST_CASE(a_stopped_worker_is_lost_within_two_seconds) {

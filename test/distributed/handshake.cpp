@@ -98,8 +98,7 @@ struct play {
         listener_side(talk_type::listening(end_of_wires(to_listener, to_dialler, most),
                                            cluster_secret(listener_secret).proof(), nonce(2), listener)) {}
 
-  void run(
-      const std::function<void(play&)>& between = [](play&) {}, bool refuses = false) {
+  void run(const std::function<void(play&)>& between = [](play&) {}, bool refuses = false) {
     for (int moves = 0; moves < 5000; ++moves) {
       go_on(dialler, [&] {
         if (dialler.at() != phase::challenged) return;
@@ -343,7 +342,7 @@ BOOST_AUTO_TEST_CASE(the_tasks_of_a_user_share_a_secret_by_themselves) {
   const std::string first = here.in_process(own_proof);
   BOOST_TEST(first.size() == 32u);
   BOOST_TEST(here.in_process(own_proof) == first);
-  struct stat status {};
+  struct stat status{};
   BOOST_REQUIRE(::stat(here.file().c_str(), &status) == 0);
   BOOST_TEST((status.st_mode & 07777u) == 0600u);
   BOOST_REQUIRE(::stat(here.file().parent_path().c_str(), &status) == 0);
@@ -398,7 +397,7 @@ BOOST_AUTO_TEST_CASE(a_secret_file_is_made_once_and_for_its_owner_alone) {
   ::umask(0777);
   cluster_secret::make_file(path + "2");
   ::umask(before);
-  struct stat status {};
+  struct stat status{};
   for (const std::string& each : {path, path + "2"}) {
     BOOST_REQUIRE(::stat(each.c_str(), &status) == 0);
     BOOST_TEST((status.st_mode & 07777u) == 0600u);

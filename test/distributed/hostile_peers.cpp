@@ -646,9 +646,8 @@ BOOST_AUTO_TEST_CASE(strangers_change_nothing_of_what_is_learned) {
     moments when;
     std::vector<std::thread> strangers;
     for (unsigned i = 0; i < 3; ++i)
-      strangers.emplace_back([&, i] {
-        hostile{cluster, *network.by(), when, count, std::mt19937(seed * 16 + i)}.run();
-      });
+      strangers.emplace_back(
+          [&, i] { hostile{cluster, *network.by(), when, count, std::mt19937(seed * 16 + i)}.run(); });
     const outcome made = train(cluster, network, seed, when, 3ms);
     for (std::thread& each : strangers) each.join();
     BOOST_TEST(made.trouble == "");

@@ -708,68 +708,74 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_travel_alone, T, transports) {
 BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_goes_on) {
   server_options options;
   options.min_workers = 1;  // the training goes on without the worker that is rejected
-  all_well(run<in_process>(1, 2, [](basic_server<in_process>& here) {
-    basic_parameter_client<in_process> client(here, a_table(), consistency::asynchronous, 7, 20s);
-    client.initialise(table_values().in(), 20s);
-    table_values now;
-    if (here.index() == 1) {  // as a worker that does not know how
-      const auto refusal = [](auto& stream, frame_kind kind, const std::vector<std::byte>& payload) -> std::string {
-        const answered got = ask(stream, kind, 0, payload);
-        if (got.kind == frame_kind::heartbeat) return "no answer";
-        return got.kind == frame_kind::failure ? detail::read_error(got.payload, "").sentence() : "";
-      };
-      auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
-      const auto enroll = detail::enroll_message{consistency::asynchronous, 7, a_table()}.bytes();
-      const auto refused = [&](const std::vector<std::byte>& payload, const std::string& words) {
-        test::require_says_in_task(refusal(stream, frame_kind::push_pull, payload), words);
-      };
-      const auto ends = [&](auto& connection, const std::vector<std::byte>& payload) {
-        try {
-          refusal(connection, frame_kind::push_pull, payload);
-        } catch (const error&) {
-          return;
+  all_well(run<in_process>(
+      1, 2,
+      [](basic_server<in_process>& here) {
+        basic_parameter_client<in_process> client(here, a_table(), consistency::asynchronous, 7, 20s);
+        client.initialise(table_values().in(), 20s);
+        table_values now;
+        if (here.index() == 1) {  // as a worker that does not know how
+          const auto refusal = [](auto& stream, frame_kind kind, const std::vector<std::byte>& payload) -> std::string {
+            const answered got = ask(stream, kind, 0, payload);
+            if (got.kind == frame_kind::heartbeat) return "no answer";
+            return got.kind == frame_kind::failure ? detail::read_error(got.payload, "").sentence() : "";
+          };
+          auto stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
+          const auto enroll = detail::enroll_message{consistency::asynchronous, 7, a_table()}.bytes();
+          const auto refused = [&](const std::vector<std::byte>& payload, const std::string& words) {
+            test::require_says_in_task(refusal(stream, frame_kind::push_pull, payload), words);
+          };
+          const auto ends = [&](auto& connection, const std::vector<std::byte>& payload) {
+            try {
+              refusal(connection, frame_kind::push_pull, payload);
+            } catch (const error&) {
+              return;
+            }
+            test::require_in_task(false, "the connection ends");
+          };
+          test::require_in_task(refusal(stream, frame_kind::enroll, enroll).empty(), "it enrolls");
+          const auto gradient = [](std::uint64_t count, const std::vector<std::int64_t>& numbers, std::size_t floats) {
+            std::vector<std::byte> bytes(16 + 8);
+            std::memcpy(bytes.data() + 16, &count, 8);
+            const auto* from = reinterpret_cast<const std::byte*>(numbers.data());
+            bytes.insert(bytes.end(), from, from + 8 * numbers.size());
+            bytes.resize(bytes.size() + 4 * floats);
+            return bytes;
+          };
+          refused(gradient(1, {1000}, 4), "the index 1000, which is not in [0, 1000)");
+          refused(gradient(2, {7, 7}, 8), "index 7 after 7");
+          refused(gradient(std::uint64_t{1} << 61, {}, 0), "has bytes for 0");
+          refused(gradient(1, {3}, 5), "4 bytes follow them");
+          test::require_in_task(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)).empty(),
+                                "a right one counts");
+          ends(stream, std::vector<std::byte>(16));
+          auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
+          test::require_in_task(refusal(another, frame_kind::enroll, enroll).empty(), "it enrolls again");
+          ends(another, std::vector<std::byte>(16 + 8 + 1001 * 24));
+        } else {
+          const auto refused = [&](const row_gradient& g, const std::string& words) {
+            test::require_says_in_task(
+                test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); }),
+                words);
+          };
+          refused({{5, 4}, 1}, "index 4 after 5");
+          refused({{-1}, 1}, "the index -1, which is not in [0, 1000)");
+          refused({{3, 70}, std::numeric_limits<float>::infinity()}, "'table' from");
+          refused({{3, 70}, std::numeric_limits<float>::infinity()}, "(element 12)");
+          client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);
+          test::require_in_task(now.table[12] == -2 && now.table[283] == -2 && now.table[0] == 0,
+                                "the right rows change");
+          client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
+          test::require_in_task(client.was_duplicate() && now.table[12] == -2, "a step counts once");
+          test::require_says_in_task(
+              test::failure(
+                  error_code::failed_precondition,
+                  [&] { basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s); }),
+              "of rows, or of all elements");
         }
-        test::require_in_task(false, "the connection ends");
-      };
-      test::require_in_task(refusal(stream, frame_kind::enroll, enroll).empty(), "it enrolls");
-      const auto gradient = [](std::uint64_t count, const std::vector<std::int64_t>& numbers, std::size_t floats) {
-        std::vector<std::byte> bytes(16 + 8);
-        std::memcpy(bytes.data() + 16, &count, 8);
-        const auto* from = reinterpret_cast<const std::byte*>(numbers.data());
-        bytes.insert(bytes.end(), from, from + 8 * numbers.size());
-        bytes.resize(bytes.size() + 4 * floats);
-        return bytes;
-      };
-      refused(gradient(1, {1000}, 4), "the index 1000, which is not in [0, 1000)");
-      refused(gradient(2, {7, 7}, 8), "index 7 after 7");
-      refused(gradient(std::uint64_t{1} << 61, {}, 0), "has bytes for 0");
-      refused(gradient(1, {3}, 5), "4 bytes follow them");
-      test::require_in_task(refusal(stream, frame_kind::push_pull, gradient(1, {3}, 4)).empty(), "a right one counts");
-      ends(stream, std::vector<std::byte>(16));
-      auto another = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
-      test::require_in_task(refusal(another, frame_kind::enroll, enroll).empty(), "it enrolls again");
-      ends(another, std::vector<std::byte>(16 + 8 + 1001 * 24));
-    } else {
-      const auto refused = [&](const row_gradient& g, const std::string& words) {
-        test::require_says_in_task(
-            test::failure(error_code::invalid_argument, [&] { client.push_pull(0, g.in(), now.out(), 20s); }), words);
-      };
-      refused({{5, 4}, 1}, "index 4 after 5");
-      refused({{-1}, 1}, "the index -1, which is not in [0, 1000)");
-      refused({{3, 70}, std::numeric_limits<float>::infinity()}, "'table' from");
-      refused({{3, 70}, std::numeric_limits<float>::infinity()}, "(element 12)");
-      client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);
-      test::require_in_task(now.table[12] == -2 && now.table[283] == -2 && now.table[0] == 0, "the right rows change");
-      client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
-      test::require_in_task(client.was_duplicate() && now.table[12] == -2, "a step counts once");
-      test::require_says_in_task(
-          test::failure(
-              error_code::failed_precondition,
-              [&] { basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s); }),
-          "of rows, or of all elements");
-    }
-    basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
-  }, nullptr, options));
+        basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
+      },
+      nullptr, options));
 }
 
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which keep memory

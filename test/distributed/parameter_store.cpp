@@ -1,5 +1,5 @@
-#include <boost/test/unit_test.hpp>
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -220,7 +220,8 @@ BOOST_AUTO_TEST_CASE(a_mean_that_is_not_finite_changes_nothing) {
     return was;
   };
   constexpr double infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  for (n = 5000; n < 1'000'000; n *= 150) {  // one mean that is kept until it is known to be finite, and one that is not
+  for (n = 5000; n < 1'000'000;
+       n *= 150) {  // one mean that is kept until it is known to be finite, and one that is not
     for (const double bad : {infinite, -infinite, nan}) {
       BOOST_TEST(!applied(float{}, {bad}));
       BOOST_TEST(!applied(double{}, {1, bad}));

@@ -565,8 +565,8 @@ class judge {
     return {};
   }
 
-  /// A parameter server that is started again waits for workers that its predecessor's end has ended: nobody can tell it
-  /// of them. Its words travel to those that train by it.
+  /// A parameter server that is started again waits for workers that its predecessor's end has ended: nobody can tell
+  /// it of them. Its words travel to those that train by it.
   bool waits_for_one_that_has_ended(const life& of) const {
     const std::size_t at = of.said.find("still waits for ");
     return at != std::string::npos && std::any_of(out_.lives.begin(), out_.lives.end(), [&](const auto& each) {
@@ -583,7 +583,7 @@ class judge {
     if (!of.is_first && (is_ps(of) || contains(of.said, "still waits for"))) return {};
     if (victims_.empty()) return name(of.rank) + " ends with an error, and nothing has happened";
     if (waits_for_one_that_has_ended(of)) return {};
-    if (contains(of.said, "initialise") && ps_was_hit()) return {};       // the chief knows the one before
+    if (contains(of.said, "initialise") && ps_was_hit()) return {};  // the chief knows the one before
     if (!of.is_first) {
       const bool someone = std::any_of(out_.lives.begin(), out_.lives.end(), [&](const auto& each) {
         return each.get() != &of && contains(of.said, name(each->rank));

@@ -268,10 +268,9 @@ BOOST_AUTO_TEST_CASE(nodes_of_other_tasks_are_refused) {
   };
   const parameter_server<synchronous> servers;
   // Outside of the macro, where clang 14 fails to print them.
-  const device_spec none, worker0 = "/job:worker/task:0"_device,
-                    ps0 = "/job:ps/task:0"_device, ps7 = "/job:ps/task:7"_device,
-                    ps1_cpu3 = "/job:ps/task:1/device:CPU:3"_device, cpu0 = "/task:0/device:CPU:0"_device,
-                    worker0_cpu0 = "/job:worker/task:0/device:CPU:0"_device;
+  const device_spec none, worker0 = "/job:worker/task:0"_device, ps0 = "/job:ps/task:0"_device,
+                          ps7 = "/job:ps/task:7"_device, ps1_cpu3 = "/job:ps/task:1/device:CPU:3"_device,
+                          cpu0 = "/task:0/device:CPU:0"_device, worker0_cpu0 = "/job:worker/task:0/device:CPU:0"_device;
   CHECK_SAYS(problems_of(servers, 2, ps1_cpu3, worker0_cpu0),
              "w on /device:CPU:0: the session's own choice, since the node names another task; this is a copy of the "
              "variable on /job:ps/task:1/device:CPU:3; ");
@@ -948,8 +947,8 @@ BOOST_AUTO_TEST_CASE(workers_may_make_unequally_many_steps) {
 
 BOOST_AUTO_TEST_CASE(other_settings_are_refused_in_every_strategy) {
   const auto check = [](auto strategy) {
-    const auto problems = with_sessions(
-        strategy, in_process{}, [](auto& s, const model&, auto&) { s.finish(1s); }, "30 steps");
+    const auto problems =
+        with_sessions(strategy, in_process{}, [](auto& s, const model&, auto&) { s.finish(1s); }, "30 steps");
     const std::string all = problems[0] + problems[1];
     BOOST_TEST_INFO(all);
     BOOST_TEST((contains(all, "its settings are '30 steps'") || contains(all, "its settings are ''")));

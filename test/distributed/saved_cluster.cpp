@@ -581,8 +581,7 @@ BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {
     replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
     if (here.is_chief()) return std::this_thread::sleep_for(200ms);
     const auto nothing = [] { return std::optional<cluster_state>(); };
-    require_says(
-        error_code::deadline_exceeded, [&] { s.restore(nothing, 30ms); }, "in time");
+    require_says(error_code::deadline_exceeded, [&] { s.restore(nothing, 30ms); }, "in time");
     s.restore(nothing, 20s);
   });
   BOOST_TEST(problems[0] == "");

@@ -173,9 +173,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(workers_connect_to_servers_and_to_those_they_talk_
 BOOST_AUTO_TEST_CASE(device_filters_name_tasks) {
   const auto cluster = test::local_cluster(1, 11);
   CHECK_SAYS(failure(error_code::invalid_argument,
-                     [&] {
-                       server(cluster, "worker", 0, {.device_filters = {"/job:ps", "/job:worker/task:11"}});
-                     }),
+                     [&] { server(cluster, "worker", 0, {.device_filters = {"/job:ps", "/job:worker/task:11"}}); }),
              "the device filter '/job:worker/task:11' names no task of the cluster");
   server one(cluster, "worker", 0, {.device_filters = {"/job:worker/task:1"}});
   for (std::size_t rank = 0; rank < cluster.tasks().size(); ++rank)
@@ -292,15 +290,13 @@ BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
 BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
   failure(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "worker", 0); });
   failure(error_code::not_found, [] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 1); });
-  const std::string text = failure(error_code::permission_denied, [] {
-    server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0);
-  });
+  const std::string text = failure(error_code::permission_denied,
+                                   [] { server(cluster_spec{{"ps", "127.0.0.1:0,192.168.0.1:2222"}}, "ps", 0); });
   CHECK_SAYS(text,
              "192.168.0.1:2222 is not a loopback address, and other hosts take part only with a secret that you "
              "give to all tasks");
-  const std::string any = failure(error_code::invalid_argument, [] {
-    server(cluster_spec{{"ps", "127.0.0.1:2222,127.0.0.1:0"}}, "ps", 0);
-  });
+  const std::string any = failure(error_code::invalid_argument,
+                                  [] { server(cluster_spec{{"ps", "127.0.0.1:2222,127.0.0.1:0"}}, "ps", 0); });
   CHECK_SAYS(any, "/job:ps/task:1 has port 0");
   server_options everywhere;
   everywhere.bind = endpoint{"0.0.0.0"};

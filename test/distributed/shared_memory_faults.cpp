@@ -235,8 +235,7 @@ void sums_by_messages_beside(const char* what, const liar::lie& tells, double fa
 
 BOOST_AUTO_TEST_CASE(a_rank_that_tells_the_truth_of_its_segment_is_believed) {
   const cluster_spec cluster = test::local_cluster(0, 2);
-  liar other(
-      cluster, [](auto&, auto&) {}, 0);
+  liar other(cluster, [](auto&, auto&) {}, 0);
   server here(cluster, "worker", 0);
   all_reduce group(here, {}, {}, 10s);
   BOOST_TEST(group.shares_memory());
@@ -266,18 +265,15 @@ BOOST_AUTO_TEST_CASE(a_rank_that_offers_the_segment_of_another_rank_is_refused) 
 // The ranks add up how many have failed.
 BOOST_AUTO_TEST_CASE(a_rank_that_takes_back_the_failure_of_another_is_not_believed) {
   for (const double failures : {-1.0, std::numeric_limits<double>::quiet_NaN()})
-    sums_by_messages_beside(
-        "none", [](shared_offer& mine, auto&) { mine = {}; }, failures);
-  sums_by_messages_beside(
-      "a true one that it takes back", [](auto&, auto&) {}, 1);
+    sums_by_messages_beside("none", [](shared_offer& mine, auto&) { mine = {}; }, failures);
+  sums_by_messages_beside("a true one that it takes back", [](auto&, auto&) {}, 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_rank_that_writes_what_it_likes_makes_wrong_sums_at_worst) {
   const cluster_spec cluster = test::local_cluster(0, 2);
   int went_well = 0, ended = 0;
   for (int turn = 0; turn < 9; ++turn) {
-    liar other(
-        cluster, [](auto&, auto&) {}, 0);
+    liar other(cluster, [](auto&, auto&) {}, 0);
     server here(cluster, "worker", 0);
     all_reduce group(here, {}, {}, 10s);
     BOOST_REQUIRE(group.shares_memory());

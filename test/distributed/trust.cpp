@@ -568,9 +568,7 @@ BOOST_AUTO_TEST_CASE(without_openssl) {
   server_options options;
   options.secret = cluster_secret("a secret of these");
   CHECK_SAYS(test::failure(error_code::failed_precondition,
-                           [&] {
-                             server({{"worker", "127.0.0.1:2222,10.11.12.13:2222"}}, "worker", 0, options);
-                           }),
+                           [&] { server({{"worker", "127.0.0.1:2222,10.11.12.13:2222"}}, "worker", 0, options); }),
              "is on another host");
 }
 

@@ -242,8 +242,8 @@ BOOST_AUTO_TEST_CASE(products_are_the_cpus) {
 BOOST_AUTO_TEST_CASE(a_descent_is_added_to_the_variable) {
   for (const int transposed : {0, 1, 2, 3}) {
     const bool ta = transposed & 1, tb = transposed & 2;
-    call<float> product(operation_of<matmul_op<float>>, {ta ? shape(20, 18) : shape(18, 20), tb ? shape(5, 20) : shape(20, 5)},
-                        shape(18, 5), {ta, tb});
+    call<float> product(operation_of<matmul_op<float>>,
+                        {ta ? shape(20, 18) : shape(18, 20), tb ? shape(5, 20) : shape(20, 5)}, shape(18, 5), {ta, tb});
     const auto zeros = std::vector<float>(90), before = numbers<float>(90, 7);
     const auto plain = product.on_cpu(zeros);
     const product_fusion descent{product.result, -0.5, true};
@@ -281,7 +281,8 @@ BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_number_wins_a_maximum) {
-  call<float> pool(operation_of<max_pool_op<float>>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1), {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
+  call<float> pool(operation_of<max_pool_op<float>>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1),
+                   {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
   pool.operands[0] = {1, NAN, 3, 2};
   BOOST_CHECK(std::isnan(pool.on_gpu({0})[0]));
 }

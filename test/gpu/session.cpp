@@ -577,7 +577,9 @@ BOOST_AUTO_TEST_CASE(a_step_finds_the_page_locked_memory_and_the_queues_of_an_ea
 BOOST_AUTO_TEST_CASE(page_locked_memory_that_no_step_needs_makes_room) {
   gpu::emulated_platform gpus;
   detail::pinned_memory memory(gpus.device(0));
-  { const detail::pinned_block once(memory, 100'000); }
+  {
+    const detail::pinned_block once(memory, 100'000);
+  }
   gpus.fail_allocation(1);
   const detail::pinned_block next(memory, 1000);
   BOOST_TEST((next.data() != nullptr));

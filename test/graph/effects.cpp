@@ -66,8 +66,9 @@ BOOST_AUTO_TEST_CASE(a_group_runs_its_members) {
   static_cast<void>(nested);
   graph other;
   const auto c = variable<float>(other, "c", 1.0f);
-  CHECK_SAYS(failure(error_code::invalid_argument, [&] { static_cast<void>(group(assign(a, b), assign(c, c + 1.0f))); }),
-             "operands belong to different graphs");
+  CHECK_SAYS(
+      failure(error_code::invalid_argument, [&] { static_cast<void>(group(assign(a, b), assign(c, c + 1.0f))); }),
+      "operands belong to different graphs");
 }
 
 BOOST_AUTO_TEST_CASE(control_dependencies_run_first_and_always) {

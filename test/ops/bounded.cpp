@@ -47,8 +47,7 @@ tensor<T, D> made(const shape& extents, const std::vector<double>& values) {
 template <class F>
 void each_case(const std::string& kind, std::size_t numbers, F f) {
   std::ifstream in(TEST_DATA "/ops/bounded_values.txt");
-  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/ops/bounded_values.txt"
-                                << " cannot be read");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/ops/bounded_values.txt" << " cannot be read");
   int cases = 0;
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);

@@ -50,7 +50,9 @@ BOOST_AUTO_TEST_CASE(extents_of_results) {
   const auto any = placeholder<float, dims<4, dyn<"height">, dyn<"width">, 3>>(g);
   const auto of_any = conv2d(any, w);
   static_assert(has_dims<decltype(of_any), dims<4, dyn<"height">, dyn<"width">, 16>>);
-  const auto text = [](const auto& y, std::size_t axis) { return std::string(dims_t<std::remove_cvref_t<decltype(y)>>::names[axis]); };
+  const auto text = [](const auto& y, std::size_t axis) {
+    return std::string(dims_t<std::remove_cvref_t<decltype(y)>>::names[axis]);
+  };
   const auto valid_any = conv2d<conv2d_options{.pad = padding::valid}>(any, w);
   BOOST_CHECK_EQUAL(text(valid_any, 1) + ", " + text(valid_any, 2), "height - 4, width - 2");
   const auto strided_any = conv2d<conv2d_options{.stride = {3, 2}}>(any, w);
@@ -95,8 +97,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_images_of_any_height_and_width) {
       "stride 3, 2 valid", shape(2, 7, 6, 2), 2);
   check_gradients<conv2d_options{.stride = {1, 2}, .pad = padding::of(2, 0, 1, 3)}, any_photos, dims<2, 3, 2, 2>>(
       "explicit padding", shape(1, 7, 6, 2), 2);
-  check_gradients<conv2d_options{.stride = 2, .dilation = {1, 3}}, any_photos, dims<2, 2, 2, 3>>(
-      "stride and dilation", shape(1, 5, 7, 2), 2);
+  check_gradients<conv2d_options{.stride = 2, .dilation = {1, 3}}, any_photos, dims<2, 2, 2, 3>>("stride and dilation",
+                                                                                                 shape(1, 5, 7, 2), 2);
 }
 
 namespace {
@@ -182,8 +184,8 @@ BOOST_AUTO_TEST_CASE(images_that_turn_out_smaller_than_the_filter) {
   auto step = s.prepare(fetch(let(conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(x, w))), feed(x));
   BOOST_CHECK(step(drawn<float, dims_t<decltype(x)>>(shape(1, 3, 4, 1), 1)).extents() == shape(1, 1, 1, 1));
   for (const shape& small : {shape(1, 2, 4, 1), shape(1, 4, 1, 1)}) {
-    const std::string text = test::failure(error_code::invalid_argument,
-                                           [&] { (void)step(drawn<float, dims_t<decltype(x)>>(small, 1)); });
+    const std::string text =
+        test::failure(error_code::invalid_argument, [&] { (void)step(drawn<float, dims_t<decltype(x)>>(small, 1)); });
     for (const std::string& part : {std::string("conv2d"), to_string(small)}) CHECK_SAYS(text, part.c_str());
   }
 }

@@ -36,20 +36,16 @@ void binary(const std::string& name, F f, double low = -2, double high = 2, int 
 BOOST_AUTO_TEST_CASE(functions_of_one_operand) {
   unary("negate", [](auto x) { return -x; });
   functions::each([]<class F>(F, const functions::row& of) {
-    unary(
-        F::name, [](auto x) { return elementwise<F>(x); }, of.low, of.high, of.order);
+    unary(F::name, [](auto x) { return elementwise<F>(x); }, of.low, of.high, of.order);
   });
 }
 
 BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
   binary("add", [](auto a, auto b) { return a + b; });
   binary("subtract", [](auto a, auto b) { return a - b; });
-  binary(
-      "multiply", [](auto a, auto b) { return a * b; }, -2, 2, 3);
-  binary(
-      "divide", [](auto a, auto b) { return a / b; }, 0.5, 2, 3);
-  binary(
-      "pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
+  binary("multiply", [](auto a, auto b) { return a * b; }, -2, 2, 3);
+  binary("divide", [](auto a, auto b) { return a / b; }, 0.5, 2, 3);
+  binary("pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
   binary("maximum", [](auto a, auto b) { return maximum(a, b); });
   binary("minimum", [](auto a, auto b) { return minimum(a, b); });
   binary("select", [](auto a, auto b) { return select(a < b, a * b, b); });
@@ -57,10 +53,8 @@ BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
 
 BOOST_AUTO_TEST_CASE(numbers_as_operands) {
   unary("2 * x - 1", [](auto x) { return 2 * x - 1; });
-  unary(
-      "1 / x", [](auto x) { return 1 / x; }, 0.5, 2);
-  unary(
-      "pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
+  unary("1 / x", [](auto x) { return 1 / x; }, 0.5, 2);
+  unary("pow(x, 3)", [](auto x) { return pow(x, 3); }, -2, 2, 3);
   unary("pow(2, x)", [](auto x) { return pow(2.0, x); });
   unary("maximum(x, 0.3)", [](auto x) { return maximum(x, 0.3); });
   unary("max(x, 0.3) * min(1, x)", [](auto x) { return max(x, 0.3) * min(1, x); });

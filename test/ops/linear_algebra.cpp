@@ -465,7 +465,8 @@ BOOST_AUTO_TEST_CASE(the_gradient_of_a_determinant_is_its_cofactors) {
   BOOST_CHECK_CLOSE(last(2, 2), 1.0, 1e-10);
   BOOST_CHECK_EQUAL(last(0, 0), 0);
   const tensor<double, dims<3, 3>> singular{1, 2, 3, 2, 4, 6, 1, 0, 1};
-  CHECK_SAYS(test::failure(error_code::invalid_argument, [&, &ddx = ddx] { static_cast<void>(s.eval(ddx, with(x, singular))); }),
+  CHECK_SAYS(test::failure(error_code::invalid_argument,
+                           [&, &ddx = ddx] { static_cast<void>(s.eval(ddx, with(x, singular))); }),
              "second gradient of determinant: the input is not invertible");
 }
 
@@ -501,9 +502,7 @@ BOOST_AUTO_TEST_CASE(a_gpu_has_no_factorizations) {
   const auto y = inverse(x);
   session_on_cpu s{g};
   CHECK_SAYS(test::failure(error_code::unimplemented,
-                           [&] {
-                             static_cast<void>(s.eval(y, with(x, tensor<float, dims<2, 2>>{1, 2, 3, 4})));
-                           }),
+                           [&] { static_cast<void>(s.eval(y, with(x, tensor<float, dims<2, 2>>{1, 2, 3, 4}))); }),
              "inverse is placed on");
 }
 #endif

@@ -27,27 +27,18 @@ void over_axes(const std::string& name, F reduce, int order = 2) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(plain_reductions) {
-  over_axes(
-      "sum", []<int... A>(auto x) { return sum<A...>(x); });
-  over_axes(
-      "mean", []<int... A>(auto x) { return mean<A...>(x); });
-  over_axes(
-      "product", []<int... A>(auto x) { return prod<A...>(x); }, 3);
-  over_axes(
-      "max", []<int... A>(auto x) { return max<A...>(x); });
-  over_axes(
-      "min", []<int... A>(auto x) { return min<A...>(x); });
+  over_axes("sum", []<int... A>(auto x) { return sum<A...>(x); });
+  over_axes("mean", []<int... A>(auto x) { return mean<A...>(x); });
+  over_axes("product", []<int... A>(auto x) { return prod<A...>(x); }, 3);
+  over_axes("max", []<int... A>(auto x) { return max<A...>(x); });
+  over_axes("min", []<int... A>(auto x) { return min<A...>(x); });
 }
 
 BOOST_AUTO_TEST_CASE(reductions_that_fuse_what_they_reduce) {
-  over_axes(
-      "mean of squares", []<int... A>(auto x) { return mean<A...>(square(x)); }, 3);
-  over_axes(
-      "sum of x log x", []<int... A>(auto x) { return sum<A...>(x * log(x)); });
-  over_axes(
-      "max of sines", []<int... A>(auto x) { return max<A...>(x * exp(-x)); });
-  over_axes(
-      "product of roots", []<int... A>(auto x) { return prod<A...>(sqrt(x)); });
+  over_axes("mean of squares", []<int... A>(auto x) { return mean<A...>(square(x)); }, 3);
+  over_axes("sum of x log x", []<int... A>(auto x) { return sum<A...>(x * log(x)); });
+  over_axes("max of sines", []<int... A>(auto x) { return max<A...>(x * exp(-x)); });
+  over_axes("product of roots", []<int... A>(auto x) { return prod<A...>(sqrt(x)); });
 }
 
 BOOST_AUTO_TEST_CASE(reductions_of_broadcasts) {

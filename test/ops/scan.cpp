@@ -12,7 +12,7 @@ using namespace weft;
 namespace {
 
 template <class E, class T, class Dims>
-constexpr bool is_of = std::is_same_v<value_t<E>, T>&& std::is_same_v<dims_t<E>, Dims>;
+constexpr bool is_of = std::is_same_v<value_t<E>, T> && std::is_same_v<dims_t<E>, Dims>;
 
 template <class T>
 double wide(T x) {

@@ -219,8 +219,8 @@ void check_casts() {
   const auto x = placeholder<From, dims<n>>(g, "x");
   session s{g, {.threads = 1}};
   auto step = s.prepare(fetch(cast<To>(x)), feed(x));
-  for (const double value : {0.9, -0.9, 127.5, 128.0, -128.5, -129.0, 255.5, 256.0, 65504.0, -2147483648.0, 2147483648.0,
-                             4294967296.0, 9.3e18, -9.3e18, 1.9e19, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+  for (const double value : {0.9, -0.9, 127.5, 128.0, -128.5, -129.0, 255.5, 256.0, 65504.0, -2147483648.0,
+                             2147483648.0, 4294967296.0, 9.3e18, -9.3e18, 1.9e19, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
     tensor<From, dims<n>> given;
     for (std::size_t i = 0; i < n; ++i)
       if constexpr (std::is_same_v<From, double>)
@@ -228,10 +228,10 @@ void check_casts() {
       else
         given.data()[i] = From(static_cast<float>(value));
     const double is = static_cast<double>(given.data()[0]);
-    const To want = is != is        ? To(0)
-                    : is >= most    ? std::numeric_limits<To>::max()
-                    : is <= least   ? std::numeric_limits<To>::min()
-                                    : static_cast<To>(is);
+    const To want = is != is      ? To(0)
+                    : is >= most  ? std::numeric_limits<To>::max()
+                    : is <= least ? std::numeric_limits<To>::min()
+                                  : static_cast<To>(is);
     const auto found = step(given);
     const auto at_once = eval(cast<To>(given));
     for (std::size_t i = 0; i < n; ++i)

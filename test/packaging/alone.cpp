@@ -18,7 +18,8 @@ int main() {
   tensor<std::int32_t, dims<dyn<"batch">>> classes(shape(64));
   const random_stream random(1, 1);
   for (int i = 0; i < 64; ++i) {
-    for (int j = 0; j < 4; ++j) examples(i, j) = static_cast<float>(random.uniform(static_cast<std::uint64_t>(4 * i + j)));
+    for (int j = 0; j < 4; ++j)
+      examples(i, j) = static_cast<float>(random.uniform(static_cast<std::uint64_t>(4 * i + j)));
     classes(i) = examples(i, 0) > examples(i, 1);
   }
 

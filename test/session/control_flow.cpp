@@ -30,10 +30,8 @@ void check_elements(const Tensor& x, std::initializer_list<double> right) {
 template <class X, class N>
 auto power_by_loop(const X& x, const N& n, const loop_options& o = {}) {
   const auto [i, y] = while_loop([](auto i, auto, auto, auto n) { return i < n; },
-                                 [](auto i, auto y, auto x, auto) {
-                                   return std::tuple{i + 1, y * x};
-                                 },
-                                 o, tensor<int>(0), x / x, invariant(x), invariant(n));
+                                 [](auto i, auto y, auto x, auto) { return std::tuple{i + 1, y * x}; }, o,
+                                 tensor<int>(0), x / x, invariant(x), invariant(n));
   return y;
 }
 
@@ -46,14 +44,8 @@ BOOST_AUTO_TEST_CASE(cond_yields_what_the_taken_branch_does) {
   const auto x = placeholder<double, vec>(g, "x");
   const auto a = placeholder<double>(g, "a");
   const auto [y, n] = cond(
-      sum(x) > a,
-      [](auto x, auto a) {
-        return std::tuple{x * a, tensor<int>(1)};
-      },
-      [](auto x, auto) {
-        return std::tuple{x, tensor<int>(2)};
-      },
-      x, a);
+      sum(x) > a, [](auto x, auto a) { return std::tuple{x * a, tensor<int>(1)}; },
+      [](auto x, auto) { return std::tuple{x, tensor<int>(2)}; }, x, a);
   static_assert(std::is_same_v<dims_t<decltype(y)>, vec> && std::is_same_v<value_t<decltype(n)>, int>);
   session s{g};
   auto step = s.prepare(fetch(y, n, y + 1.), feed(x, a));
@@ -71,8 +63,8 @@ BOOST_AUTO_TEST_CASE(a_branch_that_is_not_taken_does_not_run) {
   const auto x = placeholder<float, dims<4>>(g, "x");
   const auto n = placeholder<std::int32_t, dims<2>>(g, "n");
   const auto taken = placeholder<bool>(g, "taken");
-  const auto y = cond(
-      taken, [](auto x, auto n) { return gather(x, n); }, [](auto x, auto) { return slice<0, 0, 2>(x); }, x, n);
+  const auto y =
+      cond(taken, [](auto x, auto n) { return gather(x, n); }, [](auto x, auto) { return slice<0, 0, 2>(x); }, x, n);
   session s{g};
   auto step = s.prepare(fetch(y), feed(x, n, taken));
   const tensor<float, dims<4>> v{1, 2, 3, 4};
@@ -92,35 +84,20 @@ BOOST_AUTO_TEST_CASE(gradients_of_cond) {
     const auto x = check.input<vec>(0.5, 2);
     const auto w = check.input<dims<>>(0.5, 2);
     const auto k = check.fixed(tensor<int>(3));
-    check("of one operand", cond(
-                                p, [](auto x) { return exp(x) * x; }, [](auto x) { return log(x); }, x));
+    check("of one operand", cond(p, [](auto x) { return exp(x) * x; }, [](auto x) { return log(x); }, x));
     check("of an operand that one branch reads",
-          cond(
-              p, [](auto x, auto w) { return x * w * w; }, [](auto x, auto) { return x * x * 2.0; }, x, w));
+          cond(p, [](auto x, auto w) { return x * w * w; }, [](auto x, auto) { return x * x * 2.0; }, x, w));
     const auto [a, b] = cond(
-        p,
-        [](auto x, auto w, auto) {
-          return std::tuple{sum(x * w), x};
-        },
-        [](auto x, auto w, auto k) {
-          return std::tuple{w, x * x * cast<double>(k)};
-        },
-        x, w, k);
+        p, [](auto x, auto w, auto) { return std::tuple{sum(x * w), x}; },
+        [](auto x, auto w, auto k) { return std::tuple{w, x * x * cast<double>(k)}; }, x, w, k);
     check("of two results", b * a);
-    check("with itself as predicate", cond(
-                                          w > 1., [](auto x) { return x * x; }, [](auto x) { return x * 3.; }, x * w));
-    check("of a constant", cond(
-                               p, [](auto x) { return x * x; },
-                               [](auto) {
-                                 return tensor<double, vec>{1, 2, 3};
-                               },
-                               x));
+    check("with itself as predicate", cond(w > 1., [](auto x) { return x * x; }, [](auto x) { return x * 3.; }, x * w));
+    check("of a constant", cond(p, [](auto x) { return x * x; }, [](auto) { return tensor<double, vec>{1, 2, 3}; }, x));
     check("nested",
           cond(
               p,
               [](auto x, auto w) {
-                return cond(
-                    sum(x) > 100., [](auto x) { return x; }, [](auto x) { return x * x * x; }, x * w);
+                return cond(sum(x) > 100., [](auto x) { return x; }, [](auto x) { return x * x * x; }, x * w);
               },
               [](auto x, auto w) { return x * w; }, x, w),
           3);
@@ -154,9 +131,7 @@ BOOST_AUTO_TEST_CASE(variables_change_places) {
   const auto a = placeholder<double, vec>(g), b = placeholder<double, vec>(g);
   const auto n = placeholder<int>(g);
   const auto [i, x, y, z] = while_loop([](auto i, auto, auto, auto, auto n) { return i < n; },
-                                       [](auto i, auto x, auto y, auto z, auto) {
-                                         return std::tuple{i + 1, y, x, z};
-                                       },
+                                       [](auto i, auto x, auto y, auto z, auto) { return std::tuple{i + 1, y, x, z}; },
                                        tensor<int>(0), a, b, a, invariant(n));
   session s{g};
   auto step = s.prepare(fetch(x, y, z), feed(a, b, n));
@@ -181,11 +156,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_loops) {
     const loop_options bound{.max_iterations = 4};
     {
       const auto [i, y] = while_loop(
-          less,
-          [](auto i, auto y, auto b, auto) {
-            return std::tuple{i + 1, sin(y) * b + y};
-          },
-          bound, tensor<int>(0), x, invariant(b), invariant(count));
+          less, [](auto i, auto y, auto b, auto) { return std::tuple{i + 1, sin(y) * b + y}; }, bound, tensor<int>(0),
+          x, invariant(b), invariant(count));
       check("of a variable and an invariant", y, 3);
     }
     {
@@ -199,11 +171,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_loops) {
     }
     {
       const auto [i, u, v] = while_loop(
-          less,
-          [](auto i, auto u, auto v, auto) {
-            return std::tuple{i + 1, v * v, u * sum(v)};
-          },
-          bound, tensor<int>(0), x, x * b, invariant(count));
+          less, [](auto i, auto u, auto v, auto) { return std::tuple{i + 1, v * v, u * sum(v)}; }, bound,
+          tensor<int>(0), x, x * b, invariant(count));
       check("of two variables that read each other", u + v);
     }
     {
@@ -211,9 +180,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_loops) {
           less,
           [](auto i, auto y, auto b, auto n) {
             const auto [j, z] = while_loop([](auto j, auto, auto, auto n) { return j < n; },
-                                           [](auto j, auto z, auto b, auto) {
-                                             return std::tuple{j + 1, z * z * b};
-                                           },
+                                           [](auto j, auto z, auto b, auto) { return std::tuple{j + 1, z * z * b}; },
                                            {.max_iterations = 2}, i, y, invariant(b), invariant(n));
             return std::tuple{i + 1, z + y};
           },
@@ -225,8 +192,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_loops) {
           less,
           [](auto i, auto y, auto b, auto) {
             return std::tuple{
-                i + 1, cond(
-                           i > 0, [](auto y, auto) { return y * y; }, [](auto y, auto b) { return y * b; }, y, b)};
+                i + 1, cond(i > 0, [](auto y, auto) { return y * y; }, [](auto y, auto b) { return y * b; }, y, b)};
           },
           bound, tensor<int>(0), x, invariant(b), invariant(count));
       check("of a branch in a loop", y, 3);
@@ -234,12 +200,10 @@ BOOST_AUTO_TEST_CASE(gradients_of_loops) {
     check("of a loop in a branch", cond(
                                        count > 0,
                                        [](auto x, auto b) {
-                                         const auto [y, i] =
-                                             while_loop([](auto, auto i, auto) { return i < 2; },
-                                                        [](auto y, auto i, auto b) {
-                                                          return std::tuple{y * y + b, i + 1};
-                                                        },
-                                                        {.max_iterations = 2}, x, tensor<int>(0), invariant(b));
+                                         const auto [y, i] = while_loop(
+                                             [](auto, auto i, auto) { return i < 2; },
+                                             [](auto y, auto i, auto b) { return std::tuple{y * y + b, i + 1}; },
+                                             {.max_iterations = 2}, x, tensor<int>(0), invariant(b));
                                          return y;
                                        },
                                        [](auto x, auto b) { return x * b; }, x, b));
@@ -252,9 +216,7 @@ BOOST_AUTO_TEST_CASE(a_model_with_a_loop_is_trained) {
   const auto wanted = placeholder<float, dims<batch{}, 4>>(g, "wanted");
   const auto w = variable<float, dims<4, 4>>(g, "w", init::normal{0, 0.3});
   const auto [i, h] = while_loop([](auto i, auto, auto) { return i < 3; },
-                                 [](auto i, auto h, auto w) {
-                                   return std::tuple{i + 1, tanh(matmul(h, w))};
-                                 },
+                                 [](auto i, auto h, auto w) { return std::tuple{i + 1, tanh(matmul(h, w))}; },
                                  {.max_iterations = 3}, tensor<int>(0), x, invariant(w));
   const auto loss = mean(square(h - wanted));
   const auto train = adam{.learning_rate = 0.05}.minimize(loss);
@@ -302,8 +264,8 @@ BOOST_AUTO_TEST_CASE(named_extents_in_bodies) {
   const auto n = placeholder<int>(g, "n");
   const auto [i, y] = while_loop([](auto i, auto, auto, auto n) { return i < n; },
                                  [](auto i, auto y, auto x, auto) {
-                                   const auto more = cond(
-                                       i < 1, [](auto x) { return x; }, [](auto x) { return x * mean<0>(x); }, x);
+                                   const auto more =
+                                       cond(i < 1, [](auto x) { return x; }, [](auto x) { return x * mean<0>(x); }, x);
                                    return std::tuple{i + 1, y + more};
                                  },
                                  {.max_iterations = 3}, tensor<int>(0), x, invariant(x), invariant(n));
@@ -369,8 +331,7 @@ BOOST_AUTO_TEST_CASE(branches_share_their_memory) {
   const auto x = placeholder<float, dims<size>>(g, "x");
   // Each has a value that is stored in between.
   const auto branch = [](auto x) { return sum(concat<0>(x, x)); };
-  const auto y = cond(
-      sum(x) > 0.f, branch, [&](auto x) { return -branch(x); }, x);
+  const auto y = cond(sum(x) > 0.f, branch, [&](auto x) { return -branch(x); }, x);
   session s{g};
   auto step = s.prepare(fetch(y), feed(x));
   tensor<float, dims<size>> ones;
@@ -387,11 +348,9 @@ BOOST_AUTO_TEST_CASE(a_loop_keeps_what_a_gradient_reads) {
   const auto bytes = [](bool with_gradient) {
     graph g;
     const auto x = placeholder<float, dims<size>>(g, "x");
-    const auto [i, y] = while_loop([](auto i, auto) { return i < 20; },
-                                   [](auto i, auto y) {
-                                     return std::tuple{i + 1, sin(y)};
-                                   },
-                                   {.max_iterations = 50}, tensor<int>(0), x);
+    const auto [i, y] =
+        while_loop([](auto i, auto) { return i < 20; }, [](auto i, auto y) { return std::tuple{i + 1, sin(y)}; },
+                   {.max_iterations = 50}, tensor<int>(0), x);
     const auto [dx] = gradients(sum(y), x);
     session s{g};
     if (with_gradient) {
@@ -412,13 +371,10 @@ BOOST_AUTO_TEST_CASE(the_same_bits_with_threads_and_lanes) {
   graph g;
   const auto x = placeholder<float, dims<300, 300>>(g, "x");
   const auto layer = [](auto h) { return tanh(matmul(h, h) * 0.01f + h); };
-  const auto a = cond(
-      sum(x) > -1e9f, layer, [](auto h) { return h; }, x);
-  const auto [i, b] = while_loop([](auto i, auto) { return i < 3; },
-                                 [&](auto i, auto h) {
-                                   return std::tuple{i + 1, layer(h)};
-                                 },
-                                 {.max_iterations = 4}, tensor<int>(0), x);
+  const auto a = cond(sum(x) > -1e9f, layer, [](auto h) { return h; }, x);
+  const auto [i, b] =
+      while_loop([](auto i, auto) { return i < 3; }, [&](auto i, auto h) { return std::tuple{i + 1, layer(h)}; },
+                 {.max_iterations = 4}, tensor<int>(0), x);
   const auto [dx] = gradients(sum(a * b), x);
   tensor<float, dims<300, 300>> in;
   for (std::size_t k = 0; k < in.elements(); ++k) in.data()[k] = static_cast<float>(k % 17) / 17 - 0.5f;
@@ -441,8 +397,7 @@ BOOST_AUTO_TEST_CASE(bodies_run_where_their_node_does) {
     const auto [i, h] = while_loop(
         [](auto i, auto) { return i < 3; },
         [](auto i, auto h) {
-          return std::tuple{i + 1, cond(
-                                       i > 0, [](auto h) { return tanh(h); }, [](auto h) { return matmul(h, h); }, h)};
+          return std::tuple{i + 1, cond(i > 0, [](auto h) { return tanh(h); }, [](auto h) { return matmul(h, h); }, h)};
         },
         {.max_iterations = 3}, tensor<int>(0), matmul<transpose_of::a>(x, x));
     return h;
@@ -503,10 +458,7 @@ BOOST_AUTO_TEST_CASE(names_in_a_body) {
   graph g;
   const auto x = placeholder<float, dims<batch{}, dyn<"width">>>(g, "x");
   const auto y = cond(
-      sum(x) > 0.f,
-      [](auto x) {
-        return concat<0>(x, x * tensor<float, dims<dyn<"width">>>(shape(2), {1, 10}));
-      },
+      sum(x) > 0.f, [](auto x) { return concat<0>(x, x * tensor<float, dims<dyn<"width">>>(shape(2), {1, 10})); },
       [](auto x) { return concat<0>(-x, x); }, x);
   session s{g};
   auto step = s.prepare(fetch(y), feed(x));
@@ -514,10 +466,7 @@ BOOST_AUTO_TEST_CASE(names_in_a_body) {
   check_elements(step(matrix(shape(1, 2), {1, 2})), {1, 2, 1, 20});
   check_elements(step(matrix(shape(2, 2), {-1, -2, -3, -4})), {1, 2, 3, 4, -1, -2, -3, -4});
   check_elements(step(matrix(shape(1, 2), {3, 4})), {3, 4, 3, 40});
-  CHECK_SAYS(failure(error_code::invalid_argument,
-                     [&] {
-                       step(matrix(shape(1, 3), {1, 2, 3}));
-                     }),
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { step(matrix(shape(1, 3), {1, 2, 3})); }),
              "the extent width is 2 here but 3 in the graph");
   check_elements(step(matrix(shape(1, 2), {1, 2})), {1, 2, 1, 20});
 }
@@ -586,8 +535,7 @@ BOOST_AUTO_TEST_CASE(what_bodies_do_not_do) {
              "different graphs");
   // A call that was refused leaves nothing behind.
   session s{g};
-  const auto y = cond(
-      sum(x) > 0., same, [](auto x) { return -x; }, x);
+  const auto y = cond(sum(x) > 0., same, [](auto x) { return -x; }, x);
   check_elements(s.eval(y, with(x, tensor<double, vec>{-1, -2, -3})), {1, 2, 3});
 }
 
@@ -596,11 +544,7 @@ BOOST_AUTO_TEST_CASE(graphs_and_steps_show_bodies) {
   const auto x = placeholder<float, vec>(g, "x");
   const auto y = cond(
       sum(x) > 0.f, [](auto x) { return let(exp(x), "grown"); },
-      [](auto x) {
-        return cond(
-            sum(x) < -1.f, [](auto x) { return -x; }, [](auto x) { return x; }, x);
-      },
-      x);
+      [](auto x) { return cond(sum(x) < -1.f, [](auto x) { return -x; }, [](auto x) { return x; }, x); }, x);
   const std::string text = to_string(g);
   CHECK_SAYS(text,
              "\n  then(%0):\n    %0 = placeholder() : float [3]  \"parameter\"\n    %1 = map exp(a0)(%0) : float [3]  "
@@ -626,8 +570,7 @@ BOOST_AUTO_TEST_CASE(a_trace_has_the_node) {
   } observer;
   graph g;
   const auto x = placeholder<float, vec>(g, "x");
-  const auto y = cond(
-      sum(x) > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
+  const auto y = cond(sum(x) > 0.f, [](auto x) { return x; }, [](auto x) { return -x; }, x);
   session s{g};
   s.observe(&observer);
   s.eval(y, with(x, tensor<float, vec>{1, 2, 3}));
@@ -637,8 +580,8 @@ BOOST_AUTO_TEST_CASE(a_trace_has_the_node) {
 BOOST_AUTO_TEST_CASE(equal_calls_and_hashes) {
   const auto make = [](graph& g, bool twice) {
     const auto x = placeholder<float, vec>(g, "x");
-    return let(cond(
-        sum(x) > 0.f, [&](auto x) { return twice ? let(x * 2.f) : let(x * 3.f); }, [](auto x) { return x; }, x));
+    return let(
+        cond(sum(x) > 0.f, [&](auto x) { return twice ? let(x * 2.f) : let(x * 3.f); }, [](auto x) { return x; }, x));
   };
   graph a, b, c;
   make(a, true), make(b, true), make(c, false);
@@ -688,23 +631,22 @@ BOOST_AUTO_TEST_CASE(values_and_gradients_are_tensorflows) {
   const auto x = placeholder<double, dims<2, 3>>(g, "x");
   const auto w = placeholder<double, dims<3, 3>>(g, "w");
   const auto n = placeholder<int>(g, "n");
-  const auto [i, h] = while_loop([](auto i, auto, auto, auto n) { return i < n; },
-                                 [](auto i, auto h, auto w, auto) {
-                                   const auto next = cond(
-                                       sum(h) > 0., [](auto h, auto w) { return tanh(matmul(h, w)); },
-                                       [](auto h, auto w) {
-                                         const auto [j, inner] =
-                                             while_loop([](auto j, auto, auto) { return j < 2; },
-                                                        [](auto j, auto h, auto w) {
-                                                          return std::tuple{j + 1, h * 0.5 + sum<0>(w)};
-                                                        },
-                                                        {.max_iterations = 2}, tensor<int>(0), h, invariant(w));
-                                         return inner;
-                                       },
-                                       h, w);
-                                   return std::tuple{i + 1, next};
-                                 },
-                                 {.max_iterations = 5}, tensor<int>(0), x, invariant(w), invariant(n));
+  const auto [i, h] =
+      while_loop([](auto i, auto, auto, auto n) { return i < n; },
+                 [](auto i, auto h, auto w, auto) {
+                   const auto next = cond(
+                       sum(h) > 0., [](auto h, auto w) { return tanh(matmul(h, w)); },
+                       [](auto h, auto w) {
+                         const auto [j, inner] =
+                             while_loop([](auto j, auto, auto) { return j < 2; },
+                                        [](auto j, auto h, auto w) { return std::tuple{j + 1, h * 0.5 + sum<0>(w)}; },
+                                        {.max_iterations = 2}, tensor<int>(0), h, invariant(w));
+                         return inner;
+                       },
+                       h, w);
+                   return std::tuple{i + 1, next};
+                 },
+                 {.max_iterations = 5}, tensor<int>(0), x, invariant(w), invariant(n));
   const auto loss = sum(h * h * x);
   const auto [dx, dw] = gradients(loss, x, w);
   session s{g};

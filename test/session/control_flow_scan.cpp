@@ -88,9 +88,8 @@ BOOST_AUTO_TEST_CASE(scans_of_fixed_and_of_no_carries) {
   const auto last = scan([](auto h, auto x) { return h * 2. + sum(x); }, tensor<double>(1), rows(x));
   static_assert(dims_t<decltype(last)>::rank == 0);
   session s{g};
-  const auto [p, q, r, t] =
-      s.run(fetch(a, b, one, last), with(x, tensor<double, dims<2, 3>>{1, 2, 3, 4, 5, 6}),
-            with(y, tensor<float, dims<2>>{10, 20}), with(w, tensor<double, vec>{1, 10, 100}));
+  const auto [p, q, r, t] = s.run(fetch(a, b, one, last), with(x, tensor<double, dims<2, 3>>{1, 2, 3, 4, 5, 6}),
+                                  with(y, tensor<float, dims<2>>{10, 20}), with(w, tensor<double, vec>{1, 10, 100}));
   check_elements(p, {1, 20, 300, 4, 50, 600});
   check_elements(q, {16, 35});
   check_elements(r, {6, 15});
@@ -144,7 +143,8 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_are_pytorchs) {
       const auto loss = sum(all * all) + sum(last_h * last_h * last_h) + sum(last_c * last_c * last_c);
       const auto [dx, dh, dc, dw, du, db, db2] = gradients(loss, x, h, c, w, u, b, b2);
       session s{g};
-      const auto found = s.run(fetch(all, last_h, last_c, dx, dh, dc, dw, du, db, db2), with(x, xs), with(h, hs), with(c, cs));
+      const auto found =
+          s.run(fetch(all, last_h, last_c, dx, dh, dc, dw, du, db, db2), with(x, xs), with(h, hs), with(c, cs));
       std::apply([&](const auto&... f) { (check(f), ...); }, found);
     } else {
       BOOST_REQUIRE_EQUAL(name, "gru");
@@ -200,8 +200,8 @@ BOOST_AUTO_TEST_CASE(gradients_of_scans) {
           o, h, rows(x), b, rows(y), invariant(w));
       check("of two carries and two stacks", sum(u) * v + sum(p * p) + sum(q));
     }
-    check("of no carry", scan([](auto x, auto w) { return matmul(reshape<dims<1, 2>>(x), matmul(w, w)); }, o, rows(x),
-                              invariant(w)));
+    check("of no carry",
+          scan([](auto x, auto w) { return matmul(reshape<dims<1, 2>>(x), matmul(w, w)); }, o, rows(x), invariant(w)));
     check("of rows alone", scan([](auto h, auto x) { return h * exp(x); }, o, tensor<double, dims<2>>{1, 2}, rows(x)));
     check("of a carry alone", scan([](auto h, auto) { return h * h; }, o, h, rows(x)), 3);
     {
@@ -214,20 +214,19 @@ BOOST_AUTO_TEST_CASE(gradients_of_scans) {
           o, tensor<double, dims<2>>{1, 2}, rows(numbers), invariant(x));
       check("of an embedding", sum(last) + sum(all * all));
     }
-    check("of a scan in a scan",
-          scan(
-              [](auto h, auto x, auto y) {
-                return scan([](auto h, auto y, auto x) { return tanh(h * y + x); }, h, rows(y), invariant(x));
-              },
-              o, reshape<dims<2>>(h), rows(x), invariant(y)));
-    check("of a branch in a scan",
-          scan(
-              [](auto h, auto x, auto w) {
-                return cond(
-                    sum(x) > 1.2, [](auto h, auto w) { return tanh(matmul(h, w)); },
-                    [](auto h, auto) { return h * h; }, h, w);
-              },
-              o, h, rows(x), invariant(w)));
+    check("of a scan in a scan", scan(
+                                     [](auto h, auto x, auto y) {
+                                       return scan([](auto h, auto y, auto x) { return tanh(h * y + x); }, h, rows(y),
+                                                   invariant(x));
+                                     },
+                                     o, reshape<dims<2>>(h), rows(x), invariant(y)));
+    check("of a branch in a scan", scan(
+                                       [](auto h, auto x, auto w) {
+                                         return cond(
+                                             sum(x) > 1.2, [](auto h, auto w) { return tanh(matmul(h, w)); },
+                                             [](auto h, auto) { return h * h; }, h, w);
+                                       },
+                                       o, h, rows(x), invariant(w)));
   }
 }
 
@@ -255,12 +254,11 @@ BOOST_AUTO_TEST_CASE(gradients_of_rows_by_the_number_of_an_iteration) {
     const auto x = check.input<dims<3, 2>>(0.3, 0.9);
     const auto w = check.input<dims<2, 2>>(0.3, 0.9);
     const auto limit = check.fixed(tensor<int>(n));
-    const auto [i, h] = while_loop([](auto i, auto limit) { return i < limit; },
-                                   [](auto i, auto, auto h, auto x, auto w) {
-                                     return std::tuple{i + 1, tanh(matmul(h, w) + gather(x, i))};
-                                   },
-                                   {.max_iterations = 4}, tensor<int>(0), invariant(limit),
-                                   tensor<double, dims<1, 2>>{1, 2}, invariant(x), invariant(w));
+    const auto [i, h] = while_loop(
+        [](auto i, auto limit) { return i < limit; },
+        [](auto i, auto, auto h, auto x, auto w) { return std::tuple{i + 1, tanh(matmul(h, w) + gather(x, i))}; },
+        {.max_iterations = 4}, tensor<int>(0), invariant(limit), tensor<double, dims<1, 2>>{1, 2}, invariant(x),
+        invariant(w));
     check("of rows", h);
   }
 }
@@ -272,11 +270,10 @@ BOOST_AUTO_TEST_CASE(a_bound_may_be_an_extent) {
   const auto x = placeholder<double, dims<steps{}, 3>>(g, "x");
   const auto n = placeholder<int>(g, "n");
   const auto loop = [&](const loop_options& o) {
-    const auto [i, k, h] = while_loop([](auto i, auto n) { return i < n; },
-                                      [](auto i, auto n, auto h, auto x) {
-                                        return std::tuple{i + 1, n, h * 2. + gather(x, i)};
-                                      },
-                                      o, tensor<int>(0), n, tensor<double, vec>{1, 1, 1}, invariant(x));
+    const auto [i, k, h] =
+        while_loop([](auto i, auto n) { return i < n; },
+                   [](auto i, auto n, auto h, auto x) { return std::tuple{i + 1, n, h * 2. + gather(x, i)}; }, o,
+                   tensor<int>(0), n, tensor<double, vec>{1, 1, 1}, invariant(x));
     return h;
   };
   const auto h = loop({.max_iterations = steps{}}), half = loop({.max_iterations = floor_quotient(steps{}, extent<2>)});
@@ -383,7 +380,8 @@ BOOST_AUTO_TEST_CASE(each_iteration_drops_its_own) {
         if (u != t) BOOST_CHECK(first[t] != first[u]);
       }
     }
-    for (std::size_t k = 0; k < a.elements(); ++k) BOOST_CHECK(a.data()[k] == 0 || std::abs(a.data()[k] - 4.f / 3) < 1e-6f);
+    for (std::size_t k = 0; k < a.elements(); ++k)
+      BOOST_CHECK(a.data()[k] == 0 || std::abs(a.data()[k] - 4.f / 3) < 1e-6f);
     s.set_step_number(0);
     BOOST_CHECK(masks(std::get<0>(step(ones()))) == first);
     return first;
@@ -402,8 +400,7 @@ BOOST_AUTO_TEST_CASE(loops_in_loops_draw_their_own) {
       [&](auto x) {
         return scan(
             [&](auto, auto x) {
-              return cond(
-                  sum(x) > 0.f, [&](auto x) { return one(x); }, [](auto x) { return x; }, x);
+              return cond(sum(x) > 0.f, [&](auto x) { return one(x); }, [](auto x) { return x; }, x);
             },
             rows(tensor<float, dims<3>>()), invariant(x));
       },
@@ -428,12 +425,8 @@ BOOST_AUTO_TEST_CASE(loops_in_loops_draw_their_own) {
 BOOST_AUTO_TEST_CASE(a_condition_that_draws) {
   graph g;
   const auto x = placeholder<float, dims<100>>(g, "x");
-  const auto [i, y] = while_loop(
-      [](auto i, auto x) { return i < 20 && sum(dropout(x, 0.5)) < 110.f; },
-      [](auto i, auto x) {
-        return std::tuple{i + 1, x};
-      },
-      tensor<int>(0), x);
+  const auto [i, y] = while_loop([](auto i, auto x) { return i < 20 && sum(dropout(x, 0.5)) < 110.f; },
+                                 [](auto i, auto x) { return std::tuple{i + 1, x}; }, tensor<int>(0), x);
   session s{g};
   tensor<float, dims<100>> in;
   for (std::size_t k = 0; k < in.elements(); ++k) in.data()[k] = 1;
@@ -472,21 +465,19 @@ BOOST_AUTO_TEST_CASE(rows_of_an_embedding_are_trained) {
 // ---- over tensors ----
 
 BOOST_AUTO_TEST_CASE(over_tensors_a_scan_is_done_at_once) {
-  const auto [last, all] = scan(
-      [](auto h, auto x, auto w) {
-        return std::tuple{h + x, (h + x) * w};
-      },
-      {.reverse = true}, tensor<double, vec>{1, 1, 1}, rows(counting(2)), invariant(tensor<double>(2)));
+  const auto [last, all] =
+      scan([](auto h, auto x, auto w) { return std::tuple{h + x, (h + x) * w}; }, {.reverse = true},
+           tensor<double, vec>{1, 1, 1}, rows(counting(2)), invariant(tensor<double>(2)));
   static_assert(std::is_same_v<decltype(all), const tensor<double, dims<steps{}, 3>>>);
   check_elements(last, {6, 8, 10});
   check_elements(all, {12, 16, 20, 10, 12, 14});
-  const auto [none, empty] = scan([](auto h, auto x) { return std::tuple{h + x, x}; }, tensor<double, vec>{1, 1, 1},
-                                  rows(counting(0)));
+  const auto [none, empty] =
+      scan([](auto h, auto x) { return std::tuple{h + x, x}; }, tensor<double, vec>{1, 1, 1}, rows(counting(0)));
   check_elements(none, {1, 1, 1});
   BOOST_CHECK_EQUAL(empty.elements(), 0u);
-  CHECK_SAYS(failure(error_code::invalid_argument,
-                     [&] {
-                       static_cast<void>(scan([](auto x, auto y) { return x + y; }, rows(counting(2)), rows(counting(3))));
-                     }),
-             "scan: has operands of 2 and of 3 rows");
+  CHECK_SAYS(
+      failure(
+          error_code::invalid_argument,
+          [&] { static_cast<void>(scan([](auto x, auto y) { return x + y; }, rows(counting(2)), rows(counting(3)))); }),
+      "scan: has operands of 2 and of 3 rows");
 }

@@ -43,8 +43,8 @@ BOOST_AUTO_TEST_CASE(the_counter_counts) {
   BOOST_CHECK_GE(allocations_of([] {
                    void* volatile p = ::operator new(100);
                    ::operator delete(p);
-                   p = ::operator new (100, std::align_val_t{64});
-                   ::operator delete (p, std::align_val_t{64});
+                   p = ::operator new(100, std::align_val_t{64});
+                   ::operator delete(p, std::align_val_t{64});
                    p = std::malloc(10);
                    std::free(p);
                  }),

@@ -185,7 +185,8 @@ verdict check_float(const random_program& p) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(float_programs_compute_what_double_does) {
-  // The bound is a measured one, and has been exceeded once in some two hundred programs: new seeds are for runs by hand.
+  // The bound is a measured one, and has been exceeded once in some two hundred programs: new seeds are for runs by
+  // hand.
   run_seeds(floats::known(), "float", float_program, check_float, 0, slow ? 4 : 50, false);
   BOOST_TEST_MESSAGE("elements " << seen.elements << ", sharp " << seen.sharp << ", worst " << seen.worst);
   BOOST_TEST(static_cast<double>(seen.sharp) > 0.7 * static_cast<double>(seen.elements));

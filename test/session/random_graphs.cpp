@@ -364,22 +364,22 @@ BOOST_AUTO_TEST_CASE(several_devices_compute_the_same) {
 
 BOOST_AUTO_TEST_CASE(a_crash_prints_the_program) {
   const check crashes[] = {
-    [](const random_program&) -> verdict {
-      volatile int* volatile nowhere = nullptr;
-      *nowhere = 1;
-      return {};
-    },
-    [](const random_program&) -> verdict { std::abort(); },
-    [](const random_program&) -> verdict { std::terminate(); },
-    [](const random_program&) -> verdict {
-      raise(SIGILL);
-      return {};
-    },
+      [](const random_program&) -> verdict {
+        volatile int* volatile nowhere = nullptr;
+        *nowhere = 1;
+        return {};
+      },
+      [](const random_program&) -> verdict { std::abort(); },
+      [](const random_program&) -> verdict { std::terminate(); },
+      [](const random_program&) -> verdict {
+        raise(SIGILL);
+        return {};
+      },
 #if defined(__SANITIZE_ADDRESS__)
-    [](const random_program&) -> verdict {
-      volatile std::size_t behind = 3;
-      return std::to_string(std::vector<int>(3).data()[behind]);
-    },
+      [](const random_program&) -> verdict {
+        volatile std::size_t behind = 3;
+        return std::to_string(std::vector<int>(3).data()[behind]);
+      },
 #endif
   };
   const random_program p = any_program(7);

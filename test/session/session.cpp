@@ -176,9 +176,8 @@ BOOST_AUTO_TEST_CASE(an_uninitialised_variable_is_named) {
   session s{g, {.threads = 1}};
   CHECK_SAYS(failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(v)); }), "restored");
   failure(error_code::failed_precondition, [&] { static_cast<void>(s.eval(sum(v * v))); });
-  failure(error_code::failed_precondition, [&] {
-    static_cast<void>(s.eval(assign_add(v, constant(g, vec{1, 1, 1}))));
-  });
+  failure(error_code::failed_precondition,
+          [&] { static_cast<void>(s.eval(assign_add(v, constant(g, vec{1, 1, 1})))); });
   failure(error_code::failed_precondition, [&] { static_cast<void>(s.run(fetch(set, v))); });  // v is the old value
   BOOST_CHECK(list(s.eval(set + 1.0f)) == (floats{2, 3, 4}));
   BOOST_CHECK(list(s.eval(v)) == (floats{1, 2, 3}));
@@ -459,9 +458,8 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range) {
   auto step = s.prepare(fetch(loss, train), feed(x, labels));
   const tensor<float, dims<dyn<"batch">, 3>> rows(shape(2, 3), {1, 0, 0, 0, 1, 0});
   for (const std::int32_t bad : {3, -1, 1000000}) {
-    const auto text = failure(error_code::out_of_range, [&] {
-      step(rows, tensor<std::int32_t, classes>(shape(2), {0, bad}));
-    });
+    const auto text =
+        failure(error_code::out_of_range, [&] { step(rows, tensor<std::int32_t, classes>(shape(2), {0, bad})); });
     CHECK_SAYS(text, "label " + std::to_string(bad));
     CHECK_SAYS(text, "row 1");
     CHECK_SAYS(text, "3 classes");
@@ -474,7 +472,8 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range) {
   const auto nothing = placeholder<float, no_classes>(g);
   CHECK_SAYS(failure(error_code::out_of_range,
                      [&] {
-                       s.eval(softmax_cross_entropy(nothing, labels), with(nothing, tensor<float, no_classes>(shape(2, 0))),
+                       s.eval(softmax_cross_entropy(nothing, labels),
+                              with(nothing, tensor<float, no_classes>(shape(2, 0))),
                               with(labels, tensor<std::int32_t, classes>(shape(2), {0, 0})));
                      }),
              "0 classes");
@@ -512,8 +511,7 @@ BOOST_AUTO_TEST_CASE(where_a_node_runs_and_why) {
   session s{g, {.threads = 1, .allow_soft_placement = true}};
   auto step = s.prepare(fetch(moved));
   step();
-  const std::string why =
-      "moved on /device:CPU:0: the CPU device that the node names does not exist";
+  const std::string why = "moved on /device:CPU:0: the CPU device that the node names does not exist";
   CHECK_SAYS(explain(step), why);
   BOOST_TEST(s.explain(moved) == why);
   session wide{g, {.threads = 1, .devices = 6}};
@@ -568,8 +566,8 @@ BOOST_AUTO_TEST_CASE(a_node_that_names_another_task_is_refused) {
   };
   const auto other = at("/job:worker/task:1/device:CPU:0"_device, "other");
   session s(g);
-  for (const auto call : {+[](session&in, const node<float>&n) { in.eval(n); },
-                          +[](session&in, const node<float>&n) { static_cast<void>(in.explain(n)); }})
+  for (const auto call : {+[](session& in, const node<float>& n) { in.eval(n); },
+                          +[](session& in, const node<float>& n) { static_cast<void>(in.explain(n)); }})
     CHECK_SAYS(
         test::failure(error_code::invalid_argument, [&] { call(s, other); }),
         "is placed on /job:worker/task:1/device:CPU:0, and a graph runs in one task; this is a session without a "
@@ -932,8 +930,7 @@ BOOST_AUTO_TEST_CASE(a_watcher_may_overwrite_what_has_come) {
     std::vector<tensor<float, dims<2, 2>>> fetched(3);
     for (auto& each : fetched) std::fill_n(each.data(), 4, -1.0f);
     overwriting watcher(fetched);
-    step.run(
-        fed, [&](std::size_t f, const shape&) -> void* { return fetched[f].data(); }, &watcher);
+    step.run(fed, [&](std::size_t f, const shape&) -> void* { return fetched[f].data(); }, &watcher);
     BOOST_TEST((watcher.order == std::vector<std::size_t>{1, 0, 2}));
     BOOST_TEST((watcher.seen == floats({8, 4, 128})));
     BOOST_TEST((watcher.last == floats({-1, -1, 128})));

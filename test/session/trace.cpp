@@ -29,7 +29,8 @@ BOOST_AUTO_TEST_CASE(each_kernel_of_each_step_is_recorded_on_its_lane_and_after_
     step(in);
     step(in);
     BOOST_TEST(t.kernels() == 6);
-    CHECK_SAYS(failure(error_code::failed_precondition, [&] { trace second(s); }), "another trace records this session already");
+    CHECK_SAYS(failure(error_code::failed_precondition, [&] { trace second(s); }),
+               "another trace records this session already");
     CHECK_SAYS(failure(error_code::not_found, [&] { t.write("/no such folder/step.json"); }), "/no such folder");
     t.write("trace_test.json");
     text = t.json();

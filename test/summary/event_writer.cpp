@@ -1,5 +1,5 @@
-#include <sys/resource.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <boost/test/unit_test.hpp>
 

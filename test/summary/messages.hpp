@@ -36,9 +36,15 @@ struct message {
       const std::uint64_t key = varint();
       field f{static_cast<std::uint32_t>(key >> 3), 0, {}};
       switch (key & 7) {
-        case 0: f.word = varint(); break;
-        case 1: for (int i = 0; i < 64; i += 8) f.word |= byte() << i; break;
-        case 5: for (int i = 0; i < 32; i += 8) f.word |= byte() << i; break;
+        case 0:
+          f.word = varint();
+          break;
+        case 1:
+          for (int i = 0; i < 64; i += 8) f.word |= byte() << i;
+          break;
+        case 5:
+          for (int i = 0; i < 32; i += 8) f.word |= byte() << i;
+          break;
         case 2: {
           const std::uint64_t size = varint();
           if (size > from.size() - at) throw std::runtime_error("a field is longer than its message");
@@ -46,7 +52,8 @@ struct message {
           at += size;
           break;
         }
-        default: throw std::runtime_error("wire type");
+        default:
+          throw std::runtime_error("wire type");
       }
       fields.push_back(std::move(f));
     }

@@ -221,7 +221,8 @@ void build(graph& g) {
     return variable<float, dims<4, 3>>(g, "w", init::normal{});
   }();
   const auto y = matmul(x, w);
-  const auto z = cond(sum(y) > 0, [](const auto& y) { return let(y * 2.f); }, [](const auto& y) { return let(y + 1.f); }, y);
+  const auto z =
+      cond(sum(y) > 0, [](const auto& y) { return let(y * 2.f); }, [](const auto& y) { return let(y + 1.f); }, y);
   const auto [n, r] = while_loop([](const auto& n, const auto&) { return n < 3; },
                                  [](const auto& n, const auto& r) { return std::tuple(n + 1, r * 2.f); },
                                  constant(g, 0), constant(g, 1.f));

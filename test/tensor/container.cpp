@@ -35,7 +35,8 @@ static_assert(std::same_as<std::ranges::range_reference_t<const matrix>, const f
 static_assert(std::equality_comparable<matrix>);
 static_assert(std::same_as<matrix::value_type, float> && std::same_as<matrix::iterator, float*>);
 static_assert(std::same_as<matrix::const_iterator, const float*> && std::same_as<matrix::size_type, std::size_t>);
-static_assert(std::convertible_to<matrix&, std::span<float>> && std::convertible_to<const matrix&, std::span<const float>>);
+static_assert(std::convertible_to<matrix&, std::span<float>> &&
+              std::convertible_to<const matrix&, std::span<const float>>);
 static_assert(!std::convertible_to<const matrix&, std::span<float>>);
 static_assert(!std::convertible_to<floats, vec>);  // from a range by name alone
 
@@ -128,8 +129,9 @@ BOOST_AUTO_TEST_CASE(rows) {
   open[2] = open[0];
   BOOST_CHECK(list(open) == (floats{1, 2, 3, 4, 1, 2}));
   tensor<float, dims<2, dyn<"m">>> wide(shape(2, 2), {1, 2, 3, 4}), narrow(shape(2, 1));
-  BOOST_CHECK_EXCEPTION(wide[0] = narrow[0], error,
-                        says(error_code::invalid_argument, "the value has the extents [1], and the elements written have [2]"));
+  BOOST_CHECK_EXCEPTION(
+      wide[0] = narrow[0], error,
+      says(error_code::invalid_argument, "the value has the extents [1], and the elements written have [2]"));
 }
 
 #if WEFT_CHECKED
@@ -222,7 +224,8 @@ BOOST_AUTO_TEST_CASE(overlapping_elements) {
 
 BOOST_AUTO_TEST_CASE(extents_of_a_sum_in_place) {
   open_rows a(shape(3, 2)), b(shape(2, 2));
-  BOOST_CHECK_EXCEPTION(a += b, error, says(error_code::invalid_argument, "the extent n is 3 in [3, 2] and 2 in [2, 2]"));
+  BOOST_CHECK_EXCEPTION(a += b, error,
+                        says(error_code::invalid_argument, "the extent n is 3 in [3, 2] and 2 in [2, 2]"));
   a += tensor<float, dims<1, 2>>{1, 2};
   BOOST_CHECK(list(a) == (floats{1, 2, 1, 2, 1, 2}));
   open_rows single(shape(1, 2));  // a broadcast would make it larger
@@ -364,7 +367,8 @@ BOOST_AUTO_TEST_CASE(rows_in_braces) {
   BOOST_CHECK(list(open) == (floats{1, 2, 3, 4, 5, 6}));
   using square = tensor<float, dims<dyn<"n">, dyn<"n">>>;
   BOOST_CHECK_EQUAL((square{{1, 2}, {3, 4}}).extent(1), 2);
-  BOOST_CHECK_EXCEPTION((square{{1, 2, 3}, {4, 5, 6}}), error, says(error_code::invalid_argument, "[2, 3] do not fit the declared [n, n]"));
+  BOOST_CHECK_EXCEPTION((square{{1, 2, 3}, {4, 5, 6}}), error,
+                        says(error_code::invalid_argument, "[2, 3] do not fit the declared [n, n]"));
   const tensor<bool, dims<2, 2>> bools{{true, false}, {false, true}};
   BOOST_CHECK(bools(1, 1) && !bools(1, 0));
 }
@@ -379,7 +383,8 @@ BOOST_AUTO_TEST_CASE(ranges_of_values) {
   BOOST_CHECK(list(vec(array)) == (floats{1, 2, 3}));
   const float rows[2][3] = {{1, 2, 3}, {4, 5, 6}};
   BOOST_CHECK(list(wide(rows)) == (floats{1, 2, 3, 4, 5, 6}));
-  BOOST_CHECK(list(tensor<bool, dims<3>>(std::vector<bool>{true, false, true})) == (std::vector<bool>{true, false, true}));
+  BOOST_CHECK(list(tensor<bool, dims<3>>(std::vector<bool>{true, false, true})) ==
+              (std::vector<bool>{true, false, true}));
   BOOST_CHECK_EQUAL((tensor<float, dims<dyn<"n">>>(floats{1, 2})).extent(0), 2);
   BOOST_CHECK(list(open_rows(shape(2, 2), floats{1, 2, 3, 4})) == (floats{1, 2, 3, 4}));
   BOOST_CHECK_EXCEPTION((wide(floats(5))), error,

@@ -30,9 +30,9 @@ template <auto... E>
 constexpr shape spec_of = dims<E...>::spec;
 static_assert(spec_of<n + m> == spec_of<m + n> && spec_of<n + m> != spec_of<n + n>);
 static_assert(spec_of<n + n> == spec_of<n * extent<2>> && spec_of<n + m - m> == spec_of<n>);
-static_assert(spec_of<(n + m) * (n + m)> == spec_of<n * n + extent<2> * (m * n) + m * m>);
-static_assert(spec_of<(n * m) / m> == spec_of<n> && spec_of<(n * extent<6> + extent<9>) / extent<3>> ==
-                                                        spec_of<extent<2> * n + extent<3>>);
+static_assert(spec_of<(n + m) * (n + m)> == spec_of<n * n + extent<2>*(m* n) + m * m>);
+static_assert(spec_of<(n * m) / m> == spec_of<n> &&
+              spec_of<(n * extent<6> + extent<9>) / extent<3>> == spec_of<extent<2> * n + extent<3>>);
 static_assert(spec_of<floor_quotient(n, extent<2>)> != spec_of<ceil_quotient(n, extent<2>)>);
 static_assert(spec_of<floor_quotient(n, extent<2>) + extent<1>> == spec_of<extent<1> + floor_quotient(n, extent<2>)>);
 static_assert(spec_of<n + extent<3> - n> == shape(3) && dims<n + extent<3> - n>::is_static);

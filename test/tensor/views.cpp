@@ -187,7 +187,8 @@ BOOST_AUTO_TEST_CASE(views_of_containers) {
   BOOST_CHECK_EQUAL(back.data(), values.data());
   BOOST_CHECK_EXCEPTION((view<dims<2, 2>>(values)), error,
                         says(error_code::invalid_argument, "6 values given for extents [2, 2]"));
-  BOOST_CHECK_EXCEPTION((view<dims<dyn<"n">, 2>>(values, shape(2, 2))), error, says(error_code::invalid_argument, "6 values"));
+  BOOST_CHECK_EXCEPTION((view<dims<dyn<"n">, 2>>(values, shape(2, 2))), error,
+                        says(error_code::invalid_argument, "6 values"));
 }
 
 BOOST_AUTO_TEST_CASE(views_in_a_graph) {

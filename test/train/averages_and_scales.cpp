@@ -177,7 +177,8 @@ BOOST_AUTO_TEST_CASE(averages_are_swapped_in_and_back) {
     const auto elsewhere = averages.swapped_in(other);
     {
       session clone = s.clone_for_inference();  // reads the averages until it ends
-      BOOST_CHECK(test::code_of([&] { static_cast<void>(averages.swapped_in(clone)); }) == error_code::failed_precondition);
+      BOOST_CHECK(test::code_of([&] { static_cast<void>(averages.swapped_in(clone)); }) ==
+                  error_code::failed_precondition);
     }
     guard.put_back();
     {

@@ -454,9 +454,7 @@ BOOST_AUTO_TEST_CASE(sums_begin_anew_and_are_of_what_is_trained) {
   const auto kept = variable<float>(g, "kept", 1.0f, variable_kind::averaged);
   const auto of_w = std::get<0>(compute_gradients(sum(w * x), w));
   CHECK_SAYS(test::failure(error_code::invalid_argument,
-                           [&] {
-                             (void)accumulate_gradients(variable_gradient{sum(of_w.gradient), kept});
-                           }),
+                           [&] { (void)accumulate_gradients(variable_gradient{sum(of_w.gradient), kept}); }),
              "the variable kept is averaged: minimize() updates what is trained");
 }
 

@@ -235,15 +235,13 @@ BOOST_AUTO_TEST_CASE(nothing_of_a_batch_that_is_refused_is_counted) {
   refuses(range, "labels: element 1 of [3] is 2: classes are 0 to 1; nothing of this batch is counted",
           [&] { accuracy.update(labels, tensor<float, dims<3, 2>>()); });
   refuses(range, "is -1: classes are 0 to", [&] { accuracy.update(labels, tensor<int, dims<3>>{0, -1, 2}); });
-  refuses(invalid, "predictions: element 5 of [3, 3] is nan", [&] {
-    accuracy.update(labels, tensor<float, dims<3, 3>>{0, 0, 0, 0, 0, nan, 0, 0, 0});
-  });
+  refuses(invalid, "predictions: element 5 of [3, 3] is nan",
+          [&] { accuracy.update(labels, tensor<float, dims<3, 3>>{0, 0, 0, 0, 0, nan, 0, 0, 0}); });
   refuses(invalid, "labels have the extents [3], and predictions [2, 4]: give one prediction, or one row of scores",
           [&] { accuracy.update(class_vector(labels), score_matrix(shape(2, 4))); });
   refuses(invalid, "scores of no classes", [&] { accuracy.update(class_vector(labels), score_matrix(shape(3, 0))); });
-  refuses(invalid, "weights: element 2 of [3] is -1: a weight is a finite number of at least 0", [&] {
-    accuracy.update(labels, labels, tensor<float, dims<3>>{1, 1, -1});
-  });
+  refuses(invalid, "weights: element 2 of [3] is -1: a weight is a finite number of at least 0",
+          [&] { accuracy.update(labels, labels, tensor<float, dims<3>>{1, 1, -1}); });
   refuses(invalid, "weights have the extents [2], and what they weight [3]",
           [&] { accuracy.update(labels, labels, two); });
   accuracy.update(labels, labels);

@@ -42,8 +42,9 @@ void check(const char* what, const Loss& loss) {
       up(i, j) += h;
       down(i, j) -= h;
       const double slope = (s.eval(cost, with(x, up)) - s.eval(cost, with(x, down))) / (2 * h);
-      BOOST_CHECK_MESSAGE(std::abs(start(i, j) - trained(i, j) - slope) < 1e-7 * (1 + std::abs(slope)),
-                          what << " (" << i << ", " << j << "): " << start(i, j) - trained(i, j) << " is not " << slope);
+      BOOST_CHECK_MESSAGE(
+          std::abs(start(i, j) - trained(i, j) - slope) < 1e-7 * (1 + std::abs(slope)),
+          what << " (" << i << ", " << j << "): " << start(i, j) - trained(i, j) << " is not " << slope);
     }
 }
 
@@ -87,7 +88,8 @@ BOOST_AUTO_TEST_CASE(gradients_meet) {
   check("products", [](graph&, const auto& w) {
     return mean(square(matmul<transpose_of::b>(w, w) - matmul(w, transpose<1, 0>(w)) * 0.5));
   });
-  check("broadcast", [](graph&, const auto& w) { return sum(w * reshape<dims<3, 1>>(mean<1>(w)) / (square(w) + 1.0)); });
+  check("broadcast",
+        [](graph&, const auto& w) { return sum(w * reshape<dims<3, 1>>(mean<1>(w)) / (square(w) + 1.0)); });
   check("nodes that are used twice", [](graph&, const auto& w) {
     const auto h = let(tanh(w));
     return sum(h * h) + sum(exp(h)) - sum(h);

@@ -68,8 +68,7 @@ double distance(std::istream& in, const adam& optimizer) {
 
 BOOST_AUTO_TEST_CASE(adam_is_tensorflows_over_50_steps) {
   std::ifstream in(TEST_DATA "/train/adam_values.txt");
-  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/adam_values.txt"
-                                << " cannot be read");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/adam_values.txt" << " cannot be read");
   std::string word;
   std::getline(in, word);
   int cases = 0;
@@ -375,8 +374,7 @@ double distance_by_rows(std::istream& in, const Optimizer& optimizer, int gather
 // Gradients are rows here: all optimizers but Adam leave a row that a step does not take alone, with its slots.
 BOOST_AUTO_TEST_CASE(rows_are_trained_as_tensorflow_does) {
   std::ifstream in(TEST_DATA "/train/row_values.txt");
-  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt"
-                                << " cannot be read");
+  BOOST_REQUIRE_MESSAGE(in, TEST_DATA "/train/row_values.txt" << " cannot be read");
   std::string line, rows, name;
   std::getline(in, line);
   int gathers = 0, dense = 0, cases = 0;
@@ -580,9 +578,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_cannot_be_applied) {
   const auto refused = [](auto&& make) { return test::failure(error_code::invalid_argument, make); };
   CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, of_w, of_w); }), "the variable w is named twice");
   CHECK_SAYS(refused([&] { (void)compute_gradients(loss, other); }), "the loss does not depend on the variable other");
-  CHECK_SAYS(refused([&] {
-               (void)apply_gradients(adam{}, variable_gradient{of_w.gradient, kept});
-             }),
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, variable_gradient{of_w.gradient, kept}); }),
              "the variable kept is averaged: minimize() updates what is trained");
   for (auto& each : all) each.gradient = 0.5;
   CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "the gradient of w is a number");

@@ -186,6 +186,7 @@ BOOST_AUTO_TEST_CASE(metrics_are_kept_by_a_saver) {
 
   // Counts of other thresholds mean something else.
   metrics::auc fewer(metrics::curve::roc, 20);
-  BOOST_CHECK_EXCEPTION(detail::from_archive(detail::to_archive(metrics::auc()), fewer, "auc"), error,
-                        test::says(error_code::failed_precondition, "another number of thresholds, 200 in place of 20"));
+  BOOST_CHECK_EXCEPTION(
+      detail::from_archive(detail::to_archive(metrics::auc()), fewer, "auc"), error,
+      test::says(error_code::failed_precondition, "another number of thresholds, 200 in place of 20"));
 }

@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_the_run_with_a_checkpoint) {
       run.close(5s);
     }
     BOOST_TEST(kept.saved == (std::vector<std::int64_t>{5}), boost::test_tools::per_element());
-    struct sigaction now {};
+    struct sigaction now{};
     ::sigaction(number, nullptr, &now);
     BOOST_TEST(now.sa_handler == SIG_DFL);
   }
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(signals_that_a_run_does_not_handle_stay_as_they_are) {
   line model;
   session s(model.g);
   const supervised_session run(s, {.handle_signals = false});
-  struct sigaction now {};
+  struct sigaction now{};
   ::sigaction(SIGTERM, nullptr, &now);
   BOOST_TEST(now.sa_handler == SIG_DFL);
 }

@@ -155,7 +155,7 @@ inline void make_folder(const std::string& path) {
     make_folder(folder_of(path));
     return make_folder(path);
   }
-  struct stat status {};
+  struct stat status{};
   if (errno != EEXIST || ::stat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode))
     fail_on_file("write", path, errno == EEXIST ? ENOTDIR : errno);
 }

@@ -42,8 +42,8 @@ class folder_lock {
 
   /// Whether the lock is the one that others meet at this path.
   bool is_file_at(const std::string& path) const {
-    struct stat mine {};
-    struct stat there {};
+    struct stat mine{};
+    struct stat there{};
     return ::fstat(file_->get(), &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_dev == there.st_dev &&
            mine.st_ino == there.st_ino;
   }
@@ -67,7 +67,7 @@ class folder_lock {
     if (!*file && errno == ELOOP)
       throw error(error_code::failed_precondition, "save",
                   {path, " is a symbolic link, which a lock does not follow: remove it"});
-    struct stat status {};
+    struct stat status{};
     if (!*file || ::fstat(file->get(), &status) != 0) fail_on_file("write", path, errno);
     std::weak_ptr<descriptor>& known = held()[{status.st_dev, status.st_ino}];
     if (auto same = known.lock()) return same;
@@ -87,7 +87,7 @@ class folder_lock {
     char host[256] = "an unknown host", since[32] = "";
     ::gethostname(host, sizeof host - 1);
     const std::time_t now = std::time(nullptr);
-    struct tm parts {};
+    struct tm parts{};
     if (::gmtime_r(&now, &parts)) std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &parts);
     const std::string text = str_cat({"process ", ::getpid(), " on ", host, " since ", since, "\n"});
     // Only messages depend on it.

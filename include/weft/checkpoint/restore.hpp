@@ -34,8 +34,8 @@ class renaming {
           return name;
         }) {}
   template <class F>
-  requires(std::is_invocable_r_v<std::string, const F&, const std::string&>) renaming(F function)
-      : function_(std::move(function)) {}
+    requires(std::is_invocable_r_v<std::string, const F&, const std::string&>)
+  renaming(F function) : function_(std::move(function)) {}
 
   std::string operator()(const std::string& name) const { return function_ ? function_(name) : name; }
 

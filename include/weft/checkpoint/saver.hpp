@@ -177,7 +177,7 @@ struct session_state {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& random_step& random_stream;
+    archive & random_step & random_stream;
   }
 };
 

@@ -106,7 +106,9 @@ class ahead_stream final : public stream, stop_source::listener {
   void stop_requested() override { halt(); }
   void halt() {
     halt_.request();
-    { const unique_lock lock(mutex_); }  // nobody is between looking and sleeping
+    {
+      const unique_lock lock(mutex_);
+    }  // nobody is between looking and sleeping
     room_.notify_all();
     made_.notify_all();
   }

@@ -57,7 +57,7 @@ template <class R>
 struct feature_result<R&> : feature_result<std::remove_cv_t<R>> {};
 /// An expression is computed.
 template <class R>
-requires requires { typename R::weft_expression; }
+  requires requires { typename R::weft_expression; }
 struct feature_result<R> {
   using type = tensor<typename R::value_type, typename R::dims_type>;
 };

@@ -40,8 +40,8 @@ struct position {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& epoch;
-    archive& element;
+    archive & epoch;
+    archive & element;
   }
   friend bool operator==(const position&, const position&) = default;
 };

@@ -14,7 +14,7 @@ namespace weft::data {
 class element_count {
  public:
   template <class Integer>
-  requires std::is_integral_v<Integer>
+    requires std::is_integral_v<Integer>
   constexpr element_count(Integer count) noexcept
       : count_(count > 0 && static_cast<std::uint64_t>(count) > most ? most : static_cast<std::int64_t>(count)) {}
 

@@ -56,7 +56,8 @@ auto parse_example(Names... names);
 class example_writer {
  public:
   template <class T>
-  requires std::is_arithmetic_v<T> example_writer& add(std::string_view name, T number) {
+    requires std::is_arithmetic_v<T>
+  example_writer& add(std::string_view name, T number) {
     return add_list(name, &number, 1);
   }
   template <class T, class Dims>
@@ -64,7 +65,8 @@ class example_writer {
     return add_list(name, t.data(), t.elements());
   }
   template <class T>
-  requires std::is_arithmetic_v<T> example_writer& add(std::string_view name, const std::vector<T>& numbers) {
+    requires std::is_arithmetic_v<T>
+  example_writer& add(std::string_view name, const std::vector<T>& numbers) {
     return add_list(name, numbers.data(), numbers.size());
   }
   example_writer& add(std::string_view name, std::string_view text) { return add_texts(name, {&text, 1}); }

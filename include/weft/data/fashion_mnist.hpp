@@ -37,7 +37,7 @@ namespace detail {
 
 /// `path` if it is there, else `path` without the compressed file's ending.
 inline std::string present(const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   const std::string unpacked = path.substr(0, path.size() - 3);
   return ::stat(path.c_str(), &status) != 0 && ::stat(unpacked.c_str(), &status) == 0 ? unpacked : path;
 }

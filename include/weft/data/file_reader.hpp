@@ -104,7 +104,7 @@ WEFT_COLD_BEGIN
 namespace weft::data {
 
 WEFT_DECL file_reader::file_reader(std::string path) : path_(std::move(path)) {
-  struct stat status {};
+  struct stat status{};
   // Not std::fopen: of a pipe it would wait for a writer.
   const int opened = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (opened < 0) fail_to_open(errno);

@@ -23,11 +23,8 @@ struct decode_options {
 
 /// An image: bytes, [height, width, channels] with as many channels as the compiler is told.
 template <class Image>
-concept Pixels = requires {
-  typename Image::dims_type;
-}
-&&Image::dims_type::rank == 3 &&
-    (Image::dims_type::spec[2] > 0) && std::is_same_v<typename Image::value_type, std::uint8_t>;
+concept Pixels = requires { typename Image::dims_type; } && Image::dims_type::rank == 3 &&
+                 (Image::dims_type::spec[2] > 0) && std::is_same_v<typename Image::value_type, std::uint8_t>;
 
 template <Pixels Image>
 inline constexpr int channels_of = static_cast<int>(Image::dims_type::spec[2]);

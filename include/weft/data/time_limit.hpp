@@ -15,14 +15,14 @@ class time_limit {
   static constexpr time_limit never() { return time_limit(); }
 
   template <class Within>
-  requires requires(const Within& w) { w.at().time_since_epoch().count(); }
+    requires requires(const Within& w) { w.at().time_since_epoch().count(); }
   time_limit(const Within& deadline) : at_(deadline.at().time_since_epoch().count()) {
     using period = typename Within::clock::period;
     static_assert(period::num == 1 && period::den == second, "the clock of the deadline counts nanoseconds");
     static_assert(Within::clock::is_steady, "the clock of the deadline is std::chrono::steady_clock");
   }
   template <class Duration>
-  requires requires(const Duration& d) { Duration::period::num, d.count(); }
+    requires requires(const Duration& d) { Duration::period::num, d.count(); }
   time_limit(const Duration& from_now) {
     const double wait = static_cast<double>(from_now.count()) *
                         (static_cast<double>(Duration::period::num) / static_cast<double>(Duration::period::den));

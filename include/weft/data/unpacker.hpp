@@ -59,8 +59,8 @@ class inflater final : public unpacker {
     return got > 0;
   }
 
-  /// Whether another member of a gzip file follows. A file may end in zeros; other bytes are a member that is damaged, or
-  /// something else that nobody would miss.
+  /// Whether another member of a gzip file follows. A file may end in zeros; other bytes are a member that is damaged,
+  /// or something else that nobody would miss.
   bool begin_member(file_reader& from) {
     if (state_.avail_in < 2) take_input(from);
     between_members_ = false;

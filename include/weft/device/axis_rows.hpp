@@ -6,7 +6,8 @@
 
 namespace weft {
 
-/// A tensor as rows along one axis, or along neighbouring axes taken as one: element `k` of row (o, i) lies at `(o * extent + k) * inner + i`.
+/// A tensor as rows along one axis, or along neighbouring axes taken as one: element `k` of row (o, i) lies at `(o *
+/// extent + k) * inner + i`.
 struct axis_rows {
   std::size_t outer = 1, extent = 1, inner = 1;
 

@@ -33,7 +33,7 @@ WEFT_HOST_DEVICE constexpr std::uint64_t fold_in(std::uint64_t key, std::uint64_
 
 /// So many elements take their words from one group of blocks.
 template <int Words>
-inline constexpr std::size_t elements_in_group = 4 / Words* blocks_in_group;
+inline constexpr std::size_t elements_in_group = 4 / Words * blocks_in_group;
 
 /// One element of a dropout (Srivastava et al., JMLR 15, 2014), inverted as in tf.nn.dropout: zero at the given rate,
 /// and divided by 1 - rate elsewhere. NaN at a rate that is not in [0, 1).

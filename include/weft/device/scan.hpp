@@ -20,7 +20,7 @@ struct sum_of<bfloat16> {
   using type = float;
 };
 template <class T>
-requires std::is_integral_v<T>
+  requires std::is_integral_v<T>
 struct sum_of<T> {
   using type = std::make_unsigned_t<T>;
 };

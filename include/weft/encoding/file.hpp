@@ -132,7 +132,7 @@ class input_file {
   explicit input_file(std::string path) : path_(std::move(path)) {
     // O_NONBLOCK: a pipe would wait for a writer.
     file_ = descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    struct stat status {};
+    struct stat status{};
     if (!file_ || ::fstat(file_.get(), &status) != 0) fail_on_file("read", path_, errno);
     if (!S_ISREG(status.st_mode)) throw error(error_code::invalid_argument, "read", {path_, " is not a regular file"});
     bytes_ = static_cast<std::uint64_t>(status.st_size);

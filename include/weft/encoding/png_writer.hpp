@@ -79,9 +79,9 @@ inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, st
   std::string header;
   detail::append_big_endian(header, static_cast<std::uint32_t>(width));
   detail::append_big_endian(header, static_cast<std::uint32_t>(height));
-  header += '\x8';                                          // bits
+  header += '\x8';                                               // bits
   header += channels == 1 ? '\0' : channels == 3 ? '\2' : '\6';  // kind of colour
-  header.append(3, '\0');                                   // deflate, filters by row, not interlaced
+  header.append(3, '\0');                                        // deflate, filters by row, not interlaced
   std::string rows;
   rows.reserve(height * (row + 1));
   for (std::size_t y = 0; y < height; ++y) {

@@ -46,7 +46,7 @@ class protobuf_writer {
   }
   /// A packed `repeated double`, or float.
   template <class T>
-  requires std::is_floating_point_v<T>
+    requires std::is_floating_point_v<T>
   void add_numbers(std::uint32_t field, const T* values, std::size_t count) {
     using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
     add_key(field, length_delimited);
@@ -55,7 +55,7 @@ class protobuf_writer {
   }
   /// A packed `repeated int64`, or any other integer but sint.
   template <class T>
-  requires std::is_integral_v<T>
+    requires std::is_integral_v<T>
   void add_integers(std::uint32_t field, const T* values, std::size_t count) {
     std::size_t size = 0;
     for (std::size_t i = 0; i < count; ++i)

@@ -266,11 +266,7 @@ class zip_writer {
                  {3u << 8 | 45u, 2},  // as made on Unix, whose permissions follow
                  {extra.empty() ? 20u : 45u, 2}});
     put_common(record, entry, extra);
-    put(record, {{0, 2},
-                 {0, 2},
-                 {0, 2},
-                 {0644u << 16, 4},
-                 {std::min(entry.header, zip_more_32), 4}});
+    put(record, {{0, 2}, {0, 2}, {0, 2}, {0644u << 16, 4}, {std::min(entry.header, zip_more_32), 4}});
     write(record + entry.name + extra);
   }
 

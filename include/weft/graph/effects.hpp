@@ -59,7 +59,8 @@ template <class... X>
 struct run_value_is_not_a_node : mistake<true> {};
 
 template <class... X>
-requires(!(Runnable<X> && ...)) effect group(const X&...) {
+  requires(!(Runnable<X> && ...))
+effect group(const X&...) {
   static_assert(correct<run_value_is_not_a_node<X...>>, "group: takes effects and nodes: group(train, let(x + 1))");
   return effect(symbol());
 }

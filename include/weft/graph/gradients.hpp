@@ -43,8 +43,7 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
                   "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
   }
   const sequence<symbol> of{y};
-  const symbol one =
-      y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : fill(*y.builder(), y.info(), 1);
+  const symbol one = y.extents().rank == 0 ? as_scalar(*y.builder(), 1, y.type()) : fill(*y.builder(), y.info(), 1);
   auto results = y.builder()->differentiate(of, {one}, xs, false);
   for (std::size_t i = 0; i < xs.size(); ++i)
     if (results[i].is_number()) results[i] = fill(*y.builder(), xs[i].info(), 0);

@@ -87,9 +87,9 @@ struct graph_location {
 
 struct graph_records;
 
-/// Describes the variables read by a step that no optimizer updates because a model was called twice in a name_scope and
-/// its first call made others, which one does update. Empty where the step reads none. `only_new` leaves out what the
-/// graph has reported before.
+/// Describes the variables read by a step that no optimizer updates because a model was called twice in a name_scope
+/// and its first call made others, which one does update. Empty where the step reads none. `only_new` leaves out what
+/// the graph has reported before.
 std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new);
 
 /// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
@@ -505,8 +505,8 @@ WEFT_DECL std::uint32_t graph::add(node_def def, const std::string& name) {
     const node_def& other = data_->nodes[n].def;
     return other.op == def.op && other.detail == def.detail && other.inputs == def.inputs &&
            other.attributes == def.attributes && other.literals == def.literals && other.outputs == def.outputs &&
-           other.subgraphs == def.subgraphs && data_->nodes[n].device == here.device && data_->nodes[n].beside == here.beside &&
-           data_->nodes[n].control == data_->control;
+           other.subgraphs == def.subgraphs && data_->nodes[n].device == here.device &&
+           data_->nodes[n].beside == here.beside && data_->nodes[n].control == data_->control;
   };
   const std::uint32_t found = data_->shared.find(h.result(), same);
   if (found != detail::index_set::none) return found;

@@ -12,11 +12,11 @@ namespace weft {
 template <class X>
 struct value_has_no_graph : mistake<true> {};
 template <class X>
-requires(std::is_base_of_v<detail::handle, X>) struct value_has_no_graph<X> : mistake<false> {
-};
+  requires(std::is_base_of_v<detail::handle, X>)
+struct value_has_no_graph<X> : mistake<false> {};
 template <Expression Expr>
-requires(!std::is_base_of_v<detail::handle, Expr>) struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {
-};
+  requires(!std::is_base_of_v<detail::handle, Expr>)
+struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {};
 
 /// Of a symbol, as operations' gradients have them.
 [[nodiscard]] inline graph& graph_of(const symbol& s) {
@@ -34,7 +34,8 @@ struct graph_of_leaves {
     if (!found) found = &graph_of(n.erased());
   }
   template <class X>
-  requires(!std::is_base_of_v<handle, X>) void add(const X&) {}
+    requires(!std::is_base_of_v<handle, X>)
+  void add(const X&) {}
 };
 
 }  // namespace detail

@@ -232,14 +232,14 @@ concept Initializer = requires(const Init& init, const shape& extents) { initial
 /// it: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
 template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Init& first = {},
-                                variable_kind kind = variable_kind::trained) {
+                                        variable_kind kind = variable_kind::trained) {
   static_assert(correct<extents_are_not_valid<Dims>>,
                 "variable<T, dims<...>>: at most 8 integers, none negative; dyn<\"name\"> is an extent known at run "
                 "time");
   if constexpr (correct<extents_are_not_valid<Dims>>) {
     if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
     return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
-                                                          {&first, detail::make_first_value<Init>}, kind));
+                                                                  {&first, detail::make_first_value<Init>}, kind));
   } else {
     return variable_node<T, dims_t<Dims>>(symbol());
   }
@@ -249,17 +249,17 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const I
 /// conversion makes a tensor of, do not instantiate the class.
 template <Element T, class Dims, class Device>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const tensor<T, Dims, Device>& first,
-                                variable_kind kind = variable_kind::trained) {
+                                        variable_kind kind = variable_kind::trained) {
   if constexpr (Dims::is_computed) detail::remember_formulas<Dims>(g);
-  return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names, first.data(),
-                                                        first.elements() * sizeof(T), kind));
+  return variable_node<T, dims_t<Dims>>(detail::record_variable(g, name, dtype_of<T>, Dims::spec, Dims::names,
+                                                                first.data(), first.elements() * sizeof(T), kind));
 }
 
 /// A variable that starts as an expression over tensors, or as a list of its elements.
 template <Element T, class Dims, Expression Expr>
   requires(!Expr::symbolic)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Expr& first,
-                                variable_kind kind = variable_kind::trained) {
+                                        variable_kind kind = variable_kind::trained) {
   using mistake = assignment_mistake<value_t<Expr>, dims_t<Expr>, T, Dims>;
   static_assert(correct<mistake>, "variable: the first value has other extents or elements than the variable");
   if constexpr (correct<mistake>)
@@ -270,14 +270,14 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const E
 template <Element T, class Dims>
   requires(Dims::rank > 0)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, std::initializer_list<T> first,
-                                variable_kind kind = variable_kind::trained) {
+                                        variable_kind kind = variable_kind::trained) {
   return variable(g, name, tensor<T, Dims>(first), kind);
 }
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
   requires detail::Arithmetic<Num> && (!(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, Num first,
-                                variable_kind kind = variable_kind::trained) {
+                                        variable_kind kind = variable_kind::trained) {
   return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
 /// A scalar of the number's type, which it starts as.

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include <weft/graph/subgraphs.hpp>
-#include <weft/ops/transpose.hpp>
 #include <weft/ops/fold_in.hpp>
 #include <weft/ops/matmul.hpp>
+#include <weft/ops/transpose.hpp>
 
 /// The operation that while_loop and scan record, and its gradient.
 namespace weft {
@@ -109,7 +109,7 @@ class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
     for (std::size_t r = 0; r < s_.rows_read; ++r) read_bytes_.push_back(row_of(p.inputs[s_.row_in(r)]).bytes());
     for (std::size_t r = 0; r < s_.rows_written; ++r)
       written_bytes_.push_back(row_of(p.outputs[s_.row_out(r)]).bytes());
-    bound_ = !s_.is_bounded()      ? INT64_MAX
+    bound_ = !s_.is_bounded()       ? INT64_MAX
              : s_.has_named_bound() ? p.outputs[s_.bound_out()].extents[0]
                                     : std::int64_t(s_.max_iterations);
     now_.resize(s_.variables);
@@ -354,9 +354,9 @@ class loop_gradient {
     gradients_.resize(g_.c.inputs.size());
     for (std::size_t i = first, next = 0; i < g_.c.inputs.size(); ++i)
       if (is_wanted(i)) gradients_[i] = gradients[next++];
-    for (std::size_t j = 0; j < of_.variables; ++j)
-      rows_.push_back({operands_[j], g_.output(of_.kept_out(j))});
-    for (std::size_t r = 0; r < of_.rows_read; ++r) rows_.push_back({operand_of(of_.row_in(r)), g_.input(of_.row_in(r))});
+    for (std::size_t j = 0; j < of_.variables; ++j) rows_.push_back({operands_[j], g_.output(of_.kept_out(j))});
+    for (std::size_t r = 0; r < of_.rows_read; ++r)
+      rows_.push_back({operand_of(of_.row_in(r)), g_.input(of_.row_in(r))});
     transpose_invariants();
   }
   void read_instead(value of, value other) {
@@ -457,10 +457,9 @@ class loop_gradient {
   }
 
   void record_backwards() {
-    loop_op::attributes a{of_.max_iterations, variable_of_.size(), 0, written_.size(), false, !of_.is_exact(), false,
-                          !of_.backwards, 0};
-    if (a.counted)
-      back_.inputs.insert(0, of_.conditional ? g_.output(of_.iterations_out()).id() : g_.input(0).id());
+    loop_op::attributes a{
+        of_.max_iterations, variable_of_.size(), 0, written_.size(), false, !of_.is_exact(), false, !of_.backwards, 0};
+    if (a.counted) back_.inputs.insert(0, of_.conditional ? g_.output(of_.iterations_out()).id() : g_.input(0).id());
     for (const value& v : written_) {
       made_.results.push_back(v);
       back_.outputs.push_back(rows_of(of_.max_iterations, made_.nodes.info(v)));
@@ -498,12 +497,12 @@ class loop_gradient {
   graph& where_;
   const std::uint32_t number_;
   subgraph& made_;
-  sequence<symbol> operands_, gradients_;     // for each input behind the count, and for each input
-  sequence<symbol> upstream_;                 // for each floating variable
-  sequence<operand> rows_, invariants_;       // that an iteration may read
-  sequence<symbol> transposed_;               // a parameter for each invariant that is a matrix
+  sequence<symbol> operands_, gradients_;  // for each input behind the count, and for each input
+  sequence<symbol> upstream_;              // for each floating variable
+  sequence<operand> rows_, invariants_;    // that an iteration may read
+  sequence<symbol> transposed_;            // a parameter for each invariant that is a matrix
   sequence<value> written_;
-  sequence<std::size_t> variable_of_;         // the input whose gradient a variable is
+  sequence<std::size_t> variable_of_;  // the input whose gradient a variable is
   sequence<std::pair<std::size_t, std::size_t>> row_of_;
   sequence<stacked_call> stacked_;
   node_def back_;

@@ -61,8 +61,8 @@ template <class T, class D>
 inline constexpr bool is_typed_value<tensor<T, D>> = true;
 
 template <class X>
-concept FirstValue = is_typed_value<X> || std::is_arithmetic_v<X> ||
-                     requires(const X& x, const shape& s) { initializer(x(s)); };
+concept FirstValue =
+    is_typed_value<X> || std::is_arithmetic_v<X> || requires(const X& x, const shape& s) { initializer(x(s)); };
 
 /// Whether an argument may follow the first value.
 template <class... More>
@@ -84,7 +84,7 @@ constexpr auto find_variable_mistake() {
 
 template <class Leaf, class Graph = void, class Name = void, class First = init::none, class... More>
 inline constexpr bool makes_variable =
-    graph_and_name<Graph, Name>&& FirstValue<std::remove_cvref_t<First>> &&
+    graph_and_name<Graph, Name> && FirstValue<std::remove_cvref_t<First>> &&
     (Leaf::has_types || (Leaf::says_nothing && is_typed_value<std::remove_cvref_t<First>>)) && is_kind<More...>;
 
 // A number, a tensor or an expression over tensors.
@@ -153,13 +153,15 @@ auto constant(graph&, std::initializer_list<T>) {
 }
 
 template <class X = void>
-requires(std::is_void_v<X>) auto find_variable(graph&, std::string_view) {
+  requires(std::is_void_v<X>)
+auto find_variable(graph&, std::string_view) {
   static_assert(correct<types_are_not_element_and_dims<X>>,
                 "find_variable: write find_variable<float, dims<784, 10>>(graph, \"name\")");
   return variable_node<float>(symbol());
 }
 template <Element T, auto... Extents>
-requires(sizeof...(Extents) > 0) auto find_variable(graph&, std::string_view) {
+  requires(sizeof...(Extents) > 0)
+auto find_variable(graph&, std::string_view) {
   static_assert(correct<extents_are_not_in_a_dims<Extents...>>,
                 "find_variable: write find_variable<float, dims<784, 10>>(graph, \"name\")");
   return variable_node<T, dims<Extents...>>(symbol());

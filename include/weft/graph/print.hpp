@@ -171,7 +171,7 @@ inline std::string to_graphviz(const graph& g) {
     const char* form = n.def.op == &operation_of<variable_op>      ? ", shape=box"
                        : n.def.op == &operation_of<placeholder_op> ? ", shape=house"
                        : n.def.op == &operation_of<constant_op>    ? ", shape=plaintext"
-                                                             : "";
+                                                                   : "";
     const bool leaf = n.def.op == &operation_of<variable_op> || n.def.op == &operation_of<placeholder_op>;
     const std::string does = leaf ? std::string() : str_cat({detail::operation_text(n), "\n"});
     append(text, {"  n", i, " [label=", detail::quoted(str_cat({n.name, "\n", does, detail::type_text(g, n.def)})),

@@ -25,7 +25,8 @@ std::string expression_type_text(dtype type, const shape& extents, const char* c
 
 /// Kind, element type, extents and name of a node; of an expression that has not become a node, its types.
 template <Expression X>
-requires(X::symbolic) std::string to_string(const X& x) {
+  requires(X::symbolic)
+std::string to_string(const X& x) {
   using extents = dims_t<X>;
   if constexpr (X::operations == 0)
     return detail::node_text(x, dtype_of<value_t<X>>, extents::spec, extents::names);

@@ -48,8 +48,8 @@ template <class Types, class... X>
 inline constexpr bool draws_random = false;
 template <class T, class... Dims, class Graph, class... X>
 inline constexpr bool draws_random<std::tuple<T, Dims...>, Graph, X...> =
-    Element<T>&& std::is_convertible_v<Graph, graph&> &&
-    ((std::is_arithmetic_v<std::remove_cvref_t<X>> || std::is_same_v<std::remove_cvref_t<X>, random_options>)&&...);
+    Element<T> && std::is_convertible_v<Graph, graph&> &&
+    ((std::is_arithmetic_v<std::remove_cvref_t<X>> || std::is_same_v<std::remove_cvref_t<X>, random_options>) && ...);
 
 }  // namespace detail
 
@@ -99,38 +99,44 @@ template <Element T, class Dims = dims<>>
 }
 
 template <class... Types, class... X>
-requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_uniform(X&&...) {
+  requires(!detail::draws_random<std::tuple<Types...>, X...>)
+auto random_uniform(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
                 "random_uniform: write random_uniform<float, dims<3, 4>>(graph, low, high)");
   return node<float>(symbol());
 }
 template <Element T, auto... Extents, class... X>
-requires(sizeof...(Extents) > 0) auto random_uniform(X&&...) {
+  requires(sizeof...(Extents) > 0)
+auto random_uniform(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
                 "random_uniform: write random_uniform<float, dims<3, 4>>(graph, low, high)");
   return node<float>(symbol());
 }
 template <class... Types, class... X>
-requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_normal(X&&...) {
+  requires(!detail::draws_random<std::tuple<Types...>, X...>)
+auto random_normal(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
                 "random_normal: write random_normal<float, dims<3, 4>>(graph, mean, stddev)");
   return node<float>(symbol());
 }
 template <Element T, auto... Extents, class... X>
-requires(sizeof...(Extents) > 0) auto random_normal(X&&...) {
+  requires(sizeof...(Extents) > 0)
+auto random_normal(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
                 "random_normal: write random_normal<float, dims<3, 4>>(graph, mean, stddev)");
   return node<float>(symbol());
 }
 
 template <class... Types, class... X>
-requires(!detail::draws_random<std::tuple<Types...>, X...>) auto random_int(X&&...) {
+  requires(!detail::draws_random<std::tuple<Types...>, X...>)
+auto random_int(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<std::remove_cvref_t<X>...>>,
                 "random_int: write random_int<std::int32_t, dims<3, 4>>(graph, low, high)");
   return node<std::int32_t>(symbol());
 }
 template <Element T, auto... Extents, class... X>
-requires(sizeof...(Extents) > 0) auto random_int(X&&...) {
+  requires(sizeof...(Extents) > 0)
+auto random_int(X&&...) {
   static_assert(correct<detail::random_arguments_are_not_taken<dims<Extents...>>>,
                 "random_int: write random_int<std::int32_t, dims<3, 4>>(graph, low, high)");
   return node<std::int32_t>(symbol());

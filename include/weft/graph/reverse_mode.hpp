@@ -50,7 +50,8 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
     }
     if (!any) continue;
     for (std::uint32_t o = 0; o < def.outputs.size(); ++o) outputs.push_back({this, {n, o}});
-    if (!def.op->gradient) throw error(error_code::unimplemented, data_->nodes[n].name, {def.op->name, " has no gradient"});
+    if (!def.op->gradient)
+      throw error(error_code::unimplemented, data_->nodes[n].name, {def.op->name, " has no gradient"});
     const device_scope beside(*this, data_->nodes[n].device);  // gradients run where their operations do
     gradient_context context(def, inputs.data(), outputs.data(), arriving[n].data(), wanted.data(), results.data());
     def.op->gradient(context);

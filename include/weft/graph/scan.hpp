@@ -28,9 +28,7 @@ template <class... Operands>
 struct scan_has_no_rows : mistake<true> {};
 
 namespace detail {
-constexpr bool same_count_of_rows(const shape& a, const shape& b) {
-  return a.rank == 0 || b.rank == 0 || a[0] == b[0];
-}
+constexpr bool same_count_of_rows(const shape& a, const shape& b) { return a.rank == 0 || b.rank == 0 || a[0] == b[0]; }
 }  // namespace detail
 
 /// Operands that are scanned together have equally many rows.
@@ -140,26 +138,24 @@ template <std::size_t Begin, std::size_t Count, class Tuple, class F>
 auto part_of(const Tuple& t, const F& f) {
   return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
     return std::tuple{f(std::get<Begin + Index>(t), Index)...};
-  }
-  (std::make_index_sequence<Count>());
+  }(std::make_index_sequence<Count>());
 }
 
 // ---- what is wrong ----
 
 template <class... X>
 struct carries_of {
-  using type = decltype(std::tuple_cat(
-      std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>(
-          std::declval<std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>>())...));
+  using type = decltype(std::tuple_cat(std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>,
+                                                          std::tuple<>>(
+      std::declval<std::conditional_t<scan_operand<X>::is_carry, std::tuple<scan_expression<X>>, std::tuple<>>>())...));
 };
 
 template <class Carries, class Results, class Indices>
 struct leading_results;
 template <class... C, class Results, std::size_t... Index>
 struct leading_results<std::tuple<C...>, Results, std::index_sequence<Index...>> {
-  using mistake =
-      loop_variables_change<std::tuple<typename typed_as<C>::type...>,
-                            std::tuple<typename typed_as<std::tuple_element_t<Index, Results>>::type...>>;
+  using mistake = loop_variables_change<std::tuple<typename typed_as<C>::type...>,
+                                        std::tuple<typename typed_as<std::tuple_element_t<Index, Results>>::type...>>;
 };
 
 template <class Rows, class Carries, class... R>
@@ -261,8 +257,8 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
   const auto last = part_of<0, carries>(tuple, [&]<class R>(const R&, std::size_t j) {
     return make_node<value_t<R>, dims_t<R>, device_t<R>>(loop.output(static_cast<std::uint32_t>(j)));
   });
-  const auto all = part_of<carries, std::tuple_size_v<decltype(tuple)> - carries>(
-      tuple, [&]<class R>(const R&, std::size_t r) {
+  const auto all =
+      part_of<carries, std::tuple_size_v<decltype(tuple)> - carries>(tuple, [&]<class R>(const R&, std::size_t r) {
         return make_node<value_t<R>, stacked_dims<rows_dims, dims_t<R>>, device_t<R>>(
             loop.output(static_cast<std::uint32_t>(s.row_out(r))));
       });
@@ -286,8 +282,7 @@ auto row_or_all(const T& all, std::int64_t row) {
     scan_parameter<false, X> to(extents);
     const std::size_t elements = extents.elements();
     if (elements > 0)
-      __builtin_memcpy(to.data(), all.data() + static_cast<std::size_t>(row) * elements,
-                       elements * sizeof(value_t<T>));
+      __builtin_memcpy(to.data(), all.data() + static_cast<std::size_t>(row) * elements, elements * sizeof(value_t<T>));
     return to;
   } else {
     return all;
@@ -316,7 +311,8 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
               std::tuple<parameter<false, scan_expression<X>>...> now) {
   using rows_dims = scanned_dims<X...>;
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
-  using results = typename as_tuple_of_results<typename typed_as<result_of_subgraph<Body, scan_parameter<false, X>...>>::type>::type;
+  using results = typename as_tuple_of_results<
+      typename typed_as<result_of_subgraph<Body, scan_parameter<false, X>...>>::type>::type;
   constexpr std::size_t stacked = std::tuple_size_v<results> - carries;
   std::int64_t count = -1;
   for (const std::int64_t n : {count_of_rows<X>(std::get<Index>(now))...}) {
@@ -329,12 +325,11 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
     return std::tuple{tensor<value_t<std::tuple_element_t<carries + R, results>>,
                              stacked_dims<rows_dims, dims_t<std::tuple_element_t<carries + R, results>>>>(
         stacked_extents(count, dims_t<std::tuple_element_t<carries + R, results>>::spec))...};
-  }
-  (std::make_index_sequence<stacked>());
+  }(std::make_index_sequence<stacked>());
   for (std::int64_t n = 0; n < count; ++n) {
     const std::int64_t row = o.reverse ? count - 1 - n : n;
-    const auto next = as_tuple(each_result(body(row_or_all<X>(std::get<Index>(now), row)...),
-                                           [](const auto& x) { return eval(x); }));
+    const auto next =
+        as_tuple(each_result(body(row_or_all<X>(std::get<Index>(now), row)...), [](const auto& x) { return eval(x); }));
     const auto assign = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
       if constexpr (std::tuple_element_t<At, std::tuple<scan_operand<X>...>>::is_carry)
         std::get<At>(now) = std::get<carries_before<X...>(At)>(next);
@@ -349,16 +344,18 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
         __builtin_memcpy(to.data() + static_cast<std::size_t>(row) * elements, from.data(),
                          elements * sizeof(value_t<std::remove_cvref_t<decltype(from)>>));
     };
-    [&]<std::size_t... R>(std::index_sequence<R...>) { (keep(std::integral_constant<std::size_t, R>()), ...); }
-    (std::make_index_sequence<stacked>());
+    [&]<std::size_t... R>(std::index_sequence<R...>) {
+      (keep(std::integral_constant<std::size_t, R>()), ...);
+    }(std::make_index_sequence<stacked>());
   }
-  return one_or_tuple(std::tuple_cat([&] {
-    if constexpr (scan_operand<X>::is_carry)
-      return std::tuple(std::get<Index>(now));
-    else
-      return std::tuple<>();
-  }()...,
-                                     all));
+  return one_or_tuple(std::tuple_cat(
+      [&] {
+        if constexpr (scan_operand<X>::is_carry)
+          return std::tuple(std::get<Index>(now));
+        else
+          return std::tuple<>();
+      }()...,
+      all));
 }
 
 }  // namespace detail
@@ -412,8 +409,8 @@ template <class Body, class... X>
 
 /// The same from the first row to the last.
 template <class Body, class First, class... X>
-requires(!std::is_same_v<First, scan_options>)
-    [[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {
+  requires(!std::is_same_v<First, scan_options>)
+[[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {
   static_assert(correct<scan_mistake<Body, First, X...>>,
                 "scan: takes a body, which returns what it carries and then what is stacked, and rows(x) to go over");
   return detail::call_scan(body, scan_options(), first, operands...);

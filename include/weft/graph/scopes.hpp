@@ -65,13 +65,15 @@ class graph::variable_scope {
   }
   /// The scope that is entered already, with reuse.
   variable_scope(graph& g, reuse mode)
-      : graph_(g.self()), prefix_(g.data_->prefix), outer_(std::exchange(g.data_->variables, detail::graph_variable_names())) {
+      : graph_(g.self()),
+        prefix_(g.data_->prefix),
+        outer_(std::exchange(g.data_->variables, detail::graph_variable_names())) {
     g.data_->variables.mode = mode != reuse::no ? mode : outer_.mode;
     g.data_->variables.prefix = outer_.prefix;
   }
   template <class Reuse>
-  requires(std::is_same_v<Reuse, bool>) variable_scope(graph& g, const std::string& name, Reuse)
-      : variable_scope(g, name) {
+    requires(std::is_same_v<Reuse, bool>)
+  variable_scope(graph& g, const std::string& name, Reuse) : variable_scope(g, name) {
     static_assert(correct<reuse_is_a_bool<Reuse>>,
                   "variable_scope: write variable_scope scope(graph, \"name\", reuse::yes), or reuse::automatic");
   }
@@ -105,7 +107,7 @@ class graph::device_scope {
     g.data_->places.push_back({g.data_->nodes[beside.node].device, nullptr, nullptr, beside.node});
   }
   template <class F>
-  requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
+    requires requires(const F& f, const placement_query& q) { device_spec(f(q)); }
   device_scope(graph& g, const F& function)
       : graph_(g.self()), state_(new F(function)), destroy_([](void* f) { delete static_cast<F*>(f); }) {
     g.data_->places.push_back(

@@ -56,9 +56,7 @@ using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<
                                      tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
 
 template <class F, class... Parameters>
-inline constexpr bool is_subgraph_of = requires(const F& f, const Parameters&... p) {
-  f(p...);
-};
+inline constexpr bool is_subgraph_of = requires(const F& f, const Parameters&... p) { f(p...); };
 template <class F, class... Parameters>
 using result_of_subgraph =
     std::remove_cvref_t<decltype(std::declval<const F&>()(std::declval<const Parameters&>()...))>;
@@ -235,9 +233,8 @@ graph& graph_around(const X& x, const More&... more) {
 template <class Results>
 auto outputs_as(symbol first, const Results& like) {
   std::uint32_t output = first.id().output;
-  return each_result(like, [&]<class R>(const R&) {
-    return make_node<value_t<R>, dims_t<R>, device_t<R>>(first.output(output++));
-  });
+  return each_result(
+      like, [&]<class R>(const R&) { return make_node<value_t<R>, dims_t<R>, device_t<R>>(first.output(output++)); });
 }
 
 }  // namespace detail

@@ -79,9 +79,11 @@ struct frozen_value_is_not_a_variable<variable_node<T, D, Dev>> : mistake<false>
 
 /// The same of variables, one by one. Throws invalid_argument for one of another kind.
 template <class First, class... More>
-requires(!std::is_same_v<First, graph>) void freeze(const First& first, const More&... more);
+  requires(!std::is_same_v<First, graph>)
+void freeze(const First& first, const More&... more);
 template <class First, class... More>
-requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const More&... more);
+  requires(!std::is_same_v<First, graph>)
+void unfreeze(const First& first, const More&... more);
 
 namespace detail {
 
@@ -237,7 +239,8 @@ WEFT_DECL sequence<variable_description> variables(const graph& g, variable_kind
 #endif
 
 template <class First, class... More>
-requires(!std::is_same_v<First, graph>) void freeze(const First& first, const More&... more) {
+  requires(!std::is_same_v<First, graph>)
+void freeze(const First& first, const More&... more) {
   using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
   static_assert(correct<mistake>,
                 "freeze: it takes variables, one by one, or a graph and a name: freeze(g, \"encoder\")");
@@ -247,7 +250,8 @@ requires(!std::is_same_v<First, graph>) void freeze(const First& first, const Mo
   }
 }
 template <class First, class... More>
-requires(!std::is_same_v<First, graph>) void unfreeze(const First& first, const More&... more) {
+  requires(!std::is_same_v<First, graph>)
+void unfreeze(const First& first, const More&... more) {
   using mistake = first_mistake<frozen_value_is_not_a_variable<First>, frozen_value_is_not_a_variable<More>...>;
   static_assert(correct<mistake>,
                 "unfreeze: it takes variables, one by one, or a graph and a name: unfreeze(g, \"encoder\")");

@@ -13,7 +13,7 @@ class iteration_bound {
  public:
   constexpr iteration_bound() = default;
   template <class N>
-  requires std::is_integral_v<N>
+    requires std::is_integral_v<N>
   constexpr iteration_bound(N n) : value_(static_cast<std::int64_t>(n)) {}
   template <detail::named_extent Extent>
   constexpr iteration_bound(Extent)
@@ -181,8 +181,9 @@ constexpr auto find_body_mistake() {
     return subgraph_takes_other_parameters<Parameters...>{};
   } else {
     using result = result_of_subgraph<Body, Parameters...>;
-    using mistake = first_mistake<predicate_is_not_a_scalar_bool<result_of_subgraph<condition_of_first<Condition>, Parameters...>>,
-                                  result_is_not_an_expression<result>>;
+    using mistake =
+        first_mistake<predicate_is_not_a_scalar_bool<result_of_subgraph<condition_of_first<Condition>, Parameters...>>,
+                      result_is_not_an_expression<result>>;
     if constexpr (!correct<mistake>)
       return mistake{};
     else
@@ -253,10 +254,10 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 ///                              {.max_iterations = 10}, tensor<int>(0), x);
 ///
 /// Both functions are called once, when the graph is written, and recorded as graphs of their own: the body with a
-/// parameter for each operand, the condition with the first ones, as many as it takes. The condition returns a scalar of
-/// bool, the body an expression for each variable, or a std::tuple of them, of the variable's elements and extents; the
-/// loop's results are the variables' last values, those of the first kind if the condition does not hold at all. Any
-/// other value of the graph that they read is passed as `invariant(w)`, and stands where it is convenient. A bound
+/// parameter for each operand, the condition with the first ones, as many as it takes. The condition returns a scalar
+/// of bool, the body an expression for each variable, or a std::tuple of them, of the variable's elements and extents;
+/// the loop's results are the variables' last values, those of the first kind if the condition does not hold at all.
+/// Any other value of the graph that they read is passed as `invariant(w)`, and stands where it is convenient. A bound
 /// stops the loop (tf's maximum_iterations). For what subgraphs cannot do see cond.
 ///
 /// Gradients pass through loops with a bound, to variables and invariants. The values of variables that they need are
@@ -272,9 +273,8 @@ template <class Condition, class Body, class... X>
 
 /// The same without a bound.
 template <class Condition, class Body, class First, class... X>
-requires(!std::is_same_v<First, loop_options>)
-    [[nodiscard]] auto while_loop(const Condition& condition, const Body& body, const First& first,
-                                  const X&... operands) {
+  requires(!std::is_same_v<First, loop_options>)
+[[nodiscard]] auto while_loop(const Condition& condition, const Body& body, const First& first, const X&... operands) {
   static_assert(
       correct<loop_mistake<Condition, Body, First, X...>>,
       "while_loop: takes a condition that returns a scalar of bool, and a body that returns the loop variables");

@@ -219,7 +219,8 @@ template <Expression Expr, class Values, class Dims>
 /// `cond` and `while_loop`, which return its `values` and `count`. A fetch throws out_of_range if the count is negative
 /// or more than the bound.
 template <auto Count = dyn<"count">, Expression Expr, class Number>
-requires(!is_bounded<Number>) [[nodiscard]] auto with_count(const Expr& values, const Number& count) {
+  requires(!is_bounded<Number>)
+[[nodiscard]] auto with_count(const Expr& values, const Number& count) {
   using D = dims_t<Expr>;
   using mistake = first_mistake<count_is_not_a_scalar<Number>, axis_out_of_range<D, 0>>;
   static_assert(correct<mistake>, "with_count: the count is a scalar of the graph, std::int64_t, the values have rows");

@@ -43,71 +43,84 @@ auto refuse_bounded(const X&... x) {
 }  // namespace detail
 
 template <class A, class B>
-requires(is_bounded<A> || is_bounded<B>) auto operator+(const A& a, const B& b) {
+  requires(is_bounded<A> || is_bounded<B>)
+auto operator+(const A& a, const B& b) {
   static_assert(correct<some_rows_are_not_real<A, B>>, "operator+: compute with b.values, then with_count(y, b)");
   return detail::after_bounded(a, b);
 }
 template <class A, class B>
-requires(is_bounded<A> || is_bounded<B>) auto operator-(const A& a, const B& b) {
+  requires(is_bounded<A> || is_bounded<B>)
+auto operator-(const A& a, const B& b) {
   static_assert(correct<some_rows_are_not_real<A, B>>, "operator-: compute with b.values, then with_count(y, b)");
   return detail::after_bounded(a, b);
 }
 template <class A, class B>
-requires(is_bounded<A> || is_bounded<B>) auto operator*(const A& a, const B& b) {
+  requires(is_bounded<A> || is_bounded<B>)
+auto operator*(const A& a, const B& b) {
   static_assert(correct<some_rows_are_not_real<A, B>>, "operator*: compute with b.values, then with_count(y, b)");
   return detail::after_bounded(a, b);
 }
 template <class A, class B>
-requires(is_bounded<A> || is_bounded<B>) auto operator/(const A& a, const B& b) {
+  requires(is_bounded<A> || is_bounded<B>)
+auto operator/(const A& a, const B& b) {
   static_assert(correct<some_rows_are_not_real<A, B>>, "operator/: compute with b.values, then with_count(y, b)");
   return detail::after_bounded(a, b);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto matmul(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto matmul(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>, "matmul: compute with b.values, then with_count(y, b)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto softmax(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto softmax(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>, "softmax: along a row it is with_count(softmax(b.values), b)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto softmax_cross_entropy(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto softmax_cross_entropy(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>, "softmax_cross_entropy: of b.values, then with_count(loss, b)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto gather(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto gather(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
                 "gather: rows that are not real have number 0: gather(x, b.values)");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto sort(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto sort(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
                 "sort: of b.values, where rows that are not real are 0 as others may be");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto argsort(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto argsort(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
                 "argsort: of b.values, where rows that are not real are 0 as others may be");
   return detail::after_bounded(x...);
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto top_k(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto top_k(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>,
                 "top_k: of b.values, where rows that are not real are 0 as others may be");
   return std::tuple{detail::after_bounded(x...), detail::after_bounded(x...)};
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto unique(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto unique(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>, "unique: among b.values is a 0 that may not be real");
   return std::tuple{detail::after_bounded(x...), detail::after_bounded(x...)};
 }
 template <auto... Options, class... X>
-requires(is_bounded<X> || ...) auto let(const X&... x) {
+  requires(is_bounded<X> || ...)
+auto let(const X&... x) {
   static_assert(correct<some_rows_are_not_real<X...>>, "let: of b.values");
   return detail::after_bounded(x...);
 }
@@ -130,10 +143,11 @@ auto gradients(const bounded<Values, Dims>&, const Xs&... xs) {
 
 // The rest.
 #define WEFT_COMPARISONS(row) row(<) row(<=) row(>) row(>=) row(==) row(!=)
-#define WEFT_COMPARISON_OF_BOUNDED(sign)                                                \
-  template <class A, class B>                                                           \
-  requires(is_bounded<A> || is_bounded<B>) auto operator sign(const A& a, const B& b) { \
-    return detail::refuse_bounded(a, b);                                                \
+#define WEFT_COMPARISON_OF_BOUNDED(sign)       \
+  template <class A, class B>                  \
+    requires(is_bounded<A> || is_bounded<B>)   \
+  auto operator sign(const A& a, const B& b) { \
+    return detail::refuse_bounded(a, b);       \
   }
 WEFT_COMPARISONS(WEFT_COMPARISON_OF_BOUNDED)
 #undef WEFT_COMPARISON_OF_BOUNDED
@@ -144,7 +158,10 @@ WEFT_COMPARISONS(WEFT_COMPARISON_OF_BOUNDED)
       row(one_hot, 1) row(conv2d, 2) row(dropout, 2) row(shuffle, 1) row(stop_gradient, 1)
 #define WEFT_OF_BOUNDED(name, operands)  \
   template <auto... Options, class... X> \
-  requires(is_bounded<X> || ...) auto name(const X&... x) { return detail::refuse_bounded(x...); }
+    requires(is_bounded<X> || ...)       \
+  auto name(const X&... x) {             \
+    return detail::refuse_bounded(x...); \
+  }
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_OF_BOUNDED, WEFT_OF_BOUNDED)
 WEFT_FUNCTIONS_OF_ROWS(WEFT_OF_BOUNDED)
 #undef WEFT_OF_BOUNDED

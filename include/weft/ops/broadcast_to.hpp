@@ -14,7 +14,8 @@ template <class To, Expression Expr>
 /// Over tensors, with extents that the operand's do not tell: `broadcast_to<dims<dyn<"batch">, 8>>(x, shape(32, 8))`.
 /// Throws invalid_argument if they do not fit.
 template <class To, Expression Expr>
-requires(!Expr::symbolic) [[nodiscard]] auto broadcast_to(const Expr& e, const shape& extents);
+  requires(!Expr::symbolic)
+[[nodiscard]] auto broadcast_to(const Expr& e, const shape& extents);
 
 /// Zeros of the operand's extents, and of its element type unless another is named (tf.zeros_like):
 /// `zeros_like<std::int32_t>(x)`. The operand is not computed for them.
@@ -150,7 +151,8 @@ auto broadcast_to(const Expr& e) {
 }
 
 template <class To, Expression Expr>
-requires(!Expr::symbolic) auto broadcast_to(const Expr& e, const shape& extents) {
+  requires(!Expr::symbolic)
+auto broadcast_to(const Expr& e, const shape& extents) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = broadcast_to_mistake<D, To>;

@@ -14,8 +14,8 @@ struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == det
 
 /// The number of an axis that may be counted from the end.
 template <class Dims, int Axis>
-inline constexpr std::size_t axis_number = static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank)
-                                                                             : Axis);
+inline constexpr std::size_t axis_number =
+    static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank) : Axis);
 
 namespace detail {
 constexpr bool is_int(std::int64_t extent) { return extent >= 0 && extent <= 0x7fffffff; }
@@ -80,8 +80,7 @@ constexpr bool defined_for() {
     return std::is_same_v<T, bool>;
   else if constexpr (requires { Op::floating_only; })
     return std::is_floating_point_v<T>;
-  else if constexpr (
-      requires { Op::predicate; } && !requires { Op::orders; })
+  else if constexpr (requires { Op::predicate; } && !requires { Op::orders; })
     return std::is_arithmetic_v<T>;
   else
     return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;

@@ -152,8 +152,7 @@ auto split(const Expr& e) {
   if constexpr (!correct<mistake>) {
     return [&]<std::size_t... Part>(detail::indices<Part...>) {
       return std::tuple{(static_cast<void>(Part), detail::after_mistake<T, D>(e))...};
-    }
-    (parts());
+    }(parts());
   } else {
     using To = with_extent<D, axis, extent_of<D, axis>() / extent<Count>>;
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();

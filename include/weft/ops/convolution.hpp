@@ -140,7 +140,9 @@ constexpr bool channels_fit(const shape& images, const shape& filters) {
   return images.rank != 4 || filters.rank != 4 || images[3] == filters[2];
 }
 
-constexpr bool window_is_known(const shape& filters) { return filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0); }
+constexpr bool window_is_known(const shape& filters) {
+  return filters.rank != 4 || (filters[0] >= 0 && filters[1] >= 0);
+}
 
 constexpr bool filter_fits(const shape& images, const shape& filters, const window_options& o) {
   return images.rank != 4 || filters.rank != 4 || !sensible(o) || !window_is_known(filters) ||
@@ -190,9 +192,9 @@ namespace detail {
 template <class Images, class Filters, conv2d_options Options>
 struct conv2d_result {
   static constexpr window_options options = windows_of(Options);
-  using type = dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Filters::spec[0], options>(),
-                    columns_extent<extent_at<Images, 2>::value, Filters::spec[1], options>(),
-                    extent_at<Filters, 3>::value>;
+  using type =
+      dims<extent_at<Images, 0>::value, rows_extent<extent_at<Images, 1>::value, Filters::spec[0], options>(),
+           columns_extent<extent_at<Images, 2>::value, Filters::spec[1], options>(), extent_at<Filters, 3>::value>;
 };
 
 }  // namespace detail

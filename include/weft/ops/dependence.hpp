@@ -38,7 +38,8 @@ struct dependence {
   primitive_set by;
   dependence() = default;
   WEFT_HOST_DEVICE constexpr dependence(double) {}
-  WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, primitive_set primitives) : mask(bits), by(primitives) {}
+  WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, primitive_set primitives)
+      : mask(bits), by(primitives) {}
   /// A formula that branches is refused for symbols.
   WEFT_HOST_DEVICE constexpr explicit operator bool() const { return true; }
 };

@@ -102,10 +102,11 @@ WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, st
     where = builder;
   }
   for (std::size_t i = 0; i < count; ++i)
-    c.inputs.push_back(operands[i].node ? operands[i].node->id()
-                                        : where->record_constant(operands[i].data,
-                                                                 {operands[i].type, *operands[i].declared},
-                                                                 *operands[i].extents).id());
+    c.inputs.push_back(
+        operands[i].node
+            ? operands[i].node->id()
+            : where->record_constant(operands[i].data, {operands[i].type, *operands[i].declared}, *operands[i].extents)
+                  .id());
   return where->record(static_cast<node_def&&>(c));
 }
 
@@ -142,8 +143,7 @@ WEFT_DECL void run_eagerly(const operation& op, attribute_words attributes, cons
 
 /// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
 template <class T, class D, class Dev, class... Operands>
-auto record_or_run(const operation& op, const shape& extents, attribute_words attributes,
-                   const Operands&... operands) {
+auto record_or_run(const operation& op, const shape& extents, attribute_words attributes, const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
     const operand_source sources[] = {source_of(operands)...};
     const symbol result = record_operation(op, dtype_of<T>, D::spec, attributes, sources, sizeof...(Operands));
@@ -205,8 +205,9 @@ inline shape resized(shape extents, std::size_t axis, std::int64_t extent) {
 }
 
 /// A declared operation of nodes and tensors, with one output: recorded if there is a node among them, run at once over
-/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are those of the result over tensors,
-/// and in a graph, where To says them, not looked at. An operand that is an expression goes through `materialize` before.
+/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are those of the result over
+/// tensors, and in a graph, where To says them, not looked at. An operand that is an expression goes through
+/// `materialize` before.
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
   return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, detail::attribute_words(a), first,

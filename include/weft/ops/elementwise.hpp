@@ -3,8 +3,8 @@
 #include <type_traits>
 
 #include <weft/ops/check.hpp>
-#include <weft/ops/lowering.hpp>
 #include <weft/ops/formulas.hpp>
+#include <weft/ops/lowering.hpp>
 
 namespace weft {
 
@@ -119,7 +119,8 @@ template <class X, class Other>
 using operand_type =
     typename choose<Number<X> && !Number<Other>>::template type<as_typed<Other>, as_typed<X>>::value_type;
 template <class A, class B>
-using operand_device = typename common_device<typename as_typed<A>::device_type, typename as_typed<B>::device_type>::type;
+using operand_device =
+    typename common_device<typename as_typed<A>::device_type, typename as_typed<B>::device_type>::type;
 
 template <class X>
 inline constexpr bool holds_integers = false;
@@ -136,7 +137,8 @@ inline constexpr bool is_truth_operand<expression<Op, bool, D, Dev, Operands...>
 
 /// An operand as an expression over `Dims` has it: a number as a literal of the element type that it meets, and a
 /// sub-expression of other extents computed at its own, not again for each element that it is broadcast to; but a
-/// comparison stays one, which is true or false. What stays as it is is returned by reference: a copy counts an owner of every tensor in it.
+/// comparison stays one, which is true or false. What stays as it is is returned by reference: a copy counts an owner
+/// of every tensor in it.
 template <class T, class Dims, class X>
 decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
@@ -403,9 +405,9 @@ inline constexpr bool is_truth<formula::not_equal, A, B> = is_truth<formula::equ
 template <class A>
 inline constexpr bool is_truth<formula::logical_not, A> = is_truth_operand<A>;
 template <class A, class B>
-inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
+inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A> && is_truth_operand<B>;
 template <class A, class B>
-inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A>&& is_truth_operand<B>;
+inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A> && is_truth_operand<B>;
 
 /// Whether two comparisons have extents that do not broadcast, so that `&&` and `||` make a bool of them alone.
 template <class A, class B>
@@ -519,8 +521,7 @@ template <Operand A, Operand B>
 }
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
-  static_assert(correct<elementwise_mistake<formula::logical_not, X>>,
-                "operator!: needs elements of bool: x > 0");
+  static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");
   return detail::unary<formula::logical_not>(x);
 }
 
@@ -546,16 +547,16 @@ auto function(const A& a, const B& b) {
 }  // namespace detail
 
 // exp(x), pow(a, b) and all others of the list in ops/formulas.hpp.
-#define WEFT_FUNCTION_1(name)                                                                                 \
-  template <Expression X>                                                                                     \
-  [[nodiscard]] auto name(const X& x) {                                                                       \
-    return detail::function<formula::name>(x);                                                                \
+#define WEFT_FUNCTION_1(name)                  \
+  template <Expression X>                      \
+  [[nodiscard]] auto name(const X& x) {        \
+    return detail::function<formula::name>(x); \
   }
-#define WEFT_FUNCTION_2(name)                                                                                 \
-  template <Operand A, Operand B>                                                                             \
-    requires(Expression<A> || Expression<B>)                                                                  \
-  [[nodiscard]] auto name(const A& a, const B& b) {                                                           \
-    return detail::function<formula::name>(a, b);                                                             \
+#define WEFT_FUNCTION_2(name)                       \
+  template <Operand A, Operand B>                   \
+    requires(Expression<A> || Expression<B>)        \
+  [[nodiscard]] auto name(const A& a, const B& b) { \
+    return detail::function<formula::name>(a, b);   \
   }
 #define WEFT_FUNCTION(name, operands) WEFT_FUNCTION_##operands(name)
 WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
@@ -567,8 +568,8 @@ namespace detail {
 
 /// An integer behind a tensor or a node is taken for an axis (ops/reduce.hpp).
 template <class A, class B>
-concept operands_of_max = (Expression<A> && (Expression<B> || std::is_floating_point_v<B>)) ||
-                          (Number<A> && Expression<B>);
+concept operands_of_max =
+    (Expression<A> && (Expression<B> || std::is_floating_point_v<B>)) || (Number<A> && Expression<B>);
 
 }  // namespace detail
 
@@ -620,8 +621,7 @@ template <Expression P, Operand A, Operand B>
     if constexpr (!elementwise_shapes_differ<DP, DAB>::value) {
       using D = broadcast_dims<DP, DAB>;
       return detail::make_expression<formula::select, T, D, device_t<P>>(
-          detail::as_operand<bool, D>(condition),
-          detail::as_operand<T, D>(a), detail::as_operand<T, D>(b));
+          detail::as_operand<bool, D>(condition), detail::as_operand<T, D>(a), detail::as_operand<T, D>(b));
     } else {
       return detail::after_mistake<T, DAB>(condition, a, b);
     }
@@ -638,7 +638,8 @@ template <Element To, Expression X>
   if constexpr (std::is_same_v<To, value_t<X>>)
     return detail::as_operand<To, dims_t<X>>(x);
   else
-    return detail::make_expression<formula::cast<To>, To, dims_t<X>, device_t<X>>(detail::as_operand<value_t<X>, dims_t<X>>(x));
+    return detail::make_expression<formula::cast<To>, To, dims_t<X>, device_t<X>>(
+        detail::as_operand<value_t<X>, dims_t<X>>(x));
 }
 
 }  // namespace weft

@@ -758,19 +758,13 @@ inline constexpr primitive_set in_formulas =
 #undef WEFT_SET
 
 template <class Op, class T>
-inline constexpr bool takes_one = requires(T x) {
-  Op::apply(x);
-};
+inline constexpr bool takes_one = requires(T x) { Op::apply(x); };
 template <class Op, class T>
-inline constexpr bool takes_two = requires(T x) {
-  Op::apply(x, x);
-};
+inline constexpr bool takes_two = requires(T x) { Op::apply(x, x); };
 
 /// The type of a formula's result, of elements of T.
 template <class Op>
-inline constexpr bool is_predicate = requires {
-  Op::predicate;
-};
+inline constexpr bool is_predicate = requires { Op::predicate; };
 template <class Op, class T>
 using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
 

@@ -292,24 +292,22 @@ WEFT_TARGET_AVX512 WEFT_LOOPS void loop_avx512(const void* const* in, void* cons
 }
   // Processors without AVX2 are rare enough for what plain -O2 makes of the loop.
   #define WEFT_LOOP_VERSIONS(...) \
-    { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__> }
+    {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__>}
 #else
 template <loop_arguments* Loop>
 WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* const* out, std::size_t n,
                                                    const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
-  #define WEFT_LOOP_VERSIONS(...)                                                           \
-    {                                                                                       \
-      weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, \
-          weft::detail::loop_baseline<&__VA_ARGS__>                                         \
-    }
+  #define WEFT_LOOP_VERSIONS(...)                                                          \
+    {weft::detail::loop_baseline<&__VA_ARGS__>, weft::detail::loop_baseline<&__VA_ARGS__>, \
+     weft::detail::loop_baseline<&__VA_ARGS__>}
 #endif
 
 /// Loops that run rarely have one version for all processors that have AVX2.
 #if defined(__x86_64__)
   #define WEFT_RARE_LOOP_VERSIONS(...) \
-    { &__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx2<&__VA_ARGS__> }
+    {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx2<&__VA_ARGS__>}
 #else
   #define WEFT_RARE_LOOP_VERSIONS(...) WEFT_LOOP_VERSIONS(__VA_ARGS__)
 #endif

@@ -244,7 +244,8 @@ WEFT_DECL void eager_map(const fused& f, const tensor_leaves& x, const iteration
 
 WEFT_COLD_BEGIN
 
-WEFT_DECL void eager_assign(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type, void* to) {
+WEFT_DECL void eager_assign(const fused& f, const tensor_leaves& x, const iteration_space& space, dtype type,
+                            void* to) {
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   const std::size_t bytes = space.extents.elements() * size_of(type);
   bool overlaps = false;  // an element may be written in place if it is read at its own place alone
@@ -293,7 +294,8 @@ WEFT_COLD_END
 
 /// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
 template <Expression Expr, class Compiler = gpu::this_compiler>
-requires(Expr::symbolic) auto let(const Expr& e) {
+  requires(Expr::symbolic)
+auto let(const Expr& e) {
   if constexpr (Expr::operations == 0) {
     return detail::make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(e.erased());
   } else {
@@ -307,14 +309,16 @@ requires(Expr::symbolic) auto let(const Expr& e) {
 /// The same under a name of one's own: in the graph's dump, in messages, in `explain`. A node that has a name already,
 /// as variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
 template <Expression Expr>
-requires(Expr::symbolic) auto let(const Expr& e, const char* name) {
+  requires(Expr::symbolic)
+auto let(const Expr& e, const char* name) {
   const symbol s = let(e).erased();
   return detail::node_of<Expr>({s.builder(), s.builder()->with_name(s.id(), name)});
 }
 
 /// Evaluates an expression over tensors into `to`, in one pass. Throws invalid_argument if run-time extents do not fit.
 template <Expression Expr, class T, class D, class Dev>
-requires(!Expr::symbolic) void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
+  requires(!Expr::symbolic)
+void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   const detail::tensor_leaves leaves(e);
@@ -330,7 +334,8 @@ requires(!Expr::symbolic) void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
 /// Evaluates an expression over tensors into the elements of a view, in one pass. Throws invalid_argument if run-time
 /// extents are not those of the view.
 template <Expression Expr, class T, class D>
-requires(!Expr::symbolic) void evaluate(const Expr& e, const tensor_view<T, D>& to) {
+  requires(!Expr::symbolic)
+void evaluate(const Expr& e, const tensor_view<T, D>& to) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
                 "evaluate: the expression has other extents or elements");
   const detail::tensor_leaves leaves(e);
@@ -342,7 +347,8 @@ requires(!Expr::symbolic) void evaluate(const Expr& e, const tensor_view<T, D>& 
 
 /// An expression over tensors, evaluated.
 template <Expression Expr>
-requires(!Expr::symbolic) auto eval(const Expr& e) {
+  requires(!Expr::symbolic)
+auto eval(const Expr& e) {
   if constexpr (detail::is_view<Expr>) {
     return detail::make_tensor<value_t<Expr>, dims_t<Expr>, cpu>(e);
   } else if constexpr (Expr::operations == 0) {

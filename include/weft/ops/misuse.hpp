@@ -134,13 +134,15 @@ auto reshape(const Expr& e, detail::anything, const More&...) {
   return detail::same_after_mistake(e);
 }
 template <auto... Extents, Expression Expr>
-requires(sizeof...(Extents) > 0) auto reshape(const Expr& e) {
+  requires(sizeof...(Extents) > 0)
+auto reshape(const Expr& e) {
   static_assert(correct<extents_are_not_a_template_argument<dims<Extents...>>>,
                 "reshape: extents are written in a dims: reshape<dims<3, 2>>(x)");
   return detail::after_mistake<value_t<Expr>, dims<Extents...>>(e);
 }
 template <class... To, Expression X>
-requires(sizeof...(To) == 0 || !(Element<To> && ...)) auto cast(const X& x) {
+  requires(sizeof...(To) == 0 || !(Element<To> && ...))
+auto cast(const X& x) {
   static_assert(correct<type_is_not_an_element_type<To...>>,
                 "cast: the element type is a template argument: cast<float>(x)");
   return detail::same_after_mistake(x);
@@ -173,7 +175,8 @@ auto avg_pool2d(const Expr& e, const More&...) {
 // ---- matrix products ----
 
 template <Operand A, Operand B>
-requires(Number<A> || Number<B>) auto matmul(const A& a, const B& b) {
+  requires(Number<A> || Number<B>)
+auto matmul(const A& a, const B& b) {
   static_assert(correct<factor_is_a_number<A, B>>, "matmul: it multiplies two matrices; x * 3 is elementwise");
   if constexpr (Expression<A>)
     return detail::same_after_mistake(a);
@@ -196,29 +199,34 @@ auto select(const P& condition, A, B) {
   return detail::after_mistake<std::common_type_t<A, B>, dims_t<P>>(condition);
 }
 template <class F, Expression Expr, class... More>
-requires(!Expression<F> && !Number<F>) auto elementwise(const F&, const Expr& e, const More&...) {
+  requires(!Expression<F> && !Number<F>)
+auto elementwise(const F&, const Expr& e, const More&...) {
   static_assert(correct<operation_is_not_a_type<F>>,
                 "elementwise: the operation is a type with apply and gradient: elementwise<softplus>(x)");
   return detail::same_after_mistake(e);
 }
 
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) auto operator%(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+auto operator%(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator%: of integers the remainder is x - x / y * y");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) auto operator^(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+auto operator^(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator^: a power is pow(x, y), square(x) or x * x");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) auto operator&(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+auto operator&(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator&: conditions are joined by &&: x > 0 && x < 1");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
 template <Operand A, Operand B>
-requires(Expression<A> || Expression<B>) auto operator|(const A& a, const B& b) {
+  requires(Expression<A> || Expression<B>)
+auto operator|(const A& a, const B& b) {
   static_assert(correct<operator_not_defined<A, B>>, "operator|: conditions are joined by ||: x < 0 || x > 1");
   return detail::after_mistake<detail::operand_type<A, B>, detail::operand_dims<A>>(a, b);
 }
@@ -255,21 +263,23 @@ A& operator/=(A& a, const B&) {
 // ---- values that are there when a session runs ----
 
 template <Expression Expr>
-requires(Expr::symbolic) auto eval(const Expr&) {
+  requires(Expr::symbolic)
+auto eval(const Expr&) {
   static_assert(correct<value_needs_a_session<dims_t<Expr>>>,
                 "eval: a session computes a graph's values: session.eval(x)");
   return detail::after_mistake<value_t<Expr>, dims_t<Expr>>();
 }
 template <Expression Expr>
-requires(!Expr::symbolic) auto let(const Expr&) {
+  requires(!Expr::symbolic)
+auto let(const Expr&) {
   static_assert(correct<value_not_in_a_graph<Expr>>, "let: it makes a node in a graph; eval(x) computes with tensors");
   return node<value_t<Expr>, dims_t<Expr>>(symbol());
 }
 
 namespace detail {
 
-/// What a loop needs after the mistake, and no more: with an iterator expressions would be ranges to the standard library,
-/// which then calls begin(), in std::format say.
+/// What a loop needs after the mistake, and no more: with an iterator expressions would be ranges to the standard
+/// library, which then calls begin(), in std::format say.
 template <class Expr>
 struct no_iterator {
   const Expr& value;
@@ -281,20 +291,26 @@ struct no_iterator {
 }  // namespace detail
 
 template <Expression Expr>
-requires(Expr::symbolic || Expr::operations > 0) detail::no_iterator<Expr> begin(const Expr& e) {
+  requires(Expr::symbolic || Expr::operations > 0)
+detail::no_iterator<Expr> begin(const Expr& e) {
   static_assert(correct<value_is_not_a_range<Expr>>, "a loop runs over elements of a tensor: session.eval(x), eval(x)");
   return {e};
 }
 template <Expression Expr>
-requires(Expr::symbolic || Expr::operations > 0) detail::no_iterator<Expr> end(const Expr& e) { return {e}; }
+  requires(Expr::symbolic || Expr::operations > 0)
+detail::no_iterator<Expr> end(const Expr& e) {
+  return {e};
+}
 
 template <Expression X, class Expr>
-requires(!detail::is_variable<X>) auto assign(const X& target, const Expr&) {
+  requires(!detail::is_variable<X>)
+auto assign(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>, "assign: only a variable is written: assign(w, value)");
   return detail::same_after_mistake(target);
 }
 template <Expression X, class Expr>
-requires(!detail::is_variable<X>) auto assign_add(const X& target, const Expr&) {
+  requires(!detail::is_variable<X>)
+auto assign_add(const X& target, const Expr&) {
   static_assert(correct<assigned_value_is_not_a_variable<X>>,
                 "assign_add: only a variable is written: assign_add(w, value)");
   return detail::same_after_mistake(target);

@@ -31,7 +31,8 @@ auto softmax_cross_entropy(const Expr& e, detail::anything = {}, detail::anythin
   return detail::same_after_mistake(e);
 }
 template <auto... Given, Expression Expr>
-requires(sizeof...(Given) > 1) auto argmax(const Expr& e, detail::anything = {}) {
+  requires(sizeof...(Given) > 1)
+auto argmax(const Expr& e, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
                 "argmax: takes one axis, which is gone from the result: argmax<1>(x)");
   return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
@@ -72,7 +73,8 @@ auto cast(const Expr& e, detail::anything) {
   return detail::same_after_mistake(e);
 }
 template <class T, class To, Expression Expr>
-requires(!Expression<To>) auto reshape(const Expr& e) {
+  requires(!Expression<To>)
+auto reshape(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>>>, "reshape: takes extents alone: reshape<dims<3, 2>>(x)");
   return detail::same_after_mistake(e);
 }
@@ -174,7 +176,7 @@ concept OneNoOperand = (Expression<A> && NoOperand<B>) || (NoOperand<A> && Expre
 
 }  // namespace detail
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator+(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -182,7 +184,7 @@ auto operator+(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator-(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -190,7 +192,7 @@ auto operator-(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator*(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -198,7 +200,7 @@ auto operator*(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator/(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -206,7 +208,7 @@ auto operator/(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator==(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -214,7 +216,7 @@ auto operator==(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator<(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -222,7 +224,7 @@ auto operator<(const A& a, const B&) {
   return detail::no_operand(a);
 }
 template <class A, class B>
-requires detail::OneNoOperand<A, B>
+  requires detail::OneNoOperand<A, B>
 auto operator>(const A& a, const B&) {
   static_assert(
       correct<operand_is_not_a_tensor<std::conditional_t<Expression<A>, B, A>>>,
@@ -231,7 +233,8 @@ auto operator>(const A& a, const B&) {
 }
 
 template <class X>
-requires(!__is_class(X)) auto let(const X&, detail::anything = {}) {
+  requires(!__is_class(X))
+auto let(const X&, detail::anything = {}) {
   static_assert(
       correct<operand_is_not_a_tensor<X>>,
       "let: takes an expression, then a name: let(x * 2, \"twice\"); constant(graph, 0.5f) makes a node of a number");
@@ -239,7 +242,8 @@ requires(!__is_class(X)) auto let(const X&, detail::anything = {}) {
 }
 
 template <auto... Axis, class X>
-requires(detail::NoOperand<X>) auto concat(const X&, detail::anything = {}) {
+  requires(detail::NoOperand<X>)
+auto concat(const X&, detail::anything = {}) {
   static_assert(correct<operand_is_not_a_tensor<X>>,
                 "concat: takes values one by one, the axis is a template argument: concat<1>(x, y)");
   return detail::after_mistake<float, dims<>>();

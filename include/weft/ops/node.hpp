@@ -51,28 +51,28 @@ class node : public detail::handle {
   explicit node(const symbol& s) : handle(s) {}
   /// Enters an expression into its graph.
   template <Expression Expr>
-  requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
-           std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0) node(const Expr& e)
-      : node(let(e)) {}
+    requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
+             std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0)
+  node(const Expr& e) : node(let(e)) {}
 
   node() = default;
   explicit node(const op_builder&, ...) = delete;  // auto x = placeholder<float, dims<784, 10>>(graph, "x")
 
   template <class X>
-  requires(!std::is_convertible_v<const X&, node>) constexpr node& operator=(const X&) {
+    requires(!std::is_convertible_v<const X&, node>)
+  constexpr node& operator=(const X&) {
     static_assert(correct<assigned_to_a_node<X>>,
                   "a node is a handle of its type: write `auto y = ...;`; assign(variable, value) writes a variable");
     return *this;
   }
   template <class Num>
-  requires detail::Arithmetic<Num>
+    requires detail::Arithmetic<Num>
   constexpr explicit(!std::is_same_v<Num, T>) operator Num() const {
     static_assert(correct<value_needs_a_session<Dims>>,
                   "a node has no value yet: session.eval(x) computes it; cast<T>(x), weft::exp(x) take nodes, not "
                   "std::exp");
     return Num();
   }
-
 };
 
 /// A node of extents in another form than the canonical one, `dims<std::size_t{8}>`: a node of `dims<8>`.
@@ -113,7 +113,8 @@ class variable_node : public node<T, Dims, Device> {
                   "a variable is written by assign(variable, value), in a step");
   }
   template <class X>
-  requires(!std::is_convertible_v<const X&, variable_node>) constexpr variable_node& operator=(const X&) {
+    requires(!std::is_convertible_v<const X&, variable_node>)
+  constexpr variable_node& operator=(const X&) {
     static_assert(correct<value_is_not_a_variable<X>>, "a variable is written by assign(variable, value), in a step");
     return *this;
   }

@@ -46,8 +46,8 @@ struct node_def {
   sequence<value> inputs;
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
-  sequence<std::uint64_t> literals;  ///< numbers in an expression, by their bits
-  sequence<std::uint32_t> subgraphs;    ///< graphs of its own, by their numbers among the graph's subgraphs
+  sequence<std::uint64_t> literals;   ///< numbers in an expression, by their bits
+  sequence<std::uint32_t> subgraphs;  ///< graphs of its own, by their numbers among the graph's subgraphs
 };
 
 namespace detail {
@@ -104,7 +104,7 @@ struct attributes_type_of {
   using type = no_attributes;
 };
 template <class Op>
-requires requires { typename Op::attributes; }
+  requires requires { typename Op::attributes; }
 struct attributes_type_of<Op> {
   using type = typename Op::attributes;
 };
@@ -150,8 +150,8 @@ struct prepare_context {
   const std::uint32_t* output_slots;
   gpu::allocator* memory = nullptr;  ///< where a GPU's kernel takes memory for itself; null: from the device
   image_layout layout = image_layout::channels_last;  ///< the images' among inputs and outputs
-  prepared_subgraphs* subgraphs = nullptr;                  ///< a node's that has some (ops/subgraphs.hpp); taken over
-  const prepare_context* beside = nullptr;  ///< other updates by the same optimizer that the kernel makes too
+  prepared_subgraphs* subgraphs = nullptr;            ///< a node's that has some (ops/subgraphs.hpp); taken over
+  const prepare_context* beside = nullptr;            ///< other updates by the same optimizer that the kernel makes too
   std::size_t beside_count = 0;
 };
 
@@ -277,9 +277,7 @@ struct operation {
 namespace detail {
 
 template <class Op>
-concept has_attributes = requires {
-  typename Op::attributes;
-};
+concept has_attributes = requires { typename Op::attributes; };
 
 template <class Op>
 strided_copies copies_declared(const prepare_context&);  // ops/box_copies.hpp

@@ -53,8 +53,7 @@ struct max_pool_gradient_op {
 
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_max_pool_gradient<T>(detail::pooling_of(p, a, p.inputs[0].extents, p.inputs[2].extents),
-                                             p.input_slots[0], p.input_slots[2], f.result,
-                                             f.epilogue_on_cpu());
+                                             p.input_slots[0], p.input_slots[2], f.result, f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
@@ -101,8 +100,7 @@ struct average_pool_gradient_op {
 
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_average_pool_gradient<T>(detail::pooling_of(p, a, p.outputs[0].extents, p.inputs[0].extents),
-                                                 p.input_slots[0], f.result,
-                                                 f.epilogue_on_cpu());
+                                                 p.input_slots[0], f.result, f.epilogue_on_cpu());
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
@@ -177,11 +175,10 @@ struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 template <class Expr, size2d Window, size2d Stride, padding Padding>
 using pool_mistake = std::conditional_t<
     pool_undefined_for<value_t<Expr>>::value, pool_undefined_for<value_t<Expr>>,
-    std::conditional_t<
-        dims_t<Expr>::rank != 4, images_are_not_of_rank_4<dims_t<Expr>>,
-        std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
-                           pool_options_out_of_range<Window, Stride, Padding>,
-                           window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>;
+    std::conditional_t<dims_t<Expr>::rank != 4, images_are_not_of_rank_4<dims_t<Expr>>,
+                       std::conditional_t<pool_options_out_of_range<Window, Stride, Padding>::value,
+                                          pool_options_out_of_range<Window, Stride, Padding>,
+                                          window_is_larger_than_image<dims_t<Expr>, Window, Stride, Padding>>>>;
 
 namespace detail {
 

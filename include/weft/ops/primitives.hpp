@@ -123,9 +123,7 @@ namespace detail {
 
 /// Whether an expression's formulas can be run while the program is compiled.
 template <class S>
-concept constexpr_formulas = requires {
-  typename std::bool_constant<(gradient_dependence<S, true>(), true)>;
-};
+concept constexpr_formulas = requires { typename std::bool_constant<(gradient_dependence<S, true>(), true)>; };
 
 /// The primitives of an expression's gradient, written in symbols. Formulas of a user's that are not constexpr may need
 /// any.
@@ -155,7 +153,7 @@ void use_gradient_primitives_of(op_builder& where) {
   where.use(primitives_in<double, Op::gradient_uses>);
 }
 
-#define WEFT_PRIMITIVE_KERNEL(name, operands)                                  \
+#define WEFT_PRIMITIVE_KERNEL(name, operands)                              \
   WEFT_INSTANTIATE(const fused* primitive_kernel<formula::name, float>()); \
   WEFT_INSTANTIATE(const fused* primitive_kernel<formula::name, double>());
 WEFT_FORMULAS(WEFT_PRIMITIVE_KERNEL, WEFT_PRIMITIVE_KERNEL, WEFT_NO_ROW)

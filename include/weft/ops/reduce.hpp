@@ -154,8 +154,8 @@ auto reduce(const Expr& e) {
     if constexpr (Expr::symbolic) {
       gpu::compiled<Compiler>::template reduction<S, How>();
       const symbol result = record_expression<Compiler>(
-          e, operation_of<detail::reduction_op>, &reduced<S, How, is_differentiable<T>>,
-          dtype_of<T>, result_dims::spec, attribute_words(detail::reduction_op::attributes{axes, How, Mean}));
+          e, operation_of<detail::reduction_op>, &reduced<S, How, is_differentiable<T>>, dtype_of<T>, result_dims::spec,
+          attribute_words(detail::reduction_op::attributes{axes, How, Mean}));
       if constexpr (How == device::reduce_op::product && is_differentiable<T>)
         gpu::compile_kernels<exclusive_product_op, T, Compiler>();
       if constexpr (How != device::reduce_op::sum) use_primitives<T, Compiler>(*result.builder());

@@ -18,7 +18,8 @@ template <class To, Expression Expr>
 /// Over tensors, with extents that the operand's do not tell: of `[b * t, 8]`
 /// `reshape<dims<dyn<"b">, dyn<"t">, 8>>(x, shape(2, 3, 8))`. Throws invalid_argument if they do not fit.
 template <class To, Expression Expr>
-requires(!Expr::symbolic) [[nodiscard]] auto reshape(const Expr& e, const shape& extents);
+  requires(!Expr::symbolic)
+[[nodiscard]] auto reshape(const Expr& e, const shape& extents);
 
 namespace detail {
 
@@ -150,10 +151,9 @@ namespace detail {
 template <class Dims>
 inline constexpr bool is_valid_but_for_one = false;
 template <auto... Extents>
-inline constexpr bool is_valid_but_for_one<dims<Extents...>> = sizeof...(Extents) <= max_rank &&
-                                                               ((code(Extents) == inferred) + ... + 0) == 1 &&
-                                                               ((code(Extents) == inferred || is_extent(Extents)) &&
-                                                                ...);
+inline constexpr bool is_valid_but_for_one<dims<Extents...>> =
+    sizeof...(Extents) <= max_rank && ((code(Extents) == inferred) + ... + 0) == 1 &&
+    ((code(Extents) == inferred || is_extent(Extents)) && ...);
 
 template <class From, class To>
 constexpr auto find_reshape_mistake() {
@@ -242,7 +242,8 @@ auto reshape(const Expr& e) {
 }
 
 template <class To, Expression Expr>
-requires(!Expr::symbolic) auto reshape(const Expr& e, const shape& extents) {
+  requires(!Expr::symbolic)
+auto reshape(const Expr& e, const shape& extents) {
   static_assert(correct<extents_are_not_valid<To>>, "reshape: needs extents, dims<...>, and their numbers, shape(...)");
   if constexpr (!correct<extents_are_not_valid<To>>) {
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(e);

@@ -68,15 +68,11 @@ struct constant {
 
 /// Whether a context computes a part without gradient by itself: symbols do, in a kernel of that part.
 template <class C, class S>
-concept taken_whole = !S::differentiable && requires(const C& c) {
-  c.template part<S>();
-};
+concept taken_whole = !S::differentiable && requires(const C& c) { c.template part<S>(); };
 
 /// Whether an operation's gradient exists, as far as the operation says.
 template <class Op>
-inline constexpr bool may_differentiate = !requires {
-  Op::not_differentiable;
-};
+inline constexpr bool may_differentiate = !requires { Op::not_differentiable; };
 
 template <class Op, class T, class... S>
 struct apply;

@@ -214,7 +214,7 @@ auto slice(const Expr& e) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     return call_operation<slice_op, T, with_extent<D, axis, Size>>(resized(extents_of(x), axis, Size),
-                                                                  {axis, Begin, Step}, x);
+                                                                   {axis, Begin, Step}, x);
   } else if constexpr (detail::is_dynamic(Begin)) {
     const auto x = materialize(e);
     return slice<Axis, detail::slice_size<D, axis, Begin, Size>()>(x, detail::extent_value<Begin>(x));
@@ -225,7 +225,8 @@ auto slice(const Expr& e) {
     if constexpr (Expr::symbolic) gpu::compile_kernels<gpu::moves, T>();
     const auto x = materialize(e);
     if constexpr (Expr::symbolic && !To::is_static) detail::remember_extents<To>(*x.erased().builder());
-    return call_operation<slice_op, T, To>(detail::sliced_extents<To>(x), {axis, static_cast<std::int64_t>(Begin), Step}, x);
+    return call_operation<slice_op, T, To>(detail::sliced_extents<To>(x),
+                                           {axis, static_cast<std::int64_t>(Begin), Step}, x);
   }
 }
 

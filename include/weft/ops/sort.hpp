@@ -182,19 +182,22 @@ auto top_k(const Expr& e, detail::anything) {
 
 // Calls as other libraries write them: with an axis or a bool behind the value.
 template <auto... Given, Expression Expr, class Direction>
-requires(!std::is_same_v<Direction, direction>) auto sort(const Expr& e, const Direction&) {
+  requires(!std::is_same_v<Direction, direction>)
+auto sort(const Expr& e, const Direction&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
                 "sort: the axis is a template argument, the direction is one: sort<1>(x, direction::descending)");
   return detail::same_after_mistake(e);
 }
 template <auto... Given, Expression Expr, class Direction>
-requires(!std::is_same_v<Direction, direction>) auto argsort(const Expr& e, const Direction&) {
+  requires(!std::is_same_v<Direction, direction>)
+auto argsort(const Expr& e, const Direction&) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
                 "argsort: the axis is a template argument, the direction is one: argsort<1>(x, direction::descending)");
   return detail::after_mistake<std::int32_t, dims_t<Expr>>(e);
 }
 template <auto... Given, Expression Expr>
-requires(sizeof...(Given) > 1) auto top_k(const Expr& e) {
+  requires(sizeof...(Given) > 1)
+auto top_k(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,
                 "top_k: it is along the last axis, and takes the number alone: top_k<5>(x)");
   return detail::nothing_sorted(e);

@@ -65,11 +65,10 @@ WEFT_DECL kernel* prepare_add(const prepare_context& p, device::block_function b
   const device::reduce_op how = device::reduce_op::store;
   device::loop body(space, 2, in, 1, &own, &how, nullptr, block, nullptr);
   const std::size_t elements = space.elements();
-  return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.input_slots, &elements},
-                                 p.c.literals,
-                                 {p.c.op->name, name(p.inputs[0].type), [](const char* what, const void* type) {
-                                    return str_cat({what, " ", static_cast<const char*>(type)});
-                                  }});
+  return new device::loop_kernel(
+      static_cast<device::loop&&>(body), {p.input_slots, p.input_slots, &elements}, p.c.literals,
+      {p.c.op->name, name(p.inputs[0].type),
+       [](const char* what, const void* type) { return str_cat({what, " ", static_cast<const char*>(type)}); }});
 }
 
 #endif

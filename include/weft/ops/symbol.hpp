@@ -73,10 +73,9 @@ class symbol {
  public:
   symbol() = default;
   WEFT_HOST_DEVICE constexpr symbol(double number) : number_(number) {}
-  symbol(op_builder* where, value what)
-      : where_(&where->self()), value_(what), generation_(where_->generation()) {}
+  symbol(op_builder* where, value what) : where_(&where->self()), value_(what), generation_(where_->generation()) {}
   template <class To>
-  requires std::is_same_v<To, bool>
+    requires std::is_same_v<To, bool>
   explicit operator To() const {
     static_assert(correct<formula_branches<To>>, "a formula has no `if` and no `?:`: math::select(condition, a, b)");
     return {};

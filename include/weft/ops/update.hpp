@@ -147,15 +147,16 @@ namespace detail {
 inline constexpr std::size_t max_slots = 8, max_hyperparameters = 16;
 
 template <class Member>
-inline constexpr bool is_member_type = std::is_same_v<Member, hyperparameter> || std::is_same_v<Member, bool> ||
-                                       std::is_same_v<Member, float> || std::is_same_v<Member, double> ||
-                                       ((std::is_integral_v<Member> || std::is_enum_v<Member>)&&sizeof(Member) <= 4);
+inline constexpr bool is_member_type =
+    std::is_same_v<Member, hyperparameter> || std::is_same_v<Member, bool> || std::is_same_v<Member, float> ||
+    std::is_same_v<Member, double> || ((std::is_integral_v<Member> || std::is_enum_v<Member>) && sizeof(Member) <= 4);
 
 /// A member of an optimizer, of its value as a double, which is exact.
 struct member_value {
   double number;
   template <class Member>
-  requires(is_member_type<Member>) WEFT_HOST_DEVICE constexpr operator Member() const {
+    requires(is_member_type<Member>)
+  WEFT_HOST_DEVICE constexpr operator Member() const {
     return static_cast<Member>(number);
   }
 };

@@ -68,7 +68,7 @@ WEFT_DECL void assign_addresses(compiled_step& step, binding& b) {
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
     if (p.buffers[i].kind == buffer_kind::arena)
       b.addresses[i] = p.is_subgraph ? reinterpret_cast<std::byte*>(assigned.offset(i))
-                                 : b.bases[p.buffers[i].arena] + assigned.offset(i);
+                                     : b.bases[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = session.variables[p.nodes[n].number].address();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();

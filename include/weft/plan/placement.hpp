@@ -181,7 +181,6 @@ WEFT_DECL bool placement::has_kernel(const node_def& what) {
   return p && p->prepare && (!p->exists || p->exists(what));
 }
 
-
 __attribute__((noinline)) WEFT_DECL bool placement::subgraphs_have_kernels(const node_def& what) const {
   for (const std::uint32_t b : what.subgraphs) {
     const graph& subgraph = graph_.subgraph_at(b).nodes;

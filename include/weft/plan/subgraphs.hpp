@@ -6,8 +6,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A binding of a node's subgraph. Its addresses count from 0 until it first runs, and move with the memory that the node
-/// is given. It runs on one lane, where the node does.
+/// A binding of a node's subgraph. Its addresses count from 0 until it first runs, and move with the memory that the
+/// node is given. It runs on one lane, where the node does.
 class bound_subgraph final : public prepared_subgraph {
  public:
   bound_subgraph(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {

@@ -140,8 +140,8 @@ inline constexpr bool is_symbolic<X> = X::symbolic;
 template <class C, bool Many, class X>
 constexpr auto find_recorded_mistake() {
   if constexpr (!Expression<X>)
-    return std::conditional_t < Many || !is_component_number<X>, enqueued_value_is_not_a_tensor<X>, enqueue_mistake < C,
-           X >> {};
+    return std::conditional_t<Many || !is_component_number<X>, enqueued_value_is_not_a_tensor<X>,
+                              enqueue_mistake<C, X>>{};
   else if constexpr (Many)
     return first_mistake<batch_differs_from_elements<dims_t<X>, component_dims<C>>,
                          element_types_differ<value_t<X>, component_type<C>>>{};
@@ -196,7 +196,8 @@ class basic_queue {
   // ---- at once ----
 
   template <class... X>
-  requires(!(detail::is_symbolic<X> || ...)) void enqueue(deadline until, const X&... x) const {
+    requires(!(detail::is_symbolic<X> || ...))
+  void enqueue(deadline until, const X&... x) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
                   "enqueue: takes a deadline, and one value for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
@@ -211,7 +212,8 @@ class basic_queue {
   }
 
   template <class... X>
-  requires(!(detail::is_symbolic<X> || ...)) void enqueue_many(deadline until, const X&... batches) const {
+    requires(!(detail::is_symbolic<X> || ...))
+  void enqueue_many(deadline until, const X&... batches) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
                   "enqueue_many: takes a deadline, and one batch for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
@@ -242,7 +244,7 @@ class basic_queue {
     return batch_of<dyn<"batch">>(until, n, false);
   }
   template <auto Count>
-  requires std::is_integral_v<decltype(Count)>
+    requires std::is_integral_v<decltype(Count)>
   auto dequeue_many(deadline until) const {
     static_assert(Count >= 0, "dequeue_many: a number of elements is at least 0");
     static_assert(correct<no_batch>,
@@ -273,8 +275,8 @@ class basic_queue {
   // ---- in each run of a step ----
 
   template <class... X>
-  requires(detail::is_symbolic<X> || ...) effect enqueue(time_limit within, const X&... x)
-  const {
+    requires(detail::is_symbolic<X> || ...)
+  effect enqueue(time_limit within, const X&... x) const {
     using mistake = recorded_mistake<false, X...>;
     static_assert(correct<mistake>,
                   "enqueue: takes a time limit, and for each component a value of its extents and elements");
@@ -282,8 +284,8 @@ class basic_queue {
     return effect();
   }
   template <class... X>
-  requires(detail::is_symbolic<X> || ...) effect enqueue_many(time_limit within, const X&... batches)
-  const {
+    requires(detail::is_symbolic<X> || ...)
+  effect enqueue_many(time_limit within, const X&... batches) const {
     using mistake = recorded_mistake<true, X...>;
     static_assert(correct<mistake>, "enqueue_many: takes a time limit, and for each component a batch of its elements");
     if constexpr (correct<mistake>) return record_enqueue(within, true, detail::as_recorded<Components>(batches)...);

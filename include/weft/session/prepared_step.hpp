@@ -46,7 +46,8 @@ class prepared_step {
   /// i, or nowhere where that is null. `watcher`, unless null, learns of those that are final before the end.
   template <class Place>
   void run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher = nullptr) {
-    run(fed, {&place, [](void* to, std::size_t i, const shape& e) -> void* { return (*static_cast<Place*>(to))(i, e); }},
+    run(fed,
+        {&place, [](void* to, std::size_t i, const shape& e) -> void* { return (*static_cast<Place*>(to))(i, e); }},
         watcher);
   }
 
@@ -352,8 +353,8 @@ class step<R(A...)> {
  public:
   step() = default;
   template <class Prepared>
-  requires(!std::is_same_v<std::remove_cvref_t<Prepared>, step> &&
-           requires(const std::remove_cvref_t<Prepared>& p) { p.explain(); })
+    requires(!std::is_same_v<std::remove_cvref_t<Prepared>, step> &&
+             requires(const std::remove_cvref_t<Prepared>& p) { p.explain(); })
   step(Prepared&& prepared) {
     static_assert(correct<step_is_not_moved<Prepared>>,
                   "step<R(A...)>: takes over what prepare() returns, std::move(step) if that has a name");

@@ -117,9 +117,9 @@ struct session_core final : ref_counted {
 
 }  // namespace detail
 
-/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). One thread at a
-/// time may use it. It keeps what the graph has recorded, and may outlive the graph. A session moves, and its steps stay
-/// valid; one that was moved from throws failed_precondition.
+/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). One thread at
+/// a time may use it. It keeps what the graph has recorded, and may outlive the graph. A session moves, and its steps
+/// stay valid; one that was moved from throws failed_precondition.
 class session {
  public:
   explicit session(const graph& g, session_options options = {});
@@ -146,9 +146,8 @@ class session {
   template <class = void>
   session(const graph&, ...) = delete;  // session_options: threads, inter_op_threads, devices, pin, device, gpu, ...
   template <class X, class... More>
-  requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> ||
-                                                                     ...))) explicit session(const X& x, const More&...)
-      : session(detail::meant_graph(x), {}) {
+    requires(!std::is_base_of_v<graph, X> || (sizeof...(More) > 0 && !(std::is_same_v<More, session_options> || ...)))
+  explicit session(const X& x, const More&...) : session(detail::meant_graph(x), {}) {
     static_assert(correct<session_is_not_made_of<X, More...>>,
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
@@ -500,8 +499,7 @@ WEFT_DECL void detail::session_core::close() {
   lanes = {};
   pools.clear();
   variables.clear();
-  if (variables_of)
-    __atomic_fetch_sub(&variables_of->resources.status, session_resources::reader, __ATOMIC_RELEASE);
+  if (variables_of) __atomic_fetch_sub(&variables_of->resources.status, session_resources::reader, __ATOMIC_RELEASE);
   variables_of = nullptr;
 }
 

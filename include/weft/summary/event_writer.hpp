@@ -50,7 +50,8 @@ enum class session_status : unsigned char { start = 1, stop = 2 };
 /// How a run has ended, as TensorBoard's page of hyperparameters shows it.
 enum class run_status : unsigned char { success = 1, failure = 2 };
 
-/// Writes a file of events for TensorBoard (tf.summary.FileWriter), `events.out.tfevents.<seconds>.<host>.<process>.<n>`:
+/// Writes a file of events for TensorBoard (tf.summary.FileWriter),
+/// `events.out.tfevents.<seconds>.<host>.<process>.<n>`:
 ///
 ///     event_writer log("runs/1");
 ///     log.add_scalar("loss", loss, step);
@@ -65,12 +66,12 @@ class event_writer {
  public:
   using duration = std::chrono::nanoseconds;
 
-  /// Makes the folder, and those around it, if they are not there. Throws not_found, permission_denied or unavailable if
-  /// there can be no file in it.
+  /// Makes the folder, and those around it, if they are not there. Throws not_found, permission_denied or unavailable
+  /// if there can be no file in it.
   explicit event_writer(const std::string& folder, event_writer_options options = {});
   template <class = void>
   event_writer(const std::string&, ...) = delete;  // event_writer_options: flush_interval, max_queue, ...
-  event_writer() = delete;  // event_writer log("runs/1");
+  event_writer() = delete;                         // event_writer log("runs/1");
   event_writer(const event_writer&) = delete;
   event_writer& operator=(const event_writer&) = delete;
   /// Closes it within ten seconds, and says on standard error what close() would have thrown.
@@ -82,16 +83,16 @@ class event_writer {
   template <class = void>
   auto add_scalar(...) WEFT_DELETED;  // a tag, a number and the step: log.add_scalar("loss", 0.25, 100)
 
-  /// How a tensor's elements are distributed, in TensorFlow's buckets. Those that are not finite are left out, and their
-  /// number is a scalar beside it, `<tag>/not_finite`.
+  /// How a tensor's elements are distributed, in TensorFlow's buckets. Those that are not finite are left out, and
+  /// their number is a scalar beside it, `<tag>/not_finite`.
   template <class T, class D>
   void add_histogram(std::string_view tag, const tensor<T, D>& values, std::int64_t step) {
     add({std::string(tag), summary_kind::histogram, 0, detail::elements_of(values), 1}, step);
   }
 
   /// An image [height, width, channels] of 1, 3 or 4 channels; or the first `max_images` of a batch of them, under
-  /// `<tag>/image/0` and so on. Bytes are shown as they are. Other numbers are scaled, each image for itself: the largest
-  /// becomes 255 or, where some are negative, 0 becomes 128. Throws invalid_argument for other extents.
+  /// `<tag>/image/0` and so on. Bytes are shown as they are. Other numbers are scaled, each image for itself: the
+  /// largest becomes 255 or, where some are negative, 0 becomes 128. Throws invalid_argument for other extents.
   template <class T, class D>
   void add_image(std::string_view tag, const tensor<T, D>& image, std::int64_t step, std::size_t max_images = 3) {
     detail::check_image(std::string(tag), image.extents());
@@ -114,19 +115,18 @@ class event_writer {
   ///
   /// Where metrics are given, TensorBoard takes the columns of its page from one of the runs: give all of them the same
   /// names. Without metrics it gathers names and texts from all runs, and filters by these.
-  void add_hyperparameters(std::initializer_list<hparam> values,
-                           std::initializer_list<std::string> metrics = {});
+  void add_hyperparameters(std::initializer_list<hparam> values, std::initializer_list<std::string> metrics = {});
   /// How that run has ended.
   void end_hyperparameters(run_status status);
 
   void add_session_log(session_status status, std::int64_t step, std::string_view message = {});
 
-  /// Waits until all that was added before is in the file. Throws deadline_exceeded after `within`, and the reason if it
-  /// could not be written: resource_exhausted for a full disk, unavailable for others.
+  /// Waits until all that was added before is in the file. Throws deadline_exceeded after `within`, and the reason if
+  /// it could not be written: resource_exhausted for a full disk, unavailable for others.
   void flush(duration within = std::chrono::seconds(10));
 
-  /// Writes what waits, once, and closes the file. Throws as flush() does, and resource_exhausted if events were dropped
-  /// since the queue was full. Nothing may be added afterwards.
+  /// Writes what waits, once, and closes the file. Throws as flush() does, and resource_exhausted if events were
+  /// dropped since the queue was full. Nothing may be added afterwards.
   void close(duration within = std::chrono::seconds(10));
 
   const std::string& path() const { return state_->path; }
@@ -272,7 +272,7 @@ inline int event_writer::open(const std::string& folder, const std::string& suff
   for (std::size_t end = 1; end <= folder.size(); ++end) {
     if (end < folder.size() && folder[end] != '/') continue;
     const std::string part(folder, 0, end);
-    struct stat status {};
+    struct stat status{};
     if (::mkdir(part.c_str(), 0777) == 0 || (::stat(part.c_str(), &status) == 0 && S_ISDIR(status.st_mode))) continue;
     const int reason = ::stat(part.c_str(), &status) == 0 ? ENOTDIR : errno;
     fail_to_make(part, reason);
@@ -311,9 +311,9 @@ inline int event_writer::write_all(int file, const std::string& bytes, std::int6
 inline void event_writer::write_events(const std::shared_ptr<shared_state>& state) {
   shared_state& s = *state;
   std::vector<event> taken;
-  std::string bytes;              // records that are not in the file yet
-  std::uint64_t events = 0;       // in these
-  std::int64_t written = 0;       // bytes
+  std::string bytes;         // records that are not in the file yet
+  std::uint64_t events = 0;  // in these
+  std::int64_t written = 0;  // bytes
   bool closing = false;
   while (!closing) {
     {

@@ -67,8 +67,8 @@ inline histogram histogram_of(const summary_elements& x) {
   return counted;
 }
 
-/// As TensorFlow's ImageSummary makes bytes of an image's floats: the largest becomes 255 or, where some are negative, 0
-/// becomes 128 and the one farthest from it 1 or 255. Pixels that are not finite are red, where there is red.
+/// As TensorFlow's ImageSummary makes bytes of an image's floats: the largest becomes 255 or, where some are negative,
+/// 0 becomes 128 and the one farthest from it 1 or 255. Pixels that are not finite are red, where there is red.
 inline std::vector<std::uint8_t> image_bytes(const std::vector<double>& pixels, std::size_t channels) {
   const auto finite = [&](std::size_t pixel) {
     for (std::size_t c = 0; c < channels; ++c)
@@ -148,18 +148,19 @@ inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
 /// Throws invalid_argument unless the extents are those of an image, or of a batch of them.
 inline void check_image(const std::string& tag, const shape& s) {
   const std::size_t first = s.rank - 3;
-  if ((s.rank == 3 || s.rank == 4) && (s[first + 2] == 1 || s[first + 2] == 3 || s[first + 2] == 4) &&
-      s[first] > 0 && s[first + 1] > 0)
+  if ((s.rank == 3 || s.rank == 4) && (s[first + 2] == 1 || s[first + 2] == 3 || s[first + 2] == 4) && s[first] > 0 &&
+      s[first + 1] > 0)
     return;
-  throw error(error_code::invalid_argument, tag,
-              {"an image has extents [height, width, channels], a batch of them [images, height, width, channels], with "
-               "1, 3 or 4 channels, but these are ",
-               to_string(s)});
+  throw error(
+      error_code::invalid_argument, tag,
+      {"an image has extents [height, width, channels], a batch of them [images, height, width, channels], with "
+       "1, 3 or 4 channels, but these are ",
+       to_string(s)});
 }
 
 /// Summary.Value of what a plugin of TensorBoard shows: the metadata name it, and hold what it wants to know.
 inline data::protobuf_writer plugin_value(const std::string& tag, const std::string& plugin, const std::string& content,
-                                    const data::protobuf_writer& tensor) {
+                                          const data::protobuf_writer& tensor) {
   data::protobuf_writer data, metadata, value;
   data.add_text(1, plugin);
   data.add_text(2, content);
@@ -183,7 +184,8 @@ inline data::protobuf_writer text_tensor(const std::string& text) {
 /// The subject of an Event, beside the time and the step.
 enum class event_field : std::uint32_t { file_version = 3, graph_def = 4, summary = 5, session_log = 7 };
 
-inline data::protobuf_writer event_message(double wall_time, std::int64_t step, event_field field, std::string_view what) {
+inline data::protobuf_writer event_message(double wall_time, std::int64_t step, event_field field,
+                                           std::string_view what) {
   data::protobuf_writer event;
   event.add_number(1, wall_time);
   if (step != 0) event.add_integer(2, step);

@@ -49,7 +49,7 @@ inline std::string hyperparameters_summary(const char* tag, std::uint32_t field,
 
 /// Experiment: the columns of the page.
 inline data::protobuf_writer experiment_message(double time, std::initializer_list<hparam> values,
-                                          std::initializer_list<std::string> metrics) {
+                                                std::initializer_list<std::string> metrics) {
   data::protobuf_writer experiment;
   experiment.add_number(3, time);
   for (const hparam& h : values) {
@@ -95,10 +95,10 @@ inline data::protobuf_writer session_start_message(double time, std::initializer
 inline void event_writer::add_hyperparameters(std::initializer_list<hparam> values,
                                               std::initializer_list<std::string> metrics) {
   if (metrics.size() > 0)
-    add_message(detail::event_field::summary,
-                detail::hyperparameters_summary("_hparams_/experiment", 2,
-                                                detail::experiment_message(now(), values, metrics)),
-                0);
+    add_message(
+        detail::event_field::summary,
+        detail::hyperparameters_summary("_hparams_/experiment", 2, detail::experiment_message(now(), values, metrics)),
+        0);
   add_message(
       detail::event_field::summary,
       detail::hyperparameters_summary("_hparams_/session_start_info", 3, detail::session_start_message(now(), values)),
@@ -109,8 +109,7 @@ inline void event_writer::end_hyperparameters(run_status status) {
   data::protobuf_writer end;
   end.add_integer(1, static_cast<std::int64_t>(status));
   end.add_number(2, now());
-  add_message(detail::event_field::summary,
-              detail::hyperparameters_summary("_hparams_/session_end_info", 4, end), 0);
+  add_message(detail::event_field::summary, detail::hyperparameters_summary("_hparams_/session_end_info", 4, end), 0);
 }
 
 }  // namespace weft

@@ -135,8 +135,9 @@ auto summary_of(std::string_view tag, summary_kind kind, const Expr& e, std::siz
 template <class X>
 [[nodiscard]] auto scalar_summary(std::string_view tag, const X& value) {
   using mistake = decltype(detail::find_scalar_mistake<X>());
-  static_assert(correct<mistake>, "scalar_summary: it is of a scalar in a graph, as mean(x) is; a number without a "
-                                  "graph is added by the writer's add_scalar");
+  static_assert(correct<mistake>,
+                "scalar_summary: it is of a scalar in a graph, as mean(x) is; a number without a "
+                "graph is added by the writer's add_scalar");
   if constexpr (correct<mistake>)
     return detail::summary_of(tag, summary_kind::scalar, value, 1);
   else
@@ -147,8 +148,9 @@ template <class X>
 template <class X>
 [[nodiscard]] auto histogram_summary(std::string_view tag, const X& value) {
   using mistake = summarized_value_not_in_a_graph<X>;
-  static_assert(correct<mistake>, "histogram_summary: it is of an expression in a graph; a tensor is added by the "
-                                  "writer's add_histogram");
+  static_assert(correct<mistake>,
+                "histogram_summary: it is of an expression in a graph; a tensor is added by the "
+                "writer's add_histogram");
   if constexpr (correct<mistake>)
     return detail::summary_of(tag, summary_kind::histogram, value, 1);
   else

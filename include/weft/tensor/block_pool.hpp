@@ -16,7 +16,7 @@ inline constexpr std::size_t huge_page = std::size_t{1} << 21;
 
 /// Memory that begins with a huge page, and consists of them where the system has any to give.
 inline void* huge_pages(std::size_t bytes) {
-  void* const memory = ::operator new (bytes, std::align_val_t{huge_page});
+  void* const memory = ::operator new(bytes, std::align_val_t{huge_page});
   madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);  // a wish
   return memory;
 }

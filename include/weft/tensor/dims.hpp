@@ -17,8 +17,8 @@ struct shape {
 
   constexpr shape() = default;
   template <class... Extents>
-  requires(sizeof...(Extents) > 0) constexpr explicit shape(Extents... e)
-      : extents{static_cast<std::int64_t>(e)...}, rank(sizeof...(Extents)) {}
+    requires(sizeof...(Extents) > 0)
+  constexpr explicit shape(Extents... e) : extents{static_cast<std::int64_t>(e)...}, rank(sizeof...(Extents)) {}
 
   constexpr std::int64_t operator[](std::size_t axis) const { return extents[axis]; }
   constexpr std::int64_t& operator[](std::size_t axis) { return extents[axis]; }
@@ -70,9 +70,9 @@ struct canonical_dims<false> {
 /// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
 /// for a scalar. Code that takes a dims from a program checks it (`extents_are_not_valid`).
 ///
-/// An extent may be an integer of any type, or an `extent_of`. What Weft makes is of the canonical form, `dims_type`: of
-/// ints, and `n + m` in one order. A tensor or a node of a dims in another form is derived from that of the canonical
-/// one, so that both are assigned, returned and passed in each other's place.
+/// An extent may be an integer of any type, or an `extent_of`. What Weft makes is of the canonical form, `dims_type`:
+/// of ints, and `n + m` in one order. A tensor or a node of a dims in another form is derived from that of the
+/// canonical one, so that both are assigned, returned and passed in each other's place.
 template <auto... Extents>
 struct dims {
   using dims_type = typename detail::canonical_dims<detail::has_canonical_types<dims>>::template type<Extents...>;
@@ -154,8 +154,8 @@ constexpr auto extent_of() {
   return detail::operand_extent<detail::extent_at<Dims, Axis>::value>();
 }
 
-/// `Dims` with another extent along an axis: of `dims<dyn<"n">, 4>` is `with_extent<D, 0, extent_of<D, 0>() / extent<2>>`
-/// the half of it.
+/// `Dims` with another extent along an axis: of `dims<dyn<"n">, 4>` is `with_extent<D, 0, extent_of<D, 0>() /
+/// extent<2>>` the half of it.
 template <class Dims, std::size_t Axis, auto Extent>
 using with_extent =
     typename detail::with_extent_at<Dims, Axis, Extent, typename detail::make_indices<Dims::rank>::type>::type;

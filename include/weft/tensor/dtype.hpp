@@ -34,8 +34,8 @@ struct half {
     bits = static_cast<std::uint16_t>(sign | h);
   }
   template <class Num>
-  requires std::is_arithmetic_v<Num> WEFT_HOST_DEVICE constexpr explicit half(Num value)
-      : half(static_cast<float>(value)) {}
+    requires std::is_arithmetic_v<Num>
+  WEFT_HOST_DEVICE constexpr explicit half(Num value) : half(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
 #if defined(__CUDA_ARCH__)
     if (!__builtin_is_constant_evaluated()) {
@@ -63,8 +63,8 @@ struct bfloat16 {
     bits = static_cast<std::uint16_t>(nan ? (f >> 16) | 0x40u : (f + 0x7fffu + ((f >> 16) & 1u)) >> 16);
   }
   template <class Num>
-  requires std::is_arithmetic_v<Num> WEFT_HOST_DEVICE constexpr explicit bfloat16(Num value)
-      : bfloat16(static_cast<float>(value)) {}
+    requires std::is_arithmetic_v<Num>
+  WEFT_HOST_DEVICE constexpr explicit bfloat16(Num value) : bfloat16(static_cast<float>(value)) {}
   WEFT_HOST_DEVICE constexpr operator float() const {
     return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
   }

@@ -26,9 +26,7 @@ struct cuda {
 /// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
 /// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
 template <class Expr>
-concept Expression = requires {
-  typename Expr::weft_expression;
-};
+concept Expression = requires { typename Expr::weft_expression; };
 
 /// A number in an expression. It takes the element type of what it meets, and its value is data of the kernel, not
 /// part of the kernel's type.
@@ -71,9 +69,9 @@ constexpr bool is_less(const char* a, const char* b) {
 /// Whether A is the one of two expressions that `?:` may convert to the other: were it both, the compiler would say
 /// that this is ambiguous, and no more. Operands of an expression, which have fewer operations, never are.
 template <class A, class B>
-concept ConvertedBranch = (!__is_same(A, B)) &&
-                          (A::operations > B::operations ||
-                           (A::operations == B::operations && is_less(spelling<A>(), spelling<B>())));
+concept ConvertedBranch =
+    (!__is_same(A, B)) &&
+    (A::operations > B::operations || (A::operations == B::operations && is_less(spelling<A>(), spelling<B>())));
 
 template <class X>
 X never();  // after a mistake
@@ -98,12 +96,12 @@ struct expression_base {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
-  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart. And
-  // where tensors are compared: `a == b` is their equality as well as a tensor.
+  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart.
+  // And where tensors are compared: `a == b` is their equality as well as a tensor.
   template <class Num>
-  requires Arithmetic<Num>
-  constexpr explicit((!symbolic || !std::is_same_v<Num, T>) && !(std::is_same_v<Num, bool> && is_truth<Op, Operands...>))
-  operator Num() const {
+    requires Arithmetic<Num>
+  constexpr explicit((!symbolic || !std::is_same_v<Num, T>) &&
+                     !(std::is_same_v<Num, bool> && is_truth<Op, Operands...>)) operator Num() const {
     if constexpr (!symbolic && std::is_same_v<Num, bool> && is_truth<Op, Operands...>) {
       return is_true(static_cast<const expression<Op, T, Dims, Device, Operands...>&>(*this));
     } else {
@@ -114,8 +112,8 @@ struct expression_base {
   }
 
   template <class Op2, class T2, class Dims2, class Device2, class... Operands2>
-  requires ConvertedBranch<expression<Op, T, Dims, Device, Operands...>,
-                           expression<Op2, T2, Dims2, Device2, Operands2...>>
+    requires ConvertedBranch<expression<Op, T, Dims, Device, Operands...>,
+                             expression<Op2, T2, Dims2, Device2, Operands2...>>
   constexpr operator expression<Op2, T2, Dims2, Device2, Operands2...>() const {
     using other = expression<Op2, T2, Dims2, Device2, Operands2...>;
     static_assert(
@@ -127,7 +125,8 @@ struct expression_base {
 
 /// A scalar over tensors is a number.
 template <class Op, class T, class Device, class... Operands>
-requires(!(Operands::symbolic || ...)) struct expression_base<Op, T, dims<>, Device, Operands...> {
+  requires(!(Operands::symbolic || ...))
+struct expression_base<Op, T, dims<>, Device, Operands...> {
   using weft_expression = void;
   using value_type = T;
   using dims_type = dims<>;

@@ -42,8 +42,8 @@ struct extent_definition {
   };
   static constexpr std::size_t max_terms = 8, max_text = 96;
 
-  char text[max_text]{};  ///< "batch", "a + 2 * b", "ceil(height / 2)"
-  std::int64_t code = 0;  ///< the extent itself where it is a number
+  char text[max_text]{};                         ///< "batch", "a + 2 * b", "ceil(height / 2)"
+  std::int64_t code = 0;                         ///< the extent itself where it is a number
   const extent_definition* numerator = nullptr;  ///< of a quotient
   const extent_definition* denominator = nullptr;
   rounding round = rounding::exact;
@@ -121,7 +121,7 @@ constexpr bool take_atoms(extent_definition& to, const extent_definition& from) 
 }
 
 constexpr extent_definition::term multiply_terms(const extent_definition::term& a, const extent_definition::term& b,
-                                           bool& fits) {
+                                                 bool& fits) {
   extent_definition::term product{a.factor * b.factor, {}};
   std::size_t n = 0;
   const extent_definition::term* const both[] = {&a, &b};
@@ -178,8 +178,8 @@ constexpr bool reads_before(const extent_definition& d, const extent_definition:
   return false;
 }
 
-/// The order in which people read a polynomial's terms: what is added, what is subtracted, the number; names in the order
-/// of the alphabet.
+/// The order in which people read a polynomial's terms: what is added, what is subtracted, the number; names in the
+/// order of the alphabet.
 struct extent_order {
   std::size_t at[extent_definition::max_terms]{};
 };
@@ -248,7 +248,7 @@ constexpr void finish_extent(extent_definition& d) {
 
 /// a + factor * b
 constexpr extent_definition sum_of_extents(const extent_definition& a, const extent_definition& b, std::int64_t factor,
-                                   bool& fits) {
+                                           bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && take_atoms(d, b);
   for (std::size_t k = 0; fits && k < a.term_count; ++k) fits = add_term(d, a.terms[k]);
@@ -301,7 +301,7 @@ constexpr extent_definition product_of_extents(const extent_definition& a, const
 
 /// A quotient that divides term by term is a polynomial again; all else is an atom of its own.
 constexpr extent_definition quotient_of_extents(const extent_definition& a, const extent_definition& b,
-                                        extent_definition::rounding round, bool& fits) {
+                                                extent_definition::rounding round, bool& fits) {
   extent_definition d;
   fits = take_atoms(d, a) && b.term_count > 0;
   bool divides = fits && b.term_count == 1;
@@ -388,9 +388,7 @@ namespace detail {
 
 // Asked of the members, because nvcc cannot deduce a template argument of class type.
 template <class Extent>
-concept extent_like = requires {
-  Extent::code;
-};
+concept extent_like = requires { Extent::code; };
 /// A named extent, or what is computed from named ones.
 template <class Extent>
 concept named_extent = extent_like<Extent>;
@@ -475,8 +473,8 @@ struct computed_extent {
 
 namespace detail {
 
-// The normal form of an extent as a type, so that `n + m` and `m + n` are one type: a fixed_extent where it is a number,
-// otherwise its terms in reading order.
+// The normal form of an extent as a type, so that `n + m` and `m + n` are one type: a fixed_extent where it is a
+// number, otherwise its terms in reading order.
 
 /// Types of names and quotients, among them all that occur in the extent.
 template <class... Atoms>
@@ -628,8 +626,8 @@ constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
   return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
 }
 
-/// Whether extents of this type are in the form in which Weft makes them: int, and names in normal form. Numbers that no
-/// int holds are long long. A type that no extent has is left to the check of a dims.
+/// Whether extents of this type are in the form in which Weft makes them: int, and names in normal form. Numbers that
+/// no int holds are long long. A type that no extent has is left to the check of a dims.
 template <class Extent>
 inline constexpr bool has_canonical_type =
     !std::is_convertible_v<Extent, std::int64_t> || std::is_floating_point_v<Extent>;

@@ -3,8 +3,8 @@
 #include <weft/tensor/tensor.hpp>
 
 /// Tensors that are made of their extents. The same functions make values of a graph where one is their first argument
-/// (graph/fill.hpp). Extents known at run time are given, all of them: `zeros<float, dims<dyn<"batch">, 3>>(shape(7, 3))`
-/// throws invalid_argument if they do not fit `Dims`.
+/// (graph/fill.hpp). Extents known at run time are given, all of them: `zeros<float, dims<dyn<"batch">, 3>>(shape(7,
+/// 3))` throws invalid_argument if they do not fit `Dims`.
 namespace weft {
 
 /// Zeros (tf.zeros, numpy.zeros): `zeros<float, dims<2, 3>>()`.

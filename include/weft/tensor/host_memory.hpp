@@ -66,7 +66,7 @@ template <Allocator A = host_allocator>
 inline constexpr memory_resource memory_resource_of = {detail::allocate_from<A>, detail::deallocate_to<A>};
 template <>
 inline constexpr memory_resource memory_resource_of<host_allocator> = {host_allocator::allocate,
-                                                                   host_allocator::deallocate};
+                                                                       host_allocator::deallocate};
 
 #if WEFT_DEFINITIONS
 
@@ -75,12 +75,12 @@ namespace detail {
 // Where a block came from is said by the byte before it: the offset in what operator new returned, or one of these.
 inline constexpr unsigned char from_huge_pages = 0xff, from_pool = 0x80;
 
-// A sanitizer is told of every block.
-#if defined(__SANITIZE_ADDRESS__) || WEFT_ADDRESS_SANITIZER
+  // A sanitizer is told of every block.
+  #if defined(__SANITIZE_ADDRESS__) || WEFT_ADDRESS_SANITIZER
 inline constexpr bool uses_pool = false;
-#else
+  #else
 inline constexpr bool uses_pool = true;
-#endif
+  #endif
 
 inline void* mark_origin(void* memory, std::size_t offset, unsigned char origin) {
   std::byte* const p = static_cast<std::byte*>(memory) + offset;
@@ -100,7 +100,6 @@ inline void* find_memory(std::size_t bytes) {
   return mark_origin(memory, offset, static_cast<unsigned char>(offset));
 }
 
-
 }  // namespace detail
 
 __attribute__((noinline)) WEFT_DECL void* host_allocator::allocate(std::size_t bytes) {
@@ -116,7 +115,7 @@ __attribute__((noinline)) WEFT_DECL void host_allocator::deallocate(void* p) noe
   if (origin <= alignment)
     ::operator delete(to - origin);
   else if (origin == detail::from_huge_pages)
-    ::operator delete (to - alignment, std::align_val_t{detail::huge_page});
+    ::operator delete(to - alignment, std::align_val_t{detail::huge_page});
   else
     detail::block_pool::give(to - alignment, origin - detail::from_pool);
 }

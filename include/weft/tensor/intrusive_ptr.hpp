@@ -37,8 +37,8 @@ class intrusive_ptr {
   intrusive_ptr(const intrusive_ptr& other) : intrusive_ptr(other.object_) {}
   intrusive_ptr(intrusive_ptr&& other) noexcept : object_(other.detach()) {}
   template <class U>
-  requires std::is_convertible_v<U*, T*> intrusive_ptr(intrusive_ptr<U> other)
-  noexcept : object_(other.detach()) {}
+    requires std::is_convertible_v<U*, T*>
+  intrusive_ptr(intrusive_ptr<U> other) noexcept : object_(other.detach()) {}
   intrusive_ptr& operator=(intrusive_ptr other) noexcept {
     T* const mine = object_;
     object_ = other.object_;

@@ -10,8 +10,8 @@
 //     auto f(...) WEFT_DELETED;  // how f is called
 //
 // The compiler prints that line with its comment, and no candidates. C's ellipsis takes braces too, which templates do
-// not deduce, and every other overload is a better match. clang lists all candidates beside a deleted function, but none
-// beside a function without a body whose return type it would have to deduce.
+// not deduce, and every other overload is a better match. clang lists all candidates beside a deleted function, but
+// none beside a function without a body whose return type it would have to deduce.
 #if defined(__clang__)
   #define WEFT_DELETED
 #else

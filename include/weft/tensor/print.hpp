@@ -24,7 +24,8 @@ std::string array_text(const void* elements, dtype type, const shape& extents);
 /// The elements in NumPy's layout: `[[1.  2.5]\n [3.  4. ]]`. Of more than 1,000 elements it has the first and last
 /// three along each axis. An expression over tensors is evaluated first.
 template <Expression X>
-requires(!X::symbolic) std::string to_string(const X& x) {
+  requires(!X::symbolic)
+std::string to_string(const X& x) {
   if constexpr (X::operations == 0)
     return detail::array_text(x.data(), dtype_of<value_t<X>>, x.extents());
   else
@@ -47,8 +48,10 @@ inline constexpr bool is_printable<shape> = true;
 
 /// Writes the text as a string is written: the width of the stream is that of the whole.
 template <class Traits, class X>
-requires(is_printable<X>) std::basic_ostream<char, Traits>
-&operator<<(std::basic_ostream<char, Traits>& out, const X& x) { return out << to_string(x).c_str(); }
+  requires(is_printable<X>)
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const X& x) {
+  return out << to_string(x).c_str();
+}
 
 #if WEFT_DEFINITIONS
 

@@ -12,7 +12,7 @@ class storage {
  public:
   storage() = default;
   explicit storage(std::size_t bytes, const memory_resource& source = memory_resource_of<>)
-      : block_(new (source.allocate(sizeof(header) + bytes)) header{1, bytes, &source}) {}
+      : block_(new(source.allocate(sizeof(header) + bytes)) header{1, bytes, &source}) {}
   storage(const storage& other) noexcept : block_(other.block_) {
     if (block_) __atomic_fetch_add(&block_->owners, 1, __ATOMIC_RELAXED);
   }

@@ -50,8 +50,8 @@ void check_indices(const shape& extents, const std::int64_t* indices);
 /// Throws invalid_argument: so many tensors in braces.
 [[noreturn]] void refuse_operands(std::size_t given);
 
-/// Throws invalid_argument: the range at `indices[0]`, ..., `indices[axis - 1]` of nested ranges has another length than
-/// the first along that axis.
+/// Throws invalid_argument: the range at `indices[0]`, ..., `indices[axis - 1]` of nested ranges has another length
+/// than the first along that axis.
 [[noreturn]] void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first);
 
 /// Throws invalid_argument unless the extents are equal.
@@ -116,8 +116,7 @@ WEFT_DECL void refuse_count(const char* what, std::size_t given, const shape& ex
 }
 
 WEFT_DECL void refuse_operands(std::size_t given) {
-  throw error(error_code::invalid_argument, "tensor",
-              {given, " tensors in braces: a tensor is a copy of one"});
+  throw error(error_code::invalid_argument, "tensor", {given, " tensors in braces: a tensor is a copy of one"});
 }
 
 WEFT_DECL void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first) {
@@ -136,8 +135,8 @@ WEFT_DECL void check_same_extents(const char* what, const shape& from, const sha
 WEFT_DECL void check_strides(const shape& matrix, std::int64_t inner, std::int64_t outer) {
   if ((inner == 1 || matrix[1] <= 1) && (outer == matrix[1] || matrix[0] <= 1)) return;
   throw error(error_code::invalid_argument, "tensor_view",
-              {"a matrix of ", to_string(matrix), " is viewed where its elements follow one another, but they are ", inner,
-               " apart and its rows ", outer, ": copy it first"});
+              {"a matrix of ", to_string(matrix), " is viewed where its elements follow one another, but they are ",
+               inner, " apart and its rows ", outer, ": copy it first"});
 }
 
 WEFT_DECL shape row_extents(const shape& all) {
@@ -265,9 +264,8 @@ struct nested_range<X> {
 /// Whether a value may become an element: a fraction does not become an integer, nor a text numbers.
 template <class X, class T>
 inline constexpr bool becomes_element =
-    std::is_same_v<X, T> ||
-    (std::is_arithmetic_v<X> && !std::is_same_v<X, char> && std::is_constructible_v<T, X> &&
-     !(std::is_floating_point_v<X> && std::is_integral_v<T>));
+    std::is_same_v<X, T> || (std::is_arithmetic_v<X> && !std::is_same_v<X, char> && std::is_constructible_v<T, X> &&
+                             !(std::is_floating_point_v<X> && std::is_integral_v<T>));
 
 /// How many elements an array holds, as far as its type says: -1 elsewhere.
 template <class X>
@@ -364,8 +362,7 @@ struct tensor_is_not_assigned : mistake<true> {};
 
 /// An element has one index for each axis, an integer.
 template <class Dims, class... Index>
-struct indices_do_not_fit
-    : mistake<sizeof...(Index) != Dims::rank || !(detail::is_index<Index> && ...)> {};
+struct indices_do_not_fit : mistake<sizeof...(Index) != Dims::rank || !(detail::is_index<Index> && ...)> {};
 
 /// Tensors lie in the host's memory; a graph's values lie where its device scopes and the session say.
 template <class Device>
@@ -558,8 +555,12 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   static constexpr bool symbolic = false;
 
   /// Zeros; a dynamic extent starts as 0.
-  tensor() requires Dims::is_static : tensor(Dims::spec) {}
-  tensor() requires(!Dims::is_static) : tensor(least_extents()) {}
+  tensor()
+    requires Dims::is_static
+      : tensor(Dims::spec) {}
+  tensor()
+    requires(!Dims::is_static)
+      : tensor(least_extents()) {}
 
   /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`, resource_exhausted if memory does
   /// not hold them.
@@ -574,16 +575,23 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   }
 
   /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
-  tensor(std::initializer_list<T> values) requires(Dims::rank > 0) : tensor(Dims::spec, values) {
+  tensor(std::initializer_list<T> values)
+    requires(Dims::rank > 0)
+      : tensor(Dims::spec, values) {
     static_assert(correct<values_need_extents<Dims>>,
                   "tensor: extents known at run time are given before the values: tensor<...> t{shape(...), {values}}");
   }
   tensor(const shape& extents, std::initializer_list<T> values) : tensor(extents, uninitialized{}) {
     copy_values(values);
   }
-  tensor(T value) requires(Dims::rank == 0) : tensor(shape{}, uninitialized{}) { raw()[0] = value; }
+  tensor(T value)
+    requires(Dims::rank == 0)
+      : tensor(shape{}, uninitialized{}) {
+    raw()[0] = value;
+  }
 
-  /// A tensor, a view or an expression in braces, `w{x}`, is `w(x)`: x converts to T, but to be told that it is no number.
+  /// A tensor, a view or an expression in braces, `w{x}`, is `w(x)`: x converts to T, but to be told that it is no
+  /// number.
   template <Expression X>
     requires(Dims::rank > 0 && X::dims_type::rank > 0)
   tensor(std::initializer_list<X> one) : base(shape()) {
@@ -607,7 +615,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <std::size_t Columns, std::size_t... Rows>
     requires(Dims::rank == 3 && sizeof...(Rows) > 0)
   tensor(const T (&... parts)[Rows][Columns]) : tensor(detail::extents_in_braces<Rows...>(Columns), uninitialized{}) {
-    static_assert(correct<rows_do_not_fit<Dims, Rows...>>, "tensor: the matrices in braces are not those of its extents");
+    static_assert(correct<rows_do_not_fit<Dims, Rows...>>,
+                  "tensor: the matrices in braces are not those of its extents");
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0]...);
   }
   template <std::size_t Columns, std::size_t Depth, std::size_t... Rows>
@@ -619,8 +628,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   }
 
   /// The values of a range of known size: a vector, an array, a span, a list, a view of <ranges>. They are in row-major
-  /// order, or in ranges of ranges nested as deep as the tensor has axes. Dynamic extents are those of nested ranges, or
-  /// of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows differ in
+  /// order, or in ranges of ranges nested as deep as the tensor has axes. Dynamic extents are those of nested ranges,
+  /// or of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows differ in
   /// length.
   template <class X>
     requires(Dims::rank > 0 && !__is_base_of(tensor, std::remove_cvref_t<X>) &&
@@ -644,8 +653,9 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class X>
     requires(detail::SizedRange<X> && detail::becomes_element<typename detail::nested_range<X>::value_type, T>)
   tensor(const shape& extents, X&& values) : tensor(extents, uninitialized{}) {
-    static_assert(correct<std::conditional_t<detail::nested_range<X>::depth == 1, mistake<false>, nesting_differs<Dims>>>,
-                  "tensor: values that follow the extents are one range, in row-major order");
+    static_assert(
+        correct<std::conditional_t<detail::nested_range<X>::depth == 1, mistake<false>, nesting_differs<Dims>>>,
+        "tensor: values that follow the extents are one range, in row-major order");
     if constexpr (detail::nested_range<X>::depth == 1) copy_values(values);
   }
 
@@ -682,8 +692,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
 
   /// The first elements of another tensor under other extents, shared in the same way. Their memory is that of all.
   template <class D>
-  tensor(const shape& extents, const tensor<T, D, Device>& elements, first_elements)
-      : base(extents, elements.bytes_) {
+  tensor(const shape& extents, const tensor<T, D, Device>& elements, first_elements) : base(extents, elements.bytes_) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
     if (elements.elements() < shape_.elements())
       throw error(error_code::invalid_argument, "tensor",
@@ -692,7 +701,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
 
   /// A copy of the elements that a view looks at. Throws invalid_argument if its extents do not fit `Dims`.
   template <class U, class D>
-  requires std::is_same_v<std::remove_const_t<U>, T>
+    requires std::is_same_v<std::remove_const_t<U>, T>
   tensor(const tensor_view<U, D>& elements) : tensor(elements.extents(), uninitialized{}) {
     static_assert(correct<assigned_extents_differ<D, Dims>>, "tensor: the view has other extents");
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
@@ -702,14 +711,17 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   template <class = void>
   explicit tensor(...) = delete;  // tensor<T, dims<2, 3>>{1, 2, 3, 4, 5, 6}, or {shape(2, 3)} for zeros
   template <class Char>
-  requires(std::is_same_v<Char, char>) tensor(std::initializer_list<const Char*>) : base(shape()) {
+    requires(std::is_same_v<Char, char>)
+  tensor(std::initializer_list<const Char*>) : base(shape()) {
     static_assert(correct<tensor_is_not_made_of<const Char*>>, "tensor: elements are numbers, not text: {1, 2, 3}");
   }
   tensor(detail::values_in_braces, detail::values_in_braces, detail::values_in_braces = {},
-         detail::values_in_braces = {}) requires(Dims::rank > 0)
+         detail::values_in_braces = {})
+    requires(Dims::rank > 0)
       : base(shape()) {
-    static_assert(correct<nesting_differs<Dims>>,
-                  "tensor: values in braces are one list, row after row, or nested as the extents are: {{1, 2}, {3, 4}}");
+    static_assert(
+        correct<nesting_differs<Dims>>,
+        "tensor: values in braces are one list, row after row, or nested as the extents are: {{1, 2}, {3, 4}}");
   }
   template <class X>
     requires(!Expression<X> && !std::is_convertible_v<const X&, tensor>)
@@ -988,10 +1000,10 @@ using view_base = typename choose<std::is_const_v<T>>::template type<view_elemen
 
 }  // namespace detail
 
-/// Elements that live elsewhere: an operand of expressions, and of steps that it is fed to. The viewed memory must outlive
-/// the view and every expression in which it stands; nothing else in Weft keeps one past the call it is given to. As with
-/// std::span, a const view of elements that are not const writes them; tensor_view<const T, ...> reads only. Assignment
-/// to a view writes its elements; a view that reads only is made to look elsewhere.
+/// Elements that live elsewhere: an operand of expressions, and of steps that it is fed to. The viewed memory must
+/// outlive the view and every expression in which it stands; nothing else in Weft keeps one past the call it is given
+/// to. As with std::span, a const view of elements that are not const writes them; tensor_view<const T, ...> reads
+/// only. Assignment to a view writes its elements; a view that reads only is made to look elsewhere.
 template <class T, class Dims>
 class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remove_const_t<T>, Dims> {
   static_assert(correct<extents_are_not_valid<Dims>>,
@@ -1012,35 +1024,40 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view(T* data, const shape& extents) : base(data, extents) {
     detail::check_fits("tensor_view", Dims::spec, Dims::names, extents);
   }
-  tensor_view(T* data) requires Dims::is_static : base(data, Dims::spec) {}
+  tensor_view(T* data)
+    requires Dims::is_static
+      : base(data, Dims::spec) {}
   tensor_view(T* data, const shape& extents, detail::extents_are_checked) : base(data, extents) {}
 
-  tensor_view(const tensor<value_type, Dims>& t) requires std::is_const_v<T> : base(t.data(), t.extents()) {}
+  tensor_view(const tensor<value_type, Dims>& t)
+    requires std::is_const_v<T>
+      : base(t.data(), t.extents()) {}
   tensor_view(tensor<value_type, Dims>& t) : base(t.data(), t.extents()) {}
   tensor_view(const tensor<value_type, Dims>&&) : base(nullptr, Dims::spec) {
     static_assert(correct<view_of_a_temporary<std::enable_if_t<Dims::rank <= max_rank, tensor<value_type, Dims>>>>,
                   "tensor_view: the tensor ends before the view: give it a name");
   }
 
-  /// Another view of the elements, read only or under extents that fit `Dims`; throws invalid_argument where these do not.
+  /// Another view of the elements, read only or under extents that fit `Dims`; throws invalid_argument where these do
+  /// not.
   template <class U, class D>
-    requires((std::is_same_v<U, T> || std::is_same_v<const U, T>) && !(std::is_same_v<U, T> && std::is_same_v<D, Dims>) &&
-             correct<assigned_extents_differ<D, Dims>>)
+    requires((std::is_same_v<U, T> || std::is_same_v<const U, T>) &&
+             !(std::is_same_v<U, T> && std::is_same_v<D, Dims>) && correct<assigned_extents_differ<D, Dims>>)
   tensor_view(const tensor_view<U, D>& v) : base(v.data(), v.extents()) {
-    if constexpr (!std::is_same_v<D, Dims>)
-      detail::check_fits("tensor_view", Dims::spec, Dims::names, v.extents());
+    if constexpr (!std::is_same_v<D, Dims>) detail::check_fits("tensor_view", Dims::spec, Dims::names, v.extents());
   }
 
-  /// All elements of a vector, an array, a span or a matrix whose rows are contiguous: of what has data() and size(), or
-  /// rows() and cols(), and is not a temporary. Throws invalid_argument if they are not as many as the extents say, or not
-  /// contiguous.
+  /// All elements of a vector, an array, a span or a matrix whose rows are contiguous: of what has data() and size(),
+  /// or rows() and cols(), and is not a temporary. Throws invalid_argument if they are not as many as the extents say,
+  /// or not contiguous.
   template <class X>
     requires(!std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_same_v<std::remove_cvref_t<X>, tensor_view>)
   explicit tensor_view(X&& x) : base(nullptr, Dims::spec) {
     using mistake = detail::view_mistake<X, T, Dims>;
-    static_assert(correct<mistake>,
-                  "tensor_view: made of a pointer and shape(...), or of a named tensor, vector, span or row-major matrix "
-                  "of such elements");
+    static_assert(
+        correct<mistake>,
+        "tensor_view: made of a pointer and shape(...), or of a named tensor, vector, span or row-major matrix "
+        "of such elements");
     if constexpr (correct<mistake>) {
       shape_ = detail::viewed_extents<Dims>(x);
       detail::check_fits("tensor_view", Dims::spec, Dims::names, shape_);
@@ -1063,7 +1080,9 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   tensor_view& operator=(const tensor_view&) & = default;
 
   /// Exchanges the elements, as assignment writes them. Throws invalid_argument if the extents differ.
-  friend void swap(tensor_view a, tensor_view b) requires(!std::is_const_v<T>) {
+  friend void swap(tensor_view a, tensor_view b)
+    requires(!std::is_const_v<T>)
+  {
     detail::check_same_extents("swap", b.extents(), a.extents());
     for (T *x = a.begin(), *y = b.begin(); x != a.end(); ++x, ++y) {
       const T kept = *x;
@@ -1077,7 +1096,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   const tensor_view& operator=(const Expr& e) const& {
     using mistake = std::conditional_t<std::is_const_v<T>, elements_are_read_only<tensor_view>,
                                        detail::tensor_mistake<Expr, value_type, Dims>>;
-    static_assert(correct<mistake>, "tensor_view: assigned what has its extents and elements, where these are not const");
+    static_assert(correct<mistake>,
+                  "tensor_view: assigned what has its extents and elements, where these are not const");
     if constexpr (correct<mistake>) {
       if constexpr (Expr::operations == 0 && std::is_same_v<typename Expr::device_type, cpu>)
         this->assign_elements(e.data(), e.extents());
@@ -1099,8 +1119,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     return *this = tensor_view(static_cast<X&&>(x));
   }
 
-  /// Row `i` along the first axis: a view or, of a vector, its element. Throws out_of_range, where WEFT_CHECKED, if there
-  /// is no such row; without it, that is undefined.
+  /// Row `i` along the first axis: a view or, of a vector, its element. Throws out_of_range, where WEFT_CHECKED, if
+  /// there is no such row; without it, that is undefined.
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const {

@@ -15,8 +15,8 @@ namespace weft {
 ///
 ///     auto train = apply_gradients(adam{}, clip_by_value(compute_gradients(loss), -1, 1));
 template <class Gradients>
-requires(!Expression<Gradients>)
-    [[nodiscard]] auto clip_by_value(const Gradients& gradients, hyperparameter lowest, hyperparameter highest);
+  requires(!Expression<Gradients>)
+[[nodiscard]] auto clip_by_value(const Gradients& gradients, hyperparameter lowest, hyperparameter highest);
 /// The same of an expression.
 template <Expression Expr, class Low, class High>
 [[nodiscard]] auto clip_by_value(const Expr& x, const Low& lowest, const High& highest);
@@ -24,7 +24,8 @@ template <Expression Expr, class Low, class High>
 /// Each gradient by itself is scaled down to the Euclidean norm `norm`, if its own is greater (tf.clip_by_norm). Throws
 /// invalid_argument for a number that is not above 0.
 template <class Gradients>
-requires(!Expression<Gradients>) [[nodiscard]] auto clip_by_norm(const Gradients& gradients, hyperparameter norm);
+  requires(!Expression<Gradients>)
+[[nodiscard]] auto clip_by_norm(const Gradients& gradients, hyperparameter norm);
 /// The same of an expression.
 template <Expression Expr, class Norm>
 [[nodiscard]] auto clip_by_norm(const Expr& x, const Norm& norm);
@@ -138,8 +139,8 @@ struct norm_type<variable_gradients<T>> {
 }  // namespace detail
 
 template <class Gradients>
-requires(!Expression<Gradients>) auto clip_by_value(const Gradients& gradients, hyperparameter lowest,
-                                                    hyperparameter highest) {
+  requires(!Expression<Gradients>)
+auto clip_by_value(const Gradients& gradients, hyperparameter lowest, hyperparameter highest) {
   static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_value"));
   if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>)
     return detail::changed(
@@ -155,7 +156,8 @@ auto clip_by_value(const Expr& x, const Low& lowest, const High& highest) {
 }
 
 template <class Gradients>
-requires(!Expression<Gradients>) auto clip_by_norm(const Gradients& gradients, hyperparameter norm) {
+  requires(!Expression<Gradients>)
+auto clip_by_norm(const Gradients& gradients, hyperparameter norm) {
   static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_norm"));
   if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>)
     return detail::changed(gradients, detail::record_clip_by_norm(detail::symbols_of("clip_by_norm", gradients), norm));

@@ -80,7 +80,11 @@ struct decoupled_weight_decay {
 
   static constexpr const char* name = detail::decayed_name<Optimizer>.text;
   static constexpr bool by_rows = detail::updates_by_rows<Optimizer>;
-  constexpr auto slots() const requires(detail::slots_of<Optimizer> != 0) { return optimizer.slots(); }
+  constexpr auto slots() const
+    requires(detail::slots_of<Optimizer> != 0)
+  {
+    return optimizer.slots();
+  }
 
   // Each is there where the optimizer has it.
   template <class... V, class Inner = Optimizer>

@@ -19,9 +19,9 @@
 /// The hooks of a supervised run (tf.train.StopAtStepHook and its kin). Each function makes one.
 namespace weft {
 
-/// When something is done that is not done at every step: every so many steps, every so many seconds, or both. Steps are
-/// counted from the first of all, not from where a run goes on: what acts every 100 acts at 100, 200 and so on, so a run
-/// that was killed at 150 does at 200 what it would have done there.
+/// When something is done that is not done at every step: every so many steps, every so many seconds, or both. Steps
+/// are counted from the first of all, not from where a run goes on: what acts every 100 acts at 100, 200 and so on, so
+/// a run that was killed at 150 does at 200 what it would have done there.
 struct every {
   std::int64_t steps = 0;            ///< 0: steps do not matter
   std::chrono::milliseconds time{};  ///< 0: time does not matter

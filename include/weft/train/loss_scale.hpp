@@ -138,25 +138,32 @@ struct with_gradient_factor {
 
   with_gradient_factor() = default;
   template <class... Member>
-  requires(sizeof...(Member) == members_of<Optimizer> + 1 &&
-           (std::is_same_v<Member, member_value> && ...)) WEFT_HOST_DEVICE
-      constexpr explicit with_gradient_factor(Member... members)
+    requires(sizeof...(Member) == members_of<Optimizer> + 1 && (std::is_same_v<Member, member_value> && ...))
+  WEFT_HOST_DEVICE constexpr explicit with_gradient_factor(Member... members)
       : with_gradient_factor(parameter_indices<Optimizer>(), {members...}) {}
 
   static constexpr const char* name = Optimizer::name;
   static constexpr bool by_rows = updates_by_rows<Optimizer>;
-  constexpr auto slots() const requires(slots_of<Optimizer> != 0) { return base.slots(); }
+  constexpr auto slots() const
+    requires(slots_of<Optimizer> != 0)
+  {
+    return base.slots();
+  }
 
   template <class V, class... Operand>
   WEFT_HOST_DEVICE WEFT_INLINE void update(V& variable, Operand&&... operands) const {
     update_with(slot_indices<Optimizer>(), norm_indices<Optimizer>(), variable, operands...);
   }
   template <class... V>
-  WEFT_HOST_DEVICE void advance(V&... scalars) const requires(scalar_count<Optimizer> != 0) {
+  WEFT_HOST_DEVICE void advance(V&... scalars) const
+    requires(scalar_count<Optimizer> != 0)
+  {
     if (makes_update<V...>()) base.advance(scalars...);
   }
   template <class V, class... Operand>
-  auto norms(V variable, Operand... operands) const requires(norms_of<Optimizer> != 0) {
+  auto norms(V variable, Operand... operands) const
+    requires(norms_of<Optimizer> != 0)
+  {
     return norms_with(slot_indices<Optimizer>(), variable, operands...);
   }
 

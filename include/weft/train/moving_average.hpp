@@ -90,8 +90,8 @@ struct exponential_moving_average {
   [[nodiscard]] moving_averages apply_to_present_values(const V&... variables) const;
 
   template <class X, class... V>
-  requires(!std::is_base_of_v<effect, X>) moving_averages apply(const X&, const V&...)
-  const;
+    requires(!std::is_base_of_v<effect, X>)
+  moving_averages apply(const X&, const V&...) const;
 
  private:
   moving_averages record(graph& g, const symbol* training, const sequence<symbol>& variables) const;
@@ -481,8 +481,8 @@ moving_averages exponential_moving_average::apply_to_present_values(const V&... 
 }
 
 template <class X, class... V>
-requires(!std::is_base_of_v<effect, X>) moving_averages exponential_moving_average::apply(const X&, const V&...)
-const {
+  requires(!std::is_base_of_v<effect, X>)
+moving_averages exponential_moving_average::apply(const X&, const V&...) const {
   static_assert(correct<average_does_not_name_the_training<X>>, WEFT_NEEDS_OF_AVERAGE);
   return moving_averages();
 }

@@ -72,10 +72,9 @@ struct applied_value_is_not_a_gradient : mistake<true> {};
 template <class Gradient, class V>
 struct applied_value_is_not_a_gradient<variable_gradient<Gradient, V>> : mistake<true> {};
 template <class Gradient, class T, class D, class Dev>
-requires(
-    Expression<Gradient>) struct applied_value_is_not_a_gradient<variable_gradient<Gradient, variable_node<T, D, Dev>>>
-    : mistake<!std::is_same_v<value_t<Gradient>, T> || !std::is_same_v<dims_t<Gradient>, D>> {
-};
+  requires(Expression<Gradient>)
+struct applied_value_is_not_a_gradient<variable_gradient<Gradient, variable_node<T, D, Dev>>>
+    : mistake<!std::is_same_v<value_t<Gradient>, T> || !std::is_same_v<dims_t<Gradient>, D>> {};
 template <class... Pair>
 struct applied_value_is_not_a_gradient<std::tuple<Pair...>>
     : mistake<(!correct<applied_value_is_not_a_gradient<Pair>> || ...)> {};
@@ -91,7 +90,8 @@ struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 #define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
   "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
   "update "                                                                                                      \
-  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: docs/how-to/optimizers.md"
+  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "                \
+  "docs/how-to/optimizers.md"
 
 namespace detail {
 
@@ -400,7 +400,7 @@ class recorded_number {
     const dtype type = common(a, b);                                                       \
     return a.value(type) op b.value(type);                                                 \
   }                                                                                        \
-  recorded_number& operator op##=(const recorded_number& b) { return *this = *this op b; }
+  recorded_number& operator op##=(const recorded_number & b) { return *this = *this op b; }
   WEFT_RECORDED(+)
   WEFT_RECORDED(-)
   WEFT_RECORDED(*)

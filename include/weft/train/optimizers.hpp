@@ -37,10 +37,9 @@ constexpr auto find_minimize_mistake() {
   if constexpr (!Expression<Expr>)
     return minimized_value_is_not_a_node<Expr>{};
   else
-    return first_mistake<minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>,
-                         not_floating<value_t<Expr>>,
-                         std::conditional_t<is_step_counter<V>, mistake<false>,
-                                            trained_value_is_not_a_variable<V, value_t<Expr>>>...>{};
+    return first_mistake<
+        minimized_value_is_not_scalar<dims_t<Expr>>, value_not_in_a_graph<Expr>, not_floating<value_t<Expr>>,
+        std::conditional_t<is_step_counter<V>, mistake<false>, trained_value_is_not_a_variable<V, value_t<Expr>>>...>{};
 }
 
 }  // namespace detail

@@ -58,9 +58,9 @@ class line_ended_by_signals {
     if (!drawn_on().compare_exchange_strong(nobody, descriptor)) return;  // another bar looks after it
     ours_ = true;
     for (const int number : ending) {
-      struct sigaction before {};
+      struct sigaction before{};
       if (::sigaction(number, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-      struct sigaction now {};
+      struct sigaction now{};
       now.sa_handler = end_line;
       now.sa_flags = static_cast<int>(SA_RESETHAND);
       ::sigaction(number, &now, nullptr);
@@ -71,7 +71,7 @@ class line_ended_by_signals {
   ~line_ended_by_signals() {
     if (!ours_) return;
     for (const int number : ending) {
-      struct sigaction now {};
+      struct sigaction now{};
       if (::sigaction(number, nullptr, &now) == 0 && now.sa_handler == end_line) ::signal(number, SIG_DFL);
     }
     drawn_on() = -1;

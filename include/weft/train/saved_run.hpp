@@ -37,7 +37,7 @@ inline run_checkpoints saved_in(const std::string& folder, saver& keeper, sessio
 ///     saver keeper;
 ///     supervised_session run(s, {.checkpoints = saved_in("training", keeper, s)}, {stop_at_step(1000)});
 template <class Replicated>
-requires requires(Replicated& s) { s.collect(); }
+  requires requires(Replicated& s) { s.collect(); }
 run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s) {
   using state = decltype(s.collect());
   static constexpr const char* name = "weft/cluster";

@@ -212,8 +212,8 @@ template <class Step>
 }
 /// A rate that stays, warmed up.
 template <class Step>
-requires(Expression<Step>)
-    [[nodiscard]] node<double> linear_warmup(double learning_rate, const Step& step, double steps, double first = 0) {
+  requires(Expression<Step>)
+[[nodiscard]] node<double> linear_warmup(double learning_rate, const Step& step, double steps, double first = 0) {
   static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   return linear_warmup(detail::make_schedule("linear_warmup", step, detail::schedule_kind::constant, {learning_rate}),
                        steps, first);

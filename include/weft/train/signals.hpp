@@ -29,9 +29,9 @@ class stop_signals {
     if (users()++ > 0) return;
     number() = 0;
     for (std::size_t i = 0; i < ending.size(); ++i) {
-      struct sigaction before {};
+      struct sigaction before{};
       if (::sigaction(ending[i], nullptr, &before) != 0 || before.sa_handler != SIG_DFL) continue;
-      struct sigaction now {};
+      struct sigaction now{};
       now.sa_handler = receive;
       now.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART | SA_ONSTACK);
       ::sigaction(ending[i], &now, nullptr);
@@ -42,7 +42,7 @@ class stop_signals {
   ~stop_signals() {
     if (--users() > 0) return;
     for (const int each : ending) {
-      struct sigaction now {};
+      struct sigaction now{};
       if (::sigaction(each, nullptr, &now) == 0 && now.sa_handler == receive) ::signal(each, SIG_DFL);
     }
   }

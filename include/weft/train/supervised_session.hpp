@@ -180,7 +180,7 @@ class supervised_session final : private run_control {
   template <class Run, class Step, class Fetches>
   friend class supervised_step;
   static constexpr const char* others_signal = "another worker has received a signal";
-  static constexpr bool is_replicated = requires(Session & s) { s.local(); };
+  static constexpr bool is_replicated = requires(Session& s) { s.local(); };
 
   bool is_chief() const override {
     if constexpr (is_replicated)
@@ -316,13 +316,13 @@ class supervised_step<Run, Step, fetch_list<F...>> {
 
   /// The two halves of a step of a replicated session.
   template <class... X>
-  requires requires(Step& s) { s.exchange(); }
+    requires requires(Step& s) { s.exchange(); }
   auto compute(const X&... x) {
     run_.before_step();
     return step_.compute(x...);
   }
   template <class... Until>
-  requires requires(Step& s) { s.exchange(); }
+    requires requires(Step& s) { s.exchange(); }
   auto exchange(const Until&... until) {
     return reported([&] { return step_.exchange(until...); });
   }

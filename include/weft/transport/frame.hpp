@@ -87,9 +87,10 @@ inline void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);
   if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // a record's type, and the major version (RFC 8446, 5.1)
-    throw error(error_code::failed_precondition, "frame",
-                "the peer speaks TLS, and this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "
-                "task one, or none");
+    throw error(
+        error_code::failed_precondition, "frame",
+        "the peer speaks TLS, and this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "
+        "task one, or none");
   throw error(error_code::invalid_argument, "frame", "the peer does not speak Weft's protocol (no magic number)");
 }
 

@@ -101,7 +101,7 @@ class shared_segment {
     if (length < static_cast<ssize_t>(wanted.size()) || wanted.compare(0, wanted.size(), target, wanted.size()) != 0)
       refuse("the offered segment is not on this host, or not this user's");
     const file found(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-    struct stat status {};
+    struct stat status{};
     if (found.number < 0 || ::fstat(found.number, &status) != 0) refuse("the offered segment cannot be opened");
     if (!S_ISREG(status.st_mode) || status.st_uid != ::geteuid()) refuse("the offered segment is another user's");
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) refuse("other users may open the offered segment");
@@ -179,7 +179,7 @@ class shared_segment {
     shared_offer offer;
 
     void identify(int file) {
-      struct stat status {};
+      struct stat status{};
       if (::fstat(file, &status) != 0) return;
       device = status.st_dev;
       inode = status.st_ino;
@@ -295,8 +295,7 @@ class shared_counter {
     const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
     if (static_cast<std::int32_t>(seen - value) < 0) {
 #if defined(__linux__)
-      const timespec limit{time.count() / 1'000'000'000,
-                           time.count() % 1'000'000'000};
+      const timespec limit{time.count() / 1'000'000'000, time.count() % 1'000'000'000};
       ::syscall(SYS_futex, address(), FUTEX_WAIT, seen, &limit, nullptr, 0);
 #else
       std::this_thread::sleep_for(std::min(time, std::chrono::nanoseconds(50'000)));

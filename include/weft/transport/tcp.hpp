@@ -296,7 +296,7 @@ class tcp {
       bool reads = false, writes = false, is_posted = false;  // whether it waits
     };
 
-    void wait(boost::asio::posix::stream_descriptor::wait_type what, bool state::*waits) {
+    void wait(boost::asio::posix::stream_descriptor::wait_type what, bool state::* waits) {
       if (state_.get()->*waits) return;
       descriptor_.async_wait(what, [awaited = std::weak_ptr<state>(state_), waits](const failure&) {
         const auto here = awaited.lock();

@@ -476,7 +476,7 @@ inline tls_credentials tls_credentials::from_files(const std::string& certificat
   if (in.number < 0)
     throw fail(errno == ENOENT ? error_code::not_found : error_code::permission_denied,
                {"the key cannot be read: ", key, ": ", std::strerror(errno)});
-  struct stat status {};
+  struct stat status{};
   if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
       (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     throw fail(error_code::permission_denied,

@@ -24,12 +24,12 @@ inline constexpr std::size_t max_buffers = 16;
 /// move are offered again, the same ones, before any other.
 template <typename Stream>
 concept byte_stream = std::movable<Stream> &&
-    requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from) {
-  { stream.read_some(into) } -> std::same_as<std::size_t>;
-  { stream.write_some(from) } -> std::same_as<std::size_t>;
-  { stream.is_open() } -> std::same_as<bool>;
-  stream.close();
-};
+                      requires(Stream stream, std::span<const mutable_bytes> into, std::span<const const_bytes> from) {
+                        { stream.read_some(into) } -> std::same_as<std::size_t>;
+                        { stream.write_some(from) } -> std::same_as<std::size_t>;
+                        { stream.is_open() } -> std::same_as<bool>;
+                        stream.close();
+                      };
 
 /// Moves bytes between tasks. A transport is a cheap handle, copied freely.
 ///   listen(endpoint)   a listener; its address() tells the real port, its accept(stream&) never blocks,
@@ -54,26 +54,27 @@ concept byte_stream = std::movable<Stream> &&
 ///   signal             something that another thread may notify() to end a wait
 ///   wait_item          {source, read, write}: a stream, listener or signal and what it is waited for
 template <typename T>
-concept transport = std::copy_constructible<T> && byte_stream<typename T::stream> &&
+concept transport =
+    std::copy_constructible<T> && byte_stream<typename T::stream> &&
     requires(T& network, const endpoint& where, typename T::listener& listener, typename T::stream& stream,
              typename T::signal& signal, std::span<typename T::wait_item> items, typename T::event_loop& loop,
              typename T::watch& watch, typename T::event_loop::timer& timer, typename T::event_loop::handler what) {
-  { network.listen(where) } -> std::same_as<typename T::listener>;
-  { network.connect(where) } -> std::same_as<typename T::stream>;
-  { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
-  network.check(where);
-  { network.wait(items, std::chrono::nanoseconds{}) } -> std::same_as<bool>;
-  { listener.address() } -> std::convertible_to<endpoint>;
-  { listener.accept(stream) } -> std::same_as<bool>;
-  signal.notify();
-  signal.clear();
-  loop.run();
-  loop.stop();
-  loop.post(what);
-  timer.start(std::chrono::nanoseconds{}, what);
-  timer.cancel();
-  watch.arm(true, true);
-};
+      { network.listen(where) } -> std::same_as<typename T::listener>;
+      { network.connect(where) } -> std::same_as<typename T::stream>;
+      { network.connect(where, std::chrono::milliseconds{}) } -> std::same_as<typename T::stream>;
+      network.check(where);
+      { network.wait(items, std::chrono::nanoseconds{}) } -> std::same_as<bool>;
+      { listener.address() } -> std::convertible_to<endpoint>;
+      { listener.accept(stream) } -> std::same_as<bool>;
+      signal.notify();
+      signal.clear();
+      loop.run();
+      loop.stop();
+      loop.post(what);
+      timer.start(std::chrono::nanoseconds{}, what);
+      timer.cancel();
+      watch.arm(true, true);
+    };
 
 /// Whether a transport's tasks at these addresses may share memory.
 template <typename T>

@@ -53,10 +53,11 @@ void reduce_together(const std::vector<reduction>& calls) {
     for (double& sum : sums) sum /= static_cast<double>(calls.size());
   const std::size_t bytes = sums.size() * (type == weft::dtype::float64 ? 8 : type == weft::dtype::float32 ? 4 : 2);
   for (const reduction& each : calls)
-    standin::give_call(
-        each.stream, {part(each.from, bytes, false), part(each.to, bytes, true)}, [sums, type, to = each.to] {
-          for (std::size_t i = 0; i < sums.size(); ++i) standin::write(type, to, static_cast<std::int64_t>(i), sums[i]);
-        });
+    standin::give_call(each.stream, {part(each.from, bytes, false), part(each.to, bytes, true)},
+                       [sums, type, to = each.to] {
+                         for (std::size_t i = 0; i < sums.size(); ++i)
+                           standin::write(type, to, static_cast<std::int64_t>(i), sums[i]);
+                       });
 }
 
 /// Finishes the calls that wait, as every call does outside of ncclGroupStart and ncclGroupEnd.

@@ -260,8 +260,7 @@ struct world {
     return gather(tanh(gather(a, different.values)), indices);
   }
   static M conditional(S p, M a, M b) {
-    return cond(
-        p > 0.1, [](auto x, auto y) { return tanh(x) * y; }, [](auto x, auto y) { return x * 0.5 - y; }, a, b);
+    return cond(p > 0.1, [](auto x, auto y) { return tanh(x) * y; }, [](auto x, auto y) { return x * 0.5 - y; }, a, b);
   }
   static M loop(M a, M b) {
     return while_loop([](auto x, auto) { return mean(square(x)) > 0.05; },
@@ -269,9 +268,7 @@ struct world {
   }
   static M loop_dense(M a, W b) {
     const auto [i, x] = while_loop([](auto i, auto, auto) { return i < 3; },
-                                   [](auto i, auto x, auto y) {
-                                     return std::tuple{i + 1, tanh(matmul(x, y) * 0.7)};
-                                   },
+                                   [](auto i, auto x, auto y) { return std::tuple{i + 1, tanh(matmul(x, y) * 0.7)}; },
                                    {.max_iterations = 3}, tensor<int>(0), a, invariant(b));
     return x;
   }
@@ -405,12 +402,14 @@ struct world {
   template <auto Block>
   struct builder;
   template <class N, class... A, N (*Block)(A...)>
-  requires(!std::is_same_v<A, world&> && ...) struct builder<Block> {
+    requires(!std::is_same_v<A, world&> && ...)
+  struct builder<Block> {
     static std::string operands() { return std::string(std::initializer_list<char>{kind<A>()...}); }
     static constexpr char result = kind<N>();
     static symbol build(world& at, const std::size_t* o) {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) { return Block(A(at.values[o[I]])...).erased(); }
-      (std::index_sequence_for<A...>());
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return Block(A(at.values[o[I]])...).erased();
+      }(std::index_sequence_for<A...>());
     }
   };
   template <class N, class... A, N (*Block)(world&, A...)>
@@ -418,8 +417,9 @@ struct world {
     static std::string operands() { return std::string(std::initializer_list<char>{kind<A>()...}); }
     static constexpr char result = kind<N>();
     static symbol build(world& at, [[maybe_unused]] const std::size_t* o) {
-      return [&]<std::size_t... I>(std::index_sequence<I...>) { return Block(at, A(at.values[o[I]])...).erased(); }
-      (std::index_sequence_for<A...>());
+      return [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return Block(at, A(at.values[o[I]])...).erased();
+      }(std::index_sequence_for<A...>());
     }
   };
 };

@@ -56,7 +56,7 @@ inline void running(const std::string& text) {
 class crash_report {
  public:
   crash_report() {
-    struct sigaction how {};
+    struct sigaction how{};
     how.sa_handler = crash::on_signal;
     for (std::size_t i = 0; i < std::size(crash::signals); ++i) sigaction(crash::signals[i], &how, &crash::before[i]);
     crash::terminate_before = std::set_terminate(crash::on_terminate);

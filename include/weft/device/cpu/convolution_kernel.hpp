@@ -14,7 +14,7 @@ namespace detail {
 
 inline std::string describe_convolution(const char* what, const convolution_shape& s) {
   std::string text = str_cat({what, " ", s.batch, "x", s.height, "x", s.width, "x", s.channels, " by ", s.window_height,
-                             "x", s.window_width, "x", s.filters});
+                              "x", s.window_width, "x", s.filters});
   if (s.stride_height != 1 || s.stride_width != 1) append(text, {" stride ", s.stride_height, "x", s.stride_width});
   if (s.dilation_height != 1 || s.dilation_width != 1)
     append(text, {" dilation ", s.dilation_height, "x", s.dilation_width});

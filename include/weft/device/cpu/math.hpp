@@ -341,16 +341,29 @@ namespace weft::math {
 WEFT_HOST_DEVICE inline float select(bool condition, float a, float b) { return detail::select(condition, a, b); }
 WEFT_HOST_DEVICE inline double select(bool condition, double a, double b) { return detail::select(condition, a, b); }
 template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T select(bool condition, T a, T b) { return condition ? a : b; }
+  requires std::is_integral_v<T>
+WEFT_HOST_DEVICE T select(bool condition, T a, T b) {
+  return condition ? a : b;
+}
 template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T abs(T x) { return x < T(0) ? static_cast<T>(-wrapping(x)) : x; }
+  requires std::is_integral_v<T>
+WEFT_HOST_DEVICE T abs(T x) {
+  return x < T(0) ? static_cast<T>(-wrapping(x)) : x;
+}
 template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T maximum(T a, T b) { return a > b ? a : b; }
+  requires std::is_integral_v<T>
+WEFT_HOST_DEVICE T maximum(T a, T b) {
+  return a > b ? a : b;
+}
 template <class T>
-requires std::is_integral_v<T> WEFT_HOST_DEVICE T minimum(T a, T b) { return a < b ? a : b; }
+  requires std::is_integral_v<T>
+WEFT_HOST_DEVICE T minimum(T a, T b) {
+  return a < b ? a : b;
+}
 /// A value that is neither above nor below zero is returned as it is: NaN, and zero.
 template <class T>
-requires std::is_arithmetic_v<T> WEFT_HOST_DEVICE T sign(T x) {
+  requires std::is_arithmetic_v<T>
+WEFT_HOST_DEVICE T sign(T x) {
   return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
 }
 

@@ -20,7 +20,8 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
  public:
   /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
   /// reads c and writes it in place, unless it returns null.
-  static kernel* make(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c, epilogue_kernel* epilogue) {
+  static kernel* make(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                      epilogue_kernel* epilogue) {
     if (s.m * s.n * s.k < 8192 || !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
     return prepared(new dnnl_bfloat16_matmul_kernel(s, a, b, c), epilogue);
   }
@@ -70,8 +71,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
       if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) ||
           !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
           !p.c.make(code.layout(dnnl_query_dst_md), nullptr) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
-          !weft::detail::make_stream(p.stream))
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
     }

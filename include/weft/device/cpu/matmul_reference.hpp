@@ -235,7 +235,7 @@ class matmul_scratch {
   void* reserve(std::size_t bytes) {
     if (bytes > size_) {
       release();
-      memory_ = ::operator new (bytes, std::align_val_t{64});
+      memory_ = ::operator new(bytes, std::align_val_t{64});
       size_ = bytes;
     }
     return memory_;
@@ -243,7 +243,7 @@ class matmul_scratch {
 
  private:
   void release() {
-    if (size_ != 0) ::operator delete (memory_, std::align_val_t{64});
+    if (size_ != 0) ::operator delete(memory_, std::align_val_t{64});
     size_ = 0;
   }
 

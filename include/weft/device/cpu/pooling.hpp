@@ -227,7 +227,7 @@ class pooling_kernel final : public kernel {
     constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
                                      "gradient of average pool"};
     std::string text = str_cat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
-                               "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
+                                "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
   }

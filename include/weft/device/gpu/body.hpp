@@ -38,7 +38,7 @@ namespace detail {
 template <class Body>
 inline constexpr unsigned emulated_phases_of = 0;
 template <class Body>
-requires requires { Body::emulated_phases; }
+  requires requires { Body::emulated_phases; }
 inline constexpr unsigned emulated_phases_of<Body> = Body::emulated_phases;
 
 template <int Phase, class Body>

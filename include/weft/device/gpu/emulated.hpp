@@ -467,7 +467,7 @@ inline void emulated_device::clear(std::byte* to, std::size_t bytes) {
 inline std::byte* emulated_device::allocate_host(std::size_t bytes) {
   const std::lock_guard lock(platform_.mutex_);
   if (emulated_platform::due(platform_.allocation_)) return nullptr;
-  auto* p = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{256}, std::nothrow));
+  auto* p = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{256}, std::nothrow));
   if (!p) return nullptr;
   std::memset(p, poison, bytes);
   host_allocations_[p] = bytes;
@@ -490,7 +490,7 @@ inline void emulated_device::deallocate_host(std::byte* p) noexcept {
     }
   counts_.live_host_bytes -= i->second;
   host_allocations_.erase(i);
-  ::operator delete (p, std::align_val_t{256});
+  ::operator delete(p, std::align_val_t{256});
 }
 
 inline bool emulated_device::is_page_locked(const void* at, std::size_t bytes) noexcept {

@@ -24,7 +24,7 @@ namespace weft::gpu {
 template <class P>
 inline constexpr int reads_of = P::inputs;
 template <class P>
-requires requires { P::reads; }
+  requires requires { P::reads; }
 inline constexpr int reads_of<P> = P::reads;
 
 template <dtype Type>

@@ -58,8 +58,8 @@ class cluster_spec {
    public:
     addresses() = default;
     template <class Text>
-    requires std::is_convertible_v<const Text&, std::string_view> addresses(const Text& text)
-        : text_(std::string_view(text)) {}
+      requires std::is_convertible_v<const Text&, std::string_view>
+    addresses(const Text& text) : text_(std::string_view(text)) {}
     // A list of two texts would else be the two ends of one.
     addresses(std::initializer_list<std::string_view> list) {
       for (const std::string_view one : list) text_.append(text_.empty() ? "" : ",").append(one);

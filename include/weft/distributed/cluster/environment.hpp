@@ -356,8 +356,7 @@ inline std::optional<place_among_ranks> ranks_of_pbs() {
   const input_file nodes(file->value);
   constexpr std::uint64_t max_bytes = 16 << 20;
   if (nodes.bytes() > max_bytes) file->fail({"has more than ", max_bytes, " bytes"});
-  environment_variable text{str_cat({"PBS_NODEFILE ", file->value}),
-                            std::string(nodes.bytes(), 0)};
+  environment_variable text{str_cat({"PBS_NODEFILE ", file->value}), std::string(nodes.bytes(), 0)};
   nodes.read(0, text.value.data(), text.value.size());
   for (std::size_t begin = 0; begin < text.value.size();) {
     const std::size_t end = std::min(text.value.find('\n', begin), text.value.size());
@@ -435,7 +434,7 @@ inline std::vector<endpoint> places_of_hosts(const place_among_ranks& place, con
 inline std::string own_folder() {
   const std::string path = str_cat({"/tmp/weft-", ::geteuid()});
   ::mkdir(path.c_str(), S_IRWXU);
-  struct stat status {};
+  struct stat status{};
   if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() ||
       (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     throw error(error_code::permission_denied, "rendezvous",

@@ -22,8 +22,7 @@ struct environment_variable {
   std::string name, value;
 
   [[noreturn]] void fail(std::initializer_list<piece> why) const {
-    throw error(error_code::invalid_argument, "environment",
-                {name, "='", printable(value, 200), "' ", str_cat(why)});
+    throw error(error_code::invalid_argument, "environment", {name, "='", printable(value, 200), "' ", str_cat(why)});
   }
   [[noreturn]] void fail_at(std::size_t at, piece why) const { fail({"is wrong at character ", at + 1, ": ", why}); }
 

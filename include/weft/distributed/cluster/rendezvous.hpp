@@ -101,7 +101,7 @@ class rendezvous_folder {
   rendezvous_folder(const std::string& parent, const std::string& job) {
     path_ = parent + "/weft-" + as_file_name(job);
     if (::mkdir(path_.c_str(), S_IRWXU) != 0 && errno != EEXIST) fail_on_file("write", path_, errno);
-    struct stat status {};
+    struct stat status{};
     if (::lstat(path_.c_str(), &status) != 0) fail_on_file("read", path_, errno);
     if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
       throw error(error_code::permission_denied, "rendezvous",
@@ -119,7 +119,7 @@ class rendezvous_folder {
   /// The lines of a rank's file; none where it is not there, or is no such file.
   std::vector<std::vector<std::string>> read(int rank) const {
     const descriptor file(::open(name(rank).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status {};
+    struct stat status{};
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
         status.st_size > max_bytes)
       return {};

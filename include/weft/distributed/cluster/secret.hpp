@@ -156,7 +156,7 @@ class cluster_secret {
   static std::vector<std::string> folders() {
     std::vector<std::string> found;
     const auto add_home = [&](const char* home) {
-      struct stat status {};
+      struct stat status{};
       // Another user's home, as some ways to become a user leave it in HOME, is not wanted.
       if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
         found.push_back(str_cat({std::string(home), "/.cache/weft"}));
@@ -177,7 +177,7 @@ class cluster_secret {
     ::mkdir(above.c_str(), S_IRWXU);
     ::mkdir(path.c_str(), S_IRWXU);
     descriptor at(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status {};
+    struct stat status{};
     if (at.number < 0 || ::fstat(at.number, &status) != 0) {
       const int reason = errno;
       check_exhausted(path, reason);
@@ -234,7 +234,7 @@ class cluster_secret {
       throw error(reason == ENOENT ? error_code::not_found : error_code::permission_denied, "secret",
                   {"the secret cannot be read: ", because(path, reason)});
     }
-    struct stat status {};
+    struct stat status{};
     if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
         (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
       throw error(error_code::permission_denied, "secret",

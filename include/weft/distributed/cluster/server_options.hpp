@@ -47,7 +47,7 @@ struct server_options {
   // A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP may
   // need seconds to resume after a link was down. Must exceed the interval of all tasks.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
-  std::chrono::milliseconds handshake_timeout{5000};                // a connection must name its task within this time
+  std::chrono::milliseconds handshake_timeout{5000};  // a connection must name its task within this time
   std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
   std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
                                                    // not waited for at the end
@@ -64,7 +64,7 @@ struct server_options {
   // save a last checkpoint, and for `stop_patience` at most.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
-  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;   // what workers may make a parameter server hold
+  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
   std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
   // The secret that tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.

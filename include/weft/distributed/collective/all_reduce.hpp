@@ -102,7 +102,7 @@ class basic_all_reduce {
   /// Replaces `data` by that of rank `root`: MPI_Bcast. Every rank gives equally many elements.
   /// Throws weft::error (invalid_argument) for a root that is not a rank.
   template <typename Element>
-  requires std::is_trivially_copyable_v<Element>
+    requires std::is_trivially_copyable_v<Element>
   void broadcast(std::span<Element> data, std::size_t root, deadline_type until = std::chrono::seconds(60)) {
     if (root >= size())
       throw error(error_code::invalid_argument, operation, {"rank ", root, " is not one of ", size()});
@@ -130,7 +130,7 @@ class basic_all_reduce {
   /// Each rank has its share of `data`, and gets those of all others: MPI_Allgather in place. Every rank gives equally
   /// many elements; the share of each is as in reduce_scatter().
   template <typename Element>
-  requires std::is_trivially_copyable_v<Element>
+    requires std::is_trivially_copyable_v<Element>
   void all_gather(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     make_call(request_of(data, call_kind::all_gather), [&] {
       if (memory_ && links_.on_one_host()) {

@@ -279,9 +279,7 @@ class shared_reduce {
       const std::uint64_t element = its.element.load(std::memory_order_relaxed);
       if (element == 0 || element > elements || element - 1 >= nonfinite_.element) continue;
       const std::uint64_t rank = its.rank.load(std::memory_order_relaxed);
-      nonfinite_ = {element - 1, rank == 0 || rank > boards_.size()
-                                                               ? nonfinite_element::nowhere
-                                                               : rank - 1};
+      nonfinite_ = {element - 1, rank == 0 || rank > boards_.size() ? nonfinite_element::nowhere : rank - 1};
     }
   }
 

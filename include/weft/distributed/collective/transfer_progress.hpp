@@ -87,13 +87,13 @@ class transfer_progress {
     return {range.begin + (i == at.step ? at.done : 0), range.end};
   }
 
-  void next(cursor& at, const element_range& range, std::size_t transfer_step::*peer) {
+  void next(cursor& at, const element_range& range, std::size_t transfer_step::* peer) {
     at.done += chunk_of(at, range).size();
     if (at.done < range.size()) return;
     at = {at.step + 1, 0};
     skip(at, peer);
   }
-  void skip(cursor& at, std::size_t transfer_step::*peer) const {
+  void skip(cursor& at, std::size_t transfer_step::* peer) const {
     while (at.step < schedule_.steps.size() && schedule_.steps[at.step].*peer == transfer_step::nobody) ++at.step;
   }
 

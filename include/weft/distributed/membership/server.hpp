@@ -123,10 +123,7 @@ class basic_server {
   /// The same, but a task for which `dispensable(task_id)` holds may be lost.
   template <typename Dispensable>
   void wait_ready(deadline_type until, Dispensable dispensable) {
-    with_reason([&] {
-      members_.wait_for(
-          until, [](const task_id&) { return true; }, dispensable);
-    });
+    with_reason([&] { members_.wait_for(until, [](const task_id&) { return true; }, dispensable); });
   }
 
   /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. At
@@ -320,7 +317,8 @@ class basic_server {
   join_report serve_parameters(deadline_type workers_come, deadline_type until) {
     using service = detail::parameter_service<basic_server>;
     constexpr bool is_included = requires { sizeof(service); };
-    static_assert(is_included, "join: include <weft/distributed/parameter/parameter_service.hpp>, or <weft/distributed.hpp>");
+    static_assert(is_included,
+                  "join: include <weft/distributed/parameter/parameter_service.hpp>, or <weft/distributed.hpp>");
     if constexpr (is_included) return service(*this).run(workers_come, until);
   }
 

@@ -28,9 +28,7 @@ inline constexpr const char* distributed_version = "0.2";
 namespace detail {
 
 template <transport T>
-inline constexpr bool speaks_tls = requires(T& network, const tls_credentials& mine) {
-  network.use_tls(mine);
-};
+inline constexpr bool speaks_tls = requires(T& network, const tls_credentials& mine) { network.use_tls(mine); };
 
 /// A task in handshakes: what it says of itself, and whether it believes the other. Any thread may ask.
 template <transport T>
@@ -67,7 +65,7 @@ class task_identity {
   }
   /// Whether frames to and from this task have tags.
   bool authenticates(std::size_t rank) const {
-    if constexpr (requires(typename T::stream & stream) { stream.authentication(); })
+    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
       return !options_.tls && (options_.authenticate || !is_on_this_host(rank));
     else
       return false;

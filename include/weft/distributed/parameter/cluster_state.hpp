@@ -21,7 +21,7 @@ struct cluster_state {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& global_step& last_step& unit& incarnations& newest;
+    archive & global_step & last_step & unit & incarnations & newest;
   }
 };
 

@@ -120,8 +120,7 @@ class basic_parameter_client {
   /// Fetches all values. Where it throws, `out` is unspecified.
   void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("pull", out);
-    ask(
-        "pull", frame_kind::pull, 0, until, [](link&) {}, [&](link& to) { scatter(to, out); });
+    ask("pull", frame_kind::pull, 0, until, [](link&) {}, [&](link& to) { scatter(to, out); });
     take_values(out);
   }
 
@@ -706,7 +705,7 @@ class basic_parameter_client {
   std::vector<link*> all_;
   consistency mode_ = consistency::asynchronous;
   std::uint32_t weight_ = 1;
-  bool failed_ = false;       // the last call has
+  bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
   waiter<T, Clock> idle_;

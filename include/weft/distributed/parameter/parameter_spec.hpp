@@ -171,9 +171,7 @@ struct enroll_message {
 
   /// In words, how `other` differs from this one; empty when it does not.
   std::string difference(const enroll_message& other) const {
-    const auto text = [](consistency c) {
-      return c == consistency::synchronous ? "synchronous" : "asynchronous";
-    };
+    const auto text = [](consistency c) { return c == consistency::synchronous ? "synchronous" : "asynchronous"; };
     if (other.mode != mode) return str_cat({"it trains ", text(other.mode), ", the first worker ", text(mode)});
     if (other.graph.seed != graph.seed)
       return str_cat({"its seed is ", other.graph.seed, ", the first worker's ", graph.seed});

@@ -53,9 +53,7 @@ class parameter_store {
     variables_.assign(variables.begin(), variables.end());
     for (const std::size_t i : order_) {
       const parameter_spec& variable = variables[i];
-      range next{
-          i, variable.type, total, variable.elements, update_rules::find(variable.rule), {},
-          {}};
+      range next{i, variable.type, total, variable.elements, update_rules::find(variable.rule), {}, {}};
       next.row_elements = variable.row_elements;
       const update_layout& layout = *next.code.layout;
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
@@ -227,8 +225,8 @@ class parameter_store {
       equal &= each.weight == 1;
     }
     const mean_of mean{of, weights, equal};
-    // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it is
-    // made twice.
+    // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it
+    // is made twice.
     const bool keeps = only_finite && !mean.is_given() && gradient_bytes_ <= max_kept_mean;
     if (keeps && kept_mean_.size() != gradient_bytes_) kept_mean_ = detail::aligned_bytes(gradient_bytes_);
     const auto kept = [&]<typename T>(T, std::size_t variable, std::size_t first) {

@@ -458,7 +458,7 @@ class all_reduce_exchange : private fetch_watcher {
 };
 
 template <class Strategy, transport T, typename Clock>
-requires requires { typename Strategy::template group<T, Clock>; }
+  requires requires { typename Strategy::template group<T, Clock>; }
 struct exchange_of<Strategy, T, Clock> {
   using type = all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>;
 };

@@ -31,7 +31,7 @@ namespace detail {
 template <class X>
 constexpr bool is_integer_scalar_node = false;
 template <class X>
-requires is_node<X>
+  requires is_node<X>
 constexpr bool is_integer_scalar_node<X> =
     dims_t<X>::rank == 0 && (std::is_same_v<value_t<X>, std::int32_t> || std::is_same_v<value_t<X>, std::int64_t>);
 
@@ -193,9 +193,9 @@ class replicated_session {
   bool all_stop() const { return exchange_.all_stop(); }
 
   /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
-  /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has left,
-  /// which may save a checkpoint, for server_options::stop_patience at most: launchers end all processes when the first
-  /// has ended. Stops the server.
+  /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has
+  /// left, which may save a checkpoint, for server_options::stop_patience at most: launchers end all processes when the
+  /// first has ended. Stops the server.
   void leave(const std::string& why) {
     if (!is_chief() && chief_leaves_too()) await_chief();
     here_.set_failure(error(error_code::cancelled, "", why));

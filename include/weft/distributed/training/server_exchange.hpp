@@ -310,7 +310,7 @@ class server_exchange {
 };
 
 template <class Strategy, transport T, typename Clock>
-requires requires { Strategy::mode; }
+  requires requires { Strategy::mode; }
 struct exchange_of<Strategy, T, Clock> {
   using type = server_exchange<Strategy::mode, T, Clock>;
 };

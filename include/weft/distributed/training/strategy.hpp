@@ -42,9 +42,7 @@ template <class Strategy, transport T, typename Clock>
 struct exchange_of;
 
 template <class Strategy, class T, class Clock>
-concept strategy_over = requires {
-  typename exchange_of<Strategy, T, Clock>::type;
-};
+concept strategy_over = requires { typename exchange_of<Strategy, T, Clock>::type; };
 
 }  // namespace detail
 

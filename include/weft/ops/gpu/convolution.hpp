@@ -89,8 +89,8 @@ kernel* prepare_convolution(const prepare_context& p, device& on) {
 template <class Op, class T, convolution_kind Kind>
 bool install_convolution_kind() {
   return install<Op>({.prepare = prepare_convolution<T, Kind>,
-                              .prepare_fused = prepare_convolution_fused<T, Kind>,
-                              .channels_first = convolution_with_channels_first<T, Kind>});
+                      .prepare_fused = prepare_convolution_fused<T, Kind>,
+                      .channels_first = convolution_with_channels_first<T, Kind>});
 }
 
 template <class T>

@@ -333,8 +333,8 @@ inline const bool fused_is_installed =
     install<weft::detail::elementwise_op>(
         {.exists = map_exists, .prepare = prepare_elementwise, .channels_first = map_with_channels_first}) &&
     install<weft::detail::elementwise_gradient_op>({.exists = gradient_exists,
-                                                         .prepare = prepare_elementwise_gradient,
-                                                         .channels_first = gradient_with_channels_first}) &&
+                                                    .prepare = prepare_elementwise_gradient,
+                                                    .channels_first = gradient_with_channels_first}) &&
     install<weft::detail::reduction_op>({reduction_exists, prepare_reduction});
 
 }  // namespace detail

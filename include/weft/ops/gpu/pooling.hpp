@@ -13,8 +13,8 @@ inline namespace WEFT_GPU_FILE {
 // A pool works on the first operand, and on what arrives at it or what it chooses from.
 template <class T, pool_kind Kind>
 kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
-  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.c), images, results), p.layout, p.input_slots[0],
-                                  p.input_slots[second], p.output_slots[0]);
+  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.c), images, results),
+                                  p.layout, p.input_slots[0], p.input_slots[second], p.output_slots[0]);
 }
 
 template <class T>
@@ -48,12 +48,11 @@ struct installed_pool {
 }  // namespace WEFT_GPU_FILE
 
 template <class T>
-struct kernels<max_pool_op<T>>
-    : installed_pool<max_pool_op<T>, prepare_max_pool<T>>,
-      installed_pool<max_pool_gradient_op<T>, prepare_max_pool_gradient<T>>,
-      installed_pool<max_pool_choice_op<T>, prepare_max_pool_choice<T>>,
-      installed_pool<average_pool_op<T>, prepare_average_pool<T>>,
-      installed_pool<average_pool_gradient_op<T>, prepare_average_pool_gradient<T>> {};
+struct kernels<max_pool_op<T>> : installed_pool<max_pool_op<T>, prepare_max_pool<T>>,
+                                 installed_pool<max_pool_gradient_op<T>, prepare_max_pool_gradient<T>>,
+                                 installed_pool<max_pool_choice_op<T>, prepare_max_pool_choice<T>>,
+                                 installed_pool<average_pool_op<T>, prepare_average_pool<T>>,
+                                 installed_pool<average_pool_gradient_op<T>, prepare_average_pool_gradient<T>> {};
 
 }  // namespace weft::gpu
 

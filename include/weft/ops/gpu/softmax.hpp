@@ -38,20 +38,20 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
 }  // namespace detail
 
 template <class T>
-struct kernels<softmax_op<T>>
-    : installed<softmax_op<T>, detail::prepare_softmax<softmax_kind::softmax, T>>,
-      installed<log_softmax_op<T>, detail::prepare_softmax<softmax_kind::log_softmax, T>> {};
+struct kernels<softmax_op<T>> : installed<softmax_op<T>, detail::prepare_softmax<softmax_kind::softmax, T>>,
+                                installed<log_softmax_op<T>, detail::prepare_softmax<softmax_kind::log_softmax, T>> {};
 // With the operations that their gradients' gradients consist of.
 template <class T>
 struct kernels<cross_entropy_op<T>>
     : kernels<softmax_op<T>>,
       installed<cross_entropy_op<T>, detail::prepare_softmax<softmax_kind::cross_entropy, T>> {};
 template <class T>
-struct kernels<sparse_cross_entropies<T>>
-    : kernels<softmax_op<T>>,
-      installed<sparse_cross_entropy_op<T, std::int32_t>, detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>>,
-      installed<sparse_cross_entropy_op<T, std::int64_t>,
-                detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>> {};
+struct kernels<sparse_cross_entropies<T>> : kernels<softmax_op<T>>,
+                                            installed<sparse_cross_entropy_op<T, std::int32_t>,
+                                                      detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>>,
+                                            installed<sparse_cross_entropy_op<T, std::int64_t>,
+                                                      detail::prepare_softmax<softmax_kind::sparse_cross_entropy, T>> {
+};
 
 }  // namespace weft::gpu
 #endif

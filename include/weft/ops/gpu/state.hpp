@@ -69,8 +69,8 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   return k.release();
 }
 
-inline const bool state_is_installed = install<assign_op>({.prepare = prepare_assign}) &&
-                                       install<weft::detail::fill_op>({.prepare = prepare_fill});
+inline const bool state_is_installed =
+    install<assign_op>({.prepare = prepare_assign}) && install<weft::detail::fill_op>({.prepare = prepare_fill});
 
 }  // namespace detail
 

@@ -2,9 +2,9 @@
 
 #include <weft/device/gpu/body.hpp>
 #include <weft/device/gpu/launch_kernel.hpp>
-#include <weft/ops/gpu/masked_rows.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/ops/gpu/masked_rows.hpp>
 #include <weft/ops/unique.hpp>
 
 /// unique, prepared for a GPU.

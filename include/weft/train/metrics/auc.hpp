@@ -49,7 +49,7 @@ class auc : public detail::pair_metric<auc> {
   void serialize(Archive& archive, unsigned) {
     detail::serialize_option(archive, name, "curve", static_cast<int>(curve_));
     detail::serialize_option(archive, name, "number of thresholds", thresholds());
-    for (double& weight : weights_) archive& weight;
+    for (double& weight : weights_) archive & weight;
   }
 
  private:
@@ -78,8 +78,7 @@ class auc : public detail::pair_metric<auc> {
   void add(const detail::metric_batch& b) {
     detail::check_binary_labels(name, b.labels);
     std::size_t at;
-    if (!detail::all_elements(
-            b.predictions, [](double e) { return e >= 0 && e <= 1; }, at))
+    if (!detail::all_elements(b.predictions, [](double e) { return e >= 0 && e <= 1; }, at))
       detail::refuse_element(error_code::out_of_range, name, b.predictions, at,
                              "predictions are probabilities, 0 to 1: sigmoid(logits)");
     for (std::size_t i = 0, size = b.size(); i < size; ++i)
@@ -156,12 +155,12 @@ class exact_auc : public detail::pair_metric<exact_auc> {
   void serialize(Archive& archive, unsigned) {
     detail::serialize_option(archive, name, "curve", static_cast<int>(curve_));
     std::uint64_t count = examples_.size();
-    archive& count;
+    archive & count;
     if constexpr (Archive::is_loading::value) examples_.clear();
     for (std::uint64_t i = 0; i < count; ++i) {  // grows by what is there, whatever the count says
       if constexpr (Archive::is_loading::value) examples_.emplace_back();
       example& e = examples_[i];
-      archive& e.prediction& e.weight& e.label;
+      archive & e.prediction & e.weight & e.label;
     }
   }
 

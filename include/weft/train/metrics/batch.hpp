@@ -94,8 +94,7 @@ bool all_elements(const metric_values& x, Accepts accepts, std::size_t& at) {
 
 inline void check_numbers(const char* metric, const metric_values& x) {
   std::size_t at;
-  if (!all_elements(
-          x, [](double e) { return !std::isnan(e); }, at))
+  if (!all_elements(x, [](double e) { return !std::isnan(e); }, at))
     refuse_element(error_code::invalid_argument, metric, x, at,
                    "there is no measure of NaN; nan_guard(loss) ends a run "
                    "that diverges");
@@ -107,8 +106,7 @@ inline void check_weights(const char* metric, const metric_values& weights, cons
                 {"weights have the extents ", to_string(weights.extents), ", and what they weight ", to_string(values),
                  ": give one weight for each, or one number for all"});
   std::size_t at;
-  if (!all_elements(
-          weights, [](double e) { return e >= 0 && std::isfinite(e); }, at))
+  if (!all_elements(weights, [](double e) { return e >= 0 && std::isfinite(e); }, at))
     refuse_element(error_code::invalid_argument, metric, weights, at, "a weight is a finite number of at least 0");
 }
 
@@ -117,8 +115,7 @@ inline void check_classes(const char* metric, const metric_values& x, std::int64
   constexpr double exact = 9007199254740992;  // from there on doubles leave integers out
   const double end = classes > 0 ? static_cast<double>(classes) : exact;
   std::size_t at;
-  if (!all_elements(
-          x, [&](double e) { return e >= 0 && e < end; }, at))
+  if (!all_elements(x, [&](double e) { return e >= 0 && e < end; }, at))
     refuse_element(error_code::out_of_range, metric, x, at,
                    classes > 0 ? str_cat({"classes are 0 to ", classes - 1}).c_str() : "classes are 0 to 2^53");
 }
@@ -158,7 +155,7 @@ inline void check_class_batch(const char* metric, metric_batch& b, std::int64_t 
 template <class Archive, class T>
 void serialize_option(Archive& archive, const char* metric, const char* option, const T& own) {
   T there = own;
-  archive& there;
+  archive & there;
   if (there != own)
     throw error(
         error_code::failed_precondition, metric,
@@ -188,7 +185,7 @@ class compensated_sum {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& sum_& lost_;
+    archive & sum_ & lost_;
   }
 
  private:

@@ -10,8 +10,7 @@ namespace weft::detail {
 /// Labels are 0 or 1, of whatever type.
 inline void check_binary_labels(const char* metric, const metric_values& labels) {
   std::size_t at;
-  if (!all_elements(
-          labels, [](double e) { return e == 0 || e == 1; }, at))
+  if (!all_elements(labels, [](double e) { return e == 0 || e == 1; }, at))
     refuse_element(error_code::out_of_range, metric, labels, at, "labels are 0 or 1");
 }
 

@@ -24,7 +24,7 @@ class accuracy : public detail::class_metric<accuracy> {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& mean_;
+    archive & mean_;
   }
 
  private:
@@ -58,7 +58,7 @@ class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     detail::serialize_option(archive, name, "k", k_);
-    archive& mean_;
+    archive & mean_;
   }
 
  private:
@@ -113,7 +113,7 @@ class confusion_matrix : public detail::class_metric<confusion_matrix> {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     detail::serialize_option(archive, name, "number of classes", classes_);
-    for (double& count : counts_) archive& count;
+    for (double& count : counts_) archive & count;
   }
 
  private:

@@ -49,7 +49,7 @@ class mean {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& sum_& count_;
+    archive & sum_ & count_;
   }
 
  private:
@@ -79,7 +79,7 @@ class perplexity {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& loss_;
+    archive & loss_;
   }
 
  private:
@@ -97,7 +97,7 @@ class mean_squared_error : public detail::pair_metric<mean_squared_error> {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& mean_;
+    archive & mean_;
   }
 
  private:
@@ -129,7 +129,7 @@ class mean_absolute_error : public detail::pair_metric<mean_absolute_error> {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& mean_;
+    archive & mean_;
   }
 
  private:
@@ -173,7 +173,7 @@ class r2_score : public detail::pair_metric<r2_score> {
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& residual_& weight_& sum_& squares_& labels_& origin_;
+    archive & residual_ & weight_ & sum_ & squares_ & labels_ & origin_;
   }
 
  private:

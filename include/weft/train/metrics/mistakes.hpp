@@ -44,14 +44,14 @@ struct metric_operand {
   static constexpr bool is_valued = false, is_symbolic = false;
 };
 template <class X>
-requires std::is_arithmetic_v<X>
+  requires std::is_arithmetic_v<X>
 struct metric_operand<X> {
   static constexpr bool is_valued = true, is_symbolic = false;
   using value_type = std::conditional_t<std::is_integral_v<X>, std::int64_t, double>;  // long long has no tensors
   using dims_type = dims<>;
 };
 template <class X>
-requires Expression<X>
+  requires Expression<X>
 struct metric_operand<X> {
   static constexpr bool is_valued = !X::symbolic, is_symbolic = X::symbolic;
   using value_type = value_t<X>;

@@ -43,7 +43,7 @@ inline void report(const char* file, int line, const std::string& what) {
 
 template <class T>
 std::string text(const T& value) {
-  if constexpr (requires(std::ostream & o) { o << value; }) {
+  if constexpr (requires(std::ostream& o) { o << value; }) {
     std::ostringstream out;
     out.precision(17);
     out << value;
