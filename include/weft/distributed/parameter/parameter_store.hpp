@@ -83,6 +83,9 @@ class parameter_store {
     for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
   }
 
+  /// The list that this store was made from, of all parameter servers' variables.
+  const std::vector<parameter_spec>& variables() const { return variables_; }
+
   std::size_t bytes() const { return values_.size(); }
   mutable_bytes values() { return values_; }
 
