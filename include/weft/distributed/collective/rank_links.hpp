@@ -16,6 +16,7 @@
 #include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/transfer_progress.hpp>
+#include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/host_memory.hpp>
@@ -50,7 +51,7 @@ class rank_links {
 
   rank_links(basic_server<T, Clock>& here, const std::string& job)
       : here_(here),
-        idle_(here.network(), waiting_of_ranks(here)),
+        loop_(here, waiting_of_ranks(here)),
         rank_(static_cast<std::size_t>(here.index())),
         size_(static_cast<std::size_t>(here.cluster().num_tasks(job))),
         first_rank_(here.cluster().rank({job, 0})),
@@ -312,43 +313,52 @@ class rank_links {
                    "; all ranks must make the same calls in the same order"});
   }
 
-  /// Repeats `step`, which returns how many bytes it moved, until `complete`. `to` and `from` are the connections that
-  /// it uses at the time, null for none.
+  /// Transfers between this rank and its partners, as a message_exchange. `step` returns how many bytes it moved; `to`
+  /// and `from` are the connections that it uses at the time, null for none.
   template <typename Step, typename Complete>
-  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
-    idle_.moved();
-    std::optional<typename Clock::time_point> left_at;
-    for (;;) {
-      std::size_t moved = 0;
+  struct transfers {
+    static constexpr bool survives_leaving = true;  // a rank that leaves sends what is left of its messages
+
+    const rank_links& links;
+    const link* const& to;
+    const link* const& from;
+    Step step;
+    Complete complete;
+
+    std::size_t advance() {
       try {
-        moved = step();
+        return step();
       } catch (const error& problem) {
         if (problem.operation() == operation) throw;
         // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
-        const std::size_t gone = to && (!from || state_of(to->rank) != task_state::alive) ? to->rank
-                                 : from                                                   ? from->rank
-                                                                                          : rank_;
-        throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);
+        const std::size_t gone = to && (!from || links.state_of(to->rank) != task_state::alive) ? to->rank
+                                 : from                                                         ? from->rank
+                                                                                                : links.rank_;
+        throw links.here_.diagnose(links.first_rank_ + gone, links.incarnations_[gone], operation, problem);
       }
-      if (complete()) return;
-      if (moved > 0) {
-        idle_.moved();
-        left_at.reset();
-        continue;
-      }
-      if (until.expired()) throw late(to, from);  // the call may be repeated
-      typename T::wait_item items[2];
-      std::size_t count = 0;
-      const bool writes = to && !to->out.idle();
-      if (from && !from->in.complete()) items[count++] = {&from->stream, true, writes && to == from};
-      if (writes && (count == 0 || to != from)) items[count++] = {&to->stream, false, true};
-      if (!idle_.pause(std::span(items).first(count), until)) continue;
-      if (const std::optional<error> problem = someone_gone()) throw *problem;
-      for (const link* each : {from, to})
-        if (each && here_.is_silent_after_leaving(first_rank_ + each->rank, incarnations_[each->rank], left_at))
-          throw diagnose(each->rank);
     }
+    bool is_complete() const { return complete(); }
+    error late() const { return links.late(to, from); }
+    template <typename Visit>
+    void for_each_stream(Visit visit) const {
+      const bool reads = from && !from->in.complete(), writes = to && !to->out.idle();
+      if (reads) visit(from->stream, true, writes && to == from);
+      if (writes && (!reads || to != from)) visit(to->stream, false, true);
+    }
+    template <typename Visit>
+    void for_each_peer(Visit visit) const {  // without any of the ranks nothing can be completed
+      for (std::size_t rank = 0; rank < links.size_; ++rank)
+        if (rank != links.rank_) visit(links.process(rank), (from && from->rank == rank) || (to && to->rank == rank));
+    }
+  };
+
+  template <typename Step, typename Complete>
+  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
+    transfers<Step, Complete> all{*this, to, from, step, complete};
+    loop_.run(operation, until, all);
   }
+
+  peer_process process(std::size_t rank) const { return {first_rank_ + rank, incarnations_[rank]}; }
 
   error late(const link* to, const link* from) const {
     if (!from)
@@ -365,7 +375,7 @@ class rank_links {
   }
 
   basic_server<T, Clock>& here_;
-  waiter<T, Clock> idle_;
+  exchange_loop<basic_server<T, Clock>> loop_;
   std::size_t rank_, size_;
   std::size_t first_rank_;                    // the cluster's rank of the job's first task
   std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
@@ -53,7 +54,7 @@ class basic_parameter_client {
   /// parameter servers, unavailable.
   basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, consistency mode,
                          graph_identity graph, deadline_type until = std::chrono::seconds(60))
-      : here_(here), variables_(std::move(variables)), idle_(here.network(), here.waiting()) {
+      : here_(here), variables_(std::move(variables)), loop_(here, here.waiting()) {
     const std::string& job = here.options().ps_job;
     const int tasks = here.cluster().num_tasks(job);
     if (tasks == 0)
@@ -393,7 +394,8 @@ class basic_parameter_client {
       each->start(header, here_.options().checksum);
     }
     try {
-      drive(operation, until, to_whom);
+      requests_in_flight all{here_, operation, to_whom};
+      loop_.run(operation, until, all);
     } catch (...) {
       for (connection* each : to_whom)
         if (!each->is_complete()) each->close();
@@ -401,47 +403,47 @@ class basic_parameter_client {
     }
   }
 
-  void drive(const char* operation, deadline_type until, const std::vector<connection*>& with_whom) {
-    idle_.moved();
-    std::optional<typename Clock::time_point> left_at;
-    for (;;) {
-      std::size_t moved = 0;
-      bool complete = true;
-      for (connection* each : with_whom) {
-        if (!each->is_complete()) {
-          try {
-            moved += each->advance();
-          } catch (const error& problem) {
-            throw here_.diagnose(each->rank(), each->incarnation(), operation, problem);
-          }
-        }
-        complete &= each->is_complete();
-      }
-      if (complete) return;
-      if (until.expired()) throw late(operation, with_whom);
-      if (moved > 0) {
-        idle_.moved();
-        left_at.reset();
-        continue;
-      }
-      items_.clear();
-      for (const connection* each : with_whom)
-        if (!each->is_complete()) items_.push_back({&each->stream(), true, each->is_sending()});
-      if (!idle_.pause(items_, until)) continue;
-      for (const connection* each : with_whom)
-        if (!each->is_complete() && (here_.members().state(each->rank(), each->incarnation()) == task_state::lost ||
-                                     here_.is_silent_after_leaving(each->rank(), each->incarnation(), left_at)))
-          throw here_.members().diagnose(each->rank(), each->incarnation(), operation, "is gone");
-      if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
-    }
-  }
+  /// Requests to some servers, and their answers, as a message_exchange.
+  struct requests_in_flight {
+    static constexpr bool survives_leaving = true;  // a server that leaves sends what is left of its answers
 
-  error late(const char* operation, const std::vector<connection*>& with_whom) const {
-    std::string silent;
-    for (const connection* each : with_whom)
-      if (!each->is_complete()) append(silent, {silent.empty() ? "" : ", ", name(*each)});
-    return error(error_code::deadline_exceeded, operation, {"received no answer in time from ", silent});
-  }
+    basic_server<T, Clock>& here;
+    const char* operation;
+    const std::vector<connection*>& servers;
+
+    std::size_t advance() {
+      std::size_t moved = 0;
+      for (connection* each : servers) {
+        if (each->is_complete()) continue;
+        try {
+          moved += each->advance();
+        } catch (const error& problem) {
+          throw here.diagnose(each->rank(), each->incarnation(), operation, problem);
+        }
+      }
+      return moved;
+    }
+    bool is_complete() const {
+      return std::all_of(servers.begin(), servers.end(), [](const connection* each) { return each->is_complete(); });
+    }
+    template <typename Visit>
+    void for_each_stream(Visit visit) const {
+      for (const connection* each : servers)
+        if (!each->is_complete()) visit(each->stream(), true, each->is_sending());
+    }
+    template <typename Visit>
+    void for_each_peer(Visit visit) const {
+      for (const connection* each : servers)
+        if (!each->is_complete()) visit(detail::peer_process{each->rank(), each->incarnation()}, true);
+    }
+    error late() const {
+      std::string silent;
+      for (const connection* each : servers)
+        if (!each->is_complete())
+          append(silent, {silent.empty() ? "" : ", ", to_string(here.members().task(each->rank()))});
+      return error(error_code::deadline_exceeded, operation, {"received no answer in time from ", silent});
+    }
+  };
 
   basic_server<T, Clock>& here_;
   std::vector<parameter_spec> variables_;
@@ -453,8 +455,7 @@ class basic_parameter_client {
   bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
-  waiter<T, Clock> idle_;
-  std::vector<typename T::wait_item> items_;
+  detail::exchange_loop<basic_server<T, Clock>> loop_;
   std::uint64_t requests_ = 0;
 };
 
