@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/transfer_progress.hpp>
@@ -171,6 +173,24 @@ class rank_links {
         },
         [&] { return progress_.is_complete(); });
     return progress_.weight();
+  }
+
+  template <typename Element>
+  static array array_of(std::span<Element> data) {
+    array made{std::as_writable_bytes(data), sizeof(Element)};
+    if constexpr (std::floating_point<Element>)
+      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+        accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from), bytes / sizeof(Element));
+      };
+    return made;
+  }
+
+  /// Carries out a schedule between all ranks for the group's own purposes: a call that is not repeated.
+  template <typename Element>
+  void exchange(std::span<Element> data, transfer_schedule schedule, std::size_t chunk_bytes, deadline_type until) {
+    begin_call();
+    begin(std::move(schedule), chunk_bytes, sizeof(Element), 0);
+    carry_out(array_of(data), until);
   }
 
   /// Sends to the next of this host's ranks, receives from the previous one.
