@@ -27,14 +27,14 @@ struct environment_variable {
   [[noreturn]] void fail_at(std::size_t at, piece why) const { fail({"is wrong at character ", at + 1, ": ", why}); }
 
   /// All of it, or the part from `begin` to `end`, as a whole number.
-  std::uint64_t number(std::uint64_t most) const { return number(0, value.size(), most); }
-  std::uint64_t number(std::size_t begin, std::size_t end, std::uint64_t most) const {
+  std::uint64_t number(std::uint64_t max) const { return number(0, value.size(), max); }
+  std::uint64_t number(std::size_t begin, std::size_t end, std::uint64_t max) const {
     std::uint64_t n = 0;
     const auto [stop, problem] = std::from_chars(value.data() + begin, value.data() + end, n);
     if (begin == end || problem == std::errc::invalid_argument || stop != value.data() + end)
       fail_at(problem == std::errc{} ? static_cast<std::size_t>(stop - value.data()) : begin,
               "a whole number is expected");
-    if (problem != std::errc{} || n > most) fail_at(begin, str_cat({"a number of at most ", most, " is expected"}));
+    if (problem != std::errc{} || n > max) fail_at(begin, str_cat({"a number of at most ", max, " is expected"}));
     return n;
   }
 };

@@ -125,7 +125,7 @@ class host_memory {
   /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
   /// can, on this host or another.
   std::vector<shared_segment> share(std::size_t bytes, std::size_t chunk, deadline_type until) {
-    if (links_.most_on_a_host() == 1) return {};
+    if (links_.max_ranks_per_host() == 1) return {};
     const std::vector<std::size_t>& mates = links_.mates();
     const std::size_t count = mates.size();
     const std::size_t self =
@@ -154,7 +154,7 @@ class host_memory {
         failures = 1;
       }
     }
-    links_.skip_calls(links_.most_on_a_host() - count);
+    links_.skip_calls(links_.max_ranks_per_host() - count);
     const bool failed = failures != 0;  // here, whatever others make of it
     links_.exchange(std::span(&failures, 1), recursive_doubling(links_.size(), links_.rank(), 1), chunk, until);
     if (failed || failures != 0) return {};

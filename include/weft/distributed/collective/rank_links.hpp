@@ -69,8 +69,8 @@ class rank_links {
   const std::vector<std::size_t>& mates() const { return mates_; }
   /// The first rank of each host, in order.
   const std::vector<std::size_t>& leaders() const { return leaders_; }
-  /// How many ranks the host with the most of them has.
-  std::size_t most_on_a_host() const { return most_on_a_host_; }
+  /// The largest number of ranks on one host.
+  std::size_t max_ranks_per_host() const { return max_ranks_per_host_; }
   bool on_one_host() const { return leaders_.size() == 1; }
 
   /// Waits for all tasks of the job, and connects this one to its partners.
@@ -248,12 +248,12 @@ class rank_links {
       ++ranks_of[host];
       if (r == rank_ || same_host<T>(address(r), address(rank_))) mates_.push_back(r);
     }
-    most_on_a_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
+    max_ranks_per_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
   }
 
   std::vector<std::size_t> partners() const {
     std::vector<std::size_t> found = partners_of(size_, rank_);
-    if (!on_one_host() && most_on_a_host_ > 1)
+    if (!on_one_host() && max_ranks_per_host_ > 1)
       for (const auto* some : {&mates_, &leaders_}) {
         const auto self = std::find(some->begin(), some->end(), rank_);
         if (self == some->end()) continue;
@@ -401,7 +401,7 @@ class rank_links {
   std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made
   std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
   std::vector<std::size_t> mates_, leaders_;
-  std::size_t most_on_a_host_ = 1;
+  std::size_t max_ranks_per_host_ = 1;
   aligned_bytes scratch_;
 
   std::uint64_t calls_ = 0;

@@ -80,7 +80,7 @@ class basic_server {
         service_bell_(network_),
         is_gone_(members_.size(), false),
         inbox_(members_),
-        beat_(loop_),
+        heartbeat_timer_(loop_),
         links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
         dialer_(network_, loop_, identity_, members_, options_,
                 [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
@@ -360,10 +360,10 @@ class basic_server {
     own_thread_ = std::this_thread::get_id();
     while (!stopping()) {
       try {
-        beat();
+        heartbeat();
         loop_.run();
       } catch (const std::exception&) {
-        // There was no memory for it, most likely: the next beat resumes what was left undone.
+        // There was no memory for it, most likely: the next heartbeat resumes what was left undone.
         detail::sleep<Clock>(std::chrono::milliseconds(20));
       }
     }
@@ -378,10 +378,10 @@ class basic_server {
     inbox_.clear();
   }
 
-  void beat() {
+  void heartbeat() {
     const std::chrono::milliseconds again = std::min(heartbeat_interval_, longest_turn);
-    beat_.start(again, [this] { beat(); });
-    links_.beat(again);
+    heartbeat_timer_.start(again, [this] { heartbeat(); });
+    links_.heartbeat(again);
     dialer_.resume();
     admission_.resume();
     inbox_.drop_stale(Clock::now());
@@ -425,7 +425,7 @@ class basic_server {
   std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
   detail::channel_inbox<T, Clock> inbox_;
   typename T::event_loop loop_;
-  typename T::event_loop::timer beat_;
+  typename T::event_loop::timer heartbeat_timer_;
   detail::control_links<T, Clock> links_;
   detail::dialer<T, Clock> dialer_;
   detail::admission<T, Clock> admission_;

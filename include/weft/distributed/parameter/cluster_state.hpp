@@ -57,16 +57,16 @@ inline void write_cluster_state(message_writer& out, const cluster_state& s, std
 }
 
 inline cluster_state read_cluster_state(message_reader& in, std::size_t workers) {
-  constexpr std::int64_t most = std::int64_t{1} << 62;
+  constexpr std::int64_t max = std::int64_t{1} << 62;
   cluster_state s;
   s.global_step = in.number<std::int64_t>();
   s.last_step = in.number<std::int64_t>();
   s.unit = in.number<std::uint32_t>();
-  if (s.global_step < 0 || s.global_step > most || s.last_step < -1 || s.last_step > most) message_reader::malformed();
+  if (s.global_step < 0 || s.global_step > max || s.last_step < -1 || s.last_step > max) message_reader::malformed();
   for (std::size_t w = 0; w < workers; ++w) {
     s.incarnations.push_back(in.number<std::uint64_t>());
     s.newest.push_back(in.number<std::int64_t>());
-    if (s.newest.back() < -1 || s.newest.back() > most) message_reader::malformed();
+    if (s.newest.back() < -1 || s.newest.back() > max) message_reader::malformed();
   }
   return s;
 }

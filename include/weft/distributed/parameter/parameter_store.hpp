@@ -60,7 +60,7 @@ class parameter_store {
     }
     gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
-    has_rows_ = detail::least_row_bytes(variables, order_) > 0;
+    has_rows_ = detail::min_row_bytes(variables, order_) > 0;
     try {
       values_ = detail::aligned_bytes(total);
       for (range& each : ranges_)
@@ -133,13 +133,13 @@ class parameter_store {
   std::size_t gradient_bytes() const { return gradient_bytes_; }
   /// The shortest and the longest payload that gradients can have; `apart`: those of whole variables lie elsewhere.
   struct payload_bounds {
-    std::uint64_t least, most;
+    std::uint64_t min, max;
   };
   payload_bounds gradient_payload(bool apart) const {
     const std::size_t whole = apart ? 0 : gradient_bytes_;
     if (!has_rows_) return {whole, whole};
     const std::size_t begin = detail::rows_begin(whole);
-    return {begin + detail::least_row_bytes(variables_, order_), begin + detail::most_row_bytes(variables_, order_)};
+    return {begin + detail::min_row_bytes(variables_, order_), begin + detail::max_row_bytes(variables_, order_)};
   }
   /// Reads the rows in a payload that has come. Throws weft::error (invalid_argument) where they are not what they
   /// should be.
@@ -413,8 +413,8 @@ class parameter_store {
                 reinterpret_cast<const T*>(list.rows) + k * each.row_elements, {});
     // When that many have been changed, all values are as good.
     const std::size_t row = each.row_elements * size_of(each.type);
-    const std::size_t most = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
-    each.changes.add(list, most);
+    const std::size_t enough = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
+    each.changes.add(list, enough);
   }
 
   static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes: beyond caches, making it twice takes no longer

@@ -16,7 +16,7 @@ namespace weft::detail {
 /// Bounds the payload of a worker's next request, in bytes.
 inline std::uint64_t max_request_bytes(const parameter_store& store, std::size_t workers, bool enrolled) {
   const std::uint64_t longest =
-      enrolled ? std::max<std::uint64_t>(checkpoint_bytes(store, workers), store.gradient_payload(false).most) : 0;
+      enrolled ? std::max<std::uint64_t>(checkpoint_bytes(store, workers), store.gradient_payload(false).max) : 0;
   return std::max(longest, max_enroll_bytes);
 }
 
@@ -56,10 +56,10 @@ void place_payload(Connection& of, parameter_store& store, std::size_t workers, 
       break;
     case frame_kind::push_pull: {
       const auto bounds = store.gradient_payload(of.arriving_uses_segment());
-      if (bounds.least == bounds.most) exactly(bounds.least);
-      if (asked.payload_length < bounds.least || asked.payload_length > bounds.most)
+      if (bounds.min == bounds.max) exactly(bounds.min);
+      if (asked.payload_length < bounds.min || asked.payload_length > bounds.max)
         throw error(error_code::invalid_argument, "parameter_server",
-                    {"gradients need ", bounds.least, " to ", bounds.most, " bytes and have ", asked.payload_length});
+                    {"gradients need ", bounds.min, " to ", bounds.max, " bytes and have ", asked.payload_length});
       of.place_in_gradients();
       break;
     }

@@ -35,7 +35,7 @@ class server_connection {
       bytes_ += variables[i].bytes();
       if (!variables[i].has_rows()) whole_bytes_ += variables[i].bytes();
     }
-    has_rows_ = least_row_bytes(variables, order_) > 0;
+    has_rows_ = min_row_bytes(variables, order_) > 0;
     counts_.resize(order_.size());
   }
 
@@ -260,10 +260,10 @@ class server_connection {
 
   /// Whole variables where they belong, the rest where there is room for it.
   void place_rows(std::uint64_t bytes) {
-    const std::size_t least = rows_begin(whole_bytes_);
-    if (bytes < least)
+    const std::size_t min_bytes = rows_begin(whole_bytes_);
+    if (bytes < min_bytes)
       throw error(error_code::invalid_argument, "",
-                  {"the server's answer needs at least ", least, " bytes and has ", bytes});
+                  {"the server's answer needs at least ", min_bytes, " bytes and has ", bytes});
     changed_.resize(bytes - whole_bytes_);
     std::vector<mutable_bytes> pieces;
     for (std::size_t k = 0; k < order_.size(); ++k)
