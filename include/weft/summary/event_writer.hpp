@@ -50,8 +50,8 @@ enum class session_status : unsigned char { start = 1, stop = 2 };
 /// How a run has ended, as TensorBoard's page of hyperparameters shows it.
 enum class run_status : unsigned char { success = 1, failure = 2 };
 
-/// Writes a file of events for TensorBoard (tf.summary.FileWriter),
-/// `events.out.tfevents.<seconds>.<host>.<process>.<n>`:
+/// Writes a file of events for TensorBoard (tf.summary.FileWriter). Its name is
+/// `events.out.tfevents.<seconds>.<host>.<process>.<n>`.
 ///
 ///     event_writer log("runs/1");
 ///     log.add_scalar("loss", loss, step);

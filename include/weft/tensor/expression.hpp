@@ -182,8 +182,8 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
 
 #undef WEFT_EXPRESSION_IS_ASSIGNED
 
-/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x
-/// * x` through `auto` cannot double a type without end.
+/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that
+/// `auto y = x * x`, repeated, cannot double a type without end.
 inline constexpr std::size_t max_operations = 12;
 
 template <class Expr>

@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""Builds the site: the API reference of include/weft and all Markdown pages.
+
+    build.py OUTPUT [--doxygen PROGRAM]     writes OUTPUT/html/index.html
+
+Doxygen cannot read the originals alone, so it reads copies with the same line numbers:
+
+  - Headers: the public names of a folder form a group (GROUPS). Folders and namespaces of the implementation are left
+    out. The elementwise functions, which a macro makes of the rows of WEFT_FORMULAS, are declared one by one, and the
+    docstring of formula::exp in ops/formulas.hpp becomes the one of exp(x).
+  - Pages: headings get the anchors that GitHub gives them, and links to pages and files become links within the site.
+
+Warnings are errors; they name the files and lines of the originals. Only members without a docstring are accepted, if
+their class has one: accessors and nested types such as size() and value_type explain themselves.
+"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# A folder of include/weft is a group of its chapter. A folder without an entry gets a group of its own name, within its
+# parent folder's. None: the folder belongs to the implementation.
+CHAPTERS = {"values": "Values and variables", "operations": "Operations", "training": "Training, data and clusters"}
+GROUPS = {
+    "": ("values", "Errors, text and time limits"),
+    "tensor": ("values", "Tensors"),
+    "graph": ("values", "Graphs, variables and control flow"),
+    "session": ("values", "Sessions"),
+    "ops": ("operations", "Operations on tensors and nodes"),
+    "train": ("training", "Optimizers and training runs"),
+    "train/metrics": ("train", "Metrics"),
+    "data": ("training", "Data"),
+    "queue": ("training", "Queues"),
+    "checkpoint": ("training", "Checkpoints"),
+    "summary": ("training", "Summaries for TensorBoard"),
+    "distributed": ("training", "Clusters"),
+    "transport": ("distributed", "Transports"),
+    "encoding": None,
+    "device": None,
+    "plan": None,
+    "ops/cpu": None,
+    "ops/gpu": None,
+}
+# Headers that only turn wrong calls into readable errors.
+IMPLEMENTATION = re.compile(r"misuse|^(source|config)\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)"
+                            r"|^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame")
+# Namespaces of the implementation.
+INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
+
+NO_DECLARATION = re.compile(r"(inline )?namespace\b|WEFT_\w+$|extern \"C|(public|private|protected):")
+# Overloads that turn wrong calls into readable errors.
+WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)")
+# Declarations of the implementation at namespace scope.
+INTERNAL_DECLARATION = re.compile(
+    r"^(struct|class) (\w+_op\b|\w+<[^;{]*\bdetail::)|"  # operations; specializations for types of the implementation
+    r"^(explicit )?\w+\([^;{]*\) -> |"  # deduction guides
+    r"^(?!template|using)[^ (#][^(=]*[\w>]::~?(operator\W+|\w+)\(|"  # members that are defined after their class
+    r"^(static_assert|friend|extern template)\b|"
+    r"^template <.*>\n(?:  requires.*\n)?(inline )?const\w* [\w:]+ [\w:]+<", re.M)  # specializations of variables
+
+UNDOCUMENTED_MEMBER = re.compile(r"warning: Member .* of (class|struct|union) .* is not documented")
+MAIN_PAGE = "README.md"
+
+
+class Fault(Exception):
+    pass
+
+
+# ---- headers ----
+
+
+def group_of(folder):
+    """The group of a folder of include/weft, or None if the folder belongs to the implementation."""
+    for known in [folder, *map(str, pathlib.PurePosixPath(folder).parents)]:
+        known = "" if known == "." else known
+        if known in GROUPS and GROUPS[known] is None:
+            return None
+    return folder or "weft"
+
+
+def group_name(folder):
+    return "group_" + re.sub(r"\W", "_", folder)
+
+
+def group_definitions(folders):
+    """A file of Doxygen's that defines the chapters and the groups."""
+    lines = [f"/** @defgroup {group_name(name)} {title} */" for name, title in CHAPTERS.items()]
+    for folder in sorted(folders):
+        parent, title = GROUPS.get("" if folder == "weft" else folder) or (
+            str(pathlib.PurePosixPath(folder).parent), folder.rpartition("/")[2].replace("_", " ").capitalize())
+        lines += [f"/** @defgroup {group_name(folder)} {title}", f"    @ingroup {group_name(parent)} */"]
+    return "\n".join(lines) + "\n"
+
+
+def without_internal_namespaces(lines):
+    """Blanks the namespaces of the implementation. clang-format writes each namespace's name after its end, unless the
+    namespace has one line."""
+    scopes, result = [], []
+    lines = [f"}}  // namespace {opened[1]}" if line == "}" and i >= 2
+             and (opened := re.match(r"namespace ([\w:]+) \{", lines[i - 2])) else line for i, line in enumerate(lines)]
+    for number, line in enumerate(lines, 1):
+        opened = re.match(r"(?:inline )?namespace ([\w:]+) \{", line)
+        closed = re.match(r"\}  // (?:inline )?namespace ([\w:]+)", line)
+        if opened:
+            scopes.append(opened[1])
+        hidden = bool(INTERNAL.search("::".join(scopes)))
+        if closed:
+            if not scopes or scopes.pop() != closed[1]:
+                raise Fault(f"{number}: the end of namespace {closed[1]} does not follow its beginning")
+        result.append("" if hidden else line)
+    if scopes:
+        raise Fault(f"namespace {scopes[-1]} does not end: its closing brace names it in a comment")
+    return result
+
+
+def declarations(lines, indent=""):
+    """(first line, line after the last, text without the docstring) of each declaration with this indentation, on which
+    clang-format can be relied upon. A docstring belongs to its declaration."""
+    first = start = None
+    depth = 0
+    for i, line in enumerate(lines):
+        if start is None:
+            if line.startswith(f"{indent}///"):
+                first = i if first is None else first
+                continue
+            code = line[len(indent):]
+            if not line.startswith(indent) or not code or code[0] in " #}/" or NO_DECLARATION.match(code):
+                first = None
+                continue
+            start, first, depth = i, i if first is None else first, 0
+        code = re.sub(r"//.*", "", re.sub(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\'', "", line)).rstrip()
+        depth += code.count("{") - code.count("}")
+        head = re.match(r"\s*(template|requires)\b", code) and not code.endswith(";")
+        if depth == 0 and code.endswith((";", "}")) and not head:
+            yield first, i + 1, "\n".join(line[len(indent):] for line in lines[start:i + 1])
+            first = start = None
+
+
+def without_private_members(lines, indent, private):
+    """Blanks them, because Doxygen links to nested private classes and then writes no page for them."""
+    for i, line in enumerate(lines):
+        if access := re.match(rf"{indent} (public|protected|private):", line):
+            private = access[1] == "private"
+        elif re.match(rf"{indent}}}", line):
+            private = False
+        if private:
+            lines[i] = ""
+    return lines
+
+
+def without_internal_declarations(lines, indent=""):
+    """Blanks INTERNAL_DECLARATION at namespace scope, and what wrong calls find in classes."""
+    for first, end, text in list(declarations(lines, indent)):
+        body = re.search(r"^(struct|class|union) [^;{]*\{\n", text, re.M)
+        head = text[:body.end()] if body else text
+        if WRONG_CALL.search(head) or (not indent and INTERNAL_DECLARATION.search(head)):
+            lines[first:end] = [""] * (end - first)
+        elif body:
+            inside = end - text[body.end():].count("\n") - 1
+            members = without_private_members(lines[inside:end], indent, body[1] == "class")
+            lines[inside:end] = without_internal_declarations(members, indent + "  ")
+    return lines
+
+
+def without_macros(lines):
+    inside = False
+    for i, line in enumerate(lines):
+        if inside or re.match(r"\s*#\s*(define|undef)\b", line):
+            inside = line.endswith("\\")
+            lines[i] = ""
+    return lines
+
+
+def grouped(lines, group):
+    """Public names of the header join the group."""
+    result = []
+    for line in lines:
+        if re.match(r"(?:inline )?namespace weft\b[\w:]* \{$", line):
+            line += f" /** @addtogroup {group} */ /** @{{ */"
+        elif re.match(r"\}  // namespace weft\b", line):
+            line = f"/** @}} */ {line}"
+        result.append(line)
+    return result
+
+
+def formulas(text):
+    """The rows of WEFT_FORMULAS that are functions: name -> (number of operands, docstring)."""
+    rows = re.findall(r"^  (?:function|composed)\((\w+), (\d)\)", text, re.M)
+    result = {}
+    for name, operands in rows:
+        found = re.search(rf"((?:^///.*\n)*)^struct {name} \{{", text, re.M)
+        if not found:
+            raise Fault(f"formula::{name} has no docstring, which is that of the function {name}, too")
+        result[name] = int(operands), re.sub(r"^/// ?", "", found[1], flags=re.M).strip()
+    return result
+
+
+def function_declarations(rows):
+    """One line that declares what the macros of ops/elementwise.hpp define."""
+    parts = []
+    for name, (operands, words) in rows.items():
+        template, arguments = ("Expression X", "const X& x") if operands == 1 else ("Operand A, Operand B", "const A& a, const B& b")
+        parts.append(f"/** {' '.join(words.split())} */ template <{template}> auto {name}({arguments});")
+    return " ".join(parts)
+
+
+def header_copy(path, rows):
+    """The copy of a header, or None if it belongs to the implementation."""
+    relative = path.relative_to(ROOT / "include/weft").as_posix()
+    folder = relative.rpartition("/")[0]
+    group = group_of(folder)
+    if group is None or IMPLEMENTATION.search(relative):
+        return None
+    lines = path.read_text().splitlines()
+    for i, line in enumerate(lines):
+        if line == "WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)" and relative == "ops/elementwise.hpp":
+            lines[i] = function_declarations(rows)
+        elif included := re.match(r"#include <(weft/.*\.inc)>", line):  # members that classes share
+            shared = without_internal_declarations((ROOT / "include" / included[1]).read_text().splitlines())
+            shared = re.sub(r"^// .*", "", "\n".join(shared), flags=re.M)
+            shared = re.sub(r"(?:^///.*\n)+", lambda m: "/** " + re.sub(r"^/// ?", "", m[0], flags=re.M) + "*/\n", shared, flags=re.M)
+            lines[i] = " ".join(shared.split())
+    return "\n".join(grouped(without_internal_declarations(without_internal_namespaces(without_macros(lines))), group_name(group))) + "\n", group
+
+
+# ---- pages ----
+
+
+def page_name(path):
+    """The page of a file of the repository: docs/how-to/data.md is how-to-data.html."""
+    relative = path.relative_to(ROOT).as_posix()
+    if relative == MAIN_PAGE:
+        return "index"
+    if path.suffix == ".md":
+        relative = re.sub(r"^docs/(?!README)", "", relative)[:-3]
+        return re.sub(r"\W+", "-", relative).lower()
+    return "file-" + re.sub(r"\W+", "-", relative).lower()
+
+
+def prose(lines):
+    """(index, line, whether it is prose and not code) of each line."""
+    fence = None
+    for i, line in enumerate(lines):
+        mark = re.match(r"\s*(```+|~~~+)", line)
+        if fence is None and mark:
+            fence = mark[1]
+            yield i, line, False
+        elif fence is not None:
+            if line.strip() == fence:
+                fence = None
+            yield i, line, False
+        else:
+            yield i, line, True
+
+
+def outside_code(line, change):
+    """Applies the change to what is not between backquotes."""
+    return "".join(part if part.startswith("`") else change(part) for part in re.split(r"(`+[^`]*`+)", line))
+
+
+def page_copy(path, linked):
+    """The copy of a page. Adds the files that it links to."""
+    lines = path.read_text().splitlines()
+    name, seen = page_name(path), set()
+
+    def heading(line):
+        found = re.match(r"(#{1,6})\s+(.*?)\s*#*$", line)
+        if not found:
+            return line
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", found[2]).replace("`", "").lower()
+        anchor = base = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        repeats = 0
+        while anchor in seen:
+            repeats += 1
+            anchor = f"{base}-{repeats}"
+        first = not seen
+        seen.add(anchor)
+        if first:
+            return f"{line} {{#{name}}}" if name != "index" else line
+        return f"{line} {{#{name}--{anchor}}}"
+
+    def link(found):
+        target = found[1]
+        if re.match(r"[a-z]+:", target):
+            return found[0]
+        file, _, anchor = target.partition("#")
+        to = (path.parent / file).resolve() if file else path
+        if not to.exists() or not to.is_relative_to(ROOT):
+            raise Fault(f"{path.relative_to(ROOT)}: {target}: no such file")
+        if to.suffix != ".md":
+            linked.add(to)
+        page = page_name(to)
+        return f"]({page}.html" + (f"#{page}--{anchor}" if anchor else "") + ")"
+
+    for i, line, is_prose in prose(lines):
+        if is_prose:
+            line = outside_code(line, lambda text: re.sub(r"<(?!!--|https?:)", "&lt;", text))
+            line = re.sub(r"`::(\w+)`", r"<code>&#58;:\1</code>", line)  # otherwise a link to a global name
+            lines[i] = heading(re.sub(r"\]\(([^()\s]+)\)", link, line))
+    return "\n".join(lines) + "\n"
+
+
+def file_page(path):
+    """A page that shows a file which pages link to."""
+    relative = path.relative_to(ROOT).as_posix()
+    if path.is_dir():
+        body = "\n".join(f"- `{child.name}`" for child in sorted(path.iterdir()))
+        return f"# {relative} {{#{page_name(path)}}}\n\n{body}\n"
+    kind = {".hpp": "{.cpp}", ".cpp": "{.cpp}", ".py": "{.py}"}.get(path.suffix, "")
+    return f"# {relative} {{#{page_name(path)}}}\n\n~~~~~~{kind}\n{path.read_text()}\n~~~~~~\n"
+
+
+# ---- the site ----
+
+
+def copy_all(folder):
+    """Writes the copies that Doxygen reads."""
+    def write(path, text):
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    rows = formulas((ROOT / "include/weft/ops/formulas.hpp").read_text())
+    groups = set()
+    for path in sorted((ROOT / "include/weft").rglob("*.hpp")):
+        try:
+            if copy := header_copy(path, rows):
+                write(path, copy[0])
+                groups |= {copy[1], *(str(p) for p in pathlib.PurePosixPath(copy[1]).parents if str(p) != ".")}
+        except Fault as fault:
+            raise Fault(f"{path.relative_to(ROOT)}:{fault}")
+    (folder / "groups.dox").write_text(group_definitions(groups))
+
+    linked = set()
+    for path in [ROOT / MAIN_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        write(path, page_copy(path, linked))
+    for path in sorted(linked):
+        (folder / f"{page_name(path)}.md").write_text(file_page(path))
+
+
+def build(output, doxygen="doxygen"):
+    """Builds the site into output/html. Returns Doxygen's warnings and other faults."""
+    output.mkdir(parents=True, exist_ok=True)
+    version = re.search(r"project\(weft VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary).resolve()
+        try:
+            copy_all(folder)
+        except Fault as fault:
+            return [str(fault)]
+        settings = f"""@INCLUDE = "{ROOT}/docs/doxygen/Doxyfile"
+PROJECT_NUMBER = {version}
+INPUT = "{folder}"
+USE_MDFILE_AS_MAINPAGE = "{folder}/README.md"
+RECURSIVE = YES
+FILE_PATTERNS = *.hpp *.md *.dox
+STRIP_FROM_PATH = "{folder}/include" "{folder}"
+STRIP_FROM_INC_PATH = "{folder}/include"
+OUTPUT_DIRECTORY = "{output.resolve()}"
+"""
+        run = subprocess.run([doxygen, "-"], input=settings, text=True, capture_output=True, cwd=folder)
+        said = (run.stdout + run.stderr).replace(f"{folder}/", "").strip().splitlines()
+        said = [line for line in said if not UNDOCUMENTED_MEMBER.search(line)]
+        return said or ([f"{doxygen} failed: {run.returncode}"] if run.returncode else [])
+
+
+def main():
+    arguments = argparse.ArgumentParser(usage="build.py OUTPUT [--doxygen PROGRAM]")
+    arguments.add_argument("output", type=pathlib.Path)
+    arguments.add_argument("--doxygen", default="doxygen")
+    given = arguments.parse_args()
+    faults = build(given.output, given.doxygen)
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
+        sys.exit(f"error: the site has {len(faults)} faults")
+    print(f"{given.output}/html/index.html")
+
+
+if __name__ == "__main__":
+    main()
