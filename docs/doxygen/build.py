@@ -54,11 +54,15 @@ INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|pl
 
 NO_DECLARATION = re.compile(r"(inline )?namespace\b|WEFT_\w+$|extern \"C|(public|private|protected):")
 # Overloads that turn wrong calls into readable errors.
-WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)")
+WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|"
+                        r"initializer_list<X>\)", re.M)
+# Specializations of classes, which their templates describe, and more overloads for wrong calls.
+INTERNAL_UNLESS_DOCUMENTED = re.compile(r"^(struct|class) [\w:]+<|^\w+ \w+\([^;{]*const [A-Z]\w*&[,)]", re.M)
 # Declarations of the implementation at namespace scope.
 INTERNAL_DECLARATION = re.compile(
     r"^(struct|class) (\w+_op\b|\w+<[^;{]*\bdetail::)|"  # operations; specializations for types of the implementation
-    r"^(explicit )?\w+\([^;{]*\) -> |"  # deduction guides
+    r"^(explicit )?\w+\([^;]*\)\s*-> |"  # deduction guides
+    r"^(struct|class) \w+<\w+_is_not_|^using \w+_mistake =|"  # mistakes, selected among several
     r"^(?!template|using)[^ (#][^(=]*[\w>]::~?(operator\W+|\w+)\(|"  # members that are defined after their class
     r"^(static_assert|friend|extern template)\b|"
     r"^template <.*>\n(?:  requires.*\n)?(inline )?const\w* [\w:]+ [\w:]+<", re.M)  # specializations of variables
@@ -158,12 +162,29 @@ def without_internal_declarations(lines, indent=""):
     for first, end, text in list(declarations(lines, indent)):
         body = re.search(r"^(struct|class|union) [^;{]*\{\n", text, re.M)
         head = text[:body.end()] if body else text
-        if WRONG_CALL.search(head) or (not indent and INTERNAL_DECLARATION.search(head)):
+        documented = lines[first].lstrip().startswith("///")
+        if (WRONG_CALL.search(head) or (not indent and INTERNAL_DECLARATION.search(head)) or
+                (not indent and not documented and INTERNAL_UNLESS_DOCUMENTED.search(head))):
             lines[first:end] = [""] * (end - first)
         elif body:
             inside = end - text[body.end():].count("\n") - 1
             members = without_private_members(lines[inside:end], indent, body[1] == "class")
             lines[inside:end] = without_internal_declarations(members, indent + "  ")
+    return lines
+
+
+def with_shared_docstrings(lines):
+    """A docstring is that of the overloads, too, which follow without an empty line."""
+    shared = None
+    for first, end, text in list(declarations(lines)):
+        found = re.search(r"^(?!template)[^ (][^(]*?(operator\W+|\w+)\(", text, re.M)
+        name = found and found[1]
+        if lines[first].startswith("///"):
+            documented = text.count("\n") + 1
+            shared = end, name, [re.sub(r"^/// ?", "", line) for line in lines[first:end - documented]]
+        elif name and shared and shared[:2] == (first, name):
+            lines[first] = f"/** {' '.join(shared[2])} */ {lines[first]}"
+            shared = end, name, shared[2]
     return lines
 
 
@@ -194,7 +215,7 @@ def formulas(text):
     result = {}
     for name, operands in rows:
         found = re.search(rf"((?:^///.*\n)*)^struct {name} \{{", text, re.M)
-        if not found:
+        if not found or not found[1]:
             raise Fault(f"formula::{name} has no docstring, which is that of the function {name}, too")
         result[name] = int(operands), re.sub(r"^/// ?", "", found[1], flags=re.M).strip()
     return result
@@ -225,7 +246,8 @@ def header_copy(path, rows):
             shared = re.sub(r"^// .*", "", "\n".join(shared), flags=re.M)
             shared = re.sub(r"(?:^///.*\n)+", lambda m: "/** " + re.sub(r"^/// ?", "", m[0], flags=re.M) + "*/\n", shared, flags=re.M)
             lines[i] = " ".join(shared.split())
-    return "\n".join(grouped(without_internal_declarations(without_internal_namespaces(without_macros(lines))), group_name(group))) + "\n", group
+    visible = with_shared_docstrings(without_internal_declarations(without_internal_namespaces(without_macros(lines))))
+    return "\n".join(grouped(visible, group_name(group))) + "\n", group
 
 
 # ---- pages ----

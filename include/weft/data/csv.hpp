@@ -28,6 +28,7 @@ struct csv_column {
       : number(static_cast<std::size_t>(column)), missing(std::move(value)) {}
 };
 
+/// Options of csv.
 struct csv_options {
   /// Those that are read, in the order of the features; none: all of the file, which then has as many.
   std::vector<csv_column> columns = {};
@@ -62,6 +63,7 @@ dataset<Features...> csv(std::vector<std::string> paths, csv_options options = {
 
 template <class...>
 auto csv(...) WEFT_DELETED;  // csv_options: columns, header, separator, quote, missing_values, missing, max_row_bytes
+/// The rows of one file.
 template <class... Features>
 dataset<Features...> csv(std::string path, csv_options options = {}) {
   return csv<Features...>(std::vector<std::string>{std::move(path)}, std::move(options));

@@ -16,6 +16,7 @@ struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
 /// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
 /// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
 struct keep_dims_option {};
+/// See keep_dims_option.
 inline constexpr keep_dims_option keep_dims{};
 
 /// An axis is an integer.

@@ -32,6 +32,7 @@ class graph;
 class summary;
 struct hparam;
 
+/// Options of an event_writer.
 struct event_writer_options {
   /// An added event is in the file after so long.
   std::chrono::nanoseconds flush_interval = std::chrono::seconds(5);

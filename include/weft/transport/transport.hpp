@@ -13,7 +13,9 @@
 
 namespace weft {
 
+/// Bytes to write into.
 using mutable_bytes = std::span<std::byte>;
+/// Bytes to read.
 using const_bytes = std::span<const std::byte>;
 
 /// Most buffers that one gather write or scatter read carries.

@@ -41,6 +41,7 @@ enum class nonfinite_gradients : unsigned char {
   apply,   // applied as they are
 };
 
+/// Options of a server.
 struct server_options {
   // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};

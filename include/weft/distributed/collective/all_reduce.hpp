@@ -31,6 +31,7 @@ struct mean_report {
   std::optional<std::size_t> rank{};  // and whose it was; nothing where each rank's was finite
 };
 
+/// Options of an all_reduce group.
 struct all_reduce_options {
   std::string job;                             // whose tasks take part; empty: the server's own job
   std::string channel = "all_reduce";          // tells several groups of the same tasks apart
@@ -555,6 +556,7 @@ class basic_all_reduce {
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
+/// All-reduce over TCP; see basic_all_reduce.
 using all_reduce = basic_all_reduce<>;
 
 }  // namespace weft
