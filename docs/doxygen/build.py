@@ -54,7 +54,7 @@ INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|pl
 
 NO_DECLARATION = re.compile(r"(inline )?namespace\b|WEFT_\w+$|extern \"C|(public|private|protected):")
 # Overloads that turn wrong calls into readable errors.
-WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|"
+WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|class Nothing|"
                         r"initializer_list<X>\)", re.M)
 # Specializations of classes, which their templates describe, and more overloads for wrong calls.
 INTERNAL_UNLESS_DOCUMENTED = re.compile(r"^(struct|class) [\w:]+<|^\w+ \w+\([^;{]*const [A-Z]\w*&[,)]", re.M)
@@ -94,6 +94,8 @@ def group_name(folder):
 def group_definitions(folders):
     """A file of Doxygen's that defines the chapters and the groups."""
     lines = [f"/** @defgroup {group_name(name)} {title} */" for name, title in CHAPTERS.items()]
+    lines.append(f"""/** @defgroup {group_name("mistakes")} Compile errors
+    Compilers print these names, with the types and extents that are at fault, where a call is wrong. */""")
     for folder in sorted(folders):
         parent, title = GROUPS.get("" if folder == "weft" else folder) or (
             str(pathlib.PurePosixPath(folder).parent), folder.rpartition("/")[2].replace("_", " ").capitalize())
@@ -198,15 +200,19 @@ def without_macros(lines):
 
 
 def grouped(lines, group):
-    """Public names of the header join the group."""
-    result = []
-    for line in lines:
-        if re.match(r"(?:inline )?namespace weft\b[\w:]* \{$", line):
-            line += f" /** @addtogroup {group} */ /** @{{ */"
+    """Public names of the header join the group, and names of mistakes their own."""
+    begin, end = f"/** @addtogroup {group} */ /** @{{ */", "/** @} */"
+    for first, last, text in list(declarations(lines)):
+        if re.search(r"^struct \w+ : mistake<", text, re.M) and "//" not in lines[first - 1]:
+            lines[first - 1] += f" {end} /** @addtogroup {group_name('mistakes')} */ /** @{{ */"
+            lines[last - 1] += f" {end} {begin}"
+    for i, line in enumerate(lines):
+        if re.match(r"(?:inline )?namespace weft\b[\w:]* \{( /\*\* @|$)", line):
+            name, brace, rest = line.partition("{")
+            lines[i] = f"{name}{brace} {begin}{rest}"
         elif re.match(r"\}  // namespace weft\b", line):
-            line = f"/** @}} */ {line}"
-        result.append(line)
-    return result
+            lines[i] = f"{end} {line}"
+    return lines
 
 
 def formulas(text):
@@ -384,6 +390,7 @@ FILE_PATTERNS = *.hpp *.md *.dox
 STRIP_FROM_PATH = "{folder}/include" "{folder}"
 STRIP_FROM_INC_PATH = "{folder}/include"
 OUTPUT_DIRECTORY = "{output.resolve()}"
+GENERATE_TAGFILE = "{output.resolve()}/html/weft.tag"
 """
         run = subprocess.run([doxygen, "-"], input=settings, text=True, capture_output=True, cwd=folder)
         said = (run.stdout + run.stderr).replace(f"{folder}/", "").strip().splitlines()
