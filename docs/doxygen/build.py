@@ -47,7 +47,7 @@ GROUPS = {
     "ops/gpu": None,
 }
 # Headers that only turn wrong calls into readable errors.
-IMPLEMENTATION = re.compile(r"misuse|^(source|config)\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)"
+IMPLEMENTATION = re.compile(r"misuse|^source\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)"
                             r"|^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame")
 # Namespaces of the implementation.
 INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
@@ -67,6 +67,7 @@ INTERNAL_DECLARATION = re.compile(
     r"^(static_assert|friend|extern template)\b|"
     r"^template <.*>\n(?:  requires.*\n)?(inline )?const\w* [\w:]+ [\w:]+<", re.M)  # specializations of variables
 
+PUBLIC_MACROS = ("WEFT_CHECKED", "WEFT_HOST_DEVICE")  # of config.hpp
 UNDOCUMENTED_MEMBER = re.compile(r"warning: Member .* of (class|struct|union) .* is not documented")
 MAIN_PAGE = "README.md"
 
@@ -190,6 +191,21 @@ def with_shared_docstrings(lines):
     return lines
 
 
+def public_macros(lines, group):
+    """Of config.hpp, in which conditions stand between the macros and their docstrings."""
+    kept = [""] * len(lines)
+    for i, line in enumerate(lines):
+        found = re.match(r"\s*#\s*define (\w+)", line)
+        if found and found[1] in PUBLIC_MACROS and not any(found[0].split()[-1] in line for line in kept):
+            end = next(j for j in range(i, -1, -1) if lines[j].startswith("///"))
+            first = next(j for j in range(end, -1, -1) if not lines[j - 1].startswith("///"))
+            kept[first:end + 1] = lines[first:end + 1]
+            kept[first - 1] = f"/** @addtogroup {group} */ /** @{{ */"
+            kept[end + 1] = f"#define {found[1]}"
+            kept[end + 2] = "/** @} */"
+    return kept
+
+
 def without_macros(lines):
     inside = False
     for i, line in enumerate(lines):
@@ -231,8 +247,11 @@ def function_declarations(rows):
     """One line that declares what the macros of ops/elementwise.hpp define."""
     parts = []
     for name, (operands, words) in rows.items():
-        template, arguments = ("Expression X", "const X& x") if operands == 1 else ("Operand A, Operand B", "const A& a, const B& b")
-        parts.append(f"/** {' '.join(words.split())} */ template <{template}> auto {name}({arguments});")
+        head, arguments = {
+            1: ("template <Expression X>", "const X& x"),
+            2: ("template <Operand A, Operand B> requires(Expression<A> || Expression<B>)", "const A& a, const B& b"),
+        }[operands]
+        parts.append(f"/** {' '.join(words.split())} */ {head} auto {name}({arguments});")
     return " ".join(parts)
 
 
@@ -244,6 +263,8 @@ def header_copy(path, rows):
     if group is None or IMPLEMENTATION.search(relative):
         return None
     lines = path.read_text().splitlines()
+    if relative == "config.hpp":
+        return "\n".join(public_macros(lines, group_name(group))) + "\n", group
     for i, line in enumerate(lines):
         if line == "WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)" and relative == "ops/elementwise.hpp":
             lines[i] = function_declarations(rows)
