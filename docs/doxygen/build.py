@@ -17,6 +17,7 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -394,6 +395,7 @@ def copy_all(folder):
 
 def build(output, doxygen="doxygen"):
     """Builds the site into output/html. Returns Doxygen's warnings and other faults."""
+    shutil.rmtree(output / "html", ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
     version = re.search(r"project\(weft VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
     with tempfile.TemporaryDirectory() as temporary:
@@ -427,7 +429,7 @@ def main():
     faults = build(given.output, given.doxygen)
     if faults:
         print("\n".join(faults), file=sys.stderr)
-        sys.exit(f"error: the site has {len(faults)} faults")
+        sys.exit("error: the site has faults")
     print(f"{given.output}/html/index.html")
 
 
