@@ -33,6 +33,7 @@ GROUPS = {
     "graph": ("values", "Graphs, variables and control flow"),
     "session": ("values", "Sessions"),
     "ops": ("operations", "Operations on tensors and nodes"),
+    "ops/writing": ("operations", "For the authors of operations and optimizers"),
     "train": ("training", "Optimizers and training runs"),
     "train/metrics": ("train", "Metrics"),
     "data": ("training", "Data"),
@@ -40,6 +41,11 @@ GROUPS = {
     "checkpoint": ("training", "Checkpoints"),
     "summary": ("training", "Summaries for TensorBoard"),
     "distributed": ("training", "Clusters"),
+    "distributed/cluster": ("distributed", "Clusters and their tasks"),
+    "distributed/collective": ("distributed", "All-reduce"),
+    "distributed/membership": ("distributed", "Servers and membership"),
+    "distributed/parameter": ("distributed", "Parameter servers"),
+    "distributed/training": ("distributed", "Replicated sessions"),
     "transport": ("distributed", "Transports"),
     "encoding": None,
     "device": None,
@@ -50,6 +56,10 @@ GROUPS = {
 # Headers that only turn wrong calls into readable errors.
 IMPLEMENTATION = re.compile(r"misuse|^source\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)"
                             r"|^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame")
+# Headers for those who write operations and optimizers.
+WRITING = {f"ops/{name}.hpp" for name in (
+    "axis_kernel", "box_copies", "check", "eager", "operation", "subgraphs", "symbol", "update", "window")}
+NAMESPACES = {"weft": "All public names.", "weft::data": "Datasets, readers and changes of images.", "weft::metrics": "Metrics over many steps."}
 # Namespaces of the implementation.
 INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
 
@@ -57,8 +67,10 @@ NO_DECLARATION = re.compile(r"(inline )?namespace\b|WEFT_\w+$|extern \"C|(public
 # Overloads that turn wrong calls into readable errors.
 WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|class Nothing|"
                         r"initializer_list<X>\)", re.M)
-# Specializations of classes, which their templates describe, and more overloads for wrong calls.
-INTERNAL_UNLESS_DOCUMENTED = re.compile(r"^(struct|class) [\w:]+<|^\w+ \w+\([^;{]*const [A-Z]\w*&[,)]", re.M)
+# Unless they have a docstring: specializations of classes, which their templates describe; overloads that do not name
+# a parameter.
+INTERNAL_UNLESS_DOCUMENTED = re.compile(r"^(struct|class) [\w:]+<", re.M)
+WRONG_UNLESS_DOCUMENTED = re.compile(r"^(explicit )?(\w+ )?\w+\([^;{]*const [A-Z]\w*&(\.\.\.)?[,)]", re.M)
 # Declarations of the implementation at namespace scope.
 INTERNAL_DECLARATION = re.compile(
     r"^(struct|class) (\w+_op\b|\w+<[^;{]*\bdetail::)|"  # operations; specializations for types of the implementation
@@ -102,6 +114,7 @@ def group_definitions(folders):
         parent, title = GROUPS.get("" if folder == "weft" else folder) or (
             str(pathlib.PurePosixPath(folder).parent), folder.rpartition("/")[2].replace("_", " ").capitalize())
         lines += [f"/** @defgroup {group_name(folder)} {title}", f"    @ingroup {group_name(parent)} */"]
+    lines += [f"/** @namespace {name}\n    {words} */" for name, words in NAMESPACES.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -167,8 +180,8 @@ def without_internal_declarations(lines, indent=""):
         body = re.search(r"^(struct|class|union) [^;{]*\{\n", text, re.M)
         head = text[:body.end()] if body else text
         documented = lines[first].lstrip().startswith("///")
-        if (WRONG_CALL.search(head) or (not indent and INTERNAL_DECLARATION.search(head)) or
-                (not indent and not documented and INTERNAL_UNLESS_DOCUMENTED.search(head))):
+        if (WRONG_CALL.search(head) or (not documented and WRONG_UNLESS_DOCUMENTED.search(head)) or not indent and (
+                INTERNAL_DECLARATION.search(head) or (not documented and INTERNAL_UNLESS_DOCUMENTED.search(head)))):
             lines[first:end] = [""] * (end - first)
         elif body:
             inside = end - text[body.end():].count("\n") - 1
@@ -177,18 +190,36 @@ def without_internal_declarations(lines, indent=""):
     return lines
 
 
-def with_shared_docstrings(lines):
+def with_shared_docstrings(lines, indent=""):
     """A docstring is that of the overloads, too, which follow without an empty line."""
     shared = None
-    for first, end, text in list(declarations(lines)):
-        found = re.search(r"^(?!template)[^ (][^(]*?(operator\W+|\w+)\(", text, re.M)
-        name = found and found[1]
-        if lines[first].startswith("///"):
-            documented = text.count("\n") + 1
-            shared = end, name, [re.sub(r"^/// ?", "", line) for line in lines[first:end - documented]]
+    for first, end, text in list(declarations(lines, indent)):
+        start = end - text.count("\n") - 1
+        if body := re.search(r"^(struct|class|union) [^;{]*\{\n", text, re.M):
+            inside = end - text[body.end():].count("\n") - 1
+            lines[inside:end] = with_shared_docstrings(lines[inside:end], indent + "  ")
+        found = re.search(r"^(?!template|requires)[^ (][^(]*?(operator\W+|\w+)\(", text, re.M)
+        name = found and found[1] != "operator=" and found[1]  # constructors have no type, and do not match
+        if start > first:
+            shared = end, name, [re.sub(r"^ */// ?", "", line) for line in lines[first:start]]
         elif name and shared and shared[:2] == (first, name):
-            lines[first] = f"/** {' '.join(shared[2])} */ {lines[first]}"
+            lines[first] = f"{indent}/** {' '.join(shared[2])} */ {lines[first].lstrip()}"
             shared = end, name, shared[2]
+    return lines
+
+
+def with_file_docstrings(lines):
+    """A docstring before a namespace is that of the header."""
+    for i, line in enumerate(lines):
+        if re.match(r"namespace weft", line):
+            end = i - 1
+            while re.match(r"WEFT_\w+$", lines[end]):
+                end -= 1
+            first = end
+            while lines[first].startswith("///"):
+                first -= 1
+            if first < end and not lines[first]:
+                lines[first] = "/// @file"
     return lines
 
 
@@ -260,7 +291,7 @@ def header_copy(path, rows):
     """The copy of a header, or None if it belongs to the implementation."""
     relative = path.relative_to(ROOT / "include/weft").as_posix()
     folder = relative.rpartition("/")[0]
-    group = group_of(folder)
+    group = "ops/writing" if relative in WRITING else group_of(folder)
     if group is None or IMPLEMENTATION.search(relative):
         return None
     lines = path.read_text().splitlines()
@@ -274,6 +305,7 @@ def header_copy(path, rows):
             shared = re.sub(r"^// .*", "", "\n".join(shared), flags=re.M)
             shared = re.sub(r"(?:^///.*\n)+", lambda m: "/** " + re.sub(r"^/// ?", "", m[0], flags=re.M) + "*/\n", shared, flags=re.M)
             lines[i] = " ".join(shared.split())
+    lines = with_file_docstrings(lines)
     visible = with_shared_docstrings(without_internal_declarations(without_internal_namespaces(without_macros(lines))))
     return "\n".join(grouped(visible, group_name(group))) + "\n", group
 
