@@ -34,6 +34,7 @@ GROUPS = {
     "session": ("values", "Sessions"),
     "ops": ("operations", "Operations on tensors and nodes"),
     "ops/writing": ("operations", "For the authors of operations and optimizers"),
+    "nn": ("operations", "Layers and models"),
     "train": ("training", "Optimizers and training runs"),
     "train/metrics": ("train", "Metrics"),
     "data": ("training", "Data"),
@@ -53,20 +54,24 @@ GROUPS = {
     "ops/cpu": None,
     "ops/gpu": None,
 }
-# Headers that only turn wrong calls into readable errors.
-IMPLEMENTATION = re.compile(r"misuse|^source\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)"
-                            r"|^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame")
+# Headers without public names, in folders that have some.
+IMPLEMENTATION = re.compile(
+    r"misuse|^source\.hpp$|^tensor/(block_pool|intrusive_ptr|read_elements|short_array)|"
+    r"^ops/(dependence|formulas|fused|fused_operations|primitives|skeleton)\.hpp|^transport/frame")
 # Headers for those who write operations and optimizers.
 WRITING = {f"ops/{name}.hpp" for name in (
-    "axis_kernel", "box_copies", "check", "eager", "operation", "subgraphs", "symbol", "update", "window")}
-NAMESPACES = {"weft": "All public names.", "weft::data": "Datasets, readers and changes of images.", "weft::metrics": "Metrics over many steps."}
+    "axis_kernel", "box_copies", "check", "eager", "operation", "optimizer_traits", "subgraphs", "symbol", "update",
+    "update_view", "window")}
+NAMESPACES = {"weft": "All public names.", "weft::data": "Datasets, readers and changes of images.",
+              "weft::metrics": "Metrics over many steps.", "weft::nn": "Layers and models."}
 # Namespaces of the implementation.
 INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
 
 NO_DECLARATION = re.compile(r"(inline )?namespace\b|WEFT_\w+$|extern \"C|(public|private|protected):")
 # Overloads that turn wrong calls into readable errors.
-WRONG_CALL = re.compile(r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|class Nothing|"
-                        r"initializer_list<X>\)", re.M)
+WRONG_CALL = re.compile(
+    r"WEFT_DELETED|= delete;|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|"
+    r"class Nothing|initializer_list<X>\)", re.M)
 # Unless they have a docstring: specializations of classes, which their templates describe; overloads that do not name
 # a parameter.
 INTERNAL_UNLESS_DOCUMENTED = re.compile(r"^(struct|class) [\w:]+<", re.M)
@@ -303,7 +308,8 @@ def header_copy(path, rows):
         elif included := re.match(r"#include <(weft/.*\.inc)>", line):  # members that classes share
             shared = without_internal_declarations((ROOT / "include" / included[1]).read_text().splitlines())
             shared = re.sub(r"^// .*", "", "\n".join(shared), flags=re.M)
-            shared = re.sub(r"(?:^///.*\n)+", lambda m: "/** " + re.sub(r"^/// ?", "", m[0], flags=re.M) + "*/\n", shared, flags=re.M)
+            shared = re.sub(r"(?:^///.*\n)+",
+                            lambda words: "/** " + re.sub(r"^/// ?", "", words[0], flags=re.M) + "*/\n", shared, flags=re.M)
             lines[i] = " ".join(shared.split())
     lines = with_file_docstrings(lines)
     visible = with_shared_docstrings(without_internal_declarations(without_internal_namespaces(without_macros(lines))))
@@ -419,7 +425,8 @@ def copy_all(folder):
     (folder / "groups.dox").write_text(group_definitions(groups))
 
     linked = set()
-    for path in [ROOT / MAIN_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in [ROOT / MAIN_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md",
+                 *sorted((ROOT / "docs").rglob("*.md"))]:
         write(path, page_copy(path, linked))
     for path in sorted(linked):
         (folder / f"{page_name(path)}.md").write_text(file_page(path))
