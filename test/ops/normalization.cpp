@@ -298,3 +298,120 @@ BOOST_AUTO_TEST_CASE(a_nan_in_a_channel) {
   BOOST_CHECK(std::isnan(y(0, 0)) && std::isnan(y(1, 0)));
   BOOST_CHECK(y(0, 1) == 0 && y(1, 1) > 0.9f);
 }
+
+namespace {
+
+/// Of a static width, for groups need it.
+template <class T, int Groups>
+auto grouped(const tensor<T, dims<batch{}, 4, 6>>& x, const tensor<T, dims<6>>& scale, const tensor<T, dims<6>>& offset,
+             const tensor<T, dims<batch{}, 4, 6>>& up) {
+  using D = dims<batch{}, 4, 6>;
+  graph g;
+  const auto xs = placeholder<T, D>(g), ups = placeholder<T, D>(g);
+  const auto scales = placeholder<T, dims<6>>(g), offsets = placeholder<T, dims<6>>(g);
+  const auto y = group_normalization<Groups>(xs, scales, offsets, {epsilon});
+  const auto [dx, ds, d_offset] = gradients(sum(y * ups), xs, scales, offsets);
+  session s{g, {.threads = 2}};
+  const tensor<T, D> now = group_normalization<Groups>(x, scale, offset, {epsilon});
+  return std::tuple_cat(std::tuple{now}, s.run(fetch(y, dx, ds, d_offset), with(xs, x), with(scales, scale),
+                                               with(offsets, offset), with(ups, up)));
+}
+
+template <class T>
+void check_layers(double tolerance) {
+  graph g;
+  const auto x = placeholder<T, matrix>(g), up = placeholder<T, matrix>(g);
+  const auto scale = placeholder<T, row>(g), offset = placeholder<T, row>(g);
+  session s{g, {.threads = 2}};
+  const auto y = layer_normalization(x, scale, offset, {epsilon});
+  const auto [dx, ds, d_offset] = gradients(sum(y * up), x, scale, offset);
+  auto layer = s.prepare(fetch(y, dx, ds, d_offset), feed(x, scale, offset, up));
+  const auto z = rms_normalization(x, scale, {epsilon});
+  const auto [rx, rs] = gradients(sum(z * up), x, scale);
+  auto rms = s.prepare(fetch(z, rx, rs), feed(x, scale, up));
+  each_case("layer", 3, [&](const std::string&, const shape& extents, std::istream& in) {
+    const shape n(extents[1]);
+    const auto xs = read<T, matrix>(in, extents);
+    const auto scales = read<T, row>(in, n), offsets = read<T, row>(in, n);
+    const auto ups = read<T, matrix>(in, extents), right = read<T, matrix>(in, extents);
+    check_close("the result over tensors", eval(layer_normalization(xs, scales, offsets, {epsilon})), right, tolerance);
+    const auto [fy, fx, fs, fo] = layer(xs, scales, offsets, ups);
+    check_close("the result", fy, right, tolerance);
+    check_close("the gradient of x", fx, read<T, matrix>(in, extents), tolerance);
+    check_close("the gradient of the scale", fs, read<T, row>(in, n), tolerance);
+    check_close("the gradient of the offset", fo, read<T, row>(in, n), tolerance);
+  });
+  each_case("rms", 3, [&](const std::string&, const shape& extents, std::istream& in) {
+    const shape n(extents[1]);
+    const auto xs = read<T, matrix>(in, extents);
+    const auto scales = read<T, row>(in, n);
+    const auto ups = read<T, matrix>(in, extents), right = read<T, matrix>(in, extents);
+    check_close("the result over tensors", eval(rms_normalization(xs, scales, {epsilon})), right, tolerance);
+    const auto [fy, fx, fs] = rms(xs, scales, ups);
+    check_close("the result", fy, right, tolerance);
+    check_close("the gradient of x", fx, read<T, matrix>(in, extents), tolerance);
+    check_close("the gradient of the scale", fs, read<T, row>(in, n), tolerance);
+  });
+  each_case("group", 3, [&](const std::string&, const shape& extents, std::istream& in) {
+    using D = dims<batch{}, 4, 6>;
+    const shape all(2, 4, 6), n(6);
+    const auto xs = read<T, D>(in, all);
+    const auto scales = read<T, dims<6>>(in, n), offsets = read<T, dims<6>>(in, n);
+    const auto ups = read<T, D>(in, all), right = read<T, D>(in, all);
+    const auto [now, fy, fx, fs, fo] = extents[3] == 1   ? grouped<T, 1>(xs, scales, offsets, ups)
+                                       : extents[3] == 2 ? grouped<T, 2>(xs, scales, offsets, ups)
+                                                         : grouped<T, 6>(xs, scales, offsets, ups);
+    check_close("the result over tensors", now, right, tolerance);
+    check_close("the result", fy, right, tolerance);
+    check_close("the gradient of x", fx, read<T, D>(in, all), tolerance);
+    check_close("the gradient of the scale", fs, read<T, dims<6>>(in, n), tolerance);
+    check_close("the gradient of the offset", fo, read<T, dims<6>>(in, n), tolerance);
+  });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(layers_and_groups_are_normalized_as_by_pytorch) {
+  check_layers<double>(1e-12);
+  check_layers<float>(2e-5);
+}
+
+BOOST_AUTO_TEST_CASE(derivatives_of_normalizations_of_layers_and_groups) {
+  {
+    gradient_check check;
+    const auto x = check.input<dims<2, 3, 4>>();
+    const auto scale = check.input<dims<4>>(), offset = check.input<dims<4>>();
+    check("the last axis", layer_normalization(x, scale, offset, {0.1}));
+    check("groups", group_normalization<2>(x, scale, offset, {0.1}));
+    check("root of squares", rms_normalization(x, scale, {0.1}));
+    const auto [mean, variance] = moments<0, 2>(x);
+    check("the mean", mean);
+    check("the variance", variance);
+  }
+  gradient_check check;
+  const auto x = check.input<dims<2, 3, 4>>();
+  const auto scale = check.input<dims<3, 4>>(), offset = check.input<dims<3, 4>>();
+  check("the last two axes", layer_normalization<2>(x, scale, offset, {0.1}));
+}
+
+BOOST_AUTO_TEST_CASE(moments_over_axes) {
+  const tensor<float, dims<2, 3>> x{1, 2, 6, 3, 5, 13};
+  const auto check = [](const auto& found, const auto& mean, const auto& variance) {
+    static_assert(std::is_same_v<decltype(found.mean), std::remove_cvref_t<decltype(mean)>>);
+    static_assert(std::is_same_v<decltype(found.variance), std::remove_cvref_t<decltype(variance)>>);
+    check_close("a mean", found.mean, mean, 1e-6);
+    check_close("a variance", found.variance, variance, 1e-6);
+  };
+  check(moments(x), tensor<float>(5), tensor<float>(94.f / 6));
+  check(moments<0>(x), tensor<float, dims<3>>{2, 3.5f, 9.5f}, tensor<float, dims<3>>{1, 2.25f, 12.25f});
+  check(moments<-1>(x), tensor<float, dims<2>>{3, 7}, tensor<float, dims<2>>{14.f / 3, 56.f / 3});
+  check(moments<1, keep_dims>(x), tensor<float, dims<2, 1>>{3, 7}, tensor<float, dims<2, 1>>{14.f / 3, 56.f / 3});
+  check(moments<0, 1>(x * 2), tensor<float>(10), tensor<float>(4 * 94.f / 6));
+  graph g;
+  const auto in_graph = placeholder<float, dims<2, 3>>(g);
+  const auto [mean, variance] = moments<0>(in_graph);
+  session s{g};
+  const auto [m, v] = s.run(fetch(mean, variance), with(in_graph, x));
+  check_close("a mean in a step", m, tensor<float, dims<3>>{2, 3.5f, 9.5f}, 1e-6);
+  check_close("a variance in a step", v, tensor<float, dims<3>>{1, 2.25f, 12.25f}, 1e-6);
+}
