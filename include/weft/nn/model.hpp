@@ -29,10 +29,10 @@ std::size_t freeze(const Model& model);
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// A table with a row for each layer: its name, its result's extents, the elements of its variables, the multiply-adds
-/// of its matrix products and convolutions, and the bytes of its result; the last line holds the sums. Multiply-adds
-/// and bytes are those of one example: named extents count as 1. Calls the model with the operand, for inference if it
-/// takes a mode. (Keras's summary().)
+/// A table with a row for each layer: its name, the extents of its result, the elements of its variables without moving
+/// averages, the multiply-adds of its matrix products and convolutions, and the bytes of its result; the last line
+/// holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the model with the
+/// operand, for inference if it takes a mode. (Keras's summary().)
 template <class Model, Expression X>
 [[nodiscard]] std::string describe(const Model& model, const X& x);
 
