@@ -14,7 +14,6 @@ Warnings are errors; they name the files and lines of the originals. Only member
 their class has one: accessors and nested types such as size() and value_type explain themselves.
 """
 import argparse
-import os
 import pathlib
 import re
 import shutil
@@ -99,11 +98,8 @@ class Fault(Exception):
 
 def group_of(folder):
     """The group of a folder of include/weft, or None if the folder belongs to the implementation."""
-    for known in [folder, *map(str, pathlib.PurePosixPath(folder).parents)]:
-        known = "" if known == "." else known
-        if known in GROUPS and GROUPS[known] is None:
-            return None
-    return folder or "weft"
+    within = [folder, *map(str, pathlib.PurePosixPath(folder).parents)]
+    return None if any(GROUPS.get(known, "") is None for known in within) else folder or "weft"
 
 
 def group_name(folder):
@@ -118,7 +114,8 @@ def group_definitions(folders):
     for folder in sorted(folders):
         parent, title = GROUPS.get("" if folder == "weft" else folder) or (
             str(pathlib.PurePosixPath(folder).parent), folder.rpartition("/")[2].replace("_", " ").capitalize())
-        lines += [f"/** @defgroup {group_name(folder)} {title}", f"    @ingroup {group_name(parent)} */"]
+        within = f"@ingroup {group_name(parent)} " if parent != "." else ""
+        lines.append(f"/** @defgroup {group_name(folder)} {title}\n    {within}*/")
     lines += [f"/** @namespace {name}\n    {words} */" for name, words in NAMESPACES.items()]
     return "\n".join(lines) + "\n"
 
