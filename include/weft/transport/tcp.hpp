@@ -43,9 +43,12 @@ class tcp {
   using source = detail::tcp_source;
 
  public:
+  /// A connected stream of bytes; see byte_stream.
   using stream = detail::tcp_stream;
+  /// Calls a handler of an event_loop when a source is ready.
   using watch = detail::tcp_watch;
 
+  /// Accepts connections at an address.
   class listener : public source {
    public:
     listener() = default;
@@ -96,6 +99,7 @@ class tcp {
     std::optional<tls_credentials> tls_;
   };
 
+  /// Another thread notifies it to end a wait.
   class signal : public source {
     using local = boost::asio::local::stream_protocol;
 
@@ -131,6 +135,7 @@ class tcp {
     std::mutex notifying_;
   };
 
+  /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;
