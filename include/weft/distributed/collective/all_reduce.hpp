@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <weft/device/cpu/vector_loops.hpp>
-#include <weft/distributed/collective/host_memory.hpp>
+#include <weft/distributed/collective/host_group.hpp>
 #include <weft/distributed/collective/rank_links.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/shared_reduce.hpp>
@@ -415,7 +415,7 @@ class basic_all_reduce {
   basic_server<T, Clock>& here_;
   all_reduce_options options_;
   links_type links_;
-  detail::host_memory<T, Clock> memory_;  // with the ranks of this host
+  detail::host_group<T, Clock> memory_;  // with the ranks of this host
   bool broken_ = false;
   bool failed_ = false;  // the last call has
 

@@ -17,18 +17,18 @@
 
 namespace weft::detail {
 
-/// The memory that the ranks of one host share, where they sum and gather without messages. `part` tells the parts of
+/// The ranks of one host, which sum and gather in memory that they share, without messages. `part` tells the parts of
 /// one call apart. All calls throw weft::error as those of basic_all_reduce.
 ///
 /// Invariant: either all ranks that share a host with others share memory, on every host, or none does. Not locked: the
 /// calling thread owns it.
 template <transport T, typename Clock>
-class host_memory {
+class host_group {
  public:
   using deadline_type = basic_deadline<Clock>;
 
   /// `links` outlives it.
-  host_memory(basic_server<T, Clock>& here, rank_links<T, Clock>& links) : here_(here), links_(links) {}
+  host_group(basic_server<T, Clock>& here, rank_links<T, Clock>& links) : here_(here), links_(links) {}
 
   /// Maps memory with the ranks of this host, where all hosts that have several can do so. `chunk`: the most bytes of a
   /// message.
