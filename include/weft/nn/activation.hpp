@@ -48,9 +48,13 @@ struct activation {
 };
 
 // The field's names, as values of namespace nn: beside `using namespace weft::nn`, write nn::relu.
+/// The activation max(x, 0).
 inline constexpr activation<formula::relu> relu{};
+/// The activation 1 / (1 + exp(-x)).
 inline constexpr activation<formula::sigmoid> sigmoid{};
+/// The hyperbolic tangent as an activation.
 inline constexpr activation<formula::tanh> tanh{};
+/// The activation log(1 + exp(x)).
 inline constexpr activation<formula::softplus> softplus{};
 
 /// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is.

@@ -25,6 +25,7 @@ template <class Model>
 /// changed: `nn::freeze(net.stem)`. Throws failed_precondition if an optimizer updates one already.
 template <class Model>
 std::size_t freeze(const Model& model);
+/// Makes a model's frozen variables trained again; returns how many changed.
 template <class Model>
 std::size_t unfreeze(const Model& model);
 

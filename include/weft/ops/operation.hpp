@@ -92,8 +92,9 @@ class attribute {
   std::int64_t word_;
 };
 
-/// The attributes of an operation that has none, and of one that needs to know an axis alone.
+/// The attributes of an operation that has none.
 struct no_attributes {};
+/// The attributes of an operation that has an axis alone.
 struct axis_attribute {
   attribute<std::size_t> axis;
 };
@@ -123,6 +124,7 @@ sequence<std::int64_t> words_of(const A& a) {
   __builtin_memcpy(words.data(), static_cast<const void*>(&a), sizeof a);
   return words;
 }
+/// The attributes of an operation from the node that keeps them.
 template <class Op>
 typename Op::attributes attributes_of(const node_def& c) {
   typename Op::attributes a;

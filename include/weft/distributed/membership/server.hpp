@@ -512,6 +512,7 @@ class basic_server {
   std::thread thread_;
 };
 
+/// A server over TCP; see basic_server.
 using server = basic_server<>;
 
 }  // namespace weft
