@@ -222,7 +222,8 @@ BOOST_AUTO_TEST_CASE(padding_is_counted_on_request) {
   check_values(avg_pool2d<3, 1, padding::of(1), count_padding>(x), expected);
   gradient_check check;
   check("average with padding",
-        exp(avg_pool2d<size2d(3, 2), size2d(2, 1), padding::of(1), count_padding>(check.input<photos>(-2, 2, shape(2, 7, 6, 3)))),
+        exp(avg_pool2d<size2d(3, 2), size2d(2, 1), padding::of(1), count_padding>(
+            check.input<photos>(-2, 2, shape(2, 7, 6, 3)))),
         2);
 }
 

@@ -22,8 +22,8 @@ inline constexpr bool count_padding = true;
 
 /// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). By
 /// default, at the edges the mean is that of the image's elements in the window, as in TensorFlow. `avg_pool2d<3, 1,
-/// padding::of(1), count_padding>(x)` divides by the whole window, as PyTorch does unless told otherwise. Elements of half
-/// and bfloat16 are summed in float and rounded once; so are the gradients of all pools.
+/// padding::of(1), count_padding>(x)` divides by the whole window, as PyTorch does unless told otherwise. Elements of
+/// half and bfloat16 are summed in float and rounded once; so are the gradients of all pools.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, bool CountPadding = false,
           Expression Expr>
 [[nodiscard]] auto avg_pool2d(const Expr& images);
@@ -219,7 +219,8 @@ auto pool(const operation& op, const Expr& images, bool counts_padding = false) 
   const shape images_now = extents_of(x);
   const window_call call = call_windows(images_now, Window.height, Window.width, images_now[3], {Stride, Padding});
   return record_or_run<value_t<Expr>, D, device_t<Expr>>(
-      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width, counts_padding}), x);
+      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width, counts_padding}),
+      x);
 }
 
 }  // namespace detail
