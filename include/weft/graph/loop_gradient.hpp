@@ -55,42 +55,43 @@ class loop_gradient {
   /// Writes what an iteration computes, and its gradient.
   void differentiate() {
     const std::size_t first = of_.variable_in(0);
-    for (std::size_t i = first; i < g_.c.inputs.size(); ++i)
+    for (std::size_t i = first; i < g_.node.inputs.size(); ++i)
       operands_.push_back(parameter(is_row(i) ? row_of(input_info(i)) : input_info(i)));
     sequence<operand> products;  // before what reads them
     for (std::size_t r = of_.rows_written - of_.products; r < of_.rows_written; ++r)
-      products.push_back({parameter(row_of(g_.c.outputs[of_.row_out(r)])), g_.output(of_.row_out(r))});
-    for (std::size_t i = of_.invariant_in(0); i < g_.c.inputs.size(); ++i) {
+      products.push_back({parameter(row_of(g_.node.outputs[of_.row_out(r)])), g_.output(of_.row_out(r))});
+    for (std::size_t i = of_.invariant_in(0); i < g_.node.inputs.size(); ++i) {
       const value_info& v = input_info(i);
       transposed_.push_back(v.type == dtype::float32 && v.extents.rank == 2
                                 ? parameter({v.type, shape(v.extents[1], v.extents[0])})
                                 : symbol());
       invariants_.push_back({operand_of(i), g_.input(i)});
     }
-    const sequence<symbol> results = copy_subgraph(where_.subgraph_at(g_.c.subgraphs.back()), made_.nodes, operands_);
+    const sequence<symbol> results =
+        copy_subgraph(where_.subgraph_at(g_.node.subgraphs.back()), made_.nodes, operands_);
     sequence<symbol> from, upstream, wanted;
     for (std::size_t j = 0; j < of_.variables; ++j) {
-      if (!is_floating(g_.c.outputs[j].type)) continue;
+      if (!is_floating(g_.node.outputs[j].type)) continue;
       from.push_back(results[j]);
-      upstream.push_back(parameter(g_.c.outputs[j]));
+      upstream.push_back(parameter(g_.node.outputs[j]));
       upstream_.push_back(upstream.back());
     }
     for (std::size_t r = 0; r < of_.rows_written; ++r) {
       const std::size_t o = of_.row_out(r);
       if (!g_.has_upstream(o)) continue;
       from.push_back(results[o]);
-      upstream.push_back(parameter(row_of(g_.c.outputs[o])));
+      upstream.push_back(parameter(row_of(g_.node.outputs[o])));
       rows_.push_back({upstream.back(), g_.upstream(o)});
     }
-    for (std::size_t i = first; i < g_.c.inputs.size(); ++i)
+    for (std::size_t i = first; i < g_.node.inputs.size(); ++i)
       if (is_wanted(i)) wanted.push_back(operand_of(i));
     const sequence<symbol> gradients = made_.nodes.differentiate(from, upstream, wanted);
     for (std::size_t k = 0; k < products.size(); ++k) {
       read_instead(results[of_.row_out(of_.rows_written - of_.products + k)].id(), products[k].inside.id());
       rows_.push_back(products[k]);
     }
-    gradients_.resize(g_.c.inputs.size());
-    for (std::size_t i = first, next = 0; i < g_.c.inputs.size(); ++i)
+    gradients_.resize(g_.node.inputs.size());
+    for (std::size_t i = first, next = 0; i < g_.node.inputs.size(); ++i)
       if (is_wanted(i)) gradients_[i] = gradients[next++];
     for (std::size_t j = 0; j < of_.variables; ++j) rows_.push_back({operands_[j], g_.output(of_.kept_out(j))});
     for (std::size_t r = 0; r < of_.rows_read; ++r)
@@ -167,7 +168,7 @@ class loop_gradient {
   }
 
   void add_invariants() {
-    for (std::size_t i = of_.invariant_in(0); i < g_.c.inputs.size(); ++i) {
+    for (std::size_t i = of_.invariant_in(0); i < g_.node.inputs.size(); ++i) {
       if (!is_wanted(i) || gradients_[i].is_number()) continue;
       if (stack(i)) continue;
       const symbol sum = parameter(input_info(i));
@@ -179,7 +180,7 @@ class loop_gradient {
   bool stack(std::size_t i) {
     const graph_node& n = made_.nodes[gradients_[i].id().node];
     if (!n.def.op->stacks || !n.def.op->stacks(n.def)) return false;
-    if (!of_.is_exact() && n.def.op->part == fusion_kind::product) return false;
+    if (!of_.is_exact() && n.def.op->fusion == fusion_kind::product) return false;
     for (const value& v : n.def.inputs)
       if (!can_be_kept(made_.nodes.info(v), of_.max_iterations)) return false;
     stacked_call s{i, n.def, {}};

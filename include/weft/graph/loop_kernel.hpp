@@ -123,7 +123,7 @@ inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
   return new detail::loop_kernel_with_subgraphs(p, a);
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
-  const detail::loop_signature s(p.c);
+  const detail::loop_signature s(p.node);
   std::size_t bytes = alignment;  // the condition's answer
   for (std::size_t j = 0; j < s.variables; ++j) bytes += detail::whole_lines(p.outputs[j].bytes());
   for (std::size_t r = 0; r < s.rows_read; ++r)

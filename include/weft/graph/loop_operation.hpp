@@ -43,7 +43,8 @@ struct loop_op {
 // It has kernels for GPUs in every file: these launch those of their subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<loop_op>{
-    nullptr, [](const prepare_context& p, gpu::device&) { return loop_op::prepare(p, attributes_of<loop_op>(p.c)); }};
+    nullptr,
+    [](const prepare_context& p, gpu::device&) { return loop_op::prepare(p, attributes_of<loop_op>(p.node)); }};
 
 namespace detail {
 
@@ -127,10 +128,10 @@ inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
     for (const value& in : nodes[n].def.inputs)
       if (reached[n]) ++readers[in.node], reader[in.node] = n;
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
-    if (!reached[n] || nodes[n].def.op->part != fusion_kind::product) continue;
+    if (!reached[n] || nodes[n].def.op->fusion != fusion_kind::product) continue;
     value kept{n, 0};
     const node_def& next = nodes[reader[n]].def;
-    if (readers[n] == 1 && next.op->part == fusion_kind::expression && next.outputs[0] == nodes.info(kept))
+    if (readers[n] == 1 && next.op->fusion == fusion_kind::expression && next.outputs[0] == nodes.info(kept))
       kept.node = reader[n];
     if (!can_be_kept(nodes.info(kept), a.max_iterations)) continue;
     body.results.push_back(kept);
