@@ -67,6 +67,7 @@ bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
 
 }  // namespace detail
 
+/// Whether a is less than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
@@ -74,6 +75,7 @@ template <Operand A, Operand B>
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
+/// Whether a is at most b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
@@ -81,6 +83,7 @@ template <Operand A, Operand B>
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
+/// Whether a is greater than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.greater).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
@@ -88,6 +91,8 @@ template <Operand A, Operand B>
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
+/// Whether a is at least b, element by element, as bool; false where either is NaN. Extents broadcast
+/// (tf.greater_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
@@ -95,6 +100,8 @@ template <Operand A, Operand B>
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
+/// Whether a and b are equal, element by element, as bool; false where either is NaN. Extents broadcast (tf.equal). Of
+/// tensors, `bool(a == b)` says whether all elements and the extents are equal.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
@@ -102,6 +109,8 @@ template <Operand A, Operand B>
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
+/// Whether a and b differ, element by element, as bool; true where either is NaN. Extents broadcast (tf.not_equal). Of
+/// tensors, `bool(a != b)` says whether any element or the extents differ.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
@@ -109,6 +118,7 @@ template <Operand A, Operand B>
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
+/// Whether both hold, element by element, of tensors of bool (tf.logical_and). Both sides are evaluated.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
@@ -120,6 +130,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_and>(a, b);
   }
 }
+/// Whether either holds, element by element, of tensors of bool (tf.logical_or). Both sides are evaluated.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
@@ -131,6 +142,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_or>(a, b);
   }
 }
+/// Whether it does not hold, element by element, of a tensor of bool (tf.logical_not).
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
   static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");

@@ -67,9 +67,8 @@ struct convolution_op {
     return prepare_fused(p, a, {p.output_slots[0]});
   }
   static void gradient(gradient_context&, const attributes&);
-  static double multiply_adds(const shape& images, const shape& result) {
-    return static_cast<double>(result.elements()) * static_cast<double>(images.elements()) /
-           static_cast<double>(result[0] ? result[0] : 1);
+  static double multiply_adds(const shape&, const shape& filters, const shape& result) {
+    return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * filters[2]);
   }
 };
 

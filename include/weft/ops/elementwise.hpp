@@ -13,6 +13,7 @@ namespace weft {
 
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
+/// a + b, element by element; extents broadcast (tf.add). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
@@ -20,6 +21,7 @@ template <Operand A, Operand B>
                 "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
+/// a - b, element by element; extents broadcast (tf.subtract). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
@@ -27,6 +29,7 @@ template <Operand A, Operand B>
                 "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
+/// a * b, element by element; extents broadcast (tf.multiply). Integers wrap around. matmul multiplies matrices.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
@@ -35,6 +38,8 @@ template <Operand A, Operand B>
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
+/// a / b, element by element; extents broadcast (tf.divide; of integers tf.truncatediv). Throws invalid_argument where
+/// an integer is divided by 0; on a GPU the quotient is then 0.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
@@ -42,6 +47,7 @@ template <Operand A, Operand B>
                 "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
 }
+/// -x, element by element (tf.negative). Integers wrap around.
 template <Expression X>
 [[nodiscard]] auto operator-(const X& x) {
   static_assert(correct<elementwise_mistake<formula::negate, X>>,
@@ -101,6 +107,7 @@ A&& operator+=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a - b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator-=(A&& a, const B& b) {
@@ -109,6 +116,7 @@ A&& operator-=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a * b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator*=(A&& a, const B& b) {
@@ -117,6 +125,7 @@ A&& operator*=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a / b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator/=(A&& a, const B& b) {
@@ -174,7 +183,9 @@ concept operands_of_max =
 
 }  // namespace detail
 
-// max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
+// The first of each two overloads is preferred to std::max where both are found.
+
+/// maximum(a, b).
 template <Expression T>
 [[nodiscard]] auto max(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, T, T>>,
@@ -188,6 +199,7 @@ template <Operand A, Operand B>
                 "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
+/// minimum(a, b).
 template <Expression T>
 [[nodiscard]] auto min(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, T, T>>,

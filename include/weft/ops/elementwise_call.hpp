@@ -14,6 +14,7 @@ namespace weft {
 template <class Num>
 concept Number = detail::Arithmetic<Num>;
 
+/// An operand of an elementwise operation: a tensor, a tensor_view, a node or an expression, or a C++ number.
 template <class X>
 concept Operand = Expression<X> || Number<X>;
 

@@ -126,7 +126,7 @@ struct matmul_op {
     const auto t = attributes_of<matmul_op>(c);
     return t.transpose_a && !t.transpose_b && c.outputs[0].extents.rank == 2;
   }
-  static double multiply_adds(const shape& left, const shape& result) {
+  static double multiply_adds(const shape& left, const shape&, const shape& result) {
     return static_cast<double>(left.elements()) * static_cast<double>(result[result.rank - 1]);
   }
   static std::string attributes_text(const node_def& c) {

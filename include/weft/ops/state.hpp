@@ -81,6 +81,7 @@ auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   return detail::record_write(operation_of<assign_add_op<T>>, target, value);
 }
 
+/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
 template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;

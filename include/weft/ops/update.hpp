@@ -51,6 +51,7 @@ inline constexpr bool updates_by_rows = [] {
 
 }  // namespace detail
 
+/// The operations that update variables by an optimizer, one for each element type.
 template <class Optimizer>
 struct update_ops {
   template <class T>
