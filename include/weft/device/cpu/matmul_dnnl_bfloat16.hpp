@@ -70,7 +70,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
       const weft::detail::dnnl_code& code = *p.code;
       if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) ||
           !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
-          !p.node.make(code.layout(dnnl_query_dst_md), nullptr) ||
+          !p.c.make(code.layout(dnnl_query_dst_md), nullptr) ||
           !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
@@ -112,7 +112,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     const std::size_t b = by_rows_ ? 0 : p.begin * (shape_.transpose_b ? shape_.k : 1);
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p.a.at(at(a_, a))},
                                          {DNNL_ARG_WEIGHTS, p.b.at(at(b_, b))},
-                                         {DNNL_ARG_DST, p.node.at(at(c_, p.begin * (by_rows_ ? shape_.n : 1)))},
+                                         {DNNL_ARG_DST, p.c.at(at(c_, p.begin * (by_rows_ ? shape_.n : 1)))},
                                          {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
     execute("matmul", p.code->get(), p.stream, 4, arguments);
   }
