@@ -43,7 +43,7 @@ inline convolution_shape pooling_of(const prepare_context& p, const pool_attribu
   convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
   s.counts_padding = a.counts_padding;
   if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
-    throw error(error_code::invalid_argument, p.c.op->name,
+    throw error(error_code::invalid_argument, p.node.op->name,
                 {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
                  ": images are [batch, height, width, channels], and no window is larger than the image with its "
                  "padding"});

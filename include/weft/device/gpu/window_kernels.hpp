@@ -11,6 +11,7 @@
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/owned.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
 
