@@ -553,3 +553,7 @@ template <int Groups, Expression X, Expression Scale, Expression Offset>
 }
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/normalization.hpp>
+#endif
