@@ -162,6 +162,20 @@ BOOST_AUTO_TEST_CASE(derivatives_of_batch_normalization) {
   check_form("residual and relu", true, true, dims<3, 1, 2>{});
 }
 
+// An optimizer compiles no more than first gradients need.
+BOOST_AUTO_TEST_CASE(training_through_the_moments) {
+  graph g;
+  const auto x = variable<float, dims<3, 1>>(g, "x", tensor<float, dims<3, 1>>{1, 2, 6});
+  const auto one = constant(g, tensor<float, dims<1>>{1});
+  const auto y = batch_normalization_training(x, one, one);
+  const auto train = gradient_descent{.learning_rate = 0.5}.minimize(sum(y.mean) + sum(y.variance));
+  session s{g};
+  s.run(fetch(train));
+  // d (mean + variance) / d x = 1/3 + 2/3 (x - 3)
+  const tensor<float, dims<3, 1>> right{1 + 0.5f, 2 + 1.f / 6, 6 - 7.f / 6};
+  check_close("the trained variable", s.get(x), right, 1e-6);
+}
+
 // Rows and columns that threads share; every rank is the same matrix.
 BOOST_AUTO_TEST_CASE(large_batches) {
   const auto check_extents = [](std::int64_t rows, std::int64_t n) {

@@ -55,6 +55,7 @@ struct batch_normalization_gradient_op {
 template <class T>
 struct batch_normalization_op {
   static constexpr const char* name = "batch_normalization";
+  static constexpr primitive_set gradient_uses{primitive::divide};  // of the moments
   using attributes = detail::batch_normalization_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {

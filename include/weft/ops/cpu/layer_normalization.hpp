@@ -6,6 +6,7 @@
 #include <weft/device/cpu/layer_normalization.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
 
 /// Layer normalization and its gradient, on a CPU.
 namespace weft::detail {
@@ -108,7 +109,8 @@ WEFT_DECL normalized_rows::normalized_rows(const prepare_context& p, std::size_t
             {"parameters of extents ", to_string(p.inputs[i].extents), " do not fit the last axes of ", to_string(x)});
   columns = scale.elements();
   rows = 1;
-  for (std::size_t axis = 0; axis + scale.rank < x.rank; ++axis) rows *= static_cast<std::size_t>(x[axis]);
+  const std::size_t before = x.rank - scale.rank;
+  for (std::size_t axis = 0; axis < before; ++axis) rows *= static_cast<std::size_t>(x[axis]);
 }
 
 #endif
