@@ -1,7 +1,7 @@
 // A pool of integers.
 // error: pool_undefined_for
 // error: int
-// error: are no floating-point numbers
+// error: images of floating-point numbers
 #include <weft/weft.hpp>
 using namespace weft;
 

@@ -1,6 +1,6 @@
 // A softmax of a storage type.
 // error: not_floating<.*half
-// error: log_softmax: logits
+// error: log_softmax: needs float or double logits
 #include <weft/weft.hpp>
 using namespace weft;
 

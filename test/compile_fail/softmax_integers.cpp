@@ -1,6 +1,6 @@
 // A softmax of integers.
 // error: not_floating<.*int
-// error: softmax: logits
+// error: softmax: needs float or double logits
 #include <weft/weft.hpp>
 using namespace weft;
 

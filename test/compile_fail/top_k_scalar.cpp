@@ -1,6 +1,6 @@
 // The largest elements of a scalar, in a graph.
 // error: axis_out_of_range
-// error: top_k: no scalar
+// error: top_k: needs rank 1 or more
 #include <weft/ops/sort.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

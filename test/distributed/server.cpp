@@ -303,6 +303,18 @@ BOOST_AUTO_TEST_CASE(wrong_tasks_and_addresses_are_refused) {
   failure(error_code::permission_denied, [&] { server(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 0, everywhere); });
 }
 
+BOOST_AUTO_TEST_CASE(options_that_the_transport_cannot_honour_are_rejected) {
+  const auto serve = [](const server_options& options) {
+    return failure(error_code::invalid_argument,
+                   [&] { basic_server<in_process>(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 0, options); });
+  };
+  server_options bound, listens;
+  bound.bind = endpoint{"127.0.0.1"};
+  listens.listening = std::make_shared<owned_descriptor>(-1);
+  CHECK_SAYS(serve(bound), "server_options::bind is set, but the transport has no listen(where, bound)");
+  CHECK_SAYS(serve(listens), "server_options::listening is set, but the transport has no listen(where, bound)");
+}
+
 BOOST_AUTO_TEST_CASE(a_secret_that_is_given_opens_the_way_to_other_hosts) {
   server_options options;
   options.secret = cluster_secret("known to all tasks alike");

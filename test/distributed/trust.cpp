@@ -242,6 +242,16 @@ BOOST_AUTO_TEST_CASE(all_reduce_has_the_same_bits_plain_with_tags_and_encrypted)
   }
 }
 
+BOOST_AUTO_TEST_CASE(certificates_need_a_transport_that_encrypts) {
+  const test::authority here;
+  server_options options;
+  options.tls = here.credentials("all", everyone);
+  const std::string said = test::failure(error_code::invalid_argument, [&] {
+    basic_server<in_process>(cluster_spec{{"ps", "127.0.0.1:0"}}, "ps", 0, options);
+  });
+  CHECK_SAYS(said, "server_options::tls is set, but the transport has no use_tls()");
+}
+
 BOOST_AUTO_TEST_CASE(one_task_that_wants_tags_is_enough) {
   server_options wants;
   wants.authenticate = true;

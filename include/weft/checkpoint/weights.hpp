@@ -1,10 +1,14 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/checkpoint/restore.hpp>
 #include <weft/checkpoint/safetensors.hpp>
+#include <weft/graph/graph_of.hpp>
+#include <weft/graph/variables.hpp>
 
 /// The values that a model has learnt, in one file that other libraries read.
 WEFT_COLD_BEGIN
@@ -15,6 +19,9 @@ namespace weft {
 ///
 /// Throws failed_precondition if a variable has no value yet, and what write_safetensors throws.
 void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata = {});
+/// The same of some variables: `save_weights(path, s, variables_in(g, "encoder"))`.
+void save_weights(const std::string& path, session& s, const variable_list& variables,
+                  const safetensors_metadata& metadata = {});
 
 /// Gives variables the values of a safetensors file, by their names: all trained and averaged ones, and others that the
 /// file has. For fine-tuning take what fits, under the names that the graph has:
@@ -25,13 +32,20 @@ void save_weights(const std::string& path, session& s, const safetensors_metadat
 /// variable has changed. Throws what safetensors_file throws, too; if the disk fails on the way, some variables have
 /// the file's values and others not.
 restore_report load_weights(const std::string& path, session& s, const restore_options& options = {});
+/// The same for some variables; all others keep their values, even those that the file holds.
+restore_report load_weights(const std::string& path, session& s, const variable_list& variables,
+                            const restore_options& options = {});
 
-inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata) {
+namespace detail {
+
+/// `wanted(node)` says which variables to save.
+template <class Wanted>
+void save_weights_of(const std::string& path, session& s, const safetensors_metadata& metadata, Wanted wanted) {
   const graph& g = s.of();
   std::vector<named_tensor> tensors;
   std::vector<storage> staged;  // of variables that lie on GPUs
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (!detail::records_variable(g, n) || !detail::is_weight(g, n)) continue;
+    if (!records_variable(g, n) || !wanted(n)) continue;
     const plan::variable_state& v = s.state_of(n);
     if (!v.initialized)
       throw error(error_code::failed_precondition, g[n].name,
@@ -48,15 +62,58 @@ inline void save_weights(const std::string& path, session& s, const safetensors_
   write_safetensors(path, tensors, metadata);
 }
 
-inline restore_report load_weights(const std::string& path, session& s, const restore_options& options) {
+template <class Wanted>
+restore_report load_weights_of(const std::string& path, session& s, const restore_options& options, Wanted wanted) {
   const safetensors_file file(path);
-  std::vector<detail::restorable> tensors;
+  std::vector<restorable> tensors;
   for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
-  detail::restore_plan plan =
-      detail::plan_restore(s, path, tensors, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-  for (const detail::restored_variable& v : plan.variables)
-    detail::restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
+  restore_plan plan = plan_restore(s, path, tensors, options, wanted);
+  for (const restored_variable& v : plan.variables)
+    restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
   return std::move(plan.report);
+}
+
+/// Whether a node is one of the variables. Throws invalid_argument if they belong to another graph than the session's.
+class variable_filter {
+ public:
+  variable_filter(const session& s, const variable_list& variables) {
+    for (const symbol& v : variables.erased()) {
+      if (&graph_of(v).self() != &s.of().self())
+        throw error(error_code::invalid_argument, "weights",
+                    "the variables belong to another graph than the session's");
+      nodes_.push_back(v.id().node);
+    }
+    std::sort(nodes_.begin(), nodes_.end());
+  }
+  bool operator()(std::uint32_t n) const { return std::binary_search(nodes_.begin(), nodes_.end(), n); }
+
+ private:
+  std::vector<std::uint32_t> nodes_;
+};
+
+}  // namespace detail
+
+inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata) {
+  detail::save_weights_of(path, s, metadata, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
+}
+inline void save_weights(const std::string& path, session& s, const variable_list& variables,
+                         const safetensors_metadata& metadata) {
+  detail::save_weights_of(path, s, metadata, detail::variable_filter(s, variables));
+}
+
+inline restore_report load_weights(const std::string& path, session& s, const restore_options& options) {
+  return detail::load_weights_of(path, s, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
+}
+inline restore_report load_weights(const std::string& path, session& s, const variable_list& variables,
+                                   const restore_options& options) {
+  const detail::variable_filter wanted(s, variables);
+  restore_options mine = options;
+  mine.rename = [&, rename = options.rename](const std::string& name) {
+    const std::string renamed = rename(name);
+    const std::uint32_t n = s.of().find(renamed);
+    return n == graph_node::no_node || wanted(n) ? renamed : std::string();
+  };
+  return detail::load_weights_of(path, s, mine, wanted);
 }
 
 }  // namespace weft

@@ -9,32 +9,27 @@
 #include <type_traits>
 #include <utility>
 #include <vector>
+
 #if !defined(__GLIBCXX__)
   #include <iterator>  // libstdc++ has default_sentinel_t in <string>, and streams in <iterator>
 #endif
 
+#include <weft/data/columns.hpp>
 #include <weft/data/element.hpp>
 #include <weft/data/element_count.hpp>
+#include <weft/data/element_functions.hpp>
 #include <weft/data/stages.hpp>
+#include <weft/data/stages/generated.hpp>
 #include <weft/data/time_limit.hpp>
-#include <weft/error.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft::data {
 
-/// An element of a dataset consists of tensors, numbers and texts.
-template <class... Features>
-struct dataset_features_are_not_valid : mistake<!(feature_traits<Features>::supported && ...)> {};
-
 /// A batch of texts is a vector, which is not batched again.
 template <class... Features>
 struct batches_of_texts_have_no_batches : mistake<(std::is_same_v<Features, std::vector<std::string>> || ...)> {};
-
-/// A function of elements takes all of their features, in their order; `map` may give it the position before them.
-template <class F, class... Features>
-struct function_takes_other_features : mistake<!std::is_invocable_v<const F&, Features&&...>> {};
 
 /// Elements are shuffled among so many that are read ahead.
 struct shuffle_buffer {
@@ -43,110 +38,6 @@ struct shuffle_buffer {
 
 /// How a last batch that is not full ends: as it is, or not at all.
 enum class last_batch { partial, dropped };
-
-template <class... Features>
-class dataset;
-
-namespace detail {
-
-template <class R>
-struct feature_result {
-  using type = R;
-};
-template <class R>
-struct feature_result<R&> : feature_result<std::remove_cv_t<R>> {};
-/// An expression is computed.
-template <class R>
-  requires requires { typename R::weft_expression; }
-struct feature_result<R> {
-  using type = tensor<typename R::value_type, typename R::dims_type>;
-};
-
-/// The dataset whose elements a function's results are.
-template <class R>
-struct mapped {
-  using mistake = dataset_features_are_not_valid<typename feature_result<R>::type>;
-  using type = dataset<typename feature_result<R>::type>;
-  static auto tuple(R&& r) { return std::tuple<typename feature_result<R>::type>(std::move(r)); }
-};
-template <class... R>
-struct mapped<std::tuple<R...>> {
-  using mistake = dataset_features_are_not_valid<typename feature_result<R>::type...>;
-  using type = dataset<typename feature_result<R>::type...>;
-  static auto tuple(std::tuple<R...>&& r) { return std::tuple<typename feature_result<R>::type...>(std::move(r)); }
-};
-template <class A, class B>
-struct mapped<std::pair<A, B>> {
-  using mistake = dataset_features_are_not_valid<typename feature_result<A>::type, typename feature_result<B>::type>;
-  using type = dataset<typename feature_result<A>::type, typename feature_result<B>::type>;
-  static auto tuple(std::pair<A, B>&& r) {
-    return std::tuple<typename feature_result<A>::type, typename feature_result<B>::type>(std::move(r));
-  }
-};
-
-template <class F>
-class change_of final : public change {
- public:
-  explicit change_of(F f) : f_(std::move(f)) {}
-  void operator()(const position& at, element& from, element& to) const override { f_(at, from, to); }
-
- private:
-  F f_;
-};
-template <class F>
-intrusive_ptr<const change> new_change(F f) {
-  return intrusive_ptr<const change>(new change_of<F>(std::move(f)));
-}
-
-template <class F>
-class predicate_of final : public predicate {
- public:
-  explicit predicate_of(F f) : f_(std::move(f)) {}
-  bool operator()(const element& e) const override { return f_(e); }
-
- private:
-  F f_;
-};
-template <class F>
-intrusive_ptr<const predicate> new_predicate(F f) {
-  return intrusive_ptr<const predicate>(new predicate_of<F>(std::move(f)));
-}
-
-/// How many elements an epoch has. Throws failed_precondition where that is not known.
-std::size_t known_size(const stage& s);
-stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count);
-/// How many elements the first part has.
-std::size_t size_of_share(const stage& s, double share);
-
-WEFT_COLD_BEGIN
-#if WEFT_DEFINITIONS
-
-WEFT_DECL std::size_t known_size(const stage& s) {
-  const auto known = s.size();
-  if (!known)
-    throw error(error_code::failed_precondition, "size",
-                "how many elements there are is not known before they have been read: cache() reads them all");
-  return *known;
-}
-
-WEFT_DECL stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count) {
-  if (index.value() < 0 || index.value() >= count.value())
-    throw error(error_code::invalid_argument, "shard",
-                {"shards are counted from 0: there is no shard ", index.value(), " of ", count.value()});
-  return new_selected_stage(std::move(upstream), checked_count("shard", index, 0), checked_count("shard", count, 1),
-                            all_elements);
-}
-
-WEFT_DECL std::size_t size_of_share(const stage& s, double share) {
-  if (!(share >= 0 && share <= 1))
-    throw error(error_code::invalid_argument, "split", "the share of the first part is from 0 to 1");
-  return static_cast<std::size_t>(static_cast<double>(known_size(s)) * share + 0.5);
-}
-
-#endif
-WEFT_COLD_END
-
-}  // namespace detail
 
 /// Elements one after the other, each a tuple of `Features`: tensors, numbers or std::string. Stages are chained, and a
 /// loop goes over what comes out:
@@ -446,123 +337,6 @@ class dataset<Features...>::iterator {
 
 // ---- sources ----
 
-/// Bytes that are read as floats from 0 to 1: pixels. The first axis is the element.
-template <class Dims>
-struct scaled_bytes {
-  detail::intrusive_ptr<const detail::ref_counted> owner;
-  const std::uint8_t* bytes;
-  std::size_t rows;
-};
-
-namespace detail {
-
-/// How many rows the bytes make. Throws invalid_argument unless they make whole ones.
-std::size_t scaled_rows(std::size_t bytes, const shape& row);
-/// The column of a tensor's rows, and how many it has.
-column column_of_rows(const shape& extents, const storage& bytes, std::size_t entry_bytes, std::size_t& rows);
-
-/// The column of values that `from` holds, without their extents.
-template <class From>
-column column_in(From from) {
-  const auto* const owner = new owner_of<From>(std::move(from));
-  column c;
-  c.owner = intrusive_ptr<const ref_counted>(owner);
-  c.data = reinterpret_cast<const std::byte*>(owner->value.data());
-  return c;
-}
-
-WEFT_COLD_BEGIN
-#if WEFT_DEFINITIONS
-
-WEFT_DECL std::size_t scaled_rows(std::size_t bytes, const shape& row) {
-  const std::size_t each = row.elements();
-  if (each == 0 || bytes % each != 0)
-    throw error(error_code::invalid_argument, "scaled",
-                {bytes, " values do not make elements of the extents ", to_string(row)});
-  return bytes / each;
-}
-
-WEFT_DECL column column_of_rows(const shape& extents, const storage& bytes, std::size_t entry_bytes,
-                                std::size_t& rows) {
-  rows = static_cast<std::size_t>(extents[0]);
-  column c = column_in(bytes);
-  for (std::size_t axis = 1; axis < extents.rank; ++axis) c.extents.push_back(extents[axis]);
-  c.row_bytes = c.extents.elements() * entry_bytes;
-  return c;
-}
-
-#endif
-WEFT_COLD_END
-
-}  // namespace detail
-
-/// Pixels as the floats that they are divided by 255: `scaled<dims<784>>(bytes)`, for from_tensors. They stay bytes in
-/// memory. Throws invalid_argument unless they make whole rows.
-template <class Dims>
-scaled_bytes<Dims> scaled(std::vector<std::uint8_t> bytes) {
-  static_assert(Dims::is_static, "scaled: the extents of an element are numbers");
-  const std::size_t rows = detail::scaled_rows(bytes.size(), Dims::spec);
-  const auto* const owner = new detail::owner_of(std::move(bytes));
-  return {detail::intrusive_ptr<const detail::ref_counted>(owner), owner->value.data(), rows};
-}
-
-namespace detail {
-
-template <class Source>
-struct column_of;
-
-template <class T, class Dims>
-struct column_of<tensor<T, Dims>> {
-  static_assert(Dims::rank > 0, "from_tensors: the first axis is the element");
-  using rest = typename row_dims<Dims>::type;
-  using type = std::conditional_t<rest::rank == 0, T, tensor<T, rest>>;
-
-  static column make(const tensor<T, Dims>& t, std::size_t& rows) {
-    return column_of_rows(t.extents(), weft::detail::tensor_storage::of(t), sizeof(T), rows);
-  }
-};
-
-template <Element T>
-struct column_of<std::vector<T>> {
-  using type = T;
-  static column make(std::vector<T> numbers, std::size_t& rows) {
-    rows = numbers.size();
-    column c = column_in(std::move(numbers));
-    c.row_bytes = sizeof(T);
-    return c;
-  }
-};
-
-template <>
-struct column_of<std::vector<std::string>> {
-  using type = std::string;
-  static column make(std::vector<std::string> texts, std::size_t& rows) {
-    rows = texts.size();
-    const auto* const owner = new owner_of(std::move(texts));
-    column c;
-    c.owner = intrusive_ptr<const ref_counted>(owner);
-    c.texts = owner->value.data();
-    return c;
-  }
-};
-
-template <class Dims>
-struct column_of<scaled_bytes<Dims>> {
-  using type = tensor<float, Dims>;
-  static column make(const scaled_bytes<Dims>& s, std::size_t& rows) {
-    rows = s.rows;
-    column c;
-    c.owner = s.owner;
-    c.data = reinterpret_cast<const std::byte*>(s.bytes);
-    c.extents = Dims::spec;
-    c.row_bytes = Dims::spec.elements();
-    c.scaled = true;
-    return c;
-  }
-};
-
-}  // namespace detail
-
 /// Elements in memory: tensors whose first axis is the element, vectors of numbers or texts, `scaled` pixels. They are
 /// shared, not copied. Throws invalid_argument unless all have as many.
 template <class... Sources>
@@ -580,43 +354,6 @@ template <class... A, class... B>
 dataset<A..., B...> zip(const dataset<A...>& a, const dataset<B...>& b) {
   return dataset<A..., B...>(detail::new_zipped_stage(a.stage(), b.stage()));
 }
-
-namespace detail {
-
-template <class Next, class Made>
-class generated_stream final : public stream {
- public:
-  generated_stream(Next next, stop_source* stop) : next_(std::move(next)), stop_(stop) {}
-
-  bool next(element& to, const time_limit&) override {
-    check_stop(stop_);
-    if (over_) return false;
-    auto made = next_();
-    over_ = !made.has_value();
-    if (over_) return false;
-    Made::untyped(mapped<typename decltype(made)::value_type>::tuple(std::move(*made)), to);
-    return true;
-  }
-
- private:
-  Next next_;
-  stop_source* stop_;
-  bool over_ = false;
-};
-
-template <class Make, class Next, class Made>
-class generated_stage final : public stage {
- public:
-  explicit generated_stage(Make make) : stage(Made::features()), make_(std::move(make)) {}
-  intrusive_ptr<stream> open(std::uint64_t, stop_source* stop) const override {
-    return intrusive_ptr<stream>(new generated_stream<Next, Made>(make_(), stop));
-  }
-
- private:
-  Make make_;
-};
-
-}  // namespace detail
 
 /// Elements of a function: `make()` returns what is called for each, until it returns nothing; it is made anew for each
 /// epoch.

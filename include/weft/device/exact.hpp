@@ -10,7 +10,7 @@ namespace weft {
 /// them, so a formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. A number
 /// becomes one of the type that it meets: `0.5 * x` is `V(0.5) * x`, where V is the type of x.
 ///
-/// On a CPU the loop around it must be one of ops/update.hpp, which tell g++ so.
+/// On a CPU the loop around it must be one of ops/cpu/update_loop.hpp, which tell g++ so.
 template <class T>
 class exact {
  public:

@@ -3,7 +3,7 @@
 #include <string>
 
 #include <weft/graph/scopes.hpp>
-#include <weft/ops/update.hpp>
+#include <weft/ops/update_view.hpp>
 
 #if WEFT_DEFINITIONS
 WEFT_COLD_BEGIN

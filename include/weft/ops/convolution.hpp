@@ -17,6 +17,19 @@ struct conv2d_options {
   size2d dilation = 1;
 };
 
+/// The convolution of images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, as a
+/// deep network means it: the filter is not turned round (tf.nn.conv2d). The result is `[batch, height', width',
+/// filters]`; strides, padding and dilation are `Options`:
+///
+///     conv2d(images, filters)  // stride 1, the same height and width
+///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
+///
+/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel. Convolutions
+/// of half and of bfloat16 are summed in float and rounded once, before anything else is done with them; so are their
+/// gradients.
+template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
+[[nodiscard]] auto conv2d(const A& images, const B& filters);
+
 namespace detail {
 
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
@@ -54,9 +67,8 @@ struct convolution_op {
     return prepare_fused(p, a, {p.output_slots[0]});
   }
   static void gradient(gradient_context&, const attributes&);
-  static double multiply_adds(const shape& images, const shape& result) {
-    return static_cast<double>(result.elements()) * static_cast<double>(images.elements()) /
-           static_cast<double>(result[0] ? result[0] : 1);
+  static double multiply_adds(const shape&, const shape& filters, const shape& result) {
+    return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * filters[2]);
   }
 };
 
@@ -199,18 +211,8 @@ struct conv2d_result {
 
 }  // namespace detail
 
-/// The convolution of images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, as a
-/// deep network means it: the filter is not turned round (tf.nn.conv2d). The result is `[batch, height', width',
-/// filters]`; strides, padding and dilation are `Options`:
-///
-///     conv2d(images, filters)  // stride 1, the same height and width
-///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
-///
-/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel. Convolutions
-/// of half and of bfloat16 are summed in float and rounded once, before anything else is done with them; so are their
-/// gradients.
-template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
-[[nodiscard]] auto conv2d(const A& images, const B& filters) {
+template <conv2d_options Options, Expression A, Expression B>
+auto conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

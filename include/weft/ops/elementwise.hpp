@@ -12,6 +12,7 @@ namespace weft {
 template <class Num>
 concept Number = detail::Arithmetic<Num>;
 
+/// An operand of an elementwise operation: a tensor, a tensor_view, a node or an expression, or a C++ number.
 template <class X>
 concept Operand = Expression<X> || Number<X>;
 
@@ -281,6 +282,7 @@ template <class Op, Operand A, Operand B>
 
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
+/// a + b, element by element; extents broadcast (tf.add). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
@@ -288,6 +290,7 @@ template <Operand A, Operand B>
                 "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
+/// a - b, element by element; extents broadcast (tf.subtract). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
@@ -295,6 +298,7 @@ template <Operand A, Operand B>
                 "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
+/// a * b, element by element; extents broadcast (tf.multiply). Integers wrap around. matmul multiplies matrices.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
@@ -303,6 +307,8 @@ template <Operand A, Operand B>
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
+/// a / b, element by element; extents broadcast (tf.divide; of integers tf.truncatediv). Throws invalid_argument where
+/// an integer is divided by 0; on a GPU the quotient is then 0.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
@@ -310,6 +316,7 @@ template <Operand A, Operand B>
                 "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
 }
+/// -x, element by element (tf.negative). Integers wrap around.
 template <Expression X>
 [[nodiscard]] auto operator-(const X& x) {
   static_assert(correct<elementwise_mistake<formula::negate, X>>,
@@ -369,6 +376,7 @@ A&& operator+=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a - b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator-=(A&& a, const B& b) {
@@ -377,6 +385,7 @@ A&& operator-=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a * b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator*=(A&& a, const B& b) {
@@ -385,6 +394,7 @@ A&& operator*=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
+/// Computes `a / b` into the elements of a tensor or a view, as operator+= does.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator/=(A&& a, const B& b) {
@@ -455,6 +465,7 @@ bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
 
 }  // namespace detail
 
+/// Whether a is less than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
@@ -462,6 +473,7 @@ template <Operand A, Operand B>
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
+/// Whether a is at most b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
@@ -469,6 +481,7 @@ template <Operand A, Operand B>
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
+/// Whether a is greater than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.greater).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
@@ -476,6 +489,8 @@ template <Operand A, Operand B>
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
+/// Whether a is at least b, element by element, as bool; false where either is NaN. Extents broadcast
+/// (tf.greater_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
@@ -483,6 +498,8 @@ template <Operand A, Operand B>
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
+/// Whether a and b are equal, element by element, as bool; false where either is NaN. Extents broadcast (tf.equal). Of
+/// tensors, `bool(a == b)` says whether all elements and the extents are equal.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
@@ -490,6 +507,8 @@ template <Operand A, Operand B>
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
+/// Whether a and b differ, element by element, as bool; true where either is NaN. Extents broadcast (tf.not_equal). Of
+/// tensors, `bool(a != b)` says whether any element or the extents differ.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
@@ -497,6 +516,7 @@ template <Operand A, Operand B>
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
+/// Whether both hold, element by element, of tensors of bool (tf.logical_and). Both sides are evaluated.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
@@ -508,6 +528,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_and>(a, b);
   }
 }
+/// Whether either holds, element by element, of tensors of bool (tf.logical_or). Both sides are evaluated.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
@@ -519,6 +540,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_or>(a, b);
   }
 }
+/// Whether it does not hold, element by element, of a tensor of bool (tf.logical_not).
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
   static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");
@@ -573,7 +595,9 @@ concept operands_of_max =
 
 }  // namespace detail
 
-// max(a, b) is maximum(a, b). The first of each two is preferred to std::max where both are found.
+// The first of each two overloads is preferred to std::max where both are found.
+
+/// maximum(a, b).
 template <Expression T>
 [[nodiscard]] auto max(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::maximum, T, T>>,
@@ -587,6 +611,7 @@ template <Operand A, Operand B>
                 "max: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::maximum>(a, b);
 }
+/// minimum(a, b).
 template <Expression T>
 [[nodiscard]] auto min(const T& a, const T& b) {
   static_assert(correct<elementwise_mistake<formula::minimum, T, T>>,

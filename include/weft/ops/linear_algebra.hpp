@@ -10,6 +10,23 @@
 /// Inverses, determinants and linear systems, of one matrix or of many. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
+/// The inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv): by LU factorization with partial
+/// pivoting. Throws invalid_argument where a pivot is 0.
+template <Expression Expr>
+[[nodiscard]] auto inverse(const Expr& e);
+
+/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0. Its
+/// gradient is the matrix of cofactors, of singular matrices too (torch.linalg.det; TensorFlow's throws there).
+/// Gradients of that throw invalid_argument where a pivot is 0.
+template <Expression Expr>
+[[nodiscard]] auto determinant(const Expr& e);
+
+/// The x for which a x is b, `[..., n, n]` and `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`; with
+/// `solve<transpose_of::a>(a, b)` a is taken transposed. By LU factorization with partial pivoting. Throws
+/// invalid_argument where a pivot is 0.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto solve(const A& a, const B& b);
+
 WEFT_COLD_BEGIN
 
 /// The inverse of each matrix or, if `transposed`, of the matrix transposed.
@@ -93,10 +110,8 @@ template <class A, class B>
 struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {
 };
 
-/// The inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv): by LU factorization with partial
-/// pivoting. Throws invalid_argument where a pivot is 0.
 template <Expression Expr>
-[[nodiscard]] auto inverse(const Expr& e) {
+auto inverse(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
@@ -110,11 +125,8 @@ template <Expression Expr>
   }
 }
 
-/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0. Its
-/// gradient is the matrix of cofactors, of singular matrices too (torch.linalg.det; TensorFlow's throws there).
-/// Gradients of that throw invalid_argument where a pivot is 0.
 template <Expression Expr>
-[[nodiscard]] auto determinant(const Expr& e) {
+auto determinant(const Expr& e) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   using mistake = first_mistake<matrices_are_not_square<D>, not_floating<T>>;
@@ -130,11 +142,8 @@ template <Expression Expr>
   }
 }
 
-/// The x for which a x is b, `[..., n, n]` and `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`; with
-/// `solve<transpose_of::a>(a, b)` a is taken transposed. By LU factorization with partial pivoting. Throws
-/// invalid_argument where a pivot is 0.
-template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
-[[nodiscard]] auto solve(const A& a, const B& b) {
+template <transpose_of Transposed, Expression A, Expression B>
+auto solve(const A& a, const B& b) {
   static_assert(Transposed == transpose_of::none || Transposed == transpose_of::a, "solve: a alone can be transposed");
   using T = value_t<A>;
   using DA = dims_t<A>;

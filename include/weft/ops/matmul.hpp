@@ -11,6 +11,13 @@ namespace weft {
 /// Which operands of a matmul are taken transposed.
 enum class transpose_of : unsigned char { none = 0, a = 1, b = 2, both = 3 };
 
+/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Leading
+/// axes hold that many matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m, n]`, each of
+/// them multiplied with its own; by `[k, n]` all with that one. Products of half and of bfloat16 are summed in float
+/// and rounded once; so are their gradients. Throws invalid_argument where run-time extents do not fit.
+template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
+[[nodiscard]] auto matmul(const A& a, const B& b);
+
 namespace detail {
 
 constexpr bool takes(transpose_of which, transpose_of operand) {
@@ -119,7 +126,7 @@ struct matmul_op {
     const auto t = attributes_of<matmul_op>(c);
     return t.transpose_a && !t.transpose_b && c.outputs[0].extents.rank == 2;
   }
-  static double multiply_adds(const shape& left, const shape& result) {
+  static double multiply_adds(const shape& left, const shape&, const shape& result) {
     return static_cast<double>(left.elements()) * static_cast<double>(result[result.rank - 1]);
   }
   static std::string attributes_text(const node_def& c) {
@@ -186,12 +193,8 @@ struct product_extents<A, B, TransposeA, TransposeB, indices<Index...>> {
 
 }  // namespace detail
 
-/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Leading
-/// axes hold that many matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m, n]`, each of
-/// them multiplied with its own; by `[k, n]` all with that one. Products of half and of bfloat16 are summed in float
-/// and rounded once; so are their gradients. Throws invalid_argument where run-time extents do not fit.
-template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
-[[nodiscard]] auto matmul(const A& a, const B& b) {
+template <transpose_of Transposed, Expression A, Expression B>
+auto matmul(const A& a, const B& b) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;

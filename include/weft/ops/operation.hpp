@@ -92,8 +92,9 @@ class attribute {
   std::int64_t word_;
 };
 
-/// The attributes of an operation that has none, and of one that needs to know an axis alone.
+/// The attributes of an operation that has none.
 struct no_attributes {};
+/// The attributes of an operation that has an axis alone.
 struct axis_attribute {
   attribute<std::size_t> axis;
 };
@@ -123,6 +124,7 @@ sequence<std::int64_t> words_of(const A& a) {
   __builtin_memcpy(words.data(), static_cast<const void*>(&a), sizeof a);
   return words;
 }
+/// The attributes of an operation from the node that keeps them.
 template <class Op>
 typename Op::attributes attributes_of(const node_def& c) {
   typename Op::attributes a;
@@ -258,11 +260,11 @@ struct operation {
   bool takes_gradients = false;
   /// Whether it is a product that can add itself, times a factor, to a variable.
   bool adds_to_variables = false;
-  /// The number of multiplications and additions that a product makes of a left operand and a result of these extents.
-  double (*multiply_adds)(const shape& left, const shape& result) = nullptr;
+  /// The multiply-adds of a product whose two operands and result have these extents. Null for all other operations.
+  double (*multiply_adds)(const shape& left, const shape& right, const shape& result) = nullptr;
   /// The attributes in words, where they are not printed as numbers.
   std::string (*attributes_text)(const node_def&) = nullptr;
-  /// The layout of an update of a variable by an optimizer (ops/update.hpp). Null for everything else.
+  /// The layout of an update of a variable by an optimizer (ops/update_view.hpp). Null for everything else.
   const update_layout* update = nullptr;
   /// The operation that adds up the rows of one number alone, which is all that an update by rows needs: set for one
   /// that adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0. Null for everything

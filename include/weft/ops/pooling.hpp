@@ -8,6 +8,21 @@
 
 WEFT_COLD_BEGIN
 namespace weft {
+
+/// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
+/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
+/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a
+/// window is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
+/// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto max_pool2d(const Expr& images);
+
+/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
+/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
+/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+[[nodiscard]] auto avg_pool2d(const Expr& images);
+
 namespace detail {
 
 /// Dilations are 1.
@@ -202,28 +217,22 @@ auto pool(const operation& op, const Expr& images) {
 
 }  // namespace detail
 
-/// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
-/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
-/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a
-/// window is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
-/// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
-[[nodiscard]] auto max_pool2d(const Expr& images) {
+template <size2d Window, size2d Stride, padding Padding, Expression Expr>
+auto max_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
-  static_assert(correct<mistaken>, "max_pool2d: the images do not fit the window, or are no floating-point numbers");
+  static_assert(correct<mistaken>,
+                "max_pool2d: needs images of floating-point numbers that the window fits: cast<float>(x)");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
     return detail::pool<Window, Stride, Padding>(operation_of<max_pool_op<value_t<Expr>>>, images);
 }
 
-/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
-/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
-/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
-[[nodiscard]] auto avg_pool2d(const Expr& images) {
+template <size2d Window, size2d Stride, padding Padding, Expression Expr>
+auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
-  static_assert(correct<mistaken>, "avg_pool2d: the images do not fit the window, or are no floating-point numbers");
+  static_assert(correct<mistaken>,
+                "avg_pool2d: needs images of floating-point numbers that the window fits: cast<float>(x)");
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else

@@ -1,9 +1,42 @@
 #pragma once
 
 #include <weft/ops/check.hpp>
+#include <weft/ops/cpu/reduce.hpp>
 #include <weft/ops/lowering.hpp>
 
 namespace weft {
+
+/// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
+/// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
+struct keep_dims_option {};
+/// See keep_dims_option.
+inline constexpr keep_dims_option keep_dims{};
+
+/// Sum over the given axes, or over all (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and
+/// `sum<1, keep_dims>(x)` is `[n, 1, k]`; all reductions have `keep_dims`. Fuses the expression that it sums. It has
+/// the element type of what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are
+/// summed.
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto sum(const Expr& e, const More&...);
+
+/// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto mean(const Expr& e, const More&...);
+
+/// Product over the given axes, or over all (tf.reduce_prod). Its first gradient is the product of the other elements,
+/// as TensorFlow's is, and divides nothing: it is right whichever elements are 0 or infinite, and where the whole
+/// product overflows. Its second gradients divide by the elements that are not 0, and are right whichever are 0; third
+/// ones are so where no more than two are.
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto prod(const Expr& e, const More&...);
+
+/// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto max(const Expr& e, const More&...);
+
+/// Smallest element over the given axes, or over all (tf.reduce_min).
+template <auto... Axes, Expression Expr, class... More>
+[[nodiscard]] auto min(const Expr& e, const More&...);
 
 /// The reduction has no meaning for this element type.
 template <class T>
@@ -12,11 +45,6 @@ struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_sam
 /// The compiler must know the axes: they are template arguments.
 template <class... Arguments>
 struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
-
-/// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
-/// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
-struct keep_dims_option {};
-inline constexpr keep_dims_option keep_dims{};
 
 /// An axis is an integer.
 template <auto... Axes>
@@ -75,41 +103,6 @@ constexpr std::uint32_t reduced_axes() {
     return axis_mask<Axes...>(Dims::rank);
   else
     return (std::uint32_t{1} << Dims::rank) - 1;
-}
-
-inline shape without_reduced(const shape& space, std::int64_t reduced) {
-  shape extents;
-  for (std::size_t i = 0; i < space.rank; ++i)
-    if (!((reduced >> i) & 1)) extents.push_back(space[i]);
-  return extents;
-}
-
-inline void eager_reduce(const fused_reduction& r, device::reduce_op how, std::int64_t reduced, const tensor_leaves& x,
-                         const iteration_space& space, dtype type, void* to, std::size_t results) {
-  const shape& extents = space.extents;
-  r.arithmetic->fill_identity(how, to, results);
-  const bool memory_bound = r.body->signature.memory_bound, all = reduced + 1 == std::int64_t{1} << extents.rank;
-  if (space.plain && all && device::loop::is_one_call(extents.elements(), memory_bound))
-    return version(r.reduce)(x.data, &to, extents.elements(), x.literals);
-  bool kept[max_rank];
-  kept_axes(reduced, extents.rank, kept);
-  loop_over(x, memory_bound, extents, device::reduced_operand(type, extents, kept), to, results, how, r.arithmetic,
-            evaluation(*r.body), version(r.reduce));
-}
-
-template <class T, class D, class Dev, class S, device::reduce_op How, class Expr>
-auto eager_reduce(const Expr& e, std::int64_t reduced, bool mean) {
-  const tensor_leaves leaves(e);
-  const auto& r = weft::reduced<S, How, false>;
-  const iteration_space space(leaves, *r.body);
-  auto result = make_tensor<T, D, Dev>(without_reduced(space.extents, reduced), uninitialized{});
-  const std::size_t results = result.elements();
-  T* data = result.data();
-  eager_reduce(r, How, reduced, leaves, space, dtype_of<T>, data, results);
-  if (mean)
-    r.arithmetic->divide(static_cast<double>(space.extents.elements()) / static_cast<double>(results), data, data,
-                         results);
-  return result;
 }
 
 template <class Dims, std::uint32_t Mask, class Indices>
@@ -173,12 +166,8 @@ auto reduce_and_keep(const Expr& e, axis_list<Axes...>) {
 
 }  // namespace detail
 
-/// Sum over the given axes, or over all (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and
-/// `sum<1, keep_dims>(x)` is `[n, 1, k]`; all reductions have `keep_dims`. Fuses the expression that it sums. It has
-/// the element type of what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are
-/// summed.
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto sum(const Expr& e, const More&...) {
+auto sum(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "sum: axes are template arguments: sum<1>(x), sum<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
@@ -186,9 +175,8 @@ template <auto... Axes, Expression Expr, class... More>
   return detail::reduce<device::reduce_op::sum, false, Axes...>(e);
 }
 
-/// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto mean(const Expr& e, const More&...) {
+auto mean(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "mean: axes are template arguments: mean<1>(x), mean<1, keep_dims>(x)");
   static_assert(correct<mean_mistake<Expr, Axes...>>,
@@ -196,12 +184,8 @@ template <auto... Axes, Expression Expr, class... More>
   return detail::reduce<device::reduce_op::sum, true, Axes...>(e);
 }
 
-/// Product over the given axes, or over all (tf.reduce_prod). Its first gradient is the product of the other elements,
-/// as TensorFlow's is, and divides nothing: it is right whichever elements are 0 or infinite, and where the whole
-/// product overflows. Its second gradients divide by the elements that are not 0, and are right whichever are 0; third
-/// ones are so where no more than two are.
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto prod(const Expr& e, const More&...) {
+auto prod(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "prod: axes are template arguments: prod<1>(x), prod<1, keep_dims>(x)");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
@@ -209,9 +193,8 @@ template <auto... Axes, Expression Expr, class... More>
   return detail::reduce<device::reduce_op::product, false, Axes...>(e);
 }
 
-/// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto max(const Expr& e, const More&...) {
+auto max(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "max: axes are template arguments: max<1>(x); maximum(x, y) is the larger of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,
@@ -219,9 +202,8 @@ template <auto... Axes, Expression Expr, class... More>
   return detail::reduce<device::reduce_op::maximum, false, Axes...>(e);
 }
 
-/// Smallest element over the given axes, or over all (tf.reduce_min).
 template <auto... Axes, Expression Expr, class... More>
-[[nodiscard]] auto min(const Expr& e, const More&...) {
+auto min(const Expr& e, const More&...) {
   static_assert(correct<axis_is_not_a_template_argument<More...>>,
                 "min: axes are template arguments: min<1>(x); minimum(x, y) is the smaller of two");
   static_assert(correct<reduction_mistake<Expr, Axes...>>,

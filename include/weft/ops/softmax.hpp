@@ -8,6 +8,22 @@
 #include <weft/ops/reduce.hpp>
 
 namespace weft {
+
+/// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
+template <Expression Expr>
+[[nodiscard]] auto softmax(const Expr& logits);
+
+/// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
+template <Expression Expr>
+[[nodiscard]] auto log_softmax(const Expr& logits);
+
+/// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
+/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error,
+/// and on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
+/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only: one of the two may be a tensor.
+template <Expression L, Expression Y>
+[[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels);
+
 namespace detail {
 
 WEFT_COLD_BEGIN
@@ -175,28 +191,22 @@ auto softmax_like(const Expr& logits) {
 
 }  // namespace detail
 
-/// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
 template <Expression Expr>
-[[nodiscard]] auto softmax(const Expr& logits) {
+auto softmax(const Expr& logits) {
   static_assert(correct<softmax_mistake<Expr>>,
-                "softmax: logits are float or double, use cast<float>(x), and no scalar");
+                "softmax: needs float or double logits of rank 1 or more: cast<float>(x)");
   return detail::softmax_like<softmax_kind::softmax>(logits);
 }
 
-/// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
 template <Expression Expr>
-[[nodiscard]] auto log_softmax(const Expr& logits) {
+auto log_softmax(const Expr& logits) {
   static_assert(correct<softmax_mistake<Expr>>,
-                "log_softmax: logits are float or double, use cast<float>(x), and no scalar");
+                "log_softmax: needs float or double logits of rank 1 or more: cast<float>(x)");
   return detail::softmax_like<softmax_kind::log_softmax>(logits);
 }
 
-/// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
-/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error,
-/// and on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
-/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only: one of the two may be a tensor.
 template <Expression L, Expression Y>
-[[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels) {
+auto softmax_cross_entropy(const L& logits, const Y& labels) {
   using T = value_t<L>;
   using U = value_t<Y>;
   static_assert(correct<cross_entropy_mistake<L, Y>>,

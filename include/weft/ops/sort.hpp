@@ -162,7 +162,7 @@ template <int Axis = -1, Expression Expr>
 template <int K, Expression Expr>
 [[nodiscard]] auto top_k(const Expr& e) {
   using D = dims_t<Expr>;
-  static_assert(correct<sort_mistake<Expr, -1>>, "top_k: no scalar, and elements that are numbers");
+  static_assert(correct<sort_mistake<Expr, -1>>, "top_k: needs rank 1 or more, and elements that are numbers");
   static_assert(correct<last_axis_is_shorter<D, K>>, "top_k: the last axis has fewer elements than are wanted");
   if constexpr (sort_mistake<Expr, -1>::value || last_axis_is_shorter<D, K>::value) {
     return detail::nothing_sorted(e);

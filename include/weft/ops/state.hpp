@@ -1,95 +1,15 @@
 #pragma once
 
-#include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/ops/check.hpp>
+#include <weft/ops/cpu/state.hpp>
+#include <weft/ops/cpu/unfused.hpp>
 #include <weft/ops/elementwise.hpp>
-#include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/lowering.hpp>
 
 /// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees
 /// the value from before the step; the written node's own result is the new value.
 namespace weft {
-namespace detail {
-
-template <class T>
-void add_elements(const void* const* in, void* const* out, std::size_t n, const std::uint64_t*) {
-  const T* delta = static_cast<const T*>(in[1]);
-  T* variable = static_cast<T*>(out[0]);
-  WEFT_VECTORIZE
-  for (std::size_t i = 0; i < n; ++i) variable[i] = static_cast<T>(wrapping(variable[i]) + wrapping(delta[i]));
-}
-
-// An update has the same bits on every machine, on a worker and on a parameter server. It is bound by memory, and gains
-// nothing from vectors that are wider than AVX2's.
-template <device::block_function Loop>
-WEFT_UNFUSED()
-void unfused_plain(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
-  Loop(in, out, n, literals);
-}
-#if defined(__x86_64__)
-template <device::block_function Loop>
-__attribute__((target("avx2"))) WEFT_UNFUSED("O3,") void unfused_avx2(const void* const* in, void* const* out,
-                                                                      std::size_t n, const std::uint64_t* literals) {
-  Loop(in, out, n, literals);
-}
-#endif
-
-template <device::block_function Loop>
-device::block_function unfused() {
-#if defined(__x86_64__)
-  if (detected_isa() != isa::baseline) return unfused_avx2<Loop>;
-#endif
-  return unfused_plain<Loop>;
-}
-
-WEFT_COLD_BEGIN
-
-/// Throws invalid_argument unless input k has the extents of the variable that is written.
-void check_assigned(const prepare_context&, std::size_t k);
-kernel* prepare_add(const prepare_context&, device::block_function);
-
-#if WEFT_DEFINITIONS
-
-WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
-  if (!(p.inputs[k].extents == p.inputs[0].extents))
-    throw error(error_code::invalid_argument, p.c.op->name,
-                {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
-                 to_string(p.inputs[0].extents)});
-}
-
-WEFT_DECL kernel* prepare_add(const prepare_context& p, device::block_function block) {
-  check_assigned(p, 1);
-  const shape& space = p.inputs[0].extents;
-  const device::operand own = device::broadcast_operand(p.inputs[0].type, space, space), in[] = {own, own};
-  const device::reduce_op how = device::reduce_op::store;
-  device::loop body(space, 2, in, 1, &own, &how, nullptr, block, nullptr);
-  const std::size_t elements = space.elements();
-  return new device::loop_kernel(
-      static_cast<device::loop&&>(body), {p.input_slots, p.input_slots, &elements}, p.c.literals,
-      {p.c.op->name, name(p.inputs[0].type),
-       [](const char* what, const void* type) { return str_cat({what, " ", static_cast<const char*>(type)}); }});
-}
-
-#endif
-
-class assign_kernel final : public kernel {
- public:
-  explicit assign_kernel(const prepare_context& p)
-      : variable_(p.input_slots[0]), value_(p.input_slots[1]), bytes_(p.inputs[0].bytes()) {
-    check_assigned(p, 1);
-  }
-  void run(const kernel_context& f) override { __builtin_memmove(f.buffers[variable_], f.buffers[value_], bytes_); }
-  std::string describe() const override { return str_cat({"assign ", bytes_, " bytes"}); }
-
- private:
-  std::uint32_t variable_, value_;
-  std::size_t bytes_;
-};
-
-WEFT_COLD_END
-
-}  // namespace detail
 
 /// Operands: the variable, its new value.
 struct assign_op {
@@ -161,6 +81,7 @@ auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   return detail::record_write(operation_of<assign_add_op<T>>, target, value);
 }
 
+/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
 template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/ops/update.hpp>
+#include <weft/ops/update_view.hpp>
 #include <weft/plan/program.hpp>
 
 WEFT_COLD_BEGIN

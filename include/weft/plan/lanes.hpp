@@ -28,7 +28,8 @@ void assign_lanes(program& p, const Info& info) {
   const auto elements = [&](std::uint32_t b) { return static_cast<double>(info(b).extents.elements()); };
   const auto multiply_adds = [&](std::uint32_t n) {
     if (!p.op(n).multiply_adds) return 0.0;
-    return p.op(n).multiply_adds(info(p.buffer_of(p.def(n).inputs[0])).extents, info(p.nodes[n].first_buffer).extents);
+    const auto operand = [&](std::size_t k) { return info(p.buffer_of(p.def(n).inputs[k])).extents; };
+    return p.op(n).multiply_adds(operand(0), operand(1), info(p.nodes[n].first_buffer).extents);
   };
   sequence<double> lane_free(p.lanes.size(), 0), available(p.buffers.size(), 0);
   sequence<std::uint32_t> made_on(p.buffers.size(), none);

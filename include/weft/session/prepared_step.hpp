@@ -226,6 +226,7 @@ class step_results {
 
 }  // namespace detail
 
+/// A prepared run by the types of its fetches and feeds, as `prepare` returns it.
 template <class... F, class... P>
 class step<fetch_list<F...>, feed_list<P...>> {
  public:

@@ -31,6 +31,7 @@ struct variable_sharing {
                          const storage& first) = nullptr;
 };
 
+/// Options of a session.
 struct session_options {
   /// Threads of each CPU device, the caller included; 0: as many as it has cores.
   int threads = 0;

@@ -366,6 +366,7 @@ struct dyn_extent {
   }();
 };
 
+/// An extent known at run time, by its name: `dims<dyn<"batch">, 784>`. Equal names in one step are equal extents.
 // A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
 template <fixed_string Name>
 inline constexpr auto dyn = dyn_extent<fixed_string(Name)>{};
@@ -377,6 +378,7 @@ struct fixed_extent {
   static constexpr const char* name = nullptr;
   constexpr operator std::int64_t() const { return Value; }
 };
+/// A number among computed extents: `dyn<"n"> + extent<1>`.
 template <std::int64_t Value>
 inline constexpr fixed_extent<Value> extent{};
 
@@ -559,14 +561,17 @@ using normal_extent = decltype(normal_form<Extent>());
 
 }  // namespace detail
 
+/// The sum of two extents: `dyn<"n"> + extent<1>`.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator+(A, B) {
   return detail::normal_extent<computed_extent<'+', A, B>>{};
 }
+/// The difference of two extents. A negative one is an error when a step runs.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator-(A, B) {
   return detail::normal_extent<computed_extent<'-', A, B>>{};
 }
+/// The product of two extents.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator*(A, B) {
   return detail::normal_extent<computed_extent<'*', A, B>>{};
@@ -576,10 +581,12 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator/(A, B) {
   return detail::normal_extent<computed_extent<'/', A, B>>{};
 }
+/// The quotient of two extents, rounded down.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto floor_quotient(A, B) {
   return detail::normal_extent<computed_extent<'d', A, B>>{};
 }
+/// The quotient of two extents, rounded up.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto ceil_quotient(A, B) {
   return detail::normal_extent<computed_extent<'u', A, B>>{};
@@ -589,6 +596,7 @@ template <detail::extent_like A, std::int64_t X, std::int64_t Y>
 constexpr auto floor_quotient(computed_extent<'d', A, fixed_extent<X>>, fixed_extent<Y>) {
   return computed_extent<'d', A, fixed_extent<X * Y>>{};
 }
+/// A quotient, rounded up, of a quotient rounded up, as one quotient.
 template <detail::extent_like A, std::int64_t X, std::int64_t Y>
 constexpr auto ceil_quotient(computed_extent<'u', A, fixed_extent<X>>, fixed_extent<Y>) {
   return computed_extent<'u', A, fixed_extent<X * Y>>{};

@@ -627,10 +627,10 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0][0]...);
   }
 
-  /// The values of a range of known size: a vector, an array, a span, a list, a view of <ranges>. They are in row-major
-  /// order, or in ranges of ranges nested as deep as the tensor has axes. Dynamic extents are those of nested ranges,
-  /// or of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows differ in
-  /// length.
+  /// The values of a range of known size: a vector, an array, a span, a list, a view of `<ranges>`. They are in
+  /// row-major order, or in ranges of ranges nested as deep as the tensor has axes. Dynamic extents are those of nested
+  /// ranges, or of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows
+  /// differ in length.
   template <class X>
     requires(Dims::rank > 0 && !__is_base_of(tensor, std::remove_cvref_t<X>) &&
              (detail::SizedRange<X> || detail::Foreign<std::remove_cvref_t<X>>))

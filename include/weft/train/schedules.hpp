@@ -9,6 +9,8 @@
 #include <weft/ops/operation.hpp>
 #include <weft/train/schedule.hpp>
 
+#include <weft/train/schedule_kernel.hpp>
+
 /// Learning rates, or other hyperparameters, as functions of the global step. Each is a node of the graph, computed
 /// anew in every step. Parameter servers are sent a schedule as numbers, and follow it by the updates that they have
 /// applied; of a value computed from one they know nothing.
@@ -34,27 +36,6 @@ struct step_is_not_an_integer : mistake<!std::is_integral_v<value_t<Expr>> || di
       return variable_node<std::int64_t>(symbol(&g, {n, 0}));
   return variable<std::int64_t>(g, "global_step", 0, variable_kind::counter);
 }
-
-namespace detail {
-
-class schedule_kernel final : public kernel {
- public:
-  explicit schedule_kernel(const prepare_context& p)
-      : numbers_(p.c.literals), step_(p.input_slots[0]), to_(p.output_slots[0]) {}
-  void run(const kernel_context& f) override {
-    double numbers[max_schedule_numbers];
-    for (std::size_t i = 0; i < numbers_.size(); ++i) numbers[i] = literal_value<double>(numbers_[i]);
-    const std::int64_t step = *reinterpret_cast<const std::int64_t*>(f.buffers[step_]);
-    *reinterpret_cast<double*>(f.buffers[to_]) = schedule_at(numbers, numbers_.size(), step);
-  }
-  std::string describe() const override { return "schedule"; }
-
- private:
-  sequence<std::uint64_t> numbers_;
-  std::uint32_t step_, to_;
-};
-
-}  // namespace detail
 
 /// Operand: the step. Literals: the schedule's numbers (train/schedule.hpp).
 struct schedule_op {
@@ -177,6 +158,7 @@ template <class Step>
                                {learning_rate, first_decay_steps, t_mul, m_mul, alpha});
 }
 
+/// Options of one_cycle.
 struct one_cycle_options {
   double rising = 0.3;  ///< the part of all steps in which the rate rises (PyTorch's pct_start)
   double div_factor = 25, final_div_factor = 1e4;

@@ -52,6 +52,7 @@ class tcp {
   };
 
  public:
+  /// A connected stream of bytes; see byte_stream.
   class stream : public source {
    public:
     stream() = default;
@@ -173,6 +174,7 @@ class tcp {
     std::unique_ptr<detail::frame_authentication> authentication_;
   };
 
+  /// Accepts connections at an address.
   class listener : public source {
    public:
     listener() = default;
@@ -223,6 +225,7 @@ class tcp {
     std::optional<tls_credentials> tls_;
   };
 
+  /// Another thread notifies it to end a wait.
   class signal : public source {
     using local = boost::asio::local::stream_protocol;
 
@@ -258,6 +261,7 @@ class tcp {
     std::mutex notifying_;
   };
 
+  /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;

@@ -34,8 +34,8 @@ namespace weft {
 /// Where tasks that know only their ranks find each other.
 struct rendezvous {
   int rank = 0, size = 1;
-  std::string host;       // by which others reach this task
-  cluster_secret secret;  // what all prove, by a folder or by the first task
+  std::string host;       ///< by which others reach this task
+  cluster_secret secret;  ///< what all prove, by a folder or by the first task
   deadline until = std::chrono::minutes(1);
 
   /// The outcome: the addresses of all tasks, by rank, and this task's socket, which listens already.

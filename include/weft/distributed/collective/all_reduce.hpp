@@ -25,17 +25,18 @@ namespace weft {
 
 /// A report of what a mean was made of, and whether one should go on with it: the same on all ranks.
 struct mean_report {
-  double weights = 0;                 // the sum of all ranks'
-  bool finite = true;                 // all elements are
-  std::size_t element = 0;            // or else the first that is not
-  std::optional<std::size_t> rank{};  // and whose it was; nothing where each rank's was finite
+  double weights = 0;                 ///< the sum of all ranks'
+  bool finite = true;                 ///< all elements are
+  std::size_t element = 0;            ///< or else the first that is not
+  std::optional<std::size_t> rank{};  ///< and whose it was; nothing where each rank's was finite
 };
 
+/// Options of an all_reduce group.
 struct all_reduce_options {
-  std::string job;                             // whose tasks take part; empty: the server's own job
-  std::string channel = "all_reduce";          // tells several groups of the same tasks apart
-  std::size_t chunk = std::size_t{256} << 10;  // the most bytes of a message
-  link_cost cost;                              // of the links, as far as it is known; or see fit()
+  std::string job;                             ///< whose tasks take part; empty: the server's own job
+  std::string channel = "all_reduce";          ///< tells several groups of the same tasks apart
+  std::size_t chunk = std::size_t{256} << 10;  ///< the most bytes of a message
+  link_cost cost;                              ///< of the links, as far as it is known; or see fit()
 };
 
 /// The tasks of a job that sum arrays together. Every rank must make the same calls in the same order. All ranks get
@@ -555,6 +556,7 @@ class basic_all_reduce {
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
+/// All-reduce over TCP; see basic_all_reduce.
 using all_reduce = basic_all_reduce<>;
 
 }  // namespace weft

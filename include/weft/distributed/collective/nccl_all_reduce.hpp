@@ -184,6 +184,7 @@ class basic_nccl_all_reduce {
   bool is_late_ = false;  // the hosts' sum has run out of time
 };
 
+/// All-reduce by NCCL; see basic_nccl_all_reduce.
 using nccl_all_reduce = basic_nccl_all_reduce<>;
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients, which their GPUs form by NCCL: what

@@ -322,8 +322,22 @@ class basic_server {
     if constexpr (is_included) return service(*this).run(workers_come, until);
   }
 
+  /// Rejects options that the transport cannot honour. Without use_tls() nobody would check a certificate, and tasks
+  /// with certificates need no secret.
   static server_options with_tls(server_options options) {
-    if (detail::speaks_tls<T> && !options.tls) options.tls = tls_credentials::from_environment();
+    if constexpr (detail::speaks_tls<T>) {
+      if (!options.tls) options.tls = tls_credentials::from_environment();
+    } else if (options.tls) {
+      throw error(error_code::invalid_argument, "server",
+                  "server_options::tls is set, but the transport has no use_tls(): use weft::tcp, or set "
+                  "server_options::secret instead");
+    }
+    constexpr bool adopts = requires(T& network, const endpoint& where) { network.adopt(0, where); };
+    if (!adopts && (options.bind || options.listening))
+      throw error(error_code::invalid_argument, "server",
+                  {"server_options::", options.bind ? "bind" : "listening",
+                   " is set, but the transport has no listen(where, bound) and adopt(): use weft::tcp, or the task's "
+                   "own address"});
     return options;
   }
 
@@ -498,6 +512,7 @@ class basic_server {
   std::thread thread_;
 };
 
+/// A server over TCP; see basic_server.
 using server = basic_server<>;
 
 }  // namespace weft

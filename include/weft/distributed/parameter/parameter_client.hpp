@@ -713,6 +713,7 @@ class basic_parameter_client {
   std::uint64_t requests_ = 0;
 };
 
+/// A client over TCP; see basic_parameter_client.
 using parameter_client = basic_parameter_client<>;
 
 }  // namespace weft

@@ -19,6 +19,7 @@ namespace weft {
 /// Element types that a parameter server can hold. The numbers are part of the protocol.
 enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 
+/// The bytes of one element.
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
 /// A variable, as a parameter server must know it.

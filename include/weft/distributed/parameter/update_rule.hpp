@@ -35,8 +35,9 @@ struct update_rule {
 
 /// An optimizer (train/optimizers.hpp) as a parameter server runs it.
 struct update_implementation {
-  /// For one element type. The loops are those of ops/update.hpp: they take any piece of a variable, of its slots and
-  /// of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies overlap.
+  /// For one element type. The loops are those of ops/cpu/update_loop.hpp: they take any piece of a variable, of its
+  /// slots and of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies
+  /// overlap.
   struct loops {
     device::block_function plain = nullptr, copying = nullptr;
     detail::advance_function advance = nullptr;

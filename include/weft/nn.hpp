@@ -1,0 +1,15 @@
+#pragma once
+
+// Layers: dense<10>, conv2d<5, 32>, sequential(...). For one process <weft/weft.hpp> comes beside it.
+
+#include <weft/nn/activation.hpp>
+#include <weft/nn/convolution.hpp>
+#include <weft/nn/dense.hpp>
+#include <weft/nn/dropout.hpp>
+#include <weft/nn/embedding.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/model.hpp>
+#include <weft/nn/normalization.hpp>
+#include <weft/nn/pooling.hpp>
+#include <weft/nn/sequential.hpp>
+#include <weft/nn/visit.hpp>

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <weft/nn/activation.hpp>
+#include <weft/nn/dense.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/convolution.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::nn {
+namespace detail {
+
+template <class T>
+symbol call_convolution(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
+                        const shape& result, const weft::detail::window_options& options, bool use_bias,
+                        const activation_option<T>& activation) {
+  gpu::compile_kernels<convolution_op, T>();
+  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
+  const shape& window = p.begin()->extents;
+  const symbol y = record<convolution_op<T>>(
+      {x, call[0]}, {dtype_of<T>, result},
+      weft::detail::call_windows(x.extents(), window[0], window[1], window[3], options).attributes);
+  return call.result(activation.apply(y, use_bias ? call[1] : symbol()));
+}
+
+/// The extents of a convolution's filters; of images that are no images, those of one channel.
+template <class Images, size2d Window, int Filters>
+constexpr auto channels_in() {
+  if constexpr (Images::rank == 4)
+    return weft::detail::extent_at<Images, 3>::value;
+  else
+    return 1;
+}
+
+}  // namespace detail
+
+/// Convolves images [batch, height, width, in] with `Filters` filters [window, window, in, Filters]:
+/// activation(conv2d(x, weights) + bias), the result [batch, height', width', Filters] (tf.keras.layers.Conv2D,
+/// torch.nn.Conv2d). Stride, padding and dilation are `Options`; by default, stride 1 and the same height and width.
+/// `conv2d<5, 32>` takes `in` from its first operand; `conv2d<5, 32, conv2d_options{}, 3>` names it. Weights begin
+/// glorot_uniform, the bias 0.
+template <size2d Window, int Filters, conv2d_options Options = conv2d_options{}, int In = deduced, Element T = float>
+struct conv2d {
+  bool use_bias = true;
+  activation_option<T> activation{};
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"conv2d"};
+  mutable
+      typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In, Filters>>::type weights{};
+  mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
+
+  template <Expression X>
+  auto operator()(const X& images) const {
+    using D = dims_t<X>;
+    using W = dims<Window.height, Window.width, detail::channels_in<D, Window, Filters>(), Filters>;
+    using mistaken =
+        first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_mistake<D, W, Options>>;
+    static_assert(correct<mistaken>,
+                  "conv2d: needs a node [batch, height, width, channels] of the layer's elements and input channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(images);
+    } else {
+      using R = typename weft::detail::conv2d_result<D, W, Options>::type;
+      const symbol x = let(images).erased();
+      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
+      return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution<T>(
+          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          weft::detail::windows_of(Options), use_bias, activation));
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

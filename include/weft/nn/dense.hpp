@@ -1,0 +1,90 @@
+#pragma once
+
+#include <weft/nn/activation.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/matmul.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::nn {
+namespace detail {
+
+template <class T>
+symbol call_dense(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p, bool use_bias,
+                  const activation_option<T>& activation) {
+  gpu::compile_kernels<matmul_op, T>();
+  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
+  return call.result(activation.apply(matmul<T>(x, call[0]), use_bias ? call[1] : symbol()));
+}
+
+/// A layer's variable: typed where the layer's type says its extents.
+template <bool Known, class T, class D>
+struct parameter_type {
+  using type = parameter;
+};
+template <class T, class D>
+struct parameter_type<true, T, D> {
+  using type = variable_node<T, D>;
+};
+
+}  // namespace detail
+
+/// The operand of a layer that names its input features has another number of them.
+template <class X, int In>
+struct features_differ : mistake<(In != deduced && X::rank > 0 && X::spec[X::rank - (X::rank > 0)] != In)> {};
+
+/// The number of features of an operand is a number that the compiler knows.
+template <class X>
+struct features_are_dynamic : mistake<(X::rank > 0 && X::spec[X::rank - (X::rank > 0)] < 0)> {};
+
+/// The operand has at least two axes: the last one holds features.
+template <class X>
+struct operand_has_no_features : mistake<(X::rank < 2)> {};
+
+/// The mistake in the operand of a layer whose last axis holds `In` features, if there is one.
+template <class X, class T, int In>
+using features_mistake =
+    first_mistake<value_not_in_a_graph<X>, operand_has_no_features<dims_t<X>>, features_are_dynamic<dims_t<X>>,
+                  features_differ<dims_t<X>, In>, element_types_differ<value_t<X>, T>>;
+
+/// A fully connected layer: activation(x * weights + bias), x [..., in], weights [in, Out], the result [..., Out]
+/// (tf.keras.layers.Dense, torch.nn.Linear). `dense<10>` takes `in` from its first operand; `dense<10, 784>` names it,
+/// so that its variables have types and each operand is checked at compile time. Weights begin glorot_uniform, the bias
+/// 0.
+template <int Out, int In = deduced, Element T = float>
+struct dense {
+  bool use_bias = true;
+  activation_option<T> activation{};
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"dense"};
+  mutable typename detail::parameter_type<In != deduced, T, dims<In, Out>>::type weights{};
+  mutable typename detail::parameter_type<In != deduced, T, dims<Out>>::type bias{};
+
+  static constexpr std::int64_t parameters(bool with_bias = true) {
+    return In == deduced ? -1 : std::int64_t{In} * Out + (with_bias ? Out : 0);
+  }
+
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using D = dims_t<X>;
+    using mistaken = features_mistake<X, T, In>;
+    static_assert(correct<mistaken>,
+                  "dense: needs a node [..., in] of the layer's elements and input features: dense<out, in, T>");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(x);
+    } else {
+      return weft::detail::make_node<T, with_extent<D, D::rank - 1, Out>, device_t<X>>(detail::call_dense<T>(
+          let(x).erased(), state,
+          {{"weights", shape(D::spec[D::rank - 1], Out), weights_init, weights}, {"bias", shape(Out), bias_init, bias}},
+          use_bias, activation));
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <weft/nn/dense.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/gather.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::nn {
+
+/// Indices are integers of a graph.
+template <class X>
+struct indices_are_not_integers
+    : mistake<!(X::symbolic && std::is_integral_v<value_t<X>> && !std::is_same_v<value_t<X>, bool>)> {};
+
+/// A row of a table for each index: indices [...] of integers, table [Rows, Width], the result [..., Width]
+/// (tf.keras.layers.Embedding, torch.nn.Embedding). The table begins uniform in [-0.05, 0.05). Its gradient is a list
+/// of rows, so that optimizers update only these. A step throws out_of_range if an index is not in [0, Rows).
+template <int Rows, int Width, Element T = float>
+struct embedding {
+  stored_initializer table_init = init::uniform{};
+  layer_state state{"embedding"};
+  mutable variable_node<T, dims<Rows, Width>> table{};
+
+  template <Expression X>
+  auto operator()(const X& indices) const {
+    static_assert(correct<indices_are_not_integers<X>>, "embedding: needs indices of a graph, int32 or int64");
+    if constexpr (!correct<indices_are_not_integers<X>>) {
+      return weft::detail::after_mistake<T, dims_t<X>>(indices);
+    } else {
+      const auto i = let(indices);
+      const parameter_request request{"table", shape(Rows, Width), table_init, table};
+      layer_call call(state, i.erased(), &request, 1, dtype_of<T>);
+      const auto y = gather<0>(table, i);
+      call.result(y.erased());
+      return y;
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const { v.layer(path, state, {{"table", &table}}); }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

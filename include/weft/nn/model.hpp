@@ -1,0 +1,222 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <weft/graph/variables.hpp>
+#include <weft/nn/visit.hpp>
+
+/// What can be asked of a whole model: its names, its variables, and a table of its layers.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+
+/// The model with names for all of its layers, before their first call: `auto net = nn::named(lenet{}, "lenet")` has
+/// the variables "lenet/first/weights", "lenet/first/bias", ... A layer in an array or a vector has its index as its
+/// name: "lenet/blocks/0/weights". Throws failed_precondition if a layer was called already under another name.
+template <class Model>
+[[nodiscard]] Model named(Model model, const std::string& name);
+
+/// The variables of a model, or of one of its layers, after its first call: `adam{}.minimize(loss,
+/// nn::parameters(net))`. Throws failed_precondition before that call.
+template <class Model>
+[[nodiscard]] variable_list parameters(const Model& model);
+
+/// Makes a model's trained variables frozen, so that optimizers recorded afterwards leave them out; returns how many
+/// changed: `nn::freeze(net.stem)`. Throws failed_precondition if an optimizer updates one already.
+template <class Model>
+std::size_t freeze(const Model& model);
+/// Makes a model's frozen variables trained again; returns how many changed.
+template <class Model>
+std::size_t unfreeze(const Model& model);
+
+/// A table with a row for each layer: its name, the extents of its result, the elements of its variables without moving
+/// averages, the multiply-adds of its matrix products and convolutions, and the bytes of its result; the last line
+/// holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the model with the
+/// operand, for inference if it takes a mode. (Keras's summary().)
+template <class Model, Expression X>
+[[nodiscard]] std::string describe(const Model& model, const X& x);
+
+namespace detail {
+
+/// Collects the variables of a model.
+class parameter_collector final : public layer_visitor {
+ public:
+  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+  variable_list list(const std::string& scope) const;
+  std::size_t set_frozen(bool frozen) const;
+
+ private:
+  sequence<symbol> found_;
+};
+
+/// Names the layers of a model.
+class path_setter final : public layer_visitor {
+ public:
+  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+};
+
+/// Collects the rows of a description, in the order of the calls.
+class layer_table final : public layer_visitor {
+ public:
+  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+  std::string text();
+
+ private:
+  struct row {
+    std::string name, output;
+    std::int64_t parameters = 0, multiply_adds = 0, bytes = 0;
+    std::uint32_t first = 0;
+  };
+  sequence<row> rows_;
+};
+
+template <class Model, Expression X>
+void call_for_inference(const Model& model, const X& x) {
+  if constexpr (requires { model(x, mode::inference); })
+    static_cast<void>(model(x, mode::inference));
+  else
+    static_cast<void>(model(x));
+}
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL void path_setter::layer(const std::string& path, const layer_state& l,
+                                  std::initializer_list<named_parameter>) {
+  l.set_path(path);
+}
+
+WEFT_DECL void parameter_collector::layer(const std::string&, const layer_state&,
+                                          std::initializer_list<named_parameter> variables) {
+  for (const named_parameter& p : variables)
+    if (!p.variable->empty()) found_.push_back(p.variable->erased());
+}
+
+WEFT_DECL variable_list parameter_collector::list(const std::string& scope) const {
+  if (found_.empty())
+    throw error(error_code::failed_precondition, scope.empty() ? "parameters" : scope,
+                "the model has no variables yet: its first call creates them");
+  return {scope, found_};
+}
+
+WEFT_DECL std::size_t parameter_collector::set_frozen(bool frozen) const {
+  std::size_t changed = 0;
+  const variable_kind from = frozen ? variable_kind::trained : variable_kind::frozen;
+  const variable_list all = list("");
+  for (const symbol& v : all.erased()) {
+    if (kind_of(graph_of(v)[v.id().node].def) != from) continue;
+    weft::detail::set_frozen(v, frozen);
+    ++changed;
+  }
+  return changed;
+}
+
+/// Named extents count as 1.
+inline shape of_one_example(shape s) {
+  for (std::size_t i = 0; i < s.rank; ++i)
+    if (s[i] < 0) s[i] = 1;
+  return s;
+}
+
+WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
+                                  std::initializer_list<named_parameter> variables) {
+  const recorded_call& call = l.last_call();
+  if (call.result.is_number()) return;
+  const graph& g = graph_of(call.result);
+  row r;
+  r.name = path.empty() ? l.kind() : path;
+  r.output = g.to_string(call.result.extents());
+  r.first = call.first;
+  for (const named_parameter& p : variables)
+    if (!p.variable->empty()) r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
+  for (std::uint32_t n = call.first; n < call.last; ++n) {
+    const node_def& d = g[n].def;
+    if (d.op->multiply_adds)
+      r.multiply_adds += static_cast<std::int64_t>(d.op->multiply_adds(of_one_example(g.info(d.inputs[0]).extents),
+                                                                       of_one_example(g.info(d.inputs[1]).extents),
+                                                                       of_one_example(d.outputs[0].extents)));
+  }
+  r.bytes = static_cast<std::int64_t>(value_info{call.result.type(), of_one_example(call.result.extents())}.bytes());
+  std::size_t at = rows_.size();
+  rows_.push_back(r);
+  for (; at > 0 && rows_[at - 1].first > r.first; --at) rows_[at] = rows_[at - 1];
+  rows_[at] = static_cast<row&&>(r);
+}
+
+/// 1234567 as "1,234,567".
+inline std::string with_commas(std::int64_t n) {
+  std::string s = str_cat({n});
+  for (std::size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, ",");
+  return s;
+}
+
+WEFT_DECL std::string layer_table::text() {
+  sequence<std::string> cells[5];
+  const char* const heads[] = {"layer", "output", "parameters", "multiply-adds", "bytes"};
+  for (std::size_t c = 0; c < 5; ++c) cells[c].push_back(heads[c]);
+  std::int64_t sums[3] = {};
+  const auto add = [&](const std::string& name, const std::string& output, const std::int64_t(&numbers)[3]) {
+    cells[0].push_back(name);
+    cells[1].push_back(output);
+    for (std::size_t c = 0; c < 3; ++c) cells[2 + c].push_back(with_commas(numbers[c]));
+  };
+  for (const row& r : rows_) {
+    add(r.name, r.output, {r.parameters, r.multiply_adds, r.bytes});
+    sums[0] += r.parameters, sums[1] += r.multiply_adds, sums[2] += r.bytes;
+  }
+  add("sum", "", sums);
+  std::string s;
+  for (std::size_t line = 0; line < cells[0].size(); ++line) {
+    for (std::size_t c = 0; c < 5; ++c) {
+      std::size_t width = 0;
+      for (const std::string& cell : cells[c]) width = cell.size() > width ? cell.size() : width;
+      const std::string& cell = cells[c][line];
+      const std::string space(width - cell.size(), ' ');
+      append(s, c < 2 ? std::initializer_list<piece>{c ? "  " : "", cell, space}
+                      : std::initializer_list<piece>{"  ", space, cell});
+    }
+    s += '\n';
+  }
+  return s;
+}
+
+#endif
+
+}  // namespace detail
+
+template <class Model>
+Model named(Model model, const std::string& name) {
+  detail::path_setter v;
+  detail::visit_model(name, model, v);
+  return model;
+}
+
+template <class Model>
+variable_list parameters(const Model& model) {
+  detail::parameter_collector v;
+  detail::visit_model("", model, v);
+  return v.list("");
+}
+
+template <class Model>
+std::size_t freeze(const Model& model) {
+  detail::parameter_collector v;
+  detail::visit_model("", model, v);
+  return v.set_frozen(true);
+}
+template <class Model>
+std::size_t unfreeze(const Model& model) {
+  detail::parameter_collector v;
+  detail::visit_model("", model, v);
+  return v.set_frozen(false);
+}
+
+template <class Model, Expression X>
+std::string describe(const Model& model, const X& x) {
+  detail::call_for_inference(model, x);
+  detail::layer_table v;
+  detail::visit_model("", model, v);
+  return v.text();
+}
+
+}  // namespace weft::nn
+WEFT_COLD_END

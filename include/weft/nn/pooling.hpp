@@ -1,0 +1,66 @@
+#pragma once
+
+#include <weft/ops/pooling.hpp>
+#include <weft/ops/reduce.hpp>
+#include <weft/ops/reshape.hpp>
+
+/// Pooling and flattening as layers: steps of `sequential`. They have no variables.
+namespace weft::nn {
+
+/// weft::max_pool2d: the largest element of each window (tf.keras.layers.MaxPool2D, torch.nn.MaxPool2d).
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid>
+struct max_pool2d {
+  template <Expression X>
+  auto operator()(const X& images) const {
+    return weft::max_pool2d<Window, Stride, Padding>(images);
+  }
+};
+
+/// weft::avg_pool2d: the mean of each window, padding not counted (tf.keras.layers.AveragePooling2D).
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid>
+struct avg_pool2d {
+  template <Expression X>
+  auto operator()(const X& images) const {
+    return weft::avg_pool2d<Window, Stride, Padding>(images);
+  }
+};
+
+/// The mean over height and width: [batch, height, width, channels] to [batch, channels]
+/// (tf.keras.layers.GlobalAveragePooling2D).
+struct global_avg_pool2d {
+  template <Expression X>
+  auto operator()(const X& images) const {
+    static_assert(correct<images_are_not_of_rank_4<dims_t<X>>>,
+                  "global_avg_pool2d: needs images [batch, height, width, channels]");
+    if constexpr (correct<images_are_not_of_rank_4<dims_t<X>>>)
+      return let(mean<1, 2>(images));
+    else
+      return weft::detail::same_after_mistake(images);
+  }
+};
+
+/// The largest element over height and width: [batch, height, width, channels] to [batch, channels]
+/// (tf.keras.layers.GlobalMaxPooling2D).
+struct global_max_pool2d {
+  template <Expression X>
+  auto operator()(const X& images) const {
+    static_assert(correct<images_are_not_of_rank_4<dims_t<X>>>,
+                  "global_max_pool2d: needs images [batch, height, width, channels]");
+    if constexpr (correct<images_are_not_of_rank_4<dims_t<X>>>)
+      return let(max<1, 2>(images));
+    else
+      return weft::detail::same_after_mistake(images);
+  }
+};
+
+/// Each example as one row: [batch, ...] to [batch, elements] (tf.keras.layers.Flatten, torch.nn.Flatten).
+struct flatten {
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using D = dims_t<X>;
+    static_assert(D::rank > 0, "flatten: needs a batch of examples, [batch, ...]");
+    return reshape<dims<extent_of<D, 0>(), -1>>(x);
+  }
+};
+
+}  // namespace weft::nn

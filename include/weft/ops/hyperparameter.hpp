@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+
+#include <weft/device/exact.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/formulas.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/symbol.hpp>
+
+/// The numbers and functions of an optimizer's formula.
+namespace weft {
+
+/// A hyperparameter is one number.
+template <class Dims>
+struct hyperparameter_is_not_scalar : mistake<Dims::rank != 0> {};
+
+/// In an optimizer's formula hyperparameters and constants meet each other, before one is of the type that it is
+/// rounded to.
+template <class T>
+struct number_has_no_type : mistake<true> {};
+
+namespace detail {
+
+struct untyped_number {
+  template <class T>
+  constexpr operator exact<T>() const {
+    static_assert(correct<number_has_no_type<T>>, "hyperparameters and constants alone: V(1) - beta, V(2) * beta");
+    return exact<T>(0);
+  }
+};
+
+}  // namespace detail
+
+/// A hyperparameter is a number, not text.
+template <class X>
+struct hyperparameter_is_not_a_number : mistake<true> {};
+
+/// A number that governs an optimizer: known when the graph is written or, of a scalar of the graph, in each step.
+class hyperparameter {
+ public:
+  WEFT_HOST_DEVICE constexpr hyperparameter(double number) : value_(number) {}
+  /// Converts the value of a scalar to double where its element type is another.
+  template <Expression Expr>
+  hyperparameter(const Expr& scalar) {
+    using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
+    static_assert(correct<mistake>, "an optimizer's hyperparameter is a number, or a scalar of the graph");
+    if constexpr (correct<mistake>) value_ = let(cast<double>(scalar)).erased();
+  }
+
+  template <std::size_t Count>
+  constexpr hyperparameter(const char (&)[Count]) {
+    static_assert(correct<hyperparameter_is_not_a_number<char[Count]>>,
+                  "an optimizer's hyperparameter is a number, or a scalar of the graph");
+  }
+
+  constexpr bool is_number() const { return value_.is_number(); }
+  constexpr double number() const { return value_.number(); }
+  symbol node() const { return value_; }
+
+  // In a formula it always is a number.
+  WEFT_HOST_DEVICE constexpr explicit operator double() const { return value_.number(); }
+  WEFT_HOST_DEVICE constexpr explicit operator float() const { return static_cast<float>(value_.number()); }
+  template <class T>
+  WEFT_HOST_DEVICE WEFT_INLINE operator exact<T>() const {
+    return exact<T>(static_cast<T>(*this));
+  }
+#define WEFT_UNTYPED(name) \
+  friend constexpr detail::untyped_number name(const hyperparameter&, const hyperparameter&) { return {}; }
+  WEFT_UNTYPED(operator+)
+  WEFT_UNTYPED(operator-)
+  WEFT_UNTYPED(operator*)
+  WEFT_UNTYPED(operator/)
+#undef WEFT_UNTYPED
+
+ private:
+  symbol value_;
+};
+
+/// An optimizer's formula uses a function that processors, compilers and GPUs do not round alike.
+template <class T>
+struct function_not_exact : mistake<true> {};
+
+// The functions that a formula may use are friends of `exact`. Other functions of elementwise operations are refused,
+// as `exp(x)` and as `math::exp(x)`.
+namespace detail {
+template <class T>
+exact<T> refuse_function(exact<T> x) {
+  static_assert(correct<function_not_exact<T>>,
+                "an optimizer's formula is made of + - * /, sqrt(x), abs(x), max(x, y), min(x, y) and comparisons: all "
+                "processors round these alike");
+  return x;
+}
+}  // namespace detail
+#define WEFT_REFUSED(name, operands)          \
+  template <class T, class... More>           \
+  exact<T> name(exact<T> x, const More&...) { \
+    return refuse_function(x);                \
+  }
+namespace detail::refused {
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_REFUSED, WEFT_REFUSED)
+}
+#undef WEFT_REFUSED
+#define WEFT_FUNCTION(name, operands) using weft::detail::refused::name;
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
+namespace math {
+WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_NO_ROW)
+}
+#undef WEFT_FUNCTION
+
+}  // namespace weft

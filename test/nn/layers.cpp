@@ -1,0 +1,398 @@
+// Layers as members of models: their names, variables, first values, results and mistakes.
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <boost/test/unit_test.hpp>
+#include <weft/control_flow.hpp>
+#include <weft/nn.hpp>
+#include <weft/nn/weights.hpp>
+#include <weft/weft.hpp>
+
+#include "errors.hpp"
+
+using namespace weft;
+using nn::mode;
+
+namespace {
+
+constexpr auto batch = dyn<"batch">;
+
+std::vector<std::string> names(const graph& g) {
+  std::vector<std::string> all;
+  for (const variable_description& v : variables(g)) all.push_back(v.name);
+  return all;
+}
+
+void check_names(const graph& g, const std::vector<std::string>& expected) {
+  const std::vector<std::string> there = names(g);
+  BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
+}
+
+struct lenet {
+  nn::conv2d<5, 32> first{.activation = nn::relu};
+  nn::conv2d<5, 64> second{.activation = nn::relu};
+  nn::dense<1024> hidden{.activation = nn::relu};
+  nn::dense<10> logits;
+
+  auto operator()(const auto& images) const {
+    auto halved = max_pool2d<2>(first(images));
+    auto quartered = max_pool2d<2>(second(halved));
+    return logits(hidden(nn::flatten()(quartered)));
+  }
+};
+
+struct block {
+  nn::dense<4> inner;
+  int times = 2;  // holds no layers
+};
+
+struct nested {
+  std::array<block, 2> pair;
+  std::vector<nn::dense<4>> list = std::vector<nn::dense<4>>(2);
+  nn::sequential<nn::dense<4>, nn::activation<formula::tanh>, nn::dense<4>> chain;
+  std::string remark = "no layer";
+
+  auto operator()(const auto& x) const {
+    auto h = pair[1].inner(pair[0].inner(x));
+    for (const auto& each : list) h = each(h);
+    return chain(h);
+  }
+};
+
+/// A model with a constructor lists its layers.
+class listed {
+ public:
+  explicit listed(double rate) : drop_{.rate = rate} {}
+  auto operator()(const auto& x, mode how) const { return head_(drop_(x, how)); }
+  void visit(const std::string& path, nn::layer_visitor& v) const { v(path, "head", head_); }
+
+ private:
+  nn::dropout drop_;
+  nn::dense<3> head_;
+};
+
+template <class D>
+tensor<float, D> filled(const shape& extents, float scale) {
+  tensor<float, D> t(extents);
+  for (std::size_t i = 0; i < t.elements(); ++i) t.data()[i] = scale * static_cast<float>((i * 37) % 19) - 0.5f;
+  return t;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(variables_have_the_names_of_members) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(nested(), "net");
+  net(x);
+  net(x);  // shares them
+  check_names(g,
+              {"net/pair/0/inner/weights", "net/pair/0/inner/bias", "net/pair/1/inner/weights", "net/pair/1/inner/bias",
+               "net/list/0/weights", "net/list/0/bias", "net/list/1/weights", "net/list/1/bias", "net/chain/0/weights",
+               "net/chain/0/bias", "net/chain/2/weights", "net/chain/2/bias"});
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 12u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.pair[1]).size(), 2u);
+}
+
+BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::dense<4> a, b;
+  const nn::dense<2> c{.use_bias = false};
+  c(b(a(a(x))));
+  check_names(g, {"dense/weights", "dense/bias", "dense_1/weights", "dense_1/bias", "dense_2/weights"});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_with_a_constructor_lists_its_layers) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(listed(0.25), "net");
+  net(x, mode::training);
+  check_names(g, {"net/head/weights", "net/head/bias"});
+}
+
+BOOST_AUTO_TEST_CASE(a_model_moves_and_copies_share_its_variables) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  auto net = nn::named(nested(), "net");
+  net(x);
+  const auto moved = std::move(net);
+  const auto copy = moved;
+  copy(x);
+  BOOST_CHECK_EQUAL(names(g).size(), 12u);
+}
+
+BOOST_AUTO_TEST_CASE(results_are_those_of_the_functions) {
+  graph g;
+  auto images = placeholder<float, dims<batch, 28, 28, 1>>(g, "images");
+  auto net = nn::named(lenet(), "lenet");
+  auto y = net(images);
+  static_assert(std::is_same_v<decltype(y), node<float, dims<batch, 10>>>);
+  const auto w1 = net.first.weights.as<dims<5, 5, 1, 32>>();
+  const auto w2 = net.second.weights.as<dims<5, 5, 32, 64>>();
+  const auto b1 = net.first.bias.as<dims<32>>();
+  const auto b2 = net.second.bias.as<dims<64>>();
+  const auto w3 = net.hidden.weights.as<dims<3136, 1024>>();
+  const auto w4 = net.logits.weights.as<dims<1024, 10>>();
+  const auto b3 = net.hidden.bias.as<dims<1024>>();
+  const auto b4 = net.logits.bias.as<dims<10>>();
+  session s{g};
+  const auto some = [&](const auto& b) { s.set(b, eval(s.get(b) + 0.125f)); };
+  some(b1), some(b2), some(b3), some(b4);
+  const auto x = filled<dims<batch, 28, 28, 1>>(shape(2, 28, 28, 1), 0.05f);
+  const auto z = [&] {
+    auto a = eval(max_pool2d<2>(relu(conv2d(x, s.get(w1)) + s.get(b1))));
+    auto b = eval(max_pool2d<2>(relu(conv2d(a, s.get(w2)) + s.get(b2))));
+    auto c = eval(relu(matmul(reshape<dims<batch, 3136>>(b), s.get(w3)) + s.get(b3)));
+    return eval(matmul(c, s.get(w4)) + s.get(b4));
+  }();
+  const auto result = s.eval(y, with(images, x));
+  for (std::size_t i = 0; i < z.elements(); ++i) BOOST_CHECK_SMALL(result.data()[i] - z.data()[i], 1e-4f);
+}
+
+BOOST_AUTO_TEST_CASE(layers_train) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 6>>(g, "x");
+  auto target = placeholder<float, dims<batch, 1>>(g, "target");
+  const auto net = nn::named(nn::sequential(nn::dense<16>{.activation = nn::tanh}, nn::dense<1>()), "net");
+  auto loss = mean(square(net(x) - target));
+  auto train = adam{.learning_rate = 0.02f}.minimize(loss, nn::parameters(net));
+  session s{g};
+  auto step = s.prepare(fetch(loss, train), feed(x, target));
+  const auto in = filled<dims<batch, 6>>(shape(32, 6), 0.06f);
+  tensor<float, dims<batch, 1>> out(shape(32, 1));
+  for (int i = 0; i < 32; ++i) out(i, 0) = in(i, 0) * in(i, 1) - in(i, 5);
+  const float before = std::get<0>(step(in, out));
+  float after = before;
+  for (int i = 0; i < 300; ++i) after = std::get<0>(step(in, out));
+  BOOST_CHECK_LT(after, before / 50);
+}
+
+BOOST_AUTO_TEST_CASE(first_values_are_those_that_keras_documents) {
+  graph g(3);
+  auto x = placeholder<float, dims<batch, 100>>(g, "x");
+  const nn::dense<200> uniform;
+  const nn::dense<200> other{.weights_init = init::constant{0.5}, .bias_init = init::ones{}};
+  const nn::embedding<100, 50> words;
+  uniform(x), other(x), words(placeholder<std::int32_t, dims<batch>>(g, "ids"));
+  session s{g};
+  const double limit = std::sqrt(6.0 / 300);  // glorot_uniform
+  const auto w = s.get(uniform.weights.as<dims<100, 200>>());
+  double sum = 0, squares = 0;
+  for (const float v : w) {
+    BOOST_REQUIRE(std::abs(v) <= limit);
+    sum += v, squares += static_cast<double>(v) * v;
+  }
+  BOOST_CHECK_SMALL(sum / 20000, 3 * limit / std::sqrt(3.0 * 20000));
+  BOOST_CHECK_CLOSE(squares / 20000, limit * limit / 3, 4.0);
+  for (const float v : s.get(uniform.bias.as<dims<200>>())) BOOST_REQUIRE(v == 0);
+  for (const float v : s.get(other.weights.as<dims<100, 200>>())) BOOST_REQUIRE(v == 0.5f);
+  for (const float v : s.get(other.bias.as<dims<200>>())) BOOST_REQUIRE(v == 1);
+  for (const float v : s.get(words.table)) BOOST_REQUIRE(v >= -0.05f && v < 0.05f);
+}
+
+BOOST_AUTO_TEST_CASE(an_embedding_takes_rows) {
+  graph g;
+  auto ids = placeholder<std::int64_t, dims<batch, 2>>(g, "ids");
+  const nn::embedding<5, 3> words;
+  auto y = words(ids);
+  static_assert(std::is_same_v<decltype(y), node<float, dims<batch, 2, 3>>>);
+  session s{g};
+  const auto table = s.get(words.table);
+  const auto rows = s.eval(y, with(ids, tensor<std::int64_t, dims<batch, 2>>(shape(2, 2), {4, 0, 1, 4})));
+  const int expected[] = {4, 0, 1, 4};
+  for (int i = 0; i < 12; ++i) BOOST_CHECK_EQUAL(rows.data()[i], table(expected[i / 3], i % 3));
+}
+
+BOOST_AUTO_TEST_CASE(dropout_depends_on_the_mode) {
+  graph g;
+  auto x = placeholder<float, dims<1000>>(g, "x");
+  const nn::dropout drop{.rate = 0.25};
+  auto trained = drop(x, mode::training), inferred = drop(x, mode::inference);
+  session s{g};
+  const auto ones = weft::ones<float, dims<1000>>();
+  const auto [a, b] = s.run(fetch(trained, inferred), with(x, ones));
+  int zeros = 0;
+  for (const float v : a) zeros += v == 0;
+  BOOST_CHECK(zeros > 180 && zeros < 320);
+  for (const float v : b) BOOST_REQUIRE(v == 1);
+}
+
+BOOST_AUTO_TEST_CASE(batch_normalization_trains_as_in_pytorch) {
+  using images_dims = dims<batch, 3, 3, 2>;
+  std::ifstream file(TEST_DATA "/nn/layer_values.txt");
+  std::string line;
+  std::getline(file, line);
+  const auto read = [&](std::size_t count) {
+    BOOST_REQUIRE(std::getline(file, line));
+    std::vector<double> values;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) values.push_back(std::stod(word));
+    BOOST_REQUIRE_EQUAL(values.size(), count);
+    return values;
+  };
+  const auto images = read(72), residuals = read(72), scale = read(2), offset = read(2), mean = read(2),
+             variance = read(2), inferred = read(72);
+
+  graph g;
+  auto x = placeholder<double, images_dims>(g, "x"), residual = placeholder<double, images_dims>(g, "residual");
+  const auto norm =
+      nn::named(nn::batch_norm<2, double>{.momentum = 0.9, .epsilon = 1e-5, .activation = nn::relu}, "norm");
+  auto trained = norm(x, residual, mode::training);
+  auto y = norm(x, residual, mode::inference);
+  auto train = gradient_descent{.learning_rate = 0x1p-6}.minimize(sum(square(trained - 1.0)));
+  session s{g};
+  const tensor<double, images_dims> in(shape(4, 3, 3, 2), images), more(shape(4, 3, 3, 2), residuals);
+  auto step = s.prepare(fetch(train), feed(x, residual));
+  for (int i = 0; i < 3; ++i) step(in, more);
+  const auto close = [&](const auto& found, const std::vector<double>& right) {
+    for (std::size_t i = 0; i < right.size(); ++i) BOOST_CHECK_SMALL(found.data()[i] - right[i], 1e-12);
+  };
+  close(s.get(norm.scale), scale);
+  close(s.get(norm.offset), offset);
+  close(s.get(norm.moving_mean), mean);
+  close(s.get(norm.moving_variance), variance);
+  close(s.eval(y, with(x, in), with(residual, more)), inferred);
+  BOOST_CHECK_EQUAL(variables(g, variable_kind::averaged).size(), 2u);
+}
+
+BOOST_AUTO_TEST_CASE(layer_normalization_is_that_of_the_operation) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 5, 8>>(g, "x");
+  const nn::layer_norm<8> norm{.epsilon = 1e-5};
+  auto y = norm(x);
+  session s{g};
+  const auto in = filled<dims<batch, 5, 8>>(shape(2, 5, 8), 0.3f);
+  s.set(norm.offset, eval(s.get(norm.offset) + 0.5f));
+  s.set(norm.scale, eval(s.get(norm.scale) * 2.0f));
+  const auto result = s.eval(y, with(x, in));
+  const auto right = eval(layer_normalization(in, s.get(norm.scale), s.get(norm.offset), {.epsilon = 1e-5}));
+  for (std::size_t i = 0; i < right.elements(); ++i) BOOST_CHECK_SMALL(result.data()[i] - right.data()[i], 1e-5f);
+}
+
+BOOST_AUTO_TEST_CASE(blocks_compose) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net =
+      nn::named(nn::sequential(nn::residual(nn::dense<8>(), nn::relu, nn::dense<4>()),
+                               nn::parallel(
+                                   nn::dense<2>(), [](const auto& v) { return v * 2.0f; }, nn::dense<1>())),
+                "net");
+  auto y = net(x);
+  static_assert(std::is_same_v<decltype(y), node<float, dims<batch, 7>>>);
+  check_names(g, {"net/0/0/weights", "net/0/0/bias", "net/0/2/weights", "net/0/2/bias", "net/1/0/weights",
+                  "net/1/0/bias", "net/1/2/weights", "net/1/2/bias"});
+  session s{g};
+  const auto in = filled<dims<batch, 4>>(shape(3, 4), 0.1f);
+  const auto w0 = s.get(find_variable<float, dims<4, 8>>(g, "net/0/0/weights"));
+  const auto w2 = s.get(find_variable<float, dims<8, 4>>(g, "net/0/2/weights"));
+  const auto h = eval(in + matmul(relu(matmul(in, w0)), w2));
+  const auto result = s.eval(y, with(x, in));
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 4; ++j) BOOST_CHECK_SMALL(result(i, 2 + j) - 2 * h(i, j), 1e-5f);
+}
+
+BOOST_AUTO_TEST_CASE(another_operand_is_an_error_with_both_shapes) {
+  graph g, other;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  auto wide = placeholder<float, dims<batch, 9>>(g, "wide");
+  const auto layer = nn::named(nn::dense<3>(), "head");
+  layer(x);
+  const std::string differs = test::failure(error_code::invalid_argument, [&] { layer(wide); });
+  BOOST_CHECK(test::contains(differs,
+                             "head: the layer's weights are float [4, 3] since its first call; this operand "
+                             "needs float [9, 3]"));
+  const std::string foreign =
+      test::failure(error_code::invalid_argument, [&] { layer(placeholder<float, dims<batch, 4>>(other, "x")); });
+  BOOST_CHECK(test::contains(foreign, "another graph"));
+  BOOST_CHECK(test::contains(test::failure(error_code::failed_precondition, [&] { (void)nn::named(layer, "tail"); }),
+                             "before its first call"));
+  BOOST_CHECK(
+      test::contains(test::failure(error_code::failed_precondition, [&] { (void)nn::parameters(nn::dense<3>()); }),
+                     "no variables yet"));
+  BOOST_CHECK(test::contains(test::failure(error_code::invalid_argument, [&] { (void)layer.weights.as<dims<3, 4>>(); }),
+                             "[3, 4]"));
+  BOOST_CHECK_EQUAL(names(g).size(), 2u);
+  const nn::dense<4> inside;
+  BOOST_CHECK(test::contains(test::failure(error_code::failed_precondition,
+                                           [&] {
+                                             (void)cond(
+                                                 let(sum(x) > 0.0f), [&](const auto& v) { return inside(v); },
+                                                 [](const auto& v) { return let(v * 1.0f); }, x);
+                                           }),
+                             "bodies of cond"));
+}
+
+BOOST_AUTO_TEST_CASE(input_features_that_are_named_give_variables_types) {
+  graph g;
+  auto x = placeholder<double, dims<batch, 4>>(g, "x");
+  const nn::dense<3, 4, double> layer;
+  layer(x);
+  static_assert(std::is_same_v<decltype(layer.weights), variable_node<double, dims<4, 3>>>);
+  auto decay = mean(square(layer.weights));
+  session s{g};
+  BOOST_CHECK_GT(s.eval(decay), 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_frozen_layer_keeps_its_values) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(nn::sequential(nn::dense<4>(), nn::dense<1>()), "net");
+  auto loss = mean(square(net(x) - 1.0f));
+  BOOST_CHECK_EQUAL(nn::freeze(net.get<0>()), 2u);
+  auto train = gradient_descent{.learning_rate = 0.1f}.minimize(loss);
+  BOOST_CHECK_EQUAL(nn::unfreeze(net.get<0>()), 2u);
+  session s{g};
+  const auto w = net.get<0>().weights.as<dims<4, 4>>();
+  const auto v = net.get<1>().weights.as<dims<4, 1>>();
+  const auto w_before = s.get(w);
+  const auto v_before = s.get(v);
+  s.run(fetch(train), with(x, filled<dims<batch, 4>>(shape(2, 4), 0.1f)));
+  BOOST_CHECK(s.get(w) == w_before);
+  BOOST_CHECK(!(s.get(v) == v_before));
+}
+
+BOOST_AUTO_TEST_CASE(a_description_counts_parameters_and_multiply_adds) {
+  graph g;
+  auto images = placeholder<float, dims<batch, 28, 28, 1>>(g, "images");
+  const auto net = nn::named(lenet(), "lenet");
+  const std::string text = nn::describe(net, images);
+  BOOST_TEST_MESSAGE(text);
+  // 5 * 5 * 32 + 32, 5 * 5 * 32 * 64 + 64, ...; every position of the result is a sum over the window.
+  for (const char* line : {"layer   output               parameters  multiply-adds    bytes\n",
+                           "first   [batch, 28, 28, 32]         832        627,200  100,352\n",
+                           "second  [batch, 14, 14, 64]      51,264     10,035,200   50,176\n",
+                           "hidden  [batch, 1024]         3,212,288      3,211,264    4,096\n",
+                           "logits  [batch, 10]              10,250         10,240       40\n",
+                           "sum                           3,274,634     13,883,904  154,664\n"})
+    BOOST_CHECK_MESSAGE(test::contains(text, line), std::string("missing: ") + line + text);
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_one_model_are_saved_and_loaded) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto first = nn::named(nn::dense<4>(), "first"), second = nn::named(nn::dense<4>(), "second");
+  first(x), second(x);
+  const std::string path = "nn_layers_first.safetensors";
+  const auto w1 = first.weights.as<dims<4, 4>>(), w2 = second.weights.as<dims<4, 4>>();
+  tensor<float, dims<4, 4>> saved;
+  {
+    session s{g};
+    saved = s.get(w1);
+    nn::save_weights(path, first, s);
+  }
+  session s{g};
+  s.set(w1, zeros<float, dims<4, 4>>());
+  s.set(w2, ones<float, dims<4, 4>>());
+  const restore_report report = nn::load_weights(path, first, s);
+  BOOST_CHECK_EQUAL(report.restored.size(), 2u);
+  BOOST_CHECK(s.get(w1) == saved);
+  BOOST_CHECK(s.get(w2) == (ones<float, dims<4, 4>>()));
+  BOOST_CHECK(test::code_of([&] { nn::load_weights(path, second, s); }) == error_code::invalid_argument);  // missing
+  std::remove(path.c_str());
+}
