@@ -248,6 +248,10 @@ WEFT_DECL void layer_normalization_second_gradient(gradient_context& g, bool cen
 
 WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_op<float>>(const prepare_context&));
 WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, false>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, false>>(const prepare_context&));
 
 }  // namespace detail
 
