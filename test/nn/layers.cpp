@@ -99,6 +99,19 @@ BOOST_AUTO_TEST_CASE(variables_have_the_names_of_members) {
   BOOST_CHECK_EQUAL(nn::parameters(net.pair[1]).size(), 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_model_has_many_members) {
+  struct wide {
+    nn::dense<4> a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, function, object, count,
+        t1, t2, t3;
+  };
+  graph g;
+  const auto net = nn::named(wide(), "wide");
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  net.f(x), net.t(x), net.function(x), net.t3(x);
+  check_names(g, {"wide/f/weights", "wide/f/bias", "wide/t/weights", "wide/t/bias", "wide/function/weights",
+                  "wide/function/bias", "wide/t3/weights", "wide/t3/bias"});
+}
+
 BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {
   graph g;
   auto x = placeholder<float, dims<batch, 4>>(g, "x");

@@ -127,7 +127,8 @@ WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
   r.output = g.to_string(call.result.extents());
   r.first = call.first;
   for (const named_parameter& p : variables)
-    if (!p.variable->empty()) r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
+    if (!p.variable->empty() && kind_of(g[p.variable->id().node].def) != variable_kind::averaged)
+      r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
   for (std::uint32_t n = call.first; n < call.last; ++n) {
     const node_def& d = g[n].def;
     if (d.op->multiply_adds)

@@ -125,7 +125,7 @@ inline symbol elements_of_channels(symbol x, dtype type) {
 WEFT_DECL void batch_normalization_gradient(gradient_context& g, bool relu, const operation& first) {
   const symbol x = g.input(0);
   const value_info& channels = g.output(1).info();
-  const bool residual = g.c.inputs.size() == 4;
+  const bool residual = g.node.inputs.size() == 4;
   symbol dx;
   if (g.has_upstream(0)) {
     sequence<symbol> operands{x, g.input(1), g.output(1), g.output(3), g.output(4), g.upstream(0)};
@@ -156,7 +156,7 @@ WEFT_DECL void batch_normalization_gradient(gradient_context& g, bool relu, cons
 }
 
 WEFT_DECL void batch_normalization_second_gradient(gradient_context& g, bool relu) {
-  const auto arguments = arguments_of(g, g.c.inputs.size(), true);
+  const auto arguments = arguments_of(g, g.node.inputs.size(), true);
   const dtype stored = arguments[0].type(), type = arguments[1].type();
   const symbol scale = arguments[1], mean = arguments[2], reciprocal = arguments[3], shift = arguments[4];
   const symbol centred = math::convert(arguments[0], type) - mean, normal = centred * reciprocal;
@@ -173,7 +173,7 @@ WEFT_DECL void batch_normalization_second_gradient(gradient_context& g, bool rel
     return i == 1 ? of_scale : i == 2 ? of_offset : math::convert(up, stored);
   };
   sequence<symbol> results, arriving;
-  for (std::size_t i = 0; i < g.c.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
     if (!g.has_upstream(i)) continue;
     results.push_back(result(i));
     arriving.push_back(g.upstream(i));
@@ -223,7 +223,7 @@ WEFT_DECL void layer_normalization_gradient(gradient_context& g, bool centred, c
 }
 
 WEFT_DECL void layer_normalization_second_gradient(gradient_context& g, bool centred) {
-  const auto arguments = arguments_of(g, g.c.inputs.size(), true);
+  const auto arguments = arguments_of(g, g.node.inputs.size(), true);
   const symbol x = arguments[0], scale = arguments[1], up = arguments[2];
   const axis_set row = axes_of_rows(x, scale), between = axes_between_rows(x, scale);
   const symbol reciprocal = expand_dims(arguments[3], row);
@@ -236,7 +236,7 @@ WEFT_DECL void layer_normalization_second_gradient(gradient_context& g, bool cen
     return (centred ? sloped - sum(scaled, row, true) / n : sloped) * reciprocal;
   };
   sequence<symbol> results, arriving;
-  for (std::size_t i = 0; i < g.c.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
     if (!g.has_upstream(i)) continue;
     results.push_back(result(i));
     arriving.push_back(g.upstream(i));

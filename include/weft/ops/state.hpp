@@ -15,7 +15,7 @@ namespace weft {
 struct assign_op {
   static constexpr const char* name = "assign";
   static constexpr bool writes = true;
-  static constexpr fusion_kind part = fusion_kind::assignment;
+  static constexpr fusion_kind fusion = fusion_kind::assignment;
 
   static kernel* prepare(const prepare_context& p) { return new detail::assign_kernel(p); }
   static constexpr operand_use use(const node_def&, std::size_t operand) {

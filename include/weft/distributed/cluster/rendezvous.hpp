@@ -285,7 +285,7 @@ inline std::string local_host(const tcp::stream& stream) {
 /// Says that this task does not believe the other, and goes when that is read.
 inline void tell_stranger(handshake<tcp::stream>& words) {
   try {
-    words.reject(error_code::unauthenticated);
+    words.reject(error(error_code::unauthenticated, "rendezvous", "the peer does not know the secret"));
     for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
       sleep(std::chrono::milliseconds(1));
   } catch (const error&) {

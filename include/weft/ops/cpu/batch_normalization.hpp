@@ -28,9 +28,9 @@ class batch_normalization_base : public kernel {
 
  protected:
   batch_normalization_base(const prepare_context& p, std::size_t columns)
-      : name_(p.c.op->name), pieces_(pieces_of(p.inputs[0].extents)) {
-    for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
-    for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
+      : name_(p.node.op->name), pieces_(pieces_of(p.inputs[0].extents)) {
+    for (std::size_t i = 0; i < p.node.inputs.size(); ++i) in_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < p.node.outputs.size(); ++i) out_[i] = p.output_slots[i];
     columns_.resize(pieces_.width * columns);
     sums_.resize(2 * pieces_.width * pieces_.chunks);
   }
@@ -86,7 +86,7 @@ class batch_normalization_kernel final : public batch_normalization_base<T, S> {
 
  public:
   batch_normalization_kernel(const prepare_context& p, double epsilon, bool relu)
-      : base(p, columns), epsilon_(epsilon), relu_(relu), residual_(p.c.inputs.size() == 4) {
+      : base(p, columns), epsilon_(epsilon), relu_(relu), residual_(p.node.inputs.size() == 4) {
     check_channels(p, 1, 3);
     moments_.resize(2 * pieces_.width);
   }
@@ -191,9 +191,9 @@ class batch_normalization_gradient_kernel final : public batch_normalization_bas
  public:
   batch_normalization_gradient_kernel(const prepare_context& p, bool relu)
       : base(p, columns),
-        mask_(!relu                    ? device::relu_mask::none
-              : p.c.inputs.size() == 7 ? device::relu_mask::result
-                                       : device::relu_mask::computed) {
+        mask_(!relu                       ? device::relu_mask::none
+              : p.node.inputs.size() == 7 ? device::relu_mask::result
+                                          : device::relu_mask::computed) {
     check_channels(p, 1, 5);
   }
 
@@ -302,7 +302,7 @@ WEFT_DECL void check_channels(const prepare_context& p, std::size_t first, std::
   const shape& x = p.inputs[0].extents;
   for (std::size_t i = first; i < end; ++i)
     if (p.inputs[i].extents.elements() != static_cast<std::size_t>(x[x.rank - 1]))
-      throw error(error_code::invalid_argument, p.c.op->name,
+      throw error(error_code::invalid_argument, p.node.op->name,
                   {"parameters of extents ", to_string(p.inputs[i].extents), " do not fit the channels of ",
                    to_string(x), ", its last axis"});
 }

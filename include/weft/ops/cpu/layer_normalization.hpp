@@ -24,9 +24,9 @@ template <class T, bool Centred>
 class layer_normalization_kernel final : public kernel {
  public:
   layer_normalization_kernel(const prepare_context& p, double epsilon)
-      : name_(p.c.op->name), of_(p, Centred ? 3 : 2), chunks_(of_.rows, of_.rows * of_.columns), epsilon_(epsilon) {
-    for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
-    for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
+      : name_(p.node.op->name), of_(p, Centred ? 3 : 2), chunks_(of_.rows, of_.rows * of_.columns), epsilon_(epsilon) {
+    for (std::size_t i = 0; i < p.node.inputs.size(); ++i) in_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < p.node.outputs.size(); ++i) out_[i] = p.output_slots[i];
   }
 
   void run(const kernel_context& f) override {
@@ -55,9 +55,9 @@ template <class T, bool Centred>
 class layer_normalization_gradient_kernel final : public kernel {
  public:
   explicit layer_normalization_gradient_kernel(const prepare_context& p)
-      : name_(p.c.op->name), of_(p, 2), chunks_(of_.rows, of_.rows * of_.columns, elements_of_chunk(of_.columns)) {
-    for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
-    for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
+      : name_(p.node.op->name), of_(p, 2), chunks_(of_.rows, of_.rows * of_.columns, elements_of_chunk(of_.columns)) {
+    for (std::size_t i = 0; i < p.node.inputs.size(); ++i) in_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < p.node.outputs.size(); ++i) out_[i] = p.output_slots[i];
     few_.resize(chunks_.count * 2 * of_.columns);
     sums_.resize(chunks_.count * 2 * of_.columns);
   }
@@ -105,7 +105,7 @@ WEFT_DECL normalized_rows::normalized_rows(const prepare_context& p, std::size_t
     for (std::size_t axis = 0; axis < scale.rank; ++axis)
       if (p.inputs[i].extents[axis] != x[x.rank - scale.rank + axis])
         throw error(
-            error_code::invalid_argument, p.c.op->name,
+            error_code::invalid_argument, p.node.op->name,
             {"parameters of extents ", to_string(p.inputs[i].extents), " do not fit the last axes of ", to_string(x)});
   columns = scale.elements();
   rows = 1;

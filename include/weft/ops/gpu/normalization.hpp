@@ -56,7 +56,7 @@ kernel* prepare_batch_normalization(const prepare_context& p, device& d) {
   static const function add_up = function_of<moments>("moments"), combine = function_of<merge>("merge moments");
   static const function apply = function_of<normalize>("batch_normalization");
   weft::detail::check_channels(p, 1, 3);
-  const auto a = attributes_of<batch_normalization_op<T>>(p.c);
+  const auto a = attributes_of<batch_normalization_op<T>>(p.node);
   const auto pieces = weft::detail::pieces_of(p.inputs[0].extents);
   column_splits splits("batch_normalization", p, d, pieces.rows, pieces.channels, sizeof(S));
   owned<launch_kernel> k(new launch_kernel(str_cat({"batch_normalization ", pieces.rows, "x", pieces.channels})));
@@ -91,7 +91,7 @@ kernel* prepare_batch_normalization(const prepare_context& p, device& d) {
     auto& l = add_body(*k, body, apply, blocks_for(body.elements, 1));
     l.point(offset_in(body, body.x), p.input_slots[0]);
     l.point(offset_in(body, body.scale), p.input_slots[1]);
-    if (p.c.inputs.size() == 4) l.point(offset_in(body, body.residual), p.input_slots[3]);
+    if (p.node.inputs.size() == 4) l.point(offset_in(body, body.residual), p.input_slots[3]);
     l.point(offset_in(body, body.mean), p.output_slots[1]);
     l.point(offset_in(body, body.reciprocal), p.output_slots[3]);
     l.point(offset_in(body, body.shift), p.output_slots[4]);
@@ -167,9 +167,9 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
 
 template <class T>
 kernel* prepare_batch_normalization_gradient(const prepare_context& p, device& d) {
-  const bool relu = attributes_of<batch_normalization_gradient_op<T>>(p.c).relu;
+  const bool relu = attributes_of<batch_normalization_gradient_op<T>>(p.node).relu;
   if (!relu) return prepare_masked_gradient<T, 0>(p, d);
-  return p.c.inputs.size() == 7 ? prepare_masked_gradient<T, 2>(p, d) : prepare_masked_gradient<T, 1>(p, d);
+  return p.node.inputs.size() == 7 ? prepare_masked_gradient<T, 2>(p, d) : prepare_masked_gradient<T, 1>(p, d);
 }
 
 template <class Body>
@@ -185,12 +185,12 @@ template <class T, bool Centred>
 kernel* prepare_layer_normalization(const prepare_context& p, device&) {
   using body_type = normalize_rows_body<T, Centred>;
   static const function code = function_of<body_type>("layer_normalization");
-  check_size(p.c.op->name, p.inputs[0].extents);
+  check_size(p.node.op->name, p.inputs[0].extents);
   const weft::detail::normalized_rows of(p, Centred ? 3 : 2);
-  owned<launch_kernel> k(new launch_kernel(str_cat({p.c.op->name, " ", of.rows, "x", of.columns})));
+  owned<launch_kernel> k(new launch_kernel(str_cat({p.node.op->name, " ", of.rows, "x", of.columns})));
   if (of.rows == 0) return k.release();
   body_type body{};
-  body.epsilon = static_cast<T>(attributes_of<layer_normalization_op<T, Centred>>(p.c).epsilon);
+  body.epsilon = static_cast<T>(attributes_of<layer_normalization_op<T, Centred>>(p.node).epsilon);
   const std::size_t blocks = share_rows(body, of);
   auto& l = add_body(*k, body, code, blocks);
   l.point(offset_in(body, body.x), p.input_slots[0]);
@@ -211,8 +211,8 @@ kernel* prepare_layer_normalization_gradient(const prepare_context& p, device& d
   static const function code = function_of<body_type>("layer_normalization_gradient");
   static const function add_up = function_of<sums>("sums of gradients");
   const weft::detail::normalized_rows of(p, 2);
-  column_splits splits(p.c.op->name, p, d, of.rows, of.columns, sizeof(T));
-  owned<launch_kernel> k(new launch_kernel(str_cat({p.c.op->name, " ", of.rows, "x", of.columns})));
+  column_splits splits(p.node.op->name, p, d, of.rows, of.columns, sizeof(T));
+  owned<launch_kernel> k(new launch_kernel(str_cat({p.node.op->name, " ", of.rows, "x", of.columns})));
   if (of.columns == 0) return k.release();
   const auto point = [&](auto& l, const auto& body, const auto& to) {
     l.point(offset_in(body, to.x), p.input_slots[0]);
