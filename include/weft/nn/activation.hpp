@@ -8,23 +8,25 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// Formula(x + bias) as one fused operation; `bias` is empty where the layer has none. Extents are not part of these
-/// types, so all layers share the code.
+/// An elementwise expression over `node<T>(x)`, for values x of any extents, as one fused operation whose result has
+/// these. Extents are not part of the types, so all layers share the code.
+template <class Compiler = gpu::this_compiler, class Expr>
+symbol record_formula(const Expr& e, const shape& extents) {
+  using skeleton = weft::detail::skeleton_of<Expr>;
+  gpu::compiled<Compiler>::template map<skeleton>();
+  return weft::detail::record_expression<Compiler>(e, operation_of<weft::detail::elementwise_op>,
+                                                   &differentiated<skeleton>, dtype_of<value_t<Expr>>, extents);
+}
+
+/// Formula(x + bias) as one fused operation; `bias` is empty where the layer has none.
 template <class Formula, class T, class Compiler = gpu::this_compiler>
 symbol record_activation(const symbol& x, const symbol& bias) {
   using leaf = node<T>;
-  const auto record = [&](const auto& e) {
-    using expression = std::remove_cvref_t<decltype(e)>;
-    gpu::compiled<Compiler>::template map<weft::detail::skeleton_of<expression>>();
-    return weft::detail::record_expression<Compiler>(e, operation_of<weft::detail::elementwise_op>,
-                                                     &differentiated<weft::detail::skeleton_of<expression>>,
-                                                     dtype_of<T>, x.extents());
-  };
   const auto apply = [&](const auto& e) {
     if constexpr (std::is_void_v<Formula>)
-      return record(e);
+      return record_formula<Compiler>(e, x.extents());
     else
-      return record(weft::detail::function<Formula>(e));
+      return record_formula<Compiler>(weft::detail::function<Formula>(e), x.extents());
   };
   if (!bias.is_number()) return apply(leaf(x) + leaf(bias));
   if constexpr (std::is_void_v<Formula>)
