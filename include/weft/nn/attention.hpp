@@ -176,6 +176,10 @@ constexpr auto find_attention_mistake() {
 template <class Query, class Key, class Value, class Layer, class Arguments>
 using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Value, Layer, Arguments>());
 
+#define WEFT_NEEDS_SEQUENCES                                                                                \
+  "multi_head_attention: needs nodes [batch, steps, features] of the layer's elements, lengths [batch] of " \
+  "std::int32_t, and a mask of bool that broadcasts to [batch, heads, queries, keys]"
+
 /// Multi-head scaled dot-product attention of "Attention Is All You Need" (Vaswani et al., NeurIPS 2017): queries
 /// [batch, queries, features], keys and values [batch, keys, ...], the result [batch, queries, features]
 /// (torch.nn.MultiheadAttention with batch_first, tf.keras.layers.MultiHeadAttention with key_dim = features / Heads).
@@ -209,14 +213,20 @@ struct multi_head_attention {
 
   template <Expression X, detail::AttentionArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
+    static_assert(correct<attention_mistake<X, X, X, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
     return run(x, x, x, detail::arguments_of(arguments...));
   }
   template <Expression X, Expression Memory, detail::AttentionArgument... A>
   auto operator()(const X& x, const Memory& memory, const A&... arguments) const {
+    static_assert(correct<attention_mistake<X, Memory, Memory, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
     return run(x, memory, memory, detail::arguments_of(arguments...));
   }
   template <Expression Query, Expression Key, Expression Value, detail::AttentionArgument... A>
   auto operator()(const Query& query, const Key& key, const Value& value, const A&... arguments) const {
+    static_assert(correct<attention_mistake<Query, Key, Value, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
     return run(query, key, value, detail::arguments_of(arguments...));
   }
 
@@ -235,11 +245,7 @@ struct multi_head_attention {
  private:
   template <class Q, class K, class V, class Arguments>
   auto run(const Q& query, const K& key, const V& value, const Arguments& a) const {
-    using mistaken = attention_mistake<Q, K, V, multi_head_attention, Arguments>;
-    static_assert(correct<mistaken>,
-                  "multi_head_attention: needs nodes [batch, steps, features] of the layer's elements, lengths [batch] "
-                  "of std::int32_t, and a mask of bool that broadcasts to [batch, heads, queries, keys]");
-    if constexpr (!correct<mistaken>)
+    if constexpr (!correct<attention_mistake<Q, K, V, multi_head_attention, Arguments>>)
       return weft::detail::after_mistake<T, dims_t<Q>>(query);
     else
       return weft::detail::make_node<T, dims_t<Q>, device_t<Q>>(
@@ -260,6 +266,8 @@ struct multi_head_attention {
          {"output_bias", shape(width), bias_init, output_bias}});
   }
 };
+
+#undef WEFT_NEEDS_SEQUENCES
 
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -246,9 +246,18 @@ constexpr auto find_recurrent_mistake() {
                          decltype(find_state_mistake<state>(static_cast<decltype(Arguments::states)*>(nullptr)))>{};
   }
 }
+}  // namespace detail
+
 /// The mistake in a call of a recurrent layer, if there is one.
 template <class X, class Layer, class Arguments>
-using recurrent_mistake = decltype(find_recurrent_mistake<X, Layer, Arguments>());
+using recurrent_mistake = decltype(detail::find_recurrent_mistake<X, Layer, Arguments>());
+
+#define WEFT_NEEDS_A_SEQUENCE(layer)                                                                                  \
+  layer                                                                                                               \
+      ": needs a node [batch, time, features] of the layer's elements, lengths [batch] of std::int32_t, and initial " \
+      "states [batch, units]"
+
+namespace detail {
 
 template <class Layer, class X>
 struct recurrent_types {
@@ -258,14 +267,10 @@ struct recurrent_types {
   using state = node<typename Layer::element_type, dims_t<dims<extent_of<D, batch>(), Layer::units>>, device_t<X>>;
 };
 
-/// Checks the types of a call, and calls `layer.record`.
+/// Computes the types of a call without a mistake, and calls `layer.record`.
 template <template <class, class> class Result, class Layer, class X, class Arguments>
 auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool backwards) {
-  using mistaken = recurrent_mistake<X, Layer, Arguments>;
-  static_assert(correct<mistaken>,
-                "recurrent layer: needs a node [batch, time, features] of the layer's elements, lengths [batch] of "
-                "std::int32_t, and initial states [batch, units]");
-  if constexpr (!correct<mistaken>) {
+  if constexpr (!correct<recurrent_mistake<X, Layer, Arguments>>) {
     using empty = node<typename Layer::element_type, dims<>>;
     return Result<empty, empty>();
   } else {
@@ -307,10 +312,13 @@ struct simple_rnn {
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
-    return run(x, detail::arguments_of(arguments...), false);
+    static_assert(correct<recurrent_mistake<X, simple_rnn, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_A_SEQUENCE("simple_rnn"));
+    return detail::call_recurrent<recurrent_result>(*this, x, detail::arguments_of(arguments...), false);
   }
   template <class X, class Arguments>
   auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, simple_rnn, Arguments>>, WEFT_NEEDS_A_SEQUENCE("simple_rnn"));
     return detail::call_recurrent<recurrent_result>(*this, x, a, backwards);
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
@@ -355,10 +363,12 @@ struct lstm {
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
-    return run(x, detail::arguments_of(arguments...), false);
+    static_assert(correct<recurrent_mistake<X, lstm, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("lstm"));
+    return detail::call_recurrent<lstm_result>(*this, x, detail::arguments_of(arguments...), false);
   }
   template <class X, class Arguments>
   auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, lstm, Arguments>>, WEFT_NEEDS_A_SEQUENCE("lstm"));
     return detail::call_recurrent<lstm_result>(*this, x, a, backwards);
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
@@ -406,10 +416,12 @@ struct gru {
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
-    return run(x, detail::arguments_of(arguments...), false);
+    static_assert(correct<recurrent_mistake<X, gru, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("gru"));
+    return detail::call_recurrent<recurrent_result>(*this, x, detail::arguments_of(arguments...), false);
   }
   template <class X, class Arguments>
   auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, gru, Arguments>>, WEFT_NEEDS_A_SEQUENCE("gru"));
     return detail::call_recurrent<recurrent_result>(*this, x, a, backwards);
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
@@ -445,13 +457,13 @@ struct bidirectional {
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
+    using mistaken = initial_states_differ_in_number<detail::arguments_type<A...>::states_given, states>;
+    static_assert(correct<mistaken>, "bidirectional: needs the initial states of the forward and the backward layer");
     return run(x, detail::arguments_of(arguments...), false);
   }
   template <class X, class Arguments>
   auto run(const X& x, const Arguments& a, bool backwards) const {
     constexpr std::size_t half = Layer::states;
-    using of_number = initial_states_differ_in_number<Arguments::states_given, states>;
-    static_assert(correct<of_number>, "bidirectional: needs the initial states of the forward and the backward layer");
     const auto f = forward.run(x, detail::arguments_for_part<0, half>(a), backwards);
     const auto b = backward.run(x, detail::arguments_for_part<half, half>(a), !backwards);
     const auto both = concat<-1>(f.states, b.states);
@@ -474,12 +486,12 @@ struct stacked {
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
+    using mistaken = initial_states_differ_in_number<detail::arguments_type<A...>::states_given, states>;
+    static_assert(correct<mistaken>, "stacked: needs the initial states of each layer");
     return run(x, detail::arguments_of(arguments...), false);
   }
   template <class X, class Arguments>
   auto run(const X& x, const Arguments& a, bool backwards) const {
-    using of_number = initial_states_differ_in_number<Arguments::states_given, states>;
-    static_assert(correct<of_number>, "stacked: needs the initial states of each layer");
     const auto first = layers[0].run(x, detail::arguments_for_part<0, Layer::states>(a), backwards);
     stacked_result<std::remove_const_t<decltype(first)>, Count> result;
     result.layers[0] = first;
@@ -535,6 +547,8 @@ struct all_states_of {
   }
 };
 inline constexpr all_states_of all_states{};
+
+#undef WEFT_NEEDS_A_SEQUENCE
 
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -121,6 +121,9 @@ auto arguments_of(const A&... a) {
                         std::tuple_cat(masks_in(a)...), how);
 }
 
+template <class... A>
+using arguments_type = decltype(arguments_of(std::declval<const A&>()...));
+
 /// The arguments of a layer among others, whose states are `Count` of all from `Begin` on; none if none were given.
 template <std::size_t Begin, std::size_t Count, class Lengths, class States, class Masks>
 auto arguments_for_part(const sequence_arguments<Lengths, States, Masks>& a) {
