@@ -11,4 +11,5 @@
 #include <weft/data/cifar10.hpp>
 #include <weft/data/csv.hpp>
 #include <weft/data/fashion_mnist.hpp>
+#include <weft/nn.hpp>
 #include <weft/weft.hpp>

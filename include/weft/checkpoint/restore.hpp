@@ -43,6 +43,7 @@ class renaming {
   std::function<std::string(const std::string&)> function_;
 };
 
+/// Options of loading weights and restoring checkpoints.
 struct restore_options {
   /// Whether what does not fit is left as it is and reported, where it is an error otherwise.
   bool partial = false;
@@ -51,6 +52,7 @@ struct restore_options {
 
 /// The outcome for a file's tensors and for a session's variables.
 struct restore_report {
+  /// A variable whose element type or extents are not those of the tensor in the file.
   struct difference {
     std::string name;      ///< of the variable
     std::string in_file;   ///< "F32 [784, 100]"

@@ -62,7 +62,7 @@ inline symbol record_and(const symbol& a, const symbol& b) {
   const shape& other = x.rank >= y.rank ? y : x;
   for (std::size_t i = 0; i < other.rank; ++i)
     if (std::int64_t& extent = both[both.rank - other.rank + i]; extent == 1) extent = other[i];
-  return record_formula(node<bool>(a) && node<bool>(b), both);
+  return record_untyped(node<bool>(a) && node<bool>(b), both);
 }
 
 /// The keys to which each query attends, of bool, as it broadcasts to [batch, heads, queries, keys]; a number if each
@@ -74,12 +74,12 @@ inline symbol record_attended(const attention_call& s) {
   symbol attended;
   if (s.causal) {
     const symbol row = reshape(record_steps(where, queries), shape(queries, 1));
-    attended = record_formula(index(row) >= index(record_steps(where, keys)), shape(queries, keys));
+    attended = record_untyped(index(row) >= index(record_steps(where, keys)), shape(queries, keys));
   }
   if (!s.lengths.is_number()) {
     const symbol n = reshape(s.lengths, shape(batch, 1, 1, 1));
     attended =
-        record_and(attended, record_formula(index(record_steps(where, keys)) < index(n), shape(batch, 1, 1, keys)));
+        record_and(attended, record_untyped(index(record_steps(where, keys)) < index(n), shape(batch, 1, 1, keys)));
   }
   for (const symbol& m : s.masks) attended = record_and(attended, m.extents().rank == 3 ? expand_dims(m, {1}) : m);
   return attended;
@@ -124,15 +124,15 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   const symbol attended = record_attended(s);
   symbol weights;
   if (attended.is_number()) {
-    const symbol scaled = record_formula(leaf(scores) * scale, scores.extents());
+    const symbol scaled = record_untyped(leaf(scores) * scale, scores.extents());
     weights = record<softmax_op<T>>({scaled}, scaled.info());
   } else {
     const node<bool> where(attended);
-    const symbol scaled = record_formula(weft::select(where, leaf(scores) * scale, lowest_score<T>), scores.extents());
+    const symbol scaled = record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>), scores.extents());
     weights = record<softmax_op<T>>({scaled}, scaled.info());
     // A query may attend to no key: then all weights are 0.
     if (!s.lengths.is_number() || !s.masks.empty())
-      weights = record_formula(weft::select(where, leaf(weights), T(0)), scores.extents());
+      weights = record_untyped(weft::select(where, leaf(weights), T(0)), scores.extents());
   }
   if (s.dropout != 0) {
     gpu::compile_kernels<dropout_op, T>();

@@ -110,11 +110,11 @@ symbol split_gates(const symbol& x, std::int64_t count) {
 
 template <class T>
 symbol add(const symbol& a, const symbol& b) {
-  return record_formula(node<T>(a) + node<T>(b), a.extents());
+  return record_untyped(node<T>(a) + node<T>(b), a.extents());
 }
 template <class T>
 symbol select(const symbol& condition, const symbol& a, const symbol& b) {
-  return record_formula(weft::select(node<bool>(condition), node<T>(a), node<T>(b)), a.extents());
+  return record_untyped(weft::select(node<bool>(condition), node<T>(a), node<T>(b)), a.extents());
 }
 
 /// The states after a step, from those before it and the input's products.
@@ -142,8 +142,8 @@ struct lstm_cell {
     using leaf = node<T>;
     const symbol gates = split_gates<T>(add<T>(s.x, matmul<T>(s.states[0], s.recurrent_weights)), 4);
     const leaf i(gates), f(gates.output(1)), g(gates.output(2)), o(gates.output(3)), c(s.states[1]);
-    s.states[1] = record_formula(weft::sigmoid(f) * c + weft::sigmoid(i) * weft::tanh(g), gates.extents());
-    s.states[0] = record_formula(weft::sigmoid(o) * weft::tanh(leaf(s.states[1])), gates.extents());
+    s.states[1] = record_untyped(weft::sigmoid(f) * c + weft::sigmoid(i) * weft::tanh(g), gates.extents());
+    s.states[0] = record_untyped(weft::sigmoid(o) * weft::tanh(leaf(s.states[1])), gates.extents());
   }
 };
 
@@ -159,8 +159,8 @@ struct gru_cell {
     const symbol from_x = split_gates<T>(s.x, 3), from_h = split_gates<T>(product, 3);
     const leaf xr(from_x), xz(from_x.output(1)), xn(from_x.output(2));
     const leaf hr(from_h), hz(from_h.output(1)), hn(from_h.output(2)), h(s.states[0]);
-    const leaf z(record_formula(weft::sigmoid(xz + hz), from_x.extents()));
-    s.states[0] = record_formula(z * h + (T(1) - z) * weft::tanh(xn + weft::sigmoid(xr + hr) * hn), from_x.extents());
+    const leaf z(record_untyped(weft::sigmoid(xz + hz), from_x.extents()));
+    s.states[0] = record_untyped(z * h + (T(1) - z) * weft::tanh(xn + weft::sigmoid(xr + hr) * hn), from_x.extents());
   }
 };
 
@@ -168,7 +168,7 @@ struct gru_cell {
 inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
   const std::int64_t time = x.extents()[0], batch = x.extents()[1];
   const symbol steps = reshape(record_steps(*x.builder(), time), shape(time, 1));
-  return reshape(record_formula(node<std::int32_t>(steps) < node<std::int32_t>(lengths), shape(time, batch)),
+  return reshape(record_untyped(node<std::int32_t>(steps) < node<std::int32_t>(lengths), shape(time, batch)),
                  shape(time, batch, 1));
 }
 
