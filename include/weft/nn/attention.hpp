@@ -143,6 +143,9 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   return call.result(project<T>(reshape(heads, s.query.extents()), call[3], bias(3)));
 }
 
+WEFT_INSTANTIATE(symbol record_attention<float>(const attention_call&, const layer_state&,
+                                                std::initializer_list<parameter_request>));
+
 template <class Query, class Key, int Heads, class... M>
 constexpr auto find_mask_mistake(std::tuple<M...>*) {
   return first_mistake<mistake<false>, mask_does_not_fit<M, Query, Key, Heads>...>{};
