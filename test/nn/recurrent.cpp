@@ -403,3 +403,16 @@ BOOST_AUTO_TEST_CASE(layers_are_steps_of_sequential) {
   for (int i = 0; i < 200; ++i) after = std::get<0>(step(in, out));
   BOOST_CHECK_LT(after, before / 20);
 }
+
+BOOST_AUTO_TEST_CASE(a_description_counts_the_products_of_loops) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 6, features>>(g, "x");
+  const auto net = nn::named(nn::sequential(nn::lstm<5>(), nn::all_states, nn::gru<2>(), nn::last_state), "net");
+  static_cast<void>(net(x));  // the second call shares some of its nodes
+  const std::string text = nn::describe(net, x);
+  // 6 steps of products [features, gates * units] and [units, gates * units].
+  const std::string of_lstm = "1,080", of_gru = "252";
+  static_assert(6 * (4 * 20 + 5 * 20) == 1080 && 6 * (5 * 6 + 2 * 6) == 252);
+  for (const std::string& n : {of_lstm, of_gru, std::string("1,332")})
+    BOOST_CHECK_MESSAGE(test::contains(text, n), "missing: " << n << "\n" << text);
+}
