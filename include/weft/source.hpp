@@ -12,4 +12,5 @@
 #include <weft/data/csv.hpp>
 #include <weft/data/fashion_mnist.hpp>
 #include <weft/nn.hpp>
+#include <weft/ops/normalization.hpp>
 #include <weft/weft.hpp>

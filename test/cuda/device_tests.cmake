@@ -10,6 +10,7 @@ set(device_tests
     ops.extents
     ops.gather
     ops.linear_algebra
+    ops.normalization
     ops.reduction_gradients
     ops.scan
     ops.sort

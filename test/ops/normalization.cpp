@@ -83,8 +83,7 @@ void check_batches(double tolerance) {
         s.prepare(fetch(with_residual.result, with_residual.mean, with_residual.variance, rx, rs, r_offset, dr),
                   feed(x, scale, offset, residual, up))};
   };
-  auto [plain, plus_residual] = steps(false);
-  auto [rectified, residual_rectified] = steps(true);
+  auto linear = steps(false), rectified = steps(true);
   each_case("batch", 13, [&](const std::string& name, const shape& extents, std::istream& in) {
     const bool with_residual = name.find("residual") != std::string::npos,
                relu = name.find("relu") != std::string::npos;
@@ -118,11 +117,11 @@ void check_batches(double tolerance) {
     };
     if (with_residual) {
       const auto [fy, fm, fv, fx, fs, fo, fr] =
-          (relu ? residual_rectified : plus_residual)(xs, scales, offsets, residuals, ups);
+          std::get<1>(relu ? rectified : linear)(xs, scales, offsets, residuals, ups);
       check_step(fy, fm, fv, fx, fs, fo);
       check("the gradient of the residual", fr, read<T, matrix>(in, extents));
     } else {
-      const auto [fy, fm, fv, fx, fs, fo] = (relu ? rectified : plain)(xs, scales, offsets, ups);
+      const auto [fy, fm, fv, fx, fs, fo] = std::get<0>(relu ? rectified : linear)(xs, scales, offsets, ups);
       check_step(fy, fm, fv, fx, fs, fo);
     }
   });
@@ -160,6 +159,20 @@ BOOST_AUTO_TEST_CASE(derivatives_of_batch_normalization) {
   check_form("relu", true, false, dims<2, 3, 2>{});
   check_form("residual", false, true, dims<3, 2>{});
   check_form("residual and relu", true, true, dims<3, 1, 2>{});
+}
+
+// An optimizer compiles no more than first gradients need.
+BOOST_AUTO_TEST_CASE(training_through_the_moments) {
+  graph g;
+  const auto x = variable<float, dims<3, 1>>(g, "x", tensor<float, dims<3, 1>>{1, 2, 6});
+  const auto one = constant(g, tensor<float, dims<1>>{1});
+  const auto y = batch_normalization_training(x, one, one);
+  const auto train = gradient_descent{.learning_rate = 0.5}.minimize(sum(y.mean) + sum(y.variance));
+  session s{g};
+  s.run(fetch(train));
+  // d (mean + variance) / d x = 1/3 + 2/3 (x - 3)
+  const tensor<float, dims<3, 1>> right{1 + 0.5f, 2 + 1.f / 6, 6 - 7.f / 6};
+  check_close("the trained variable", s.get(x), right, 1e-6);
 }
 
 // Rows and columns that threads share; every rank is the same matrix.
@@ -202,7 +215,8 @@ BOOST_AUTO_TEST_CASE(large_batches) {
         };
         close(static_cast<double>(fm(c)), mean);
         close(static_cast<double>(fv(c)), variance);
-        const auto arriving = [&](std::int64_t r) { return fy(r, c) > 0 ? static_cast<double>(up(r, c)) : 0.0; };
+        const auto& result = fy;
+        const auto arriving = [&](std::int64_t r) { return result(r, c) > 0 ? static_cast<double>(up(r, c)) : 0.0; };
         const auto normal = [&](std::int64_t r) { return (x(r, c) - mean) * root; };
         const double a = each(arriving), b = each([&](std::int64_t r) { return arriving(r) * normal(r); });
         close(static_cast<double>(fo(c)) / static_cast<double>(rows), a);
@@ -288,6 +302,57 @@ BOOST_AUTO_TEST_CASE(one_element_and_none) {
     BOOST_CHECK(std::isnan(variance(c)));
     BOOST_CHECK_EQUAL(fo(c), 0);
   }
+}
+
+namespace {
+
+/// Values of T are normalized in float, and rounded once.
+template <class T>
+void check_storage(double rounding) {
+  using D = dims<batch{}, 2, 3>;
+  graph g;
+  const auto x = placeholder<float, D>(g), residual = placeholder<float, D>(g);
+  const auto scale = placeholder<float, dims<3>>(g), offset = placeholder<float, dims<3>>(g);
+  const auto normalized = [&](const auto& a, const auto& b) {
+    return batch_normalization_training(a, scale, offset, b, {.relu = true});
+  };
+  const auto stored = normalized(cast<T>(x), cast<T>(residual));
+  const auto wide = normalized(x, residual);
+  const auto given = batch_normalization(cast<T>(x), wide.mean, wide.variance, scale, offset);
+  static_assert(std::is_same_v<value_t<decltype(stored.result)>, T>);
+  static_assert(std::is_same_v<value_t<decltype(stored.mean)>, float>);
+  static_assert(std::is_same_v<value_t<decltype(given)>, T>);
+  const auto y = let(cast<float>(stored.result));
+  const auto [dx, ds, d_offset, dr] = gradients(sum(y * y) + sum(stored.variance), x, scale, offset, residual);
+  const auto [rx, rs, r_offset, rr] =
+      gradients(sum(wide.result * wide.result) + sum(wide.variance), x, scale, offset, residual);
+  const auto by_moments = let(cast<float>(given)),
+             right = let(batch_normalization(x, wide.mean, wide.variance, scale, offset));
+  session s{g, {.threads = 2}};
+  auto step = s.prepare(
+      fetch(y, wide.result, stored.mean, wide.mean, by_moments, right, dx, rx, ds, rs, d_offset, r_offset, dr, rr),
+      feed(x, residual, scale, offset));
+  tensor<float, D> xs(shape(50, 2, 3)), residuals(shape(50, 2, 3));
+  for (std::size_t i = 0; i < xs.elements(); ++i) {  // numbers that T has
+    xs.data()[i] = static_cast<float>(i * 7 % 64) / 16 - 2;
+    residuals.data()[i] = static_cast<float>(i * 5 % 32) / 8 - 2;
+  }
+  const auto [fy, wy, fm, wm, fb, wb, fx, wx, fs, ws, fo, wo, fr, wr] =
+      step(xs, residuals, tensor<float, dims<3>>{1, 2, 0.5f}, tensor<float, dims<3>>{0, 0.5f, -1});
+  check_close("the result", fy, wy, rounding);
+  check_close("the mean", fm, wm, 1e-6);
+  check_close("the result by moments", fb, wb, rounding);
+  check_close("the gradient of x", fx, wx, 4 * rounding);
+  check_close("the gradient of the scale", fs, ws, 4 * rounding);
+  check_close("the gradient of the offset", fo, wo, 4 * rounding);
+  check_close("the gradient of the residual", fr, wr, 4 * rounding);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(values_in_sixteen_bits) {
+  check_storage<bfloat16>(0x1p-8);
+  check_storage<weft::half>(0x1p-11);
 }
 
 // A NaN shows behind the ReLU too.

@@ -2,6 +2,7 @@
 
 #include <weft/ops/check.hpp>
 #include <weft/ops/cpu/batch_normalization.hpp>
+#include <weft/ops/cpu/layer_normalization.hpp>
 #include <weft/ops/eager.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/fused_operations.hpp>
@@ -24,6 +25,10 @@ struct batch_normalization_attributes {
 void batch_normalization_gradient(gradient_context&, bool relu, const operation& first);
 /// The gradients of these gradients.
 void batch_normalization_second_gradient(gradient_context&, bool relu);
+
+/// The same of layer normalization, and of that by squares alone.
+void layer_normalization_gradient(gradient_context&, bool centred, const operation& first);
+void layer_normalization_second_gradient(gradient_context&, bool centred);
 
 }  // namespace detail
 
@@ -50,6 +55,7 @@ struct batch_normalization_gradient_op {
 template <class T>
 struct batch_normalization_op {
   static constexpr const char* name = "batch_normalization";
+  static constexpr primitive_set gradient_uses{primitive::divide};  // of the moments
   using attributes = detail::batch_normalization_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -59,6 +65,45 @@ struct batch_normalization_op {
     detail::batch_normalization_gradient(g, a.relu, operation_of<batch_normalization_gradient_op<T>>);
   }
   static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }
+};
+
+/// In place of these operations for gpu::compile_kernels.
+template <class T>
+struct layer_normalizations {};
+
+/// Inputs: x, scale, the gradient that arrives, 1 / sqrt(variance + epsilon) and, if centred, the mean; outputs: the
+/// gradients of x, scale and, if centred, offset.
+template <class T, bool Centred>
+struct layer_normalization_gradient_op {
+  static constexpr const char* name = Centred ? "layer_normalization_gradient" : "rms_normalization_gradient";
+
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::layer_normalization_gradient_kernel<T, Centred>(p);
+  }
+  static void gradient(gradient_context& g) { detail::layer_normalization_second_gradient(g, Centred); }
+  static bool in_place(const node_def&, const value_info* inputs, const value_info&) {
+    return inputs[1].extents.rank < inputs[0].extents.rank;
+  }
+};
+
+/// Inputs: x, scale and, if centred, offset; outputs: the result, of each row 1 / sqrt(variance + epsilon) and, if
+/// centred, the mean.
+template <class T, bool Centred>
+struct layer_normalization_op {
+  static constexpr const char* name = Centred ? "layer_normalization" : "rms_normalization";
+  struct attributes {
+    attribute<double> epsilon;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::layer_normalization_kernel<T, Centred>(p, a.epsilon);
+  }
+  static void gradient(gradient_context& g, const attributes&) {
+    detail::layer_normalization_gradient(g, Centred, operation_of<layer_normalization_gradient_op<T, Centred>>);
+  }
+  static bool in_place(const node_def&, const value_info* inputs, const value_info&) {
+    return inputs[1].extents.rank < inputs[0].extents.rank;
+  }
 };
 
 namespace detail {
@@ -136,10 +181,77 @@ WEFT_DECL void batch_normalization_second_gradient(gradient_context& g, bool rel
   if (!results.empty()) give(g, arguments, results[0].builder()->differentiate(results, arriving, arguments, true));
 }
 
+/// The axes of a row, behind which there are none.
+inline axis_set axes_of_rows(symbol x, symbol scale) {
+  const std::size_t rank = x.extents().rank, first = rank - scale.extents().rank;
+  return axis_set::of_bits((std::int64_t{1} << rank) - (std::int64_t{1} << first));
+}
+/// The other ones.
+inline axis_set axes_between_rows(symbol x, symbol scale) {
+  return axis_set::of_bits((std::int64_t{1} << (x.extents().rank - scale.extents().rank)) - 1);
+}
+
+WEFT_DECL void layer_normalization_gradient(gradient_context& g, bool centred, const operation& first) {
+  const symbol x = g.input(0), scale = g.input(1);
+  symbol dx;
+  if (g.has_upstream(0)) {
+    sequence<symbol> operands{x, scale, g.upstream(0), g.output(1)};
+    sequence<value_info> results{x.info(), scale.info()};
+    if (centred) {
+      operands.push_back(g.output(2));
+      results.push_back(scale.info());
+    }
+    dx = record_call(first, operands.data(), operands.size(), static_cast<sequence<value_info>&&>(results), {});
+    g.set_gradient(1, dx.output(1));
+    if (centred) g.set_gradient(2, dx.output(2));
+  }
+  const auto add = [&](symbol more) { dx = dx.is_number() ? more : dx + more; };
+  const axis_set row = axes_of_rows(x, scale);
+  const bool of_mean = centred && g.has_upstream(2);
+  if (!g.has_upstream(1) && !of_mean) {
+    if (!dx.is_number()) g.set_gradient(0, dx);
+    return;
+  }
+  const symbol n = sum(fill(*x.builder(), scale.info(), 1));
+  // d mean / d x is 1 / n, and d reciprocal / d x is -reciprocal^3 (x - mean) / n.
+  if (g.has_upstream(1)) {
+    const symbol r = g.output(1), factor = expand_dims(r * r * r * g.upstream(1) / n, row);
+    add(-(centred ? x - expand_dims(g.output(2), row) : x) * factor);
+  }
+  if (of_mean) add(broadcast_to(expand_dims(g.upstream(2) / n, row), x.extents()));
+  g.set_gradient(0, dx);
+}
+
+WEFT_DECL void layer_normalization_second_gradient(gradient_context& g, bool centred) {
+  const auto arguments = arguments_of(g, g.node.inputs.size(), true);
+  const symbol x = arguments[0], scale = arguments[1], up = arguments[2];
+  const axis_set row = axes_of_rows(x, scale), between = axes_between_rows(x, scale);
+  const symbol reciprocal = expand_dims(arguments[3], row);
+  const symbol normal = (centred ? x - expand_dims(arguments[4], row) : x) * reciprocal, scaled = up * scale;
+  const symbol n = sum(fill(*x.builder(), scale.info(), 1));
+  const auto result = [&](std::size_t i) {
+    if (i == 1) return sum(up * normal, between);
+    if (i == 2) return sum(up, between);
+    const symbol sloped = scaled - normal * (sum(scaled * normal, row, true) / n);
+    return (centred ? sloped - sum(scaled, row, true) / n : sloped) * reciprocal;
+  };
+  sequence<symbol> results, arriving;
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
+    if (!g.has_upstream(i)) continue;
+    results.push_back(result(i));
+    arriving.push_back(g.upstream(i));
+  }
+  if (!results.empty()) give(g, arguments, results[0].builder()->differentiate(results, arriving, arguments, true));
+}
+
 #endif
 
 WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_op<float>>(const prepare_context&));
 WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, false>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, false>>(const prepare_context&));
 
 }  // namespace detail
 
@@ -341,19 +453,29 @@ using layer_normalization_mistake =
 
 namespace detail {
 
-template <class Expr, std::size_t... Index>
-auto normalize_layer(const Expr& e, const auto& scale, const auto& offset, double epsilon, indices<Index...>) {
-  using T = value_t<Expr>;
-  const auto x = materialize(e);
-  const auto [average, variance] = moments<(-1 - static_cast<int>(Index))..., keep_dims>(x);
-  return (x - average) * rsqrt(variance + static_cast<T>(epsilon)) * scale + offset;
-}
+/// The extents in front of the last `Axes`.
+template <class Dims, int Axes>
+using dims_before = without_axes<Dims, ((std::uint32_t{1} << Dims::rank) - (std::uint32_t{1} << (Dims::rank - Axes)))>;
 
-template <class Expr, std::size_t... Index>
-auto normalize_by_squares(const Expr& e, const auto& scale, double epsilon, indices<Index...>) {
+template <int Axes, class Expr, class... Parameters>
+auto normalize_rows(const Expr& e, double epsilon, const Parameters&... parameters) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using R = dims_before<D, Axes>;
+  constexpr bool centred = sizeof...(Parameters) == 2;
+  using op = layer_normalization_op<T, centred>;
+  if constexpr ((Expr::symbolic || ... || Parameters::symbolic)) gpu::compile_kernels<layer_normalizations, T>();
   const auto x = materialize(e);
-  const auto squares = mean<(-1 - static_cast<int>(Index))..., keep_dims>(square(x));
-  return x * rsqrt(squares + static_cast<value_t<Expr>>(epsilon)) * scale;
+  const shape& extents = extents_of(x);
+  shape rows = extents;
+  rows.rank -= Axes;
+  const typed_result<T, R> each{rows};
+  if constexpr (centred)
+    return std::get<0>(call_operation<op>(std::tuple{typed_result<T, D>{extents}, each, each}, {epsilon}, x,
+                                          materialize(parameters)...));
+  else
+    return std::get<0>(
+        call_operation<op>(std::tuple{typed_result<T, D>{extents}, each}, {epsilon}, x, materialize(parameters)...));
 }
 
 /// `[batch, ..., channels]` with the channels in groups: `[batch, ..., groups, channels / groups]`.
@@ -399,7 +521,7 @@ template <int Axes = 1, Expression X, Expression Scale, Expression Offset>
   if constexpr (!correct<mistake>)
     return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale, offset);
   else
-    return detail::normalize_layer(x, scale, offset, options.epsilon, typename detail::make_indices<Axes>::type());
+    return detail::normalize_rows<Axes>(x, options.epsilon, scale, offset);
 }
 
 /// Divides each element of a batch by the root of the mean of its squares, over its last `Axes` axes, of which scale
@@ -413,7 +535,7 @@ template <int Axes = 1, Expression X, Expression Scale>
   if constexpr (!correct<mistake>)
     return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale);
   else
-    return detail::normalize_by_squares(x, scale, options.epsilon, typename detail::make_indices<Axes>::type());
+    return detail::normalize_rows<Axes>(x, options.epsilon, scale);
 }
 
 /// Normalizes each element of a batch `[batch, ..., channels]` over its positions and groups of neighbouring channels,
@@ -436,3 +558,7 @@ template <int Groups, Expression X, Expression Scale, Expression Offset>
 }
 
 }  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/normalization.hpp>
+#endif

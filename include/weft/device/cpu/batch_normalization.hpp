@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 
 /// The passes of batch normalization over a matrix of rows [row][channel], which threads share in pieces.
@@ -65,27 +66,25 @@ struct sums_of_columns {
   WEFT_INLINE void operator()() const {
     for (std::size_t c = 0; c < columns; ++c) sums[c] = squares[c] = 0;
     std::size_t i = 0;
-    constexpr std::size_t at_once = 8;
-    for (; i + at_once <= lines; i += at_once) add<at_once>(x + i * width);
-    for (; i < lines; ++i) add<1>(x + i * width);
+    for (; i + 8 <= lines; i += 8) add(x + i * width, typename weft::detail::make_indices<8>::type());
+    for (; i < lines; ++i) add(x + i * width, weft::detail::indices<0>());
   }
 
  private:
-  template <std::size_t Lines>
-  WEFT_INLINE void add(const T* from) const {
+  template <std::size_t... Line>
+  WEFT_INLINE void add(const T* from, weft::detail::indices<Line...>) const {
     WEFT_VECTORIZE
     for (std::size_t c = 0; c < columns; ++c) {
       const S shift = static_cast<S>(x[c]);
       S sum = 0, square = 0;
-#pragma GCC unroll 8
-      for (std::size_t k = 0; k < Lines; ++k) {
-        const S d = static_cast<S>(from[k * width + c]) - shift;
-        sum += d;
-        square += d * d;
-      }
+      (add(static_cast<S>(from[Line * width + c]) - shift, sum, square), ...);
       sums[c] += sum;
       squares[c] += square;
     }
+  }
+  static WEFT_INLINE void add(S d, S& sum, S& square) {
+    sum += d;
+    square += d * d;
   }
 };
 
@@ -163,33 +162,31 @@ struct sums_of_gradients {
     if (!add_to_them)
       for (std::size_t c = 0; c < columns; ++c) sums[c] = products[c] = 0;
     std::size_t i = 0;
-    constexpr std::size_t at_once = 4;
-    for (; i + at_once <= lines; i += at_once) add<at_once>(i * width);
-    for (; i < lines; ++i) add<1>(i * width);
+    for (; i + 4 <= lines; i += 4) add(i * width, typename weft::detail::make_indices<4>::type());
+    for (; i < lines; ++i) add(i * width, weft::detail::indices<0>());
   }
 
  private:
-  template <std::size_t Lines>
-  WEFT_INLINE void add(std::size_t start) const {
+  template <std::size_t... Line>
+  WEFT_INLINE void add(std::size_t start, weft::detail::indices<Line...>) const {
     WEFT_VECTORIZE
     for (std::size_t c = 0; c < columns; ++c) {
       S sum = 0, product = 0;
-#pragma GCC unroll 4
-      for (std::size_t k = 0; k < Lines; ++k) {
-        const std::size_t i = start + k * width + c;
-        const S centred = static_cast<S>(x[i]) - mean[c];
-        S g = static_cast<S>(upstream[i]);
-        if constexpr (Mask == relu_mask::computed) g = centred * scale[c] + shift[c] > 0 ? g : S(0);
-        if constexpr (Mask == relu_mask::result) {
-          g = static_cast<S>(y[i]) > 0 ? g : S(0);
-          behind[i] = static_cast<T>(g);
-        }
-        sum += g;
-        product += g * centred;
-      }
+      (add(start + Line * width + c, mean[c], scale[c], shift[c], sum, product), ...);
       sums[c] += sum;
       products[c] += product;
     }
+  }
+  WEFT_INLINE void add(std::size_t i, S average, S factor, S added, S& sum, S& product) const {
+    const S centred = static_cast<S>(x[i]) - average;
+    S g = static_cast<S>(upstream[i]);
+    if constexpr (Mask == relu_mask::computed) g = centred * factor + added > 0 ? g : S(0);
+    if constexpr (Mask == relu_mask::result) {
+      g = static_cast<S>(y[i]) > 0 ? g : S(0);
+      behind[i] = static_cast<T>(g);
+    }
+    sum += g;
+    product += g * centred;
   }
 };
 

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include <weft/device/cpu/batch_normalization.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/tensor.hpp>
 
 /// Batch normalization and its gradient, on a CPU.
 namespace weft::detail {
