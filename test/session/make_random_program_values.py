@@ -155,6 +155,10 @@ BLOCKS = {
     "erf_sin": ("M", lambda a, b: torch.erf(a) + torch.sin(b) * 0.5),
     "cos_mul": ("M", lambda a, b: torch.cos(a * 2) * b),
     "pow_of": ("M", lambda a, b: torch.pow(square(tanh(a)) + 0.5, tanh(b))),
+    "activated": ("M", lambda a, b: F.gelu(a) * 0.5 + F.silu(b) - F.softsign(a * b)),
+    "kinked": ("M", lambda a, b, c: F.relu6(a + 1.0) * 0.3 - F.hardswish(b)
+               + torch.where(a > 0, a, torch.sigmoid(c) * a) * 0.5),
+    "exponential_units": ("M", lambda a, b: F.elu(a) * 0.5 + F.selu(b) * 0.3 + F.gelu(b, approximate="tanh") * 0.1),
     "softplus_of": ("M", lambda a, b: torch.logaddexp(a, torch.zeros(())) * 0.5 - b),
     "floor_of": ("M", lambda a, b: torch.floor(a * 3) * 0.1 + b),
     "sign_abs": ("M", lambda a, b: torch.sign(a) * 0.3 + torch.abs(b)),

@@ -245,6 +245,9 @@ struct world {
   static M cos_mul(M a, M b) { return let(cos(a * 2.0) * b); }
   static M pow_of(M a, M b) { return let(pow(square(tanh(a)) + 0.5, tanh(b))); }
   static M softplus_of(M a, M b) { return let(softplus(a) * 0.5 - b); }
+  static M activated(M a, M b) { return let(gelu(a) * 0.5 + silu(b) - softsign(a * b)); }
+  static M kinked(M a, M b, R c) { return let(relu6(a + 1.0) * 0.3 - hard_swish(b) + leaky_relu(a, sigmoid(c)) * 0.5); }
+  static M exponential_units(M a, M b) { return let(elu(a) * 0.5 + selu(b) * 0.3 + gelu_tanh(b) * 0.1); }
   static M floor_of(M a, M b) { return let(floor(a * 3.0) * 0.1 + b); }
   static M sign_abs(M a, M b) { return let(sign(a) * 0.3 + abs(b)); }
   static M stopped(M a, M b) { return let(stop_gradient(tanh(a)) * b); }
@@ -468,6 +471,9 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(cos_mul, smooth),
       RANDOM_BLOCK(pow_of, smooth),
       RANDOM_BLOCK(softplus_of, smooth),
+      RANDOM_BLOCK(activated, 0),
+      RANDOM_BLOCK(kinked, 0),
+      RANDOM_BLOCK(exponential_units, 0),
       RANDOM_BLOCK(floor_of, 0),
       RANDOM_BLOCK(sign_abs, 0),
       RANDOM_BLOCK(stopped, stops),
