@@ -632,8 +632,8 @@ template <Expression P, Operand A, Operand B>
 
 /// x where it is positive, alpha * x elsewhere (tf.nn.leaky_relu). `alpha` is a number, or a tensor or a node whose
 /// extents broadcast, such as one slope for each channel (PReLU).
-template <Expression X, Operand Alpha = float>
-[[nodiscard]] auto leaky_relu(const X& x, const Alpha& alpha = 0.2f) {
+template <Expression X, Operand Alpha = double>
+[[nodiscard]] auto leaky_relu(const X& x, const Alpha& alpha = 0.2) {
   return select(x > 0, x, alpha * x);
 }
 
