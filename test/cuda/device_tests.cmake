@@ -10,7 +10,9 @@ set(device_tests
     ops.extents
     ops.gather
     ops.linear_algebra
+    ops.losses
     ops.reduction_gradients
+    ops.reductions
     ops.scan
     ops.sort
     ops.storage_types

@@ -57,14 +57,9 @@ template <class Dims, int... Repeats>
 struct repeats_do_not_fit
     : mistake<sizeof...(Repeats) != Dims::rank || Dims::rank >= max_rank || !((Repeats > 0) && ...)> {};
 
-/// A diagonal is one of square matrices.
-template <class Dims>
-    struct matrices_are_not_square
-    : mistake < Dims::rank<2 || Dims::spec[Dims::rank - 1] != Dims::spec[Dims::rank - (Dims::rank < 2 ? 1 : 2)]> {};
-
 /// The operation is one of matrices, `[..., rows, columns]`.
 template <class Dims>
-    struct operand_is_not_a_matrix : mistake < Dims::rank<2> {};
+struct operand_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
 
 /// A scalar has no diagonal, and the result has at most 8 axes.
 template <class Dims>
