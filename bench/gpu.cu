@@ -241,8 +241,8 @@ class clocked_gpu final : public gpu::platform {
   };
   struct card final : gpu::cuda_device {
     explicit card(double& waited) : cuda_device(0), all_waited(waited) {}
-    gpu::owned<gpu::queue> make_queue(gpu::allocator* workspaces) override {
-      return gpu::owned<gpu::queue>(new queue(ordinal(), workspaces ? workspaces : this, all_waited));
+    owned<gpu::queue> make_queue(gpu::allocator* workspaces) override {
+      return owned<gpu::queue>(new queue(ordinal(), workspaces ? workspaces : this, all_waited));
     }
     double& all_waited;
   };

@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise matmul allreduce mpi parameter_server transfer trust scale compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust scale compile)
 suites=()
 environments=
 programs=
@@ -208,6 +208,9 @@ suite_elementwise() {
     if [[ -n $peer ]]; then measure "$peer" "$elements"; fi
   done
 }
+
+# The program takes turns with a copy by itself.
+suite_normalization() { weft ${quick:+--seconds 0.5}; }
 
 # The program takes turns with dnnl_sgemm by itself.
 suite_matmul() { weft ${quick:+--seconds 0.1}; }

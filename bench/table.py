@@ -88,6 +88,7 @@ WANTED = [
     Wanted("planner", unit="of planning", most=0.2),
     Wanted("planner", lambda asked: asked.get("sizes") == 100, unit="us", most=1),
     Wanted("elementwise", lambda asked: asked["elements"] >= 100_000, times=1, peer="eigen"),
+    Wanted("normalization", times=0.9, peer="copy"),
     Wanted("matmul", times=0.98, peer="onednn"),
     Wanted("allreduce", lambda asked: asked["bytes"] <= 10_240, times=20, peer="gloo"),
     Wanted("allreduce", lambda asked: asked["bytes"] >= 1_000_000, times=1.5, peer="gloo"),

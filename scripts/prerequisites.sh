@@ -105,6 +105,7 @@ need_tests() {
     need slurm-client "submits jobs to Slurm" command -v sbatch
     need munge "proves to Slurm who asks" command -v munged
   fi
+  need doxygen "builds the API reference" command -v doxygen
   need ccache "compiles nothing twice" command -v ccache
 }
 

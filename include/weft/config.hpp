@@ -52,7 +52,8 @@
 
 // ---- CUDA ----
 
-// Marks functions that kernels call, as a CUDA compiler needs it; empty for any other compiler.
+/// Marks functions that kernels call, formulas of your own operations among them, as a CUDA compiler needs it; empty
+/// for any other compiler.
 #if defined(__CUDACC__)
   #define WEFT_HOST_DEVICE __host__ __device__
 #else

@@ -56,6 +56,7 @@ class basic_deadline {
   time_point at_;
 };
 
+/// A deadline of the steady clock.
 using deadline = basic_deadline<>;
 
 namespace detail {

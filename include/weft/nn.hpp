@@ -9,6 +9,7 @@
 #include <weft/nn/embedding.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/model.hpp>
+#include <weft/nn/normalization.hpp>
 #include <weft/nn/pooling.hpp>
 #include <weft/nn/sequential.hpp>
 #include <weft/nn/visit.hpp>

@@ -9,8 +9,8 @@
 namespace weft {
 
 /// Text that came from outside, as it may be shown on a terminal or written to a log: control characters, what changes
-/// the direction of writing, and bytes that are not UTF-8 are written as \xNN. Text that would be longer than `longest`
-/// bytes is cut, and ends in dots, within those bytes.
+/// the direction of writing, and bytes that are not UTF-8 are written as `\xNN`. Text that would be longer than
+/// `longest` bytes is cut, and ends in dots, within those bytes.
 inline std::string printable(std::string_view text, std::size_t longest = 4096) {
   constexpr std::string_view dots = "...";
   std::string shown;

@@ -29,6 +29,7 @@ class piece {
 };
 
 // One function that is called, where a chain of operator+ is compiled anew each time it is written.
+/// Appends the pieces.
 void append(std::string& to, std::initializer_list<piece> pieces);
 
 /// The pieces, one after the other.

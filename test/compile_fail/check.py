@@ -64,7 +64,8 @@ def counted(lines):
 
 def unnumbered(line):
     """g++ counts the lambdas of all programs, and writes a default argument or not as it has met the type before."""
-    return re.sub(r"auto:\d+", "auto", line).replace(", weft::cpu>", " >").replace(" > >", ">>").replace(" >", ">")
+    line = re.sub(r", (weft::)?cpu>", " >", re.sub(r"auto:\d+", "auto", line))
+    return line.replace(" > >", ">>").replace(" >", ">")
 
 
 def compile_alone(program, *more):

@@ -34,8 +34,8 @@ struct call {
     fill(a, 0), fill(b, 3), fill(c, 5), fill(bias, 1);
     std::byte* buffers[] = {a.memory.data(), b.memory.data(), c.memory.data(), bias.memory.data()};
     const gpu::cublaslt_problem p{s, dtype_of<T>, after, accumulate, false, workspace, batch};
-    gpu::owned<kernel> nothing;
-    const gpu::owned<kernel> k(
+    owned<kernel> nothing;
+    const owned<kernel> k(
         gpu::cublaslt_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()), p, {0, 1, 2, 3}, alpha, nothing));
     BOOST_REQUIRE(k);
     k->run({buffers, nullptr, m.q.get()});
@@ -97,9 +97,9 @@ BOOST_AUTO_TEST_CASE(the_first_advice_is_taken_or_the_fastest_within_the_workspa
 BOOST_AUTO_TEST_CASE(the_alignment_is_that_of_whole_buffers_or_what_the_addresses_have) {
   machine m;
   for (const matmul_shape s : {matmul_shape{4, 8, 16}, matmul_shape{1, 3, 5}}) {
-    gpu::owned<kernel> nothing;
+    owned<kernel> nothing;
     const gpu::cublaslt_problem p{s, dtype::float32, gpu::matmul_epilogue::bias, false, false, 100000};
-    const gpu::owned<kernel> k(
+    const owned<kernel> k(
         gpu::cublaslt_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()), p, {0, 1, 2, 3}, 1, nothing));
     for (const std::size_t operand : {0, 1, 2, 3})
       for (const std::size_t offset : {0, 64, 32, 16, 4, 16, 0, 128}) {

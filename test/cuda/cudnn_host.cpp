@@ -52,11 +52,11 @@ struct call {
         inputs[k]->data()[is_image[k] ? place(layout, of[k], i) : i] = T(number(i + static_cast<std::size_t>(3 * k)));
     for (std::size_t i = 0; i < added.elements; ++i) added.data()[i] = T(number(i));
     std::byte* buffers[] = {a.memory.data(), b.memory.data(), out.memory.data(), added.memory.data()};
-    gpu::cudnn_convolution_kernel::surroundings around{std::size_t{1} << 20, bias, relu, gpu::owned<kernel>(then),
-                                                       gpu::owned<kernel>(instead)};
+    gpu::cudnn_convolution_kernel::surroundings around{std::size_t{1} << 20, bias, relu, owned<kernel>(then),
+                                                       owned<kernel>(instead)};
     std::string why;
     auto& libraries = static_cast<gpu::cuda_libraries&>(*m.d.library());
-    const gpu::owned<kernel> k(
+    const owned<kernel> k(
         gpu::cudnn_convolution_kernel::make(libraries, kind, s, dtype_of<T>, layout, {0, 1, 2, 3}, around, why));
     BOOST_REQUIRE_MESSAGE(k, why);
     for (int i = 0; i < times; ++i) k->run({buffers, nullptr, m.q.get()});
@@ -197,9 +197,9 @@ BOOST_AUTO_TEST_CASE(calls_are_recorded_and_launched_again) {
   std::byte* buffers[] = {x.memory.data(), w.memory.data(), y.memory.data()};
   gpu::cudnn_convolution_kernel::surroundings around{std::size_t{1} << 20, false, false, {}, {}};
   std::string why;
-  const gpu::owned<kernel> k(gpu::cudnn_convolution_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()),
-                                                                 convolution_kind::forward, s, dtype::float32,
-                                                                 image_layout::channels_last, {0, 1, 2}, around, why));
+  const owned<kernel> k(gpu::cudnn_convolution_kernel::make(static_cast<gpu::cuda_libraries&>(*m.d.library()),
+                                                            convolution_kind::forward, s, dtype::float32,
+                                                            image_layout::channels_last, {0, 1, 2}, around, why));
   BOOST_REQUIRE(k);
   const auto fill = [&](float scale) {
     for (std::size_t i = 0; i < x.elements; ++i) x.data()[i] = scale * number(i);

@@ -166,8 +166,8 @@ void check_product(matmul_shape s, gpu::matmul_epilogue e, bool accumulate, bool
   }
   matmul_naive<double>(s, alpha, wide[0].data(), wide[1].data(), accumulate ? 1 : 0, wide[2].data());
   const gpu::cublaslt_problem problem{s, dtype_of<T>, e, accumulate, tf32, gpu::math.workspace_bytes};
-  gpu::owned<kernel> nothing_after;
-  const gpu::owned<kernel> k(gpu::cublaslt_kernel::make(libraries, problem, {0, 1, 2, 3}, alpha, nothing_after));
+  owned<kernel> nothing_after;
+  const owned<kernel> k(gpu::cublaslt_kernel::make(libraries, problem, {0, 1, 2, 3}, alpha, nothing_after));
   BOOST_REQUIRE(k);
   k->run({buffers, nullptr, q.get()});
   q->copy(host[2].data(), buffers[2], host[2].size() * sizeof(T));

@@ -11,6 +11,7 @@ set(device_tests
     ops.gather
     ops.linear_algebra
     ops.losses
+    ops.normalization
     ops.reduction_gradients
     ops.reductions
     ops.scan

@@ -20,7 +20,7 @@ struct machine {
   standin::cublaslt_library cublaslt;
   std::unique_ptr<weft::gpu::cuda_platform> gpus = std::make_unique<weft::gpu::cuda_platform>();
   weft::gpu::device& d = gpus->at(0);
-  weft::gpu::owned<weft::gpu::queue> q = d.make_queue();
+  weft::owned<weft::gpu::queue> q = d.make_queue();
 
   machine() { weft::gpu::installed_platform = gpus.get(); }
   ~machine() {

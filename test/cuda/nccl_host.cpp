@@ -44,7 +44,7 @@ int main(int count, char** arguments) {
 BOOST_AUTO_TEST_CASE(the_gpus_of_a_process_sum) {
   const int count = gpu::installed_platform->count();
   std::vector<int> ordinals;
-  std::vector<gpu::owned<gpu::queue>> owners;
+  std::vector<owned<gpu::queue>> owners;
   std::vector<gpu::queue*> queues;
   std::vector<float*> data;
   const std::vector<float> ones(1000, 1);

@@ -42,7 +42,7 @@ struct machine {
 /// One device, with memory and a queue.
 struct one : machine {
   gpu::cuda_device& d = device();
-  gpu::owned<gpu::queue> q = d.make_queue();
+  owned<gpu::queue> q = d.make_queue();
 
   std::byte* pinned(float first, float second = 0) {
     std::byte* const host = d.allocate_host(2 * sizeof(float));

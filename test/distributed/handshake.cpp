@@ -109,7 +109,7 @@ struct play {
       go_on(listener_side, [&] {
         if (listener_side.at() != phase::introduced) return;
         if (refuses)
-          listener_side.refuse(error(error_code::failed_precondition, "", "not today"));
+          listener_side.reject(error(error_code::failed_precondition, "", "not today"));
         else
           listener_side.welcome(ps_zero());
       });

@@ -339,8 +339,8 @@ BOOST_AUTO_TEST_CASE(rows_are_updated_alone) {
   parameter_store store(rows_and_a_whole({"momentum", {0.5, 0.5}}), 0, 1 << 10);
   std::memset(store.values().data(), 0, store.bytes());
   BOOST_TEST(store.gradient_bytes() == 4u);
-  BOOST_TEST(store.gradient_payload(false).least == 16u);
-  BOOST_TEST(store.gradient_payload(true).most == 8u + 4 * 16);
+  BOOST_TEST(store.gradient_payload(false).min == 16u);
+  BOOST_TEST(store.gradient_payload(true).max == 8u + 4 * 16);
   store.apply(message().floats({1, 0}).count(2).numbers(1, 3).floats({1, 2, 3, 4}).bytes);
   BOOST_TEST((floats_of(store) == std::vector<float>{0, 0, -0.5f, -1, 0, 0, -1.5f, -2, -0.5f}));
   parameter_store::knowledge known;

@@ -466,7 +466,7 @@ void enroll(input in) {
     parameter_store store(said.variables, 0, most);
     MUST(store.bytes() <= most);
     MUST(store.shared_layout().bytes >= store.bytes() + store.gradient_bytes());
-    MUST(store.gradient_payload(false).least <= store.gradient_payload(false).most);
+    MUST(store.gradient_payload(false).min <= store.gradient_payload(false).max);
     MUST(!store.initialised());
   });
   MUST(is_one_of(made, {ok, error_code::not_found, error_code::invalid_argument, error_code::resource_exhausted}));
@@ -505,7 +505,7 @@ void rows(input in) {
   const error_code read = code_of([&] { store.read_rows(bytes, false, lists); });
   MUST(is_one_of(read, {ok, error_code::invalid_argument}));
   if (read != ok) return;
-  MUST(bytes.size() >= store.gradient_payload(false).least && bytes.size() <= store.gradient_payload(false).most);
+  MUST(bytes.size() >= store.gradient_payload(false).min && bytes.size() <= store.gradient_payload(false).max);
   placed_gradients gradients = store.packed(bytes);
   gradients.rows = lists;
   const parameter_store::contribution both[] = {{gradients, 1}, {gradients, 0.5}};

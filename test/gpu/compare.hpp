@@ -191,7 +191,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
           if (i < inputs) q->copy(frame[i], values[{c.inputs[i].node, c.inputs[i].output}].data(), bytes[i]);
         }
         const std::size_t before = d.count().launches;
-        gpu::owned<gpu::recording> recorded;
+        owned<gpu::recording> recorded;
         if (pass >= 2) q->begin_recording();
         k->run({frame.data(), nullptr, q.get()});
         if (pass >= 2) recorded = q->end_recording();

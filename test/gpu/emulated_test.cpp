@@ -36,7 +36,7 @@ struct sum_body {
 struct fixture {
   gpu::emulated_platform gpus{{.devices = 2, .memory_bytes = 1 << 20}};
   gpu::device& d = gpu::installed_platform->at(0);
-  gpu::owned<gpu::queue> q = d.make_queue();
+  owned<gpu::queue> q = d.make_queue();
   gpu::function f = gpu::function_of<sum_body>("sum");
 };
 
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(queues_that_do_not_wait_for_each_other_work_in_either_order
           q->copy(host + 2, b, sizeof(float));  // wrong if it comes before the copy to b
           q->wait_for(*other);
         };
-        gpu::owned<gpu::recording> r;
+        owned<gpu::recording> r;
         if (recorded) {
           q->begin_recording();
           work();

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(few_elements_are_spread_over_the_multiprocessors) {
       void wait_for(queue&) override {}
       void synchronize() override {}
       void begin_recording() override {}
-      gpu::owned<gpu::recording> end_recording() override { return {}; }
+      owned<gpu::recording> end_recording() override { return {}; }
       void launch(gpu::recording&) override {}
     } q;
     alignas(64) std::byte nowhere[64];

@@ -2,6 +2,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -95,6 +97,19 @@ BOOST_AUTO_TEST_CASE(variables_have_the_names_of_members) {
                "net/chain/0/bias", "net/chain/2/weights", "net/chain/2/bias"});
   BOOST_CHECK_EQUAL(nn::parameters(net).size(), 12u);
   BOOST_CHECK_EQUAL(nn::parameters(net.pair[1]).size(), 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_model_has_many_members) {
+  struct wide {
+    nn::dense<4> a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, function, object, count,
+        t1, t2, t3;
+  };
+  graph g;
+  const auto net = nn::named(wide(), "wide");
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  net.f(x), net.t(x), net.function(x), net.t3(x);
+  check_names(g, {"wide/f/weights", "wide/f/bias", "wide/t/weights", "wide/t/bias", "wide/function/weights",
+                  "wide/function/bias", "wide/t3/weights", "wide/t3/bias"});
 }
 
 BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {
@@ -219,6 +234,58 @@ BOOST_AUTO_TEST_CASE(dropout_depends_on_the_mode) {
   for (const float v : a) zeros += v == 0;
   BOOST_CHECK(zeros > 180 && zeros < 320);
   for (const float v : b) BOOST_REQUIRE(v == 1);
+}
+
+BOOST_AUTO_TEST_CASE(batch_normalization_trains_as_in_pytorch) {
+  using images_dims = dims<batch, 3, 3, 2>;
+  std::ifstream file(TEST_DATA "/nn/layer_values.txt");
+  std::string line;
+  std::getline(file, line);
+  const auto read = [&](std::size_t count) {
+    BOOST_REQUIRE(std::getline(file, line));
+    std::vector<double> values;
+    std::istringstream words(line);
+    for (std::string word; words >> word;) values.push_back(std::stod(word));
+    BOOST_REQUIRE_EQUAL(values.size(), count);
+    return values;
+  };
+  const auto images = read(72), residuals = read(72), scale = read(2), offset = read(2), mean = read(2),
+             variance = read(2), inferred = read(72);
+
+  graph g;
+  auto x = placeholder<double, images_dims>(g, "x"), residual = placeholder<double, images_dims>(g, "residual");
+  const auto norm =
+      nn::named(nn::batch_norm<2, double>{.momentum = 0.9, .epsilon = 1e-5, .activation = nn::relu}, "norm");
+  auto trained = norm(x, residual, mode::training);
+  auto y = norm(x, residual, mode::inference);
+  auto train = gradient_descent{.learning_rate = 0x1p-6}.minimize(sum(square(trained - 1.0)));
+  session s{g};
+  const tensor<double, images_dims> in(shape(4, 3, 3, 2), images), more(shape(4, 3, 3, 2), residuals);
+  auto step = s.prepare(fetch(train), feed(x, residual));
+  for (int i = 0; i < 3; ++i) step(in, more);
+  const auto close = [&](const auto& found, const std::vector<double>& right) {
+    for (std::size_t i = 0; i < right.size(); ++i) BOOST_CHECK_SMALL(found.data()[i] - right[i], 1e-12);
+  };
+  close(s.get(norm.scale), scale);
+  close(s.get(norm.offset), offset);
+  close(s.get(norm.moving_mean), mean);
+  close(s.get(norm.moving_variance), variance);
+  close(s.eval(y, with(x, in), with(residual, more)), inferred);
+  BOOST_CHECK_EQUAL(variables(g, variable_kind::averaged).size(), 2u);
+}
+
+BOOST_AUTO_TEST_CASE(layer_normalization_is_that_of_the_operation) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 5, 8>>(g, "x");
+  const nn::layer_norm<8> norm{.epsilon = 1e-5};
+  auto y = norm(x);
+  session s{g};
+  const auto in = filled<dims<batch, 5, 8>>(shape(2, 5, 8), 0.3f);
+  s.set(norm.offset, eval(s.get(norm.offset) + 0.5f));
+  s.set(norm.scale, eval(s.get(norm.scale) * 2.0f));
+  const auto result = s.eval(y, with(x, in));
+  const auto right = eval(layer_normalization(in, s.get(norm.scale), s.get(norm.offset), {.epsilon = 1e-5}));
+  for (std::size_t i = 0; i < right.elements(); ++i) BOOST_CHECK_SMALL(result.data()[i] - right.data()[i], 1e-5f);
 }
 
 BOOST_AUTO_TEST_CASE(blocks_compose) {

@@ -213,6 +213,20 @@ BOOST_AUTO_TEST_CASE(padding_is_not_counted) {
   check_values(max_pool2d<2, 2, padding::same>(x), {-1, -3, -7, -9});
 }
 
+BOOST_AUTO_TEST_CASE(padding_is_counted_on_request) {
+  tensor<float, dims<1, 3, 3, 1>> x(shape(1, 3, 3, 1));
+  for (int i = 0; i < 9; ++i) x.data()[i] = static_cast<float>(i + 1);
+  // torch.nn.functional.avg_pool2d(x, 3, 1, 1)
+  std::vector<float> expected = {12, 21, 16, 27, 45, 33, 24, 39, 28};
+  for (float& v : expected) v /= 9;
+  check_values(avg_pool2d<3, 1, padding::of(1), count_padding>(x), expected);
+  gradient_check check;
+  check("average with padding",
+        exp(avg_pool2d<size2d(3, 2), size2d(2, 1), padding::of(1), count_padding>(
+            check.input<photos>(-2, 2, shape(2, 7, 6, 3)))),
+        2);
+}
+
 BOOST_AUTO_TEST_CASE(no_images) {
   graph g;
   const auto x = placeholder<float, photos>(g);

@@ -95,6 +95,21 @@ def column(a):
     return a.reshape(-1, 1)
 
 
+def normalized(a, axes, scale, offset):
+    centred = a - a.mean(axes, keepdim=True)
+    return centred / torch.sqrt(square(centred).mean(axes, keepdim=True) + 0.1) * scale + offset
+
+
+def batch_moments(a):
+    mean = a.mean(0)
+    return mean, square(a - mean).mean(0)
+
+
+def batch_normal_relu(a, b, c, d):
+    mean, variance = batch_moments(a)
+    return torch.relu(normalized(a, 0, b, c) + d) + 0.1 * tanh(mean - variance)
+
+
 def dense_cross_entropy(a, b):
     return -(torch.softmax(b, 1) * torch.log_softmax(a, 1)).sum(1)
 
@@ -129,6 +144,11 @@ BLOCKS = {
     "wide": ("M", wide),
     "softmax_of": ("M", lambda a: torch.softmax(a, 1)),
     "log_softmax_of": ("M", lambda a: torch.log_softmax(a, 1) * 0.2),
+    "batch_normal": ("M", lambda a, b, c: normalized(a, 0, b, c)),
+    "batch_normal_relu": ("M", batch_normal_relu),
+    "batch_normal_by": ("M", lambda a, b, c: (a - b) / torch.sqrt(square(c) + 0.1) * c + b),
+    "layer_normal": ("M", lambda a, b, c: normalized(a, 1, b, c)),
+    "rms_normal": ("M", lambda a, b: a / torch.sqrt(square(a).mean(1, keepdim=True) + 0.1) * b),
     "scale_shift": ("M", lambda a, b, c: a * b + c),
     "select_greater": ("M", lambda a, b: where(a > b, a, b * 0.5)),
     "select_mask": ("M", lambda p, a, b: where(p, tanh(a), b)),
@@ -181,6 +201,7 @@ BLOCKS = {
     "normalised": ("M", normalised),
     "slice_computed": ("M", lambda a, b: a * 0.5 + tanh(a).narrow(1, int(b.min()), 1)),
     "filled": ("M", lambda a: a + a.mean() * 0.5 + torch.arange(4) * 0.025),
+    "batch_moments": ("R", lambda a: tanh(batch_moments(a)[0] + batch_moments(a)[1] * 0.1)),
     "mean_rows": ("R", lambda a, b: (a * b).mean(0)),
     "last_row": ("R", lambda a: a[-1]),
     "scale_row": ("R", lambda a, b: a * tanh(b)),
@@ -240,6 +261,8 @@ BLOCKS = {
     "any_all": ("B", lambda a, b: (a & b.any(1, keepdim=True)) | b.all(0)),
     "logic": ("B", lambda a, b: (a & ~b) | (b != a)),
     "conv": ("P", conv),
+    "batch_normal_pictures": ("P", lambda a, b: torch.relu(normalized(a, (0, 1, 2), b[0:2], b[1:3])) * 0.5),
+    "group_normal": ("P", lambda a, b: normalized(a, (1, 2, 3), b[0:2], b[1:3])),
     "tanh_pictures": ("P", lambda a, b: tanh(a) * b),
     "flipped": ("P", lambda a: a.flip(1, 2) * 0.5 + a.flip(0, 1, 2, 3)),
     "swapped": ("P", lambda a: a.permute(0, 2, 1, 3)),

@@ -64,6 +64,7 @@ std::optional<std::string> latest_checkpoint(const std::string& folder, std::str
 /// byte and the record, where it is not what was written.
 class checkpoint_reader {
  public:
+  /// Where a variable is in the files, and what the index says of it.
   struct record {
     const safetensors_file* file;
     const safetensors_entry* entry;

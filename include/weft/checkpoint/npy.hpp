@@ -97,6 +97,7 @@ template <class T, class Dims>
 void write_npy(const std::string& path, const tensor<T, Dims, cpu>& value) {
   detail::write_npy_bytes(path, dtype_of<T>, value.extents(), detail::bytes_of(value));
 }
+/// The same of a value whose type is known at run time.
 inline void write_npy(const std::string& path, const untyped_tensor& value) {
   detail::write_npy_bytes(path, value.type, value.extents, value.bytes);
 }

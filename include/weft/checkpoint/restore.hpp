@@ -11,6 +11,7 @@
 
 #include <weft/checkpoint/safetensors.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 
 /// Which of a file's tensors becomes the value of which variable.
@@ -43,14 +44,18 @@ class renaming {
   std::function<std::string(const std::string&)> function_;
 };
 
+/// Options of loading weights and restoring checkpoints.
 struct restore_options {
   /// Whether what does not fit is left as it is and reported, where it is an error otherwise.
   bool partial = false;
   renaming rename{};
+  /// The variables that get values; all others keep theirs, even those that the file holds. Empty: all of the session.
+  variable_list variables{};
 };
 
 /// The outcome for a file's tensors and for a session's variables.
 struct restore_report {
+  /// A variable whose element type or extents are not those of the tensor in the file.
   struct difference {
     std::string name;      ///< of the variable
     std::string in_file;   ///< "F32 [784, 100]"

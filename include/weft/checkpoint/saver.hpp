@@ -27,6 +27,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
+/// Options of a saver.
 struct saver_options {
   /// Files that the variables are shared out to. They may be restored with any other number.
   int shards = 1;

@@ -18,10 +18,10 @@ namespace weft {
 /// when all of it is. A saver (saver.hpp) keeps all that training goes on from.
 ///
 /// Throws failed_precondition if a variable has no value yet, and what write_safetensors throws.
-void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata = {});
-/// The same of some variables: `save_weights(path, s, variables_in(g, "encoder"))`.
-void save_weights(const std::string& path, session& s, const variable_list& variables,
-                  const safetensors_metadata& metadata = {});
+///
+/// With a list of variables, it writes these instead: `save_weights(path, s, {}, variables_in(g, "encoder"))`.
+void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata = {},
+                  const variable_list& variables = {});
 
 /// Gives variables the values of a safetensors file, by their names: all trained and averaged ones, and others that the
 /// file has. For fine-tuning take what fits, under the names that the graph has:
@@ -32,9 +32,6 @@ void save_weights(const std::string& path, session& s, const variable_list& vari
 /// variable has changed. Throws what safetensors_file throws, too; if the disk fails on the way, some variables have
 /// the file's values and others not.
 restore_report load_weights(const std::string& path, session& s, const restore_options& options = {});
-/// The same for some variables; all others keep their values, even those that the file holds.
-restore_report load_weights(const std::string& path, session& s, const variable_list& variables,
-                            const restore_options& options = {});
 
 namespace detail {
 
@@ -93,23 +90,20 @@ class variable_filter {
 
 }  // namespace detail
 
-inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata) {
-  detail::save_weights_of(path, s, metadata, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-}
-inline void save_weights(const std::string& path, session& s, const variable_list& variables,
-                         const safetensors_metadata& metadata) {
+inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata,
+                         const variable_list& variables) {
+  if (variables.size() == 0)
+    return detail::save_weights_of(path, s, metadata, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
   detail::save_weights_of(path, s, metadata, detail::variable_filter(s, variables));
 }
 
 inline restore_report load_weights(const std::string& path, session& s, const restore_options& options) {
-  return detail::load_weights_of(path, s, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-}
-inline restore_report load_weights(const std::string& path, session& s, const variable_list& variables,
-                                   const restore_options& options) {
-  const detail::variable_filter wanted(s, variables);
+  if (options.variables.size() == 0)
+    return detail::load_weights_of(path, s, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
+  const detail::variable_filter wanted(s, options.variables);
   restore_options mine = options;
-  mine.rename = [&, rename = options.rename](const std::string& name) {
-    const std::string renamed = rename(name);
+  mine.rename = [&](const std::string& name) {
+    const std::string renamed = options.rename(name);
     const std::uint32_t n = s.of().find(renamed);
     return n == graph_node::no_node || wanted(n) ? renamed : std::string();
   };

@@ -54,6 +54,7 @@ auto random_resized_crop(const Image& from, element_random& random, const random
 /// Left becomes right (tf.image.flip_left_right).
 template <Pixels Image>
 Image flip_left_right(Image from);
+/// flip_left_right with this probability (torchvision's RandomHorizontalFlip).
 template <Pixels Image>
 Image random_flip_left_right(Image from, element_random& random, double probability = 0.5) {
   return random.uniform() < probability ? flip_left_right(std::move(from)) : from;
@@ -61,12 +62,16 @@ Image random_flip_left_right(Image from, element_random& random, double probabil
 
 // ---- colours ----
 
-/// Factors of torchvision's functions of these names: 0 is black, the mean grey, or each pixel's grey, and 1 the image
-/// itself. Throw invalid_argument for a negative one.
+/// Between black, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_brightness. Throws
+/// invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_brightness(Image from, double factor);
+/// Between the image's mean grey, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_contrast.
+/// Throws invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_contrast(Image from, double factor);
+/// Between each pixel's grey, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_saturation.
+/// Throws invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_saturation(Image from, double factor);
 /// Turns the hue by this part of the circle, from -0.5 to 0.5, as torchvision's adjust_hue.
@@ -87,8 +92,10 @@ struct color_jitter {
 
 // ---- numbers ----
 
-/// Means and standard deviations of ImageNet's red, green and blue, in parts of 255.
-inline constexpr std::array<float, 3> imagenet_mean = {0.485f, 0.456f, 0.406f}, imagenet_std = {0.229f, 0.224f, 0.225f};
+/// Means of ImageNet's red, green and blue, in parts of 255.
+inline constexpr std::array<float, 3> imagenet_mean = {0.485f, 0.456f, 0.406f};
+/// Standard deviations of ImageNet's red, green and blue, in parts of 255.
+inline constexpr std::array<float, 3> imagenet_std = {0.229f, 0.224f, 0.225f};
 
 /// (x / 255 - mean) / std for each channel, as floats (torchvision's ToDtype and Normalize). Throws invalid_argument
 /// unless `std` is above 0.

@@ -30,6 +30,7 @@ dataset<Features...> csv(std::vector<std::string> paths, csv_options options = {
 
 template <class...>
 auto csv(...) WEFT_DELETED;  // csv_options: columns, header, separator, quote, missing_values, missing, max_row_bytes
+/// The rows of one file.
 template <class... Features>
 dataset<Features...> csv(std::string path, csv_options options = {}) {
   return csv<Features...>(std::vector<std::string>{std::move(path)}, std::move(options));

@@ -26,6 +26,7 @@ struct csv_column {
       : number(static_cast<std::size_t>(column)), missing(std::move(value)) {}
 };
 
+/// Options of csv.
 struct csv_options {
   /// Those that are read, in the order of the features; none: all of the file, which then has as many.
   std::vector<csv_column> columns = {};

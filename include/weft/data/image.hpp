@@ -26,6 +26,7 @@ template <class Image>
 concept Pixels = requires { typename Image::dims_type; } && Image::dims_type::rank == 3 &&
                  (Image::dims_type::spec[2] > 0) && std::is_same_v<typename Image::value_type, std::uint8_t>;
 
+/// The number of channels of an image type.
 template <Pixels Image>
 inline constexpr int channels_of = static_cast<int>(Image::dims_type::spec[2]);
 

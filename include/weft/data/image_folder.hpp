@@ -19,6 +19,7 @@
 
 namespace weft::data {
 
+/// How the images of a folder are decoded.
 struct image_options {
   int threads = 1;  ///< that decode at once; a map with threads behind it decodes in those
   /// Files that cannot be decoded, or are larger than `decode.max_pixels`, are passed over, and counted, in place of an

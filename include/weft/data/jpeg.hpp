@@ -33,6 +33,7 @@ image<Channels> decode_jpeg(std::string_view file, const decode_options& how = {
 inline std::string encode_jpeg(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels,
                                int quality = 90);
 
+/// An image, [height, width, 1 or 3], as a JPEG file.
 template <Pixels Image>
 std::string encode_jpeg(const Image& pixels, int quality = 90) {
   static_assert(channels_of<Image> == 1 || channels_of<Image> == 3, "encode_jpeg: an image has 1 channel or 3");

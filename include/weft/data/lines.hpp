@@ -15,6 +15,7 @@
 
 namespace weft::data {
 
+/// Options of lines.
 struct line_options {
   std::size_t skip = 0;                               ///< so many lines at the beginning of each file
   std::size_t max_line_bytes = std::size_t{1} << 24;  ///< a longer one is an error
@@ -54,10 +55,12 @@ inline dataset<std::string> lines(std::vector<std::string> paths, line_options o
 }
 template <class...>
 auto lines(...) WEFT_DELETED;  // a path or several; line_options: skip, max_line_bytes
+/// The lines of one file.
 inline dataset<std::string> lines(std::string path, line_options options = {}) {
   return lines(std::vector<std::string>{std::move(path)}, options);
 }
 
+/// Options of fixed_records.
 struct fixed_record_options {
   std::size_t header_bytes = 0;  ///< what stands before the first record of each file,
   std::size_t footer_bytes = 0;  ///< and behind the last
@@ -121,6 +124,7 @@ dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_optio
 }
 template <class...>
 auto fixed_records(...) WEFT_DELETED;  // a path or several; fixed_record_options: header_bytes, footer_bytes
+/// The records of one file.
 template <class Record>
 dataset<Record> fixed_records(std::string path, fixed_record_options options = {}) {
   return fixed_records<Record>(std::vector<std::string>{std::move(path)}, options);

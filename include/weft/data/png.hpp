@@ -27,6 +27,7 @@ namespace weft::data {
 template <int Channels = 3>
 image<Channels> decode_png(std::string_view file, const decode_options& how = {});
 
+/// An image, [height, width, channels] of 1, 3 or 4 channels, as a PNG file (tf.io.encode_png).
 template <Pixels Image>
 std::string encode_png(const Image& pixels) {
   static_assert(channels_of<Image> == 1 || channels_of<Image> == 3 || channels_of<Image> == 4,

@@ -17,6 +17,7 @@
 
 namespace weft::data {
 
+/// Options of records and record_reader.
 struct record_reader_options {
   /// A longer record is an error: what a few kilobytes of a packed file promise does not take all memory.
   std::size_t max_record_bytes = std::size_t{1} << 28;

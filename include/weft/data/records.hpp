@@ -32,10 +32,12 @@ inline dataset<std::string> records(std::vector<std::string> paths, record_reade
 
 template <class...>
 auto records(...) WEFT_DELETED;  // a path or several; record_reader_options: max_record_bytes, skip_damaged, damaged
+/// The records of one file.
 inline dataset<std::string> records(std::string path, record_reader_options options = {}) {
   return records(std::vector<std::string>{std::move(path)}, std::move(options));
 }
 
+/// How a TFRecord file is packed.
 enum class compression : unsigned char { none, gzip, zlib };
 
 /// Writes a TFRecord file (tf.io.TFRecordWriter). The file is whole when `close` has returned; the destructor closes it

@@ -8,8 +8,8 @@
 
 namespace weft::data {
 
-/// When a wait has to end. It is made of what weft::deadline is made of, or of a deadline, and needs no <chrono>, which
-/// would double what a program that reads data includes.
+/// When a wait has to end. It is made of what weft::deadline is made of, or of a deadline, and needs no `<chrono>`,
+/// which would double what a program that reads data includes.
 class time_limit {
  public:
   static constexpr time_limit never() { return time_limit(); }

@@ -20,6 +20,7 @@ struct convolution_shape {
   std::int64_t out_height, out_width;
   std::int64_t stride_height, stride_width, dilation_height, dilation_width;
   std::int64_t pad_top, pad_bottom, pad_left, pad_right;
+  bool counts_padding = false;  ///< of an average: it divides by the whole window
 
   std::size_t image_elements() const { return static_cast<std::size_t>(height * width * channels); }
   std::size_t out_elements() const { return static_cast<std::size_t>(out_height * out_width * filters); }

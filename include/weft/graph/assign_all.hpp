@@ -11,6 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
+/// Options of assign_all.
 struct assign_all_options {
   /// target += rate * (from - target), in [0, 1]: a soft update, Polyak averaging (tau of DDPG).
   double rate = 1;

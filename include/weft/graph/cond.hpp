@@ -53,28 +53,29 @@ inline void cond_op::gradient(gradient_context& g) {
   graph& where = *static_cast<graph*>(g.input(0).builder());
   node_def c;
   c.op = &operation_of<cond_op>;
-  c.inputs = g.c.inputs;
-  for (std::uint32_t o = 0; o < g.c.outputs.size(); ++o)
+  c.inputs = g.node.inputs;
+  for (std::uint32_t o = 0; o < g.node.outputs.size(); ++o)
     if (g.has_upstream(o)) c.inputs.push_back(g.upstream(o).id());
   sequence<symbol> gradients[2];
   for (std::size_t k = 0; k < 2; ++k) {
-    c.subgraphs.push_back(where.add_subgraph(where.subgraph_at(g.c.subgraphs[k]).name));
+    c.subgraphs.push_back(where.add_subgraph(where.subgraph_at(g.node.subgraphs[k]).name));
     subgraph& made = where.subgraph_at(c.subgraphs[k]);
     sequence<symbol> operands, wanted, from, upstream;
-    for (std::size_t i = 1; i < g.c.inputs.size(); ++i) {
+    for (std::size_t i = 1; i < g.node.inputs.size(); ++i) {
       operands.push_back(detail::add_parameter(made, g.input(i).info()));
       if (g.needs_gradient(i)) wanted.push_back(operands.back());
     }
-    const sequence<symbol> results = detail::copy_subgraph(where.subgraph_at(g.c.subgraphs[k]), made.nodes, operands);
+    const sequence<symbol> results =
+        detail::copy_subgraph(where.subgraph_at(g.node.subgraphs[k]), made.nodes, operands);
     for (std::uint32_t o = 0; o < results.size(); ++o)
       if (g.has_upstream(o)) {
         from.push_back(results[o]);
-        upstream.push_back(detail::add_parameter(made, g.c.outputs[o]));
+        upstream.push_back(detail::add_parameter(made, g.node.outputs[o]));
       }
     gradients[k] = made.nodes.differentiate(from, upstream, wanted);
   }
   sequence<std::size_t> reached;  // operands that one of the branches has a gradient for
-  for (std::size_t i = 1, w = 0; i < g.c.inputs.size(); ++i) {
+  for (std::size_t i = 1, w = 0; i < g.node.inputs.size(); ++i) {
     if (!g.needs_gradient(i)) continue;
     if (!gradients[0][w].is_number() || !gradients[1][w].is_number()) {
       reached.push_back(i);

@@ -141,6 +141,7 @@ constexpr device_spec merge(const device_spec& outer, const device_spec& inner) 
   return d;
 }
 
+/// "/job:worker/task:1/device:cpu:0", of what the specification names.
 inline std::string to_string(const device_spec& d) {
   std::string s;
   if (d.has_job()) append(s, {"/job:", d.job});

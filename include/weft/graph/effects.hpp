@@ -11,6 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
+/// What a step can run: a node, an expression over nodes or an effect.
 template <class X>
 concept Runnable = requires(const X& x) {
   { x.erased() } -> std::convertible_to<symbol>;

@@ -81,10 +81,12 @@ struct group_op {
   static constexpr bool stateful = true;
 };
 
+/// The kind of a variable, of its record.
 inline variable_kind kind_of(const node_def& variable) {
   return variable.attributes.empty() ? variable_kind::trained
                                      : variable_kind(attributes_of<variable_op>(variable).kind);
 }
+/// The name of a kind: "trained".
 constexpr const char* name(variable_kind kind) {
   constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot", "frozen"};
   return names[static_cast<int>(kind)];

@@ -20,13 +20,16 @@ namespace init {
 struct none {
   initializer operator()(const shape&) const { return {}; }
 };
+/// All elements are `value` (tf.constant_initializer).
 struct constant {
   double value = 0;
   initializer operator()(const shape&) const { return {initializer::kind_type::constant, value, 0, {}}; }
 };
+/// All elements are 0 (tf.zeros_initializer).
 struct zeros {
   initializer operator()(const shape& s) const { return constant{0}(s); }
 };
+/// All elements are 1 (tf.ones_initializer).
 struct ones {
   initializer operator()(const shape& s) const { return constant{1}(s); }
 };
@@ -35,6 +38,7 @@ struct uniform {
   double low = -0.05, high = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::uniform, low, high, {}}; }
 };
+/// Normal, of this mean and standard deviation (tf.random_normal_initializer).
 struct normal {
   double mean = 0, stddev = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::normal, mean, stddev, {}}; }
@@ -267,6 +271,7 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const E
   else
     return variable_node<T, dims_t<Dims>>(symbol());
 }
+/// A variable that starts as these elements, in row-major order.
 template <Element T, class Dims>
   requires(Dims::rank > 0)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, std::initializer_list<T> first,
@@ -293,10 +298,12 @@ node<T, dims_t<Dims>> constant(graph& g, const tensor<T, Dims>& value) {
   detail::remember_formulas<Dims>(g);
   return node<T, dims_t<Dims>>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
 }
+/// A fixed number, a scalar (tf.constant).
 template <Element T>
 node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
+/// The value of an expression over tensors, computed now (tf.constant).
 template <Expression Expr>
   requires(!Expr::symbolic && Expr::operations > 0)
 auto constant(graph& g, const Expr& value) {

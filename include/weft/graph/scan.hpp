@@ -8,6 +8,7 @@
 /// A loop over the rows of arrays. Included by <weft/control_flow.hpp>.
 namespace weft {
 
+/// Options of scan.
 struct scan_options {
   bool reverse = false;  ///< from the last row to the first; what is stacked stands where its row does
 };

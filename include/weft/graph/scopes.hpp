@@ -153,8 +153,11 @@ inline value graph::with_name(value v, const char* name) {
   return v;
 }
 
+/// See graph::name_scope.
 using name_scope = graph::name_scope;
+/// See graph::variable_scope.
 using variable_scope = graph::variable_scope;
+/// See graph::device_scope.
 using device_scope = graph::device_scope;
 
 /// Places what belongs to a variable: its slots name the task that it names, and what computes with them runs in this

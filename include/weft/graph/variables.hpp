@@ -69,6 +69,8 @@ class variable_list {
 /// "". Returns how many variables have changed. Throws not_found if no variable that is trained or frozen is there, and
 /// failed_precondition if an optimizer updates one.
 std::size_t freeze(graph& g, std::string_view name);
+/// Makes frozen variables trained again: the variable of this name, or all in the scope of this name. Returns how many
+/// have changed. Throws as freeze() does.
 std::size_t unfreeze(graph& g, std::string_view name);
 
 /// Only variables are frozen.
@@ -81,6 +83,7 @@ struct frozen_value_is_not_a_variable<variable_node<T, D, Dev>> : mistake<false>
 template <class First, class... More>
   requires(!std::is_same_v<First, graph>)
 void freeze(const First& first, const More&... more);
+/// Makes these frozen variables trained again.
 template <class First, class... More>
   requires(!std::is_same_v<First, graph>)
 void unfreeze(const First& first, const More&... more);

@@ -30,6 +30,7 @@ class iteration_bound {
   const extent_definition* formula_ = nullptr;
 };
 
+/// Options of while_loop.
 struct loop_options {
   static constexpr std::int64_t unbounded = loop_op::unbounded;
   /// The loop stops after so many iterations, whatever its condition says. A gradient needs it: it keeps the loop

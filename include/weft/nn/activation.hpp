@@ -8,23 +8,25 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// Formula(x + bias) as one fused operation; `bias` is empty where the layer has none. Extents are not part of these
-/// types, so all layers share the code.
-template <class Formula, class T, class Compiler = gpu::this_compiler>
+/// Records an expression over leaves `node<T>`, whatever extents they have; those of the result are given. So extents
+/// are not part of any type, and all layers share the code.
+template <class Expr, class Compiler = gpu::this_compiler>
+symbol record_untyped(const Expr& e, const shape& extents) {
+  using skeleton = weft::detail::skeleton_of<Expr>;
+  gpu::compiled<Compiler>::template map<skeleton>();
+  return weft::detail::record_expression<Compiler>(e, operation_of<weft::detail::elementwise_op>,
+                                                   &differentiated<skeleton>, dtype_of<value_t<Expr>>, extents);
+}
+
+/// Formula(x + bias) as one fused operation; `bias` is a number where the layer has none.
+template <class Formula, class T>
 symbol record_activation(const symbol& x, const symbol& bias) {
   using leaf = node<T>;
-  const auto record = [&](const auto& e) {
-    using expression = std::remove_cvref_t<decltype(e)>;
-    gpu::compiled<Compiler>::template map<weft::detail::skeleton_of<expression>>();
-    return weft::detail::record_expression<Compiler>(e, operation_of<weft::detail::elementwise_op>,
-                                                     &differentiated<weft::detail::skeleton_of<expression>>,
-                                                     dtype_of<T>, x.extents());
-  };
   const auto apply = [&](const auto& e) {
     if constexpr (std::is_void_v<Formula>)
-      return record(e);
+      return record_untyped(e, x.extents());
     else
-      return record(weft::detail::function<Formula>(e));
+      return record_untyped(weft::detail::function<Formula>(e), x.extents());
   };
   if (!bias.is_number()) return apply(leaf(x) + leaf(bias));
   if constexpr (std::is_void_v<Formula>)
@@ -46,9 +48,13 @@ struct activation {
 };
 
 // The field's names, as values of namespace nn: beside `using namespace weft::nn`, write nn::relu.
+/// The activation max(x, 0).
 inline constexpr activation<formula::relu> relu{};
+/// The activation 1 / (1 + exp(-x)).
 inline constexpr activation<formula::sigmoid> sigmoid{};
+/// The hyperbolic tangent as an activation.
 inline constexpr activation<formula::tanh> tanh{};
+/// The activation log(1 + exp(x)).
 inline constexpr activation<formula::softplus> softplus{};
 inline constexpr activation<formula::relu6> relu6{};
 inline constexpr activation<formula::elu> elu{};
@@ -66,13 +72,16 @@ class activation_option {
  public:
   constexpr activation_option() = default;
   template <class Formula>
-  constexpr activation_option(activation<Formula>) : record_(detail::record_activation<Formula, T>) {}
+  constexpr activation_option(activation<Formula>)
+      : record_(detail::record_activation<Formula, T>), is_relu_(std::is_same_v<Formula, formula::relu>) {}
 
-  /// Of x + bias, or of x where the bias is empty.
+  bool is_relu() const { return is_relu_; }
+  /// Of x + bias, or of x where the bias is a number.
   symbol apply(const symbol& x, const symbol& bias) const { return record_(x, bias); }
 
  private:
   symbol (*record_)(const symbol&, const symbol&) = detail::record_activation<void, T>;
+  bool is_relu_ = false;
 };
 
 }  // namespace weft::nn

@@ -25,13 +25,14 @@ template <class Model>
 /// changed: `nn::freeze(net.stem)`. Throws failed_precondition if an optimizer updates one already.
 template <class Model>
 std::size_t freeze(const Model& model);
+/// Makes a model's frozen variables trained again; returns how many changed.
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// A table with a row for each layer: its name, its result's extents, the elements of its variables, the multiply-adds
-/// of its matrix products and convolutions, and the bytes of its result; the last line holds the sums. Multiply-adds
-/// and bytes are those of one example: named extents count as 1. Calls the model with the operand, for inference if it
-/// takes a mode. (Keras's summary().)
+/// A table with a row for each layer: its name, the extents of its result, the elements of its variables without moving
+/// averages, the multiply-adds of its matrix products and convolutions, and the bytes of its result; the last line
+/// holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the model with the
+/// operand, for inference if it takes a mode. (Keras's summary().)
 template <class Model, Expression X>
 [[nodiscard]] std::string describe(const Model& model, const X& x);
 
@@ -126,7 +127,8 @@ WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
   r.output = g.to_string(call.result.extents());
   r.first = call.first;
   for (const named_parameter& p : variables)
-    if (!p.variable->empty()) r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
+    if (!p.variable->empty() && kind_of(g[p.variable->id().node].def) != variable_kind::averaged)
+      r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
   for (std::uint32_t n = call.first; n < call.last; ++n) {
     const node_def& d = g[n].def;
     if (d.op->multiply_adds)

@@ -60,14 +60,14 @@ constexpr std::size_t count_members() {
 
 inline constexpr std::size_t max_members = 32;
 
-/// f(member...) of an aggregate of at most 32 members.
+/// function(member...) of an aggregate of at most 32 members.
 template <std::size_t Count, class T, class F>
-constexpr decltype(auto) with_members(T& t, F&& f) {
-  if constexpr (Count == 0) return f();
+constexpr decltype(auto) with_members(T& object, F&& function) {
+  if constexpr (Count == 0) return function();
 #define WEFT_MEMBERS(count, ...)       \
   else if constexpr (Count == count) { \
-    auto& [__VA_ARGS__] = t;           \
-    return f(__VA_ARGS__);             \
+    auto& [__VA_ARGS__] = object;      \
+    return function(__VA_ARGS__);      \
   }
   WEFT_MEMBERS(1, a)
   WEFT_MEMBERS(2, a, b)

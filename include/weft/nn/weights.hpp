@@ -13,15 +13,15 @@ namespace weft::nn {
 /// if a variable has no value yet, and what write_safetensors throws.
 template <class Model>
 void save_weights(const std::string& path, const Model& model, session& s, const safetensors_metadata& metadata = {}) {
-  weft::save_weights(path, s, parameters(model), metadata);
+  weft::save_weights(path, s, metadata, parameters(model));
 }
 
 /// Gives the variables of a model the values of a safetensors file, and leaves all other variables as they are. The
 /// options are those of weft::load_weights, and so are the errors.
 template <class Model>
-restore_report load_weights(const std::string& path, const Model& model, session& s,
-                            const restore_options& options = {}) {
-  return weft::load_weights(path, s, parameters(model), options);
+restore_report load_weights(const std::string& path, const Model& model, session& s, restore_options options = {}) {
+  options.variables = parameters(model);
+  return weft::load_weights(path, s, options);
 }
 
 }  // namespace weft::nn

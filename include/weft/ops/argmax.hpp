@@ -44,7 +44,7 @@ WEFT_INSTANTIATE(kernel* prepare_declared<argmax_op<float>>(const prepare_contex
 WEFT_DECL void check_indices(const prepare_context& p, std::size_t axis) {
   const std::int64_t extent = p.inputs[0].extents[axis];
   if (extent > std::int64_t{1} << 31)
-    throw error(error_code::out_of_range, p.c.op->name,
+    throw error(error_code::out_of_range, p.node.op->name,
                 {"axis ", axis, " of ", to_string(p.inputs[0].extents),
                  " has more elements than std::int32_t has indices for, 2147483648: reshape it into shorter rows, and "
                  "compare what they yield"});

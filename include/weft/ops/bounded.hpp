@@ -114,6 +114,7 @@ struct bounded {
   }
 };
 
+/// Whether X is a `bounded<...>`.
 template <class X>
 inline constexpr bool is_bounded = false;
 template <class Values, class Dims>

@@ -57,7 +57,7 @@ namespace detail {
 template <class Op>
 strided_copies copies_declared(const prepare_context& p) {
   if constexpr (has_attributes<Op>)
-    return Op::copies(p, attributes_of<Op>(p.c));
+    return Op::copies(p, attributes_of<Op>(p.node));
   else
     return Op::copies(p);
 }
@@ -69,10 +69,10 @@ strided_copies permuted(dtype, const shape& from, const shape& to, const std::in
 
 WEFT_DECL kernel* prepare_copies(const prepare_context& p) {
   sequence<std::size_t> elements;
-  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
+  for (std::size_t o = 0; o < p.node.outputs.size(); ++o) elements.push_back(p.outputs[o].extents.elements());
   return new device::strided_copy_kernel(
-      p.c.op->name, p.c.op->copies(p), {p.input_slots, p.input_slots + p.c.inputs.size()},
-      {p.output_slots, p.output_slots + p.c.outputs.size()}, static_cast<sequence<std::size_t>&&>(elements));
+      p.node.op->name, p.node.op->copies(p), {p.input_slots, p.input_slots + p.node.inputs.size()},
+      {p.output_slots, p.output_slots + p.node.outputs.size()}, static_cast<sequence<std::size_t>&&>(elements));
 }
 
 WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to, const std::int64_t* order) {

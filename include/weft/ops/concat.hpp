@@ -45,7 +45,7 @@ struct concat_op {
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     box_copies all(p);
     std::int64_t begin = 0;
-    for (std::uint32_t k = 0; k < p.c.inputs.size(); ++k) {
+    for (std::uint32_t k = 0; k < p.node.inputs.size(); ++k) {
       const shape& part = p.inputs[k].extents;
       all.copy(part, k, {}, 0, {a.axis, begin});
       begin += part[a.axis];
@@ -70,7 +70,7 @@ WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attrib
   const shape& from = p.inputs[0].extents;
   box_copies all(p);
   std::int64_t begin = 0;
-  for (std::uint32_t o = 0; o < p.c.outputs.size(); ++o) {
+  for (std::uint32_t o = 0; o < p.node.outputs.size(); ++o) {
     const shape& part = p.outputs[o].extents;
     all.copy(part, 0, {a.axis, begin}, o, {});
     begin += part[a.axis];
@@ -78,20 +78,20 @@ WEFT_DECL strided_copies split_op::copies(const prepare_context& p, const attrib
   if (begin != from[a.axis])
     throw error(
         error_code::invalid_argument, name,
-        {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.c.outputs.size(), " equal parts"});
+        {"axis ", std::size_t{a.axis}, " of ", to_string(from), " is not ", p.node.outputs.size(), " equal parts"});
   return all;
 }
 
 WEFT_DECL void concat_op::gradient(gradient_context& g, const attributes& a) {
   sequence<value_info> outputs;
-  for (std::size_t k = 0; k < g.c.inputs.size(); ++k) outputs.push_back(g.input(k).info());
+  for (std::size_t k = 0; k < g.node.inputs.size(); ++k) outputs.push_back(g.input(k).info());
   const symbol parts = record<split_op>({g.upstream()}, outputs, a);
-  for (std::uint32_t k = 0; k < g.c.inputs.size(); ++k) g.set_gradient(k, parts.output(k));
+  for (std::uint32_t k = 0; k < g.node.inputs.size(); ++k) g.set_gradient(k, parts.output(k));
 }
 
 WEFT_DECL void split_op::gradient(gradient_context& g, const attributes& a) {
   sequence<symbol> parts;
-  for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
+  for (std::size_t o = 0; o < g.node.outputs.size(); ++o) {
     const symbol part = g.output(o);
     parts.push_back(g.has_upstream(o) ? g.upstream(o) : fill(*part.builder(), part.info(), 0));
   }

@@ -55,7 +55,7 @@ inline convolution_shape convolution_of(const window_attributes& a, const shape&
 template <class T>
 struct convolution_op {
   static constexpr const char* name = "conv2d";
-  static constexpr fusion_kind part = fusion_kind::product;
+  static constexpr fusion_kind fusion = fusion_kind::product;
   using attributes = detail::window_attributes;
 
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {

@@ -24,7 +24,7 @@ struct dropout_op {
   }
   /// At the same position with the same key, the mask is the same.
   static void gradient(gradient_context& g, const attributes&) {
-    node_def c = g.c;
+    node_def c = g.node;
     c.inputs[0] = g.upstream().id();
     c.outputs[0] = g.upstream().info();
     g.set_gradient(0, g.upstream().builder()->record(static_cast<node_def&&>(c)));

@@ -334,6 +334,7 @@ struct negate {
     return -g;
   }
 };
+/// |x| (tf.abs). The smallest integer is its own absolute value. The gradient at 0 is 0.
 struct abs {
   static constexpr const char* name = "abs";
   static constexpr bool cheap = true;
@@ -346,7 +347,7 @@ struct abs {
     return g * math::sign(x);
   }
 };
-/// -1, 0 or 1; its gradient is 0 everywhere.
+/// -1, 0 or 1, the sign of x, and NaN of NaN (tf.sign). The gradient is 0 everywhere.
 struct sign {
   static constexpr const char* name = "sign";
   static constexpr bool cheap = true;
@@ -359,7 +360,7 @@ struct sign {
     return g * V(0);
   }
 };
-/// The largest integer not above x; its gradient is 0 everywhere.
+/// The largest integer not above x, of float or double (tf.floor). The gradient is 0 everywhere.
 struct floor {
   static constexpr const char* name = "floor";
   static constexpr bool cheap = true, floating_only = true;
@@ -372,6 +373,7 @@ struct floor {
     return g * V(0);
   }
 };
+/// x * x (tf.square). Integers wrap around.
 struct square {
   static constexpr const char* name = "square";
   static constexpr bool cheap = true;
@@ -384,7 +386,8 @@ struct square {
     return (g + g) * x;
   }
 };
-/// As in TensorFlow, the gradient is 0 where g is, also at x = 0, where the derivative is infinite.
+/// The square root of float or double, NaN below 0 (tf.sqrt). As in TensorFlow, the gradient is 0 where the upstream
+/// gradient is, also at x = 0, where the derivative is infinite.
 struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool cheap = false, floating_only = true;
@@ -397,7 +400,8 @@ struct sqrt {
     return math::xdivy(V(0.5) * g, y);
   }
 };
-/// 1 / sqrt(x). Its gradient is 0 where g is, as sqrt's.
+/// 1 / sqrt(x) of float or double: infinite at 0 and NaN below (tf.math.rsqrt). Where the upstream gradient is 0, the
+/// gradient is 0, as that of sqrt.
 struct rsqrt {
   static constexpr const char* name = "rsqrt";
   static constexpr bool cheap = false, floating_only = true;
@@ -420,6 +424,7 @@ WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
   else
     return g * math::xdivy(V(1), x);
 }
+/// e to the power x, of float or double (tf.exp): infinite where that overflows.
 struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool cheap = false, floating_only = true;
@@ -432,6 +437,7 @@ struct exp {
     return g * y;
   }
 };
+/// The natural logarithm of float or double (tf.math.log): -inf at 0 and NaN below.
 struct log {
   static constexpr const char* name = "log";
   static constexpr bool cheap = false, floating_only = true;
@@ -444,7 +450,7 @@ struct log {
     return gradient_over(g, x);
   }
 };
-/// log(1 + x), exact near 0.
+/// log(1 + x) of float or double, accurate near 0 (tf.math.log1p): -inf at -1 and NaN below.
 struct log1p {
   static constexpr const char* name = "log1p";
   static constexpr bool cheap = false, floating_only = true;
@@ -457,7 +463,7 @@ struct log1p {
     return gradient_over(g, V(1) + x);
   }
 };
-/// exp(x) - 1, exact near 0.
+/// exp(x) - 1 of float or double, accurate near 0 (tf.math.expm1).
 struct expm1 {
   static constexpr const char* name = "expm1";
   static constexpr bool cheap = false, floating_only = true;
@@ -470,8 +476,9 @@ struct expm1 {
     return g * math::exp(x);  // y + 1 would be rounded where x is well below 0
   }
 };
-/// a to the power b. As in TensorFlow, the gradient with respect to b is 0 where a is not positive; it is so where the
-/// power is infinite or NaN too, and TensorFlow's is NaN.
+/// a to the power b, of float or double (tf.pow): NaN where a is negative and b is not an integer. As in TensorFlow,
+/// the gradient with respect to b is 0 where a is not positive; it is so where the power is infinite or NaN too, and
+/// TensorFlow's is NaN.
 struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool cheap = false, floating_only = true;
@@ -491,6 +498,7 @@ struct pow {
     return math::select(positive, g * y * math::log(math::select(positive, a, V(1))), V(0));
   }
 };
+/// The hyperbolic tangent of float or double (tf.tanh).
 struct tanh {
   static constexpr const char* name = "tanh";
   static constexpr bool cheap = false, floating_only = true;
@@ -503,6 +511,7 @@ struct tanh {
     return g * (V(1) - y * y);
   }
 };
+/// The logistic function 1 / (1 + exp(-x)) of float or double (tf.sigmoid).
 struct sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr bool cheap = false, floating_only = true;
@@ -515,7 +524,7 @@ struct sigmoid {
     return g * y * (V(1) - y);
   }
 };
-/// The error function.
+/// The error function of float or double (tf.math.erf): 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.
 struct erf {
   static constexpr const char* name = "erf";
   static constexpr bool cheap = false, floating_only = true;
@@ -528,6 +537,7 @@ struct erf {
     return V(1.1283791670955126) * g * math::exp_of_minus_square(x);  // 2 / sqrt(pi)
   }
 };
+/// The sine of an angle in radians, float or double (tf.sin): NaN of an infinite one.
 struct sin {
   static constexpr const char* name = "sin";
   static constexpr bool cheap = false, floating_only = true;
@@ -540,6 +550,7 @@ struct sin {
     return g * math::cos(x);
   }
 };
+/// The cosine of an angle in radians, float or double (tf.cos): NaN of an infinite one.
 struct cos {
   static constexpr const char* name = "cos";
   static constexpr bool cheap = false, floating_only = true;
@@ -552,7 +563,8 @@ struct cos {
     return -g * math::sin(x);
   }
 };
-/// log(1 + e^x), which neither overflows nor loses the last of it.
+/// log(1 + exp(x)) of float or double (tf.nn.softplus). It does not overflow for large x, and keeps its relative
+/// accuracy for negative x.
 struct softplus {
   static constexpr const char* name = "softplus";
   static constexpr bool cheap = false, floating_only = true;
@@ -565,6 +577,7 @@ struct softplus {
     return g * math::sigmoid(x);
   }
 };
+/// max(x, 0) (tf.nn.relu), and NaN of NaN. The gradient at 0 is 0.
 struct relu {
   static constexpr const char* name = "relu";
   static constexpr bool cheap = true;
@@ -710,7 +723,8 @@ struct hard_swish {
     return math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g);
   }
 };
-/// Where the operands are equal the first gets the gradient, and where one is NaN the second, as in TensorFlow.
+/// The larger of a and b, NaN if either is NaN (tf.maximum). Where they are equal the gradient goes to a, and where one
+/// is NaN to b, as in TensorFlow.
 struct maximum {
   static constexpr const char* name = "maximum";
   static constexpr bool cheap = true;
@@ -727,6 +741,8 @@ struct maximum {
     return math::select(a >= b, V(0), g);
   }
 };
+/// The smaller of a and b, NaN if either is NaN (tf.minimum). Where they are equal the gradient goes to a, and where
+/// one is NaN to b, as in TensorFlow.
 struct minimum {
   static constexpr const char* name = "minimum";
   static constexpr bool cheap = true;

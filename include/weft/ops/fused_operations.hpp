@@ -52,7 +52,7 @@ symbol record_reduction(symbol x, axis_set, device::reduce_op, const fused_reduc
 /// detail: the expression, a `fused`.
 struct elementwise_op {
   static constexpr const char* name = "map";
-  static constexpr fusion_kind part = fusion_kind::expression;
+  static constexpr fusion_kind fusion = fusion_kind::expression;
 
   static kernel* prepare(const prepare_context&);
   static void gradient(gradient_context&);
@@ -80,7 +80,7 @@ struct reduction_op {
 /// gradient and, unless of a sum, the value. detail: the expression.
 struct elementwise_gradient_op {
   static constexpr const char* name = "map_gradient";
-  static constexpr fusion_kind part = fusion_kind::gradient;
+  static constexpr fusion_kind fusion = fusion_kind::gradient;
   struct attributes {
     attribute<std::int64_t> reduced;  ///< a sum's axes, one bit each; else -1
     attribute<bool> mean;
@@ -156,14 +156,14 @@ WEFT_DECL const char* reduction_name(device::reduce_op how, bool mean) {
 }
 
 inline std::size_t operands_of(const prepare_context& p, const shape& space, device::operand* operands) {
-  const std::size_t n = p.c.inputs.size();
+  const std::size_t n = p.node.inputs.size();
   for (std::size_t k = 0; k < n; ++k)
     operands[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
   return n;
 }
 
 WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
-  const auto& f = *static_cast<const fused*>(p.c.detail);
+  const auto& f = *static_cast<const fused*>(p.node.detail);
   const shape& space = p.outputs[0].extents;
   device::operand in[device::max_operands];
   const std::size_t n = operands_of(p, space, in);
@@ -172,12 +172,12 @@ WEFT_DECL kernel* elementwise_op::prepare(const prepare_context& p) {
   device::loop body(space, n, in, 1, &out, &how, nullptr, version(f.map), nullptr, f.signature.memory_bound);
   const std::size_t elements = space.elements();
   return new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &elements},
-                                 p.c.literals, {"map", &f, describe_fused});
+                                 p.node.literals, {"map", &f, describe_fused});
 }
 
 WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attributes& a) {
-  const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
-  const std::size_t n = p.c.inputs.size();
+  const auto& r = *static_cast<const fused_reduction*>(p.node.detail);
+  const std::size_t n = p.node.inputs.size();
   const shape space = broadcast_space(p.inputs, n);
   device::operand in[device::max_operands];
   operands_of(p, space, in);
@@ -189,15 +189,15 @@ WEFT_DECL kernel* reduction_op::prepare(const prepare_context& p, const attribut
                     r.body->signature.memory_bound);
   const std::size_t results = p.outputs[0].extents.elements();
   auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {p.input_slots, p.output_slots, &results},
-                                    p.c.literals, {reduction_name(how, a.mean), r.body, describe_fused});
+                                    p.node.literals, {reduction_name(how, a.mean), r.body, describe_fused});
   if (a.mean) k->divide_output(static_cast<double>(space.elements()) / static_cast<double>(results));
   return k;
 }
 
 WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, const attributes& a) {
-  const auto& f = *static_cast<const fused*>(p.c.detail);
+  const auto& f = *static_cast<const fused*>(p.node.detail);
   const bool of_reduction = a.reduced >= 0;
-  const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments;
+  const std::size_t inputs = p.node.inputs.size(), arguments = f.signature.arguments;
   const value_info& upstream = p.inputs[arguments];
   const shape space = of_reduction ? broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
   const std::uint32_t read = f.gradient_reads();
@@ -228,8 +228,8 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     out_slots[k] = p.output_slots[0];
     elements[k] = 0;
   }
-  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) {
-    const std::size_t k = elementwise_gradient_op::argument_of(p.c, o);
+  for (std::size_t o = 0; o < p.node.outputs.size(); ++o) {
+    const std::size_t k = elementwise_gradient_op::argument_of(p.node, o);
     out[k] = device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space);
     const bool whole = p.outputs[o].extents.elements() == space.elements();
     how[k] = whole ? device::reduce_op::store : device::reduce_op::sum;
@@ -245,7 +245,7 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
   }
   device::loop body(space, inputs, in, arguments, out, how, f.arithmetic, version(f.gradient), nullptr,
                     f.signature.memory_bound);
-  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements}, p.c.literals,
+  auto* k = new device::loop_kernel(static_cast<device::loop&&>(body), {in_slots, out_slots, elements}, p.node.literals,
                                     {"gradient of", &f, describe_fused});
   if (a.mean)
     k->divide_input(arguments, static_cast<double>(space.elements()) / static_cast<double>(upstream.extents.elements()),
@@ -268,7 +268,7 @@ WEFT_DECL std::uint64_t element_bits(double number, dtype type) {
 }
 
 WEFT_DECL kernel* fill_op::prepare(const prepare_context& p) {
-  const double number = literal_value<double>(p.c.literals[0]);
+  const double number = literal_value<double>(p.node.literals[0]);
   return new fill_kernel(p, number, element_bits(number, p.outputs[0].type));
 }
 
@@ -429,12 +429,12 @@ inline void record_fused_gradient(gradient_context& g, const fused& f, std::int6
   node_def c;
   c.op = &operation_of<elementwise_gradient_op>;
   c.detail = &f;
-  c.inputs = g.c.inputs;
+  c.inputs = g.node.inputs;
   c.inputs.push_back(upstream.id());
   if (reduced < 0) c.inputs.push_back(g.output().id());
   c.attributes = words_of(elementwise_gradient_op::attributes{reduced, mean});
-  c.literals = g.c.literals;
-  const std::size_t arguments = g.c.inputs.size();
+  c.literals = g.node.literals;
+  const std::size_t arguments = g.node.inputs.size();
   const auto written = [&](std::size_t i) { return g.needs_gradient(i) && ((f.signature.reached >> i) & 1); };
   for (std::size_t i = 0; i < arguments; ++i) {
     if (!written(i)) continue;
@@ -478,15 +478,15 @@ inline void use_primitives_of(const fused& f, op_builder& where) {
 }
 
 WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
-  const auto& f = *static_cast<const fused*>(g.c.detail);
+  const auto& f = *static_cast<const fused*>(g.node.detail);
   check_differentiable(g, f);
   if (f.gradient[0]) return record_fused_gradient(g, f, -1, false, g.upstream());
-  const std::size_t n = g.c.inputs.size();
+  const std::size_t n = g.node.inputs.size();
   const auto arguments = arguments_of(g, n, false);
   sequence<symbol> gradients(n);
   if (f.expand_gradient) {
     use_primitives_of(f, *g.upstream().builder());
-    f.expand_gradient(arguments.data(), g.c.literals.data(), g.upstream(), gradients.data());
+    f.expand_gradient(arguments.data(), g.node.literals.data(), g.upstream(), gradients.data());
   }
   for (std::size_t i = 0; i < n; ++i)
     if (g.needs_gradient(i) && !gradients[i].is_number()) g.set_gradient(i, sum_to(gradients[i], g.input(i).extents()));
@@ -495,7 +495,7 @@ WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
 /// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
 /// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
 WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attributes& a) {
-  const auto& f = *static_cast<const fused*>(g.c.detail);
+  const auto& f = *static_cast<const fused*>(g.node.detail);
   const std::size_t n = f.signature.arguments;
   const auto arguments = arguments_of(g, n + 1, true);
   symbol upstream = arguments[n];
@@ -509,10 +509,10 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
   }
   sequence<symbol> gradients(n);
   use_primitives_of(f, *upstream.builder());
-  f.expand_gradient(arguments.data(), g.c.literals.data(), upstream, gradients.data());
+  f.expand_gradient(arguments.data(), g.node.literals.data(), upstream, gradients.data());
   sequence<symbol> ys, arriving;
-  for (std::size_t o = 0; o < g.c.outputs.size(); ++o) {
-    const std::size_t i = elementwise_gradient_op::argument_of(g.c, o);
+  for (std::size_t o = 0; o < g.node.outputs.size(); ++o) {
+    const std::size_t i = elementwise_gradient_op::argument_of(g.node, o);
     if (!g.has_upstream(o) || gradients[i].is_number()) continue;
     ys.push_back(sum_to(gradients[i], arguments[i].extents()));
     arriving.push_back(g.upstream(o));
@@ -535,7 +535,7 @@ inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const 
 // less the other; among three or more, the product of the others is taken as 0 once and for all.
 WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
   const axis_set along = axes_between(begin, end);
-  const auto& plain = *static_cast<const fused_reduction*>(g.c.detail);
+  const auto& plain = *static_cast<const fused_reduction*>(g.node.detail);
   const auto arguments = arguments_of(g, 1, true);
   const symbol x = arguments[0];
   const auto product = [&](symbol v) {
@@ -552,23 +552,23 @@ WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin
 }
 
 WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) {
-  const auto& f = *static_cast<const fused_reduction*>(g.c.detail)->body;
+  const auto& f = *static_cast<const fused_reduction*>(g.node.detail)->body;
   const device::reduce_op how = a.how;
   const axis_set reduced = axis_set::of_bits(a.reduced);
   check_differentiable(g, f);
   if (f.signature.reached == 0) return;  // conditions alone: nothing is compiled that a gradient is made of
   if (how == device::reduce_op::sum) return record_fused_gradient(g, f, a.reduced, a.mean, g.upstream());
 
-  const std::size_t n = g.c.inputs.size();
+  const std::size_t n = g.node.inputs.size();
   const auto arguments = arguments_of(g, n, true);
   use_primitives_of(f, *g.upstream().builder());
-  const symbol x = f.expand(arguments.data(), g.c.literals.data());
+  const symbol x = f.expand(arguments.data(), g.node.literals.data());
   const symbol y = expand_dims(g.output(), reduced), up = expand_dims(g.upstream(), reduced);
   symbol dx;
   if (how == device::reduce_op::product) {
     // The product of the other elements: along the last axes, times that of the other rows' products. Neighbouring
     // axes are one row, so that no product of a part of it is rounded, or leaves the type's range.
-    const auto& product = *static_cast<const fused_reduction*>(g.c.detail);
+    const auto& product = *static_cast<const fused_reduction*>(g.node.detail);
     symbol products = x, others = symbol(1);
     for (std::size_t end = x.extents().rank; end > 0; --end) {
       if (!reduced.has(end - 1)) continue;

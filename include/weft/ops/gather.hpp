@@ -27,7 +27,9 @@ template <int Axis = 0, Expression Expr, Expression Indices>
 
 /// Says in a call of `gather` that each index meets each row, also where their extents have one name.
 struct outer_indexing_option {};
+/// See outer_indexing_option.
 inline constexpr outer_indexing_option outer_indexing{};
+/// Rows of x along an axis, each index with each row: `gather<1, outer_indexing>(q, actions)`.
 template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
 [[nodiscard]] auto gather(const Expr& e, const Indices& indices);
 

@@ -72,7 +72,7 @@ WEFT_DECL void matmul_gradient(gradient_context& g, const matmul_attributes& t) 
   const bool ta = t.transpose_a, tb = t.transpose_b;
   const symbol a = g.input(0), b = g.input(1), up = g.upstream();
   const auto product = [&](symbol x, symbol y, symbol of, bool transpose_x, bool transpose_y) {
-    return record_call(*g.c.op, {x, y}, of.info(), words_of(matmul_attributes{transpose_x, transpose_y}));
+    return record_call(*g.node.op, {x, y}, of.info(), words_of(matmul_attributes{transpose_x, transpose_y}));
   };
   if (g.needs_gradient(0)) g.set_gradient(0, ta ? product(b, up, a, tb, true) : product(up, b, a, false, !tb));
   if (g.needs_gradient(1)) g.set_gradient(1, tb ? product(up, a, b, true, ta) : product(a, up, b, !ta, false));
@@ -108,7 +108,7 @@ inline matmul_batch product_of(const prepare_context& p, const matmul_attributes
 template <class T>
 struct matmul_op {
   static constexpr const char* name = "matmul";
-  static constexpr fusion_kind part = fusion_kind::product;
+  static constexpr fusion_kind fusion = fusion_kind::product;
   static constexpr bool takes_gradients = true, adds_to_variables = true;
   using attributes = detail::matmul_attributes;
 

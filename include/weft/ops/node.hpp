@@ -183,6 +183,7 @@ auto node_of(const symbol& s) {
 
 }  // namespace detail
 
+/// Whether Expr is a node or a variable.
 template <class Expr>
 inline constexpr bool is_node = false;
 template <class T, class D, class Dev>

@@ -92,8 +92,9 @@ class attribute {
   std::int64_t word_;
 };
 
-/// The attributes of an operation that has none, and of one that needs to know an axis alone.
+/// The attributes of an operation that has none.
 struct no_attributes {};
+/// The attributes of an operation that has an axis alone.
 struct axis_attribute {
   attribute<std::size_t> axis;
 };
@@ -123,6 +124,7 @@ sequence<std::int64_t> words_of(const A& a) {
   __builtin_memcpy(words.data(), static_cast<const void*>(&a), sizeof a);
   return words;
 }
+/// The attributes of an operation from the node that keeps them.
 template <class Op>
 typename Op::attributes attributes_of(const node_def& c) {
   typename Op::attributes a;
@@ -143,7 +145,7 @@ struct prepared_subgraphs;
 /// The context that an operation makes a kernel from: the call with every extent known, and the slots of its buffers in
 /// the frame.
 struct prepare_context {
-  const node_def& c;
+  const node_def& node;
   const value_info* inputs;
   const value_info* outputs;
   const std::uint32_t* input_slots;
@@ -253,7 +255,7 @@ struct operation {
   bool ordered = false;
   /// Its first inputs are variables that it writes; the first output is the first of them.
   bool writes = false;
-  fusion_kind part = fusion_kind::none;
+  fusion_kind fusion = fusion_kind::none;
   /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
   /// Whether it is a product that can add itself, times a factor, to a variable.
@@ -285,14 +287,14 @@ kernel* prepare_copies(const prepare_context&);
 template <class Op>
 kernel* prepare_declared(const prepare_context& p) {
   if constexpr (has_attributes<Op>)
-    return Op::prepare(p, attributes_of<Op>(p.c));
+    return Op::prepare(p, attributes_of<Op>(p.node));
   else
     return Op::prepare(p);
 }
 template <class Op>
 kernel* prepare_fused_declared(const prepare_context& p, const product_fusion& f) {
   if constexpr (has_attributes<Op>)
-    return Op::prepare_fused(p, attributes_of<Op>(p.c), f);
+    return Op::prepare_fused(p, attributes_of<Op>(p.node), f);
   else
     return Op::prepare_fused(p, f);
 }
@@ -336,7 +338,7 @@ constexpr operation declare() {
   if constexpr (requires { Op::stateful; }) o.stateful = Op::stateful;
   if constexpr (requires { Op::ordered; }) o.ordered = o.stateful = Op::ordered;
   if constexpr (requires { Op::writes; }) o.writes = o.stateful = Op::writes;
-  if constexpr (requires { Op::part; }) o.part = Op::part;
+  if constexpr (requires { Op::fusion; }) o.fusion = Op::fusion;
   if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;
   if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
   if constexpr (requires { &Op::multiply_adds; }) o.multiply_adds = Op::multiply_adds;

@@ -21,12 +21,14 @@ struct slot {
 
   constexpr slot(const char* slot_name, hyperparameter first_value = 0) : name(slot_name), first(first_value) {}
 };
+/// A slot of one number for all elements of the variable.
 constexpr slot scalar_slot(const char* name, hyperparameter first = 0) {
   slot s(name, first);
   s.scalar = true;
   return s;
 }
 
+/// The slots of an optimizer, which its `slots()` returns: `return slot_list{slot("m"), slot("v")};`
 template <std::size_t Count>
 struct slot_list {
   slot all[Count];

@@ -17,10 +17,15 @@ namespace weft {
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
 [[nodiscard]] auto max_pool2d(const Expr& images);
 
-/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). Padding
-/// is not counted: at the edges the mean is that of the elements that are there, as TensorFlow's. Those of half and of
-/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
-template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
+/// Of average pools: padding counts as zeros (PyTorch's count_include_pad, its default).
+inline constexpr bool count_padding = true;
+
+/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). By
+/// default, at the edges the mean is that of the image's elements in the window, as in TensorFlow. `avg_pool2d<3, 1,
+/// padding::of(1), count_padding>(x)` divides by the whole window, as PyTorch does unless told otherwise. Elements of
+/// half and bfloat16 are summed in float and rounded once; so are the gradients of all pools.
+template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, bool CountPadding = false,
+          Expression Expr>
 [[nodiscard]] auto avg_pool2d(const Expr& images);
 
 namespace detail {
@@ -29,14 +34,16 @@ namespace detail {
 struct pool_attributes {
   window_attributes windows;
   attribute<std::int64_t> window_height, window_width;
+  attribute<bool> counts_padding;
 };
 
 /// The call's extents, from the attributes and those of the images and of the result.
 inline convolution_shape pooling_of(const prepare_context& p, const pool_attributes& a, const shape& images,
                                     const shape& result) {
-  const convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
+  convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
+  s.counts_padding = a.counts_padding;
   if (result[0] != images[0] || result[3] != images[3] || !windows_fit(s))
-    throw error(error_code::invalid_argument, p.c.op->name,
+    throw error(error_code::invalid_argument, p.node.op->name,
                 {"images of extents ", to_string(images), " do not fit a result of ", to_string(result),
                  ": images are [batch, height, width, channels], and no window is larger than the image with its "
                  "padding"});
@@ -205,14 +212,15 @@ struct pool_result {
 };
 
 template <size2d Window, size2d Stride, padding Padding, class Expr>
-auto pool(const operation& op, const Expr& images) {
+auto pool(const operation& op, const Expr& images, bool counts_padding = false) {
   if constexpr (Expr::symbolic) gpu::compile_kernels<max_pool_op, value_t<Expr>>();
   using D = typename pool_result<dims_t<Expr>, Window, Stride, Padding>::type;
   const auto x = materialize(images);
   const shape images_now = extents_of(x);
   const window_call call = call_windows(images_now, Window.height, Window.width, images_now[3], {Stride, Padding});
   return record_or_run<value_t<Expr>, D, device_t<Expr>>(
-      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width}), x);
+      op, call.result, attribute_words(pool_attributes{call.attributes, Window.height, Window.width, counts_padding}),
+      x);
 }
 
 }  // namespace detail
@@ -228,7 +236,7 @@ auto max_pool2d(const Expr& images) {
     return detail::pool<Window, Stride, Padding>(operation_of<max_pool_op<value_t<Expr>>>, images);
 }
 
-template <size2d Window, size2d Stride, padding Padding, Expression Expr>
+template <size2d Window, size2d Stride, padding Padding, bool CountPadding, Expression Expr>
 auto avg_pool2d(const Expr& images) {
   using mistaken = pool_mistake<Expr, Window, Stride, Padding>;
   static_assert(correct<mistaken>,
@@ -236,7 +244,7 @@ auto avg_pool2d(const Expr& images) {
   if constexpr (mistaken::value)
     return detail::after_mistake<value_t<Expr>, dims_t<Expr>>(images);
   else
-    return detail::pool<Window, Stride, Padding>(operation_of<average_pool_op<value_t<Expr>>>, images);
+    return detail::pool<Window, Stride, Padding>(operation_of<average_pool_op<value_t<Expr>>>, images, CountPadding);
 }
 
 }  // namespace weft

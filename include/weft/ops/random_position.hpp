@@ -16,6 +16,7 @@ struct random_position_op {
 /// seed and of equal extents. Without it each draws its own numbers, by its place among those of the graph that draw.
 /// The graph's seed counts in both cases.
 struct random_options {
+  /// A seed, or none.
   class optional_seed {
    public:
     constexpr optional_seed() = default;

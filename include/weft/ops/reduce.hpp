@@ -9,6 +9,7 @@ namespace weft {
 /// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
 /// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
 struct keep_dims_option {};
+/// See keep_dims_option.
 inline constexpr keep_dims_option keep_dims{};
 
 /// Sum over the given axes, or over all (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and

@@ -127,7 +127,7 @@ struct pad_op {
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {
     box_copies all(p);
-    all.fill_rest(p.c.literals.empty() ? 0 : p.c.literals[0]);
+    all.fill_rest(p.node.literals.empty() ? 0 : p.node.literals[0]);
     all.copy(p.inputs[0].extents, 0, {}, 0, {a.axis, a.before, a.step});
     return all;
   }

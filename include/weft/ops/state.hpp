@@ -15,7 +15,7 @@ namespace weft {
 struct assign_op {
   static constexpr const char* name = "assign";
   static constexpr bool writes = true;
-  static constexpr fusion_kind part = fusion_kind::assignment;
+  static constexpr fusion_kind fusion = fusion_kind::assignment;
 
   static kernel* prepare(const prepare_context& p) { return new detail::assign_kernel(p); }
   static constexpr operand_use use(const node_def&, std::size_t operand) {
@@ -81,6 +81,7 @@ auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   return detail::record_write(operation_of<assign_add_op<T>>, target, value);
 }
 
+/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
 template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;

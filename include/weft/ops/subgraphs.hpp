@@ -2,6 +2,7 @@
 
 #include <weft/device/gpu/device.hpp>
 #include <weft/ops/operation.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft {
@@ -22,7 +23,7 @@ class prepared_subgraph {
 
 /// All of a node's. Its kernel runs one at a time.
 struct prepared_subgraphs {
-  sequence<gpu::owned<prepared_subgraph>> all;
+  sequence<owned<prepared_subgraph>> all;
   sequence<const char*> names;
   std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever subgraph runs
   std::size_t own_bytes = 0;      ///< how many the kernel itself takes
@@ -33,8 +34,8 @@ class kernel_with_subgraphs : public kernel {
  public:
   explicit kernel_with_subgraphs(const prepare_context& p)
       : subgraphs_(static_cast<prepared_subgraphs&&>(*p.subgraphs)),
-        inputs_(p.input_slots, p.input_slots + p.c.inputs.size()),
-        outputs_(p.output_slots, p.output_slots + p.c.outputs.size()) {}
+        inputs_(p.input_slots, p.input_slots + p.node.inputs.size()),
+        outputs_(p.output_slots, p.output_slots + p.node.outputs.size()) {}
 
   std::size_t memory_bytes() const override {
     std::size_t held = 0;

@@ -150,9 +150,9 @@ class gradient_context {
  public:
   gradient_context(const node_def& call, const symbol* inputs, const symbol* outputs, const symbol* upstream,
                    const bool* wanted, symbol* results)
-      : c(call), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
+      : node(call), inputs_(inputs), outputs_(outputs), upstream_(upstream), wanted_(wanted), results_(results) {}
 
-  const node_def& c;
+  const node_def& node;
   symbol input(std::size_t i) const { return inputs_[i]; }
   symbol output(std::size_t i = 0) const { return outputs_[i]; }
   /// The gradient that arrives at an output; a number 0 where none does.
@@ -207,7 +207,7 @@ template <class Op>
 void gradient_of_declared(gradient_context& g) {
   if constexpr (requires { Op::gradient_uses; }) use_gradient_primitives_of<Op>(*g.output().builder());
   if constexpr (has_attributes<Op>)
-    Op::gradient(g, attributes_of<Op>(g.c));
+    Op::gradient(g, attributes_of<Op>(g.node));
   else
     Op::gradient(g);
 }

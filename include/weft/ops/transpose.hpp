@@ -22,7 +22,7 @@ struct transpose_op {
   static constexpr const char* name = "transpose";
 
   static strided_copies copies(const prepare_context& p) {
-    return detail::permuted(p.inputs[0].type, p.inputs[0].extents, p.outputs[0].extents, p.c.attributes.data());
+    return detail::permuted(p.inputs[0].type, p.inputs[0].extents, p.outputs[0].extents, p.node.attributes.data());
   }
   static void gradient(gradient_context&);
 };
@@ -44,9 +44,9 @@ WEFT_DECL symbol transpose(symbol x, const sequence<std::int64_t>& axes) {
 }
 
 WEFT_DECL void transpose_op::gradient(gradient_context& g) {
-  sequence<std::int64_t> inverse(g.c.attributes.size());
+  sequence<std::int64_t> inverse(g.node.attributes.size());
   for (std::size_t i = 0; i < inverse.size(); ++i)
-    inverse[static_cast<std::size_t>(g.c.attributes[i])] = static_cast<std::int64_t>(i);
+    inverse[static_cast<std::size_t>(g.node.attributes[i])] = static_cast<std::int64_t>(i);
   g.set_gradient(0, transpose(g.upstream(), inverse));
 }
 

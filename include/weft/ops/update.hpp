@@ -20,9 +20,9 @@ struct update_op {
   static constexpr const update_layout* update = &detail::layout_of<Optimizer>;
   using attributes = update_attributes;
   static constexpr bool writes = true;
-  static constexpr fusion_kind part = [] {
-    if constexpr (requires { Optimizer::part; })
-      return Optimizer::part;
+  static constexpr fusion_kind fusion = [] {
+    if constexpr (requires { Optimizer::fusion; })
+      return Optimizer::fusion;
     else
       return fusion_kind::none;
   }();
@@ -51,6 +51,7 @@ inline constexpr bool updates_by_rows = [] {
 
 }  // namespace detail
 
+/// The operations that update variables by an optimizer, one for each element type.
 template <class Optimizer>
 struct update_ops {
   template <class T>

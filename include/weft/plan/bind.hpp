@@ -5,6 +5,7 @@
 #include <weft/plan/binding.hpp>
 #include <weft/plan/compile.hpp>
 #include <weft/plan/kernels.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -14,7 +15,7 @@ namespace weft::plan {
 ///
 /// `known`: values that named extents have already. `like`: a binding whose kernels serve where the extents are the
 /// same; null: none.
-gpu::owned<binding> bind(compiled_step&, const fed_value* fed, const extent_bindings& known, const binding* like);
+owned<binding> bind(compiled_step&, const fed_value* fed, const extent_bindings& known, const binding* like);
 
 #if WEFT_DEFINITIONS
 
@@ -76,9 +77,9 @@ WEFT_DECL void assign_addresses(compiled_step& step, binding& b) {
     b.addresses[p.nodes[p.index[n]].first_buffer] = reinterpret_cast<std::byte*>(&session.random.position);
 }
 
-WEFT_DECL gpu::owned<binding> bind(compiled_step& step, const fed_value* fed, const extent_bindings& known,
-                                   const binding* like) {
-  auto made = gpu::owned(new binding);
+WEFT_DECL owned<binding> bind(compiled_step& step, const fed_value* fed, const extent_bindings& known,
+                              const binding* like) {
+  auto made = owned(new binding);
   bind_extents(*step.made, *made, fed, known);
   if (step.compiled)
     step.infos.resolve(*step.made, made->extents);

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <weft/device/gpu/device.hpp>
 #include <weft/graph/extent_bindings.hpp>
 #include <weft/plan/program.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -39,7 +39,7 @@ struct binding {
   sequence<std::byte*> bases;       ///< each arena's, when the addresses were made
   sequence<std::size_t> arena_bytes;
   sequence<std::size_t> workspaces;  ///< bytes that each node with subgraphs needs while it runs
-  gpu::owned<gpu_binding> on_gpus;
+  owned<gpu_binding> on_gpus;
 
   /// About what it holds: kernels are shared, but counted for each.
   std::size_t memory_bytes() const {

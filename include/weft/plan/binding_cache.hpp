@@ -1,6 +1,7 @@
 #pragma once
 
 #include <weft/plan/binding.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -32,7 +33,7 @@ class binding_cache {
     return nullptr;
   }
 
-  void add(gpu::owned<binding> made) {
+  void add(owned<binding> made) {
     made->bytes = made->memory_bytes();
     while (all_.size() >= max_kept || (all_.size() >= always_kept && bytes_ + made->bytes > max_bytes)) drop_one();
     if (all_.size() == heads_.size()) widen();

@@ -17,6 +17,7 @@
 #include <weft/plan/program.hpp>
 #include <weft/plan/prune.hpp>
 #include <weft/plan/update_groups.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -29,7 +30,7 @@ void compile(compiled_step&, extent_bindings& known);
 
 /// The passes that look at the graph alone: a program whose nodes are those that the request needs, in their order.
 /// `home`: where what is fed and fetched lies.
-gpu::owned<program> schedule(const graph&, step_request, bool is_subgraph, device_number home);
+owned<program> make_program(const graph&, step_request, bool is_subgraph, device_number home);
 
 /// The subgraphs of a step's nodes. Programs without any do not pay for them: subgraphs.hpp is behind this.
 class step_subgraphs {
@@ -48,19 +49,19 @@ inline step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
 /// A step, and what its passes have made of it.
 struct compiled_step {
   compiled_step(const environment& s, const graph& g, step_request request)
-      : session(s), made(schedule(g, std::move(request), false, {})) {}
+      : session(s), made(make_program(g, std::move(request), false, {})) {}
   /// Compiles a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and
   /// the queue or the threads.
   compiled_step(const environment& s, const subgraph& subgraph, device_number on)
-      : session(s), made(schedule(subgraph.nodes, {subgraph.results, {}, subgraph.parameters}, true, on)) {}
+      : session(s), made(make_program(subgraph.nodes, {subgraph.results, {}, subgraph.parameters}, true, on)) {}
   compiled_step(const compiled_step&) = delete;
   compiled_step& operator=(const compiled_step&) = delete;
 
   const environment& session;
-  gpu::owned<program> made;
+  owned<program> made;
   bool compiled = false;
-  gpu::owned<step_subgraphs> subgraphs;  ///< null where no node has any
-  gpu::owned<gpu_step> gpus;             ///< null where no GPU takes part
+  owned<step_subgraphs> subgraphs;  ///< null where no node has any
+  owned<gpu_step> gpus;             ///< null where no GPU takes part
   operand_table operands;
   program_extents extents;
   buffer_extents infos;
@@ -69,8 +70,8 @@ struct compiled_step {
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL gpu::owned<program> schedule(const graph& g, step_request request, bool is_subgraph, device_number home) {
-  auto made = gpu::owned(new program(g, std::move(request)));
+WEFT_DECL owned<program> make_program(const graph& g, step_request request, bool is_subgraph, device_number home) {
+  auto made = owned(new program(g, std::move(request)));
   made->is_subgraph = is_subgraph;
   made->home = home;
   prune(*made);
@@ -87,7 +88,7 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   if (!new_step_subgraphs)
     throw error(error_code::failed_precondition, "prepare",
                 "a step with cond or while_loop needs a file of the program that includes <weft/control_flow.hpp>");
-  step.subgraphs = gpu::owned(new_step_subgraphs(step));
+  step.subgraphs = owned(new_step_subgraphs(step));
 }
 
 WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
@@ -95,8 +96,8 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
     compiled_step* step;
     ~restart() {
       if (!step) return;
-      const gpu::owned<program> made = static_cast<gpu::owned<program>&&>(step->made);
-      step->made = schedule(made->g, made->request, made->is_subgraph, made->home);
+      const owned<program> made = static_cast<owned<program>&&>(step->made);
+      step->made = make_program(made->g, made->request, made->is_subgraph, made->home);
       step->gpus = {};
     }
   } unless_compiled{&step};
@@ -114,7 +115,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   p.cpus = p.is_subgraph ? 1 : session.cpus;
   p.lanes_per_device =
       p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // one thread drives the GPUs, and does it all
-  if (p.gpus) step.gpus = gpu::owned(session.gpus->new_step());
+  if (p.gpus) step.gpus = owned(session.gpus->new_step());
   number_buffers(p);
   step.infos.clear();
   step.infos.list(p);

@@ -24,7 +24,7 @@ class fusion {
         if (program::reads(p_.def(n), k)) ++uses_[p_.read_buffer(n, p_.def(n).inputs[k])];
     for (const value& f : p_.request.fetches) uses_[p_.root_of(f)] += 2;
     for (std::uint32_t n = 0; n < p_.running; ++n) {
-      const std::uint32_t leader = p_.op(n).part == fusion_kind::descent ? product_of_update(n) : leader_of(n);
+      const std::uint32_t leader = p_.op(n).fusion == fusion_kind::descent ? product_of_update(n) : leader_of(n);
       if (leader == none) continue;
       p_.nodes[n].leader = leader;
       p_.nodes[leader].follower = n;
@@ -35,9 +35,9 @@ class fusion {
   /// The node that an expression or a gradient can follow, in the place of its result: that of an operand that is there
   /// for it alone, when all its other operands are there before.
   std::uint32_t leader_of(std::uint32_t n) const {
-    const fusion_kind part = p_.op(n).part;
-    const bool gradient = part == fusion_kind::gradient && !p_.nodes[n].on.gpu && p_.works_in_place(n);
-    if (part != fusion_kind::expression && !gradient) return none;
+    const fusion_kind kind = p_.op(n).fusion;
+    const bool gradient = kind == fusion_kind::gradient && !p_.nodes[n].on.gpu && p_.works_in_place(n);
+    if (kind != fusion_kind::expression && !gradient) return none;
     for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
       const value in = p_.def(n).inputs[k];
       const std::uint32_t m = p_.index_of(in);
@@ -45,7 +45,7 @@ class fusion {
       if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none ||
           !(p_.nodes[m].on == p_.nodes[n].on))
         continue;
-      if (gradient ? !p_.op(m).takes_gradients : p_.op(m).part != fusion_kind::product) continue;
+      if (gradient ? !p_.op(m).takes_gradients : p_.op(m).fusion != fusion_kind::product) continue;
       if (!(p_.g.info(in) == p_.def(n).outputs[0])) continue;
       bool ready = true;
       for (const value& other : p_.def(n).inputs)

@@ -21,8 +21,8 @@ class instruction_list {
       if (!p_.computes(n)) continue;
       const step_node& node = p_.nodes[n];
       // An update comes as late as it is listed, an expression as early as the product that it follows.
-      const bool late = node.follower != none && p_.op(node.follower).part == fusion_kind::descent;
-      if (late || (node.leader != none && p_.op(n).part != fusion_kind::descent)) continue;
+      const bool late = node.follower != none && p_.op(node.follower).fusion == fusion_kind::descent;
+      if (late || (node.leader != none && p_.op(n).fusion != fusion_kind::descent)) continue;
       instruction i;
       i.node = node.follower != none ? node.follower : n;
       i.leader = p_.nodes[i.node].leader;
@@ -124,7 +124,9 @@ class in_place_assignment {
   }
 
  private:
-  bool is_assignment(const instruction& i) const { return !i.copies && p_.op(i.node).part == fusion_kind::assignment; }
+  bool is_assignment(const instruction& i) const {
+    return !i.copies && p_.op(i.node).fusion == fusion_kind::assignment;
+  }
 
   /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
   /// all instructions have been seen.
@@ -134,7 +136,7 @@ class in_place_assignment {
     const step_buffer &value = p_.buffers[from], &target = p_.buffers[variable];
     if (by == none || !is_floating(value.declared.type) || !(value.declared.extents == target.declared.extents)) return;
     const instruction& source = p_.instructions[by];
-    if (source.copies || p_.op(source.node).part != fusion_kind::expression || !(source.on == assignment.on)) return;
+    if (source.copies || p_.op(source.node).fusion != fusion_kind::expression || !(source.on == assignment.on)) return;
     if (last_use[variable] != none && last_use[variable] > by) return;
     if (contains(source.reads, variable) && (source.leader != none || !p_.works_in_place(source.node))) return;
     if (!contains(p_.fetch_buffers, from)) omitted_.push_back({a, by});

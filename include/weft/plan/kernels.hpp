@@ -42,8 +42,8 @@ class kernel_preparation {
     if (i.leader == none) return prepare(i.node, own);
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;
-    if (p_.op(i.node).part == fusion_kind::descent)
-      fusion = {own.input_slots[update_view::variable_input()], -update_view(own.c).descent_rate(), true};
+    if (p_.op(i.node).fusion == fusion_kind::descent)
+      fusion = {own.input_slots[update_view::variable_input()], -update_view(own.node).descent_rate(), true};
     else
       fusion = {own.output_slots[0], 1, false, prepare(i.node, own), &own};
     return prepare(i.leader, leading, &fusion);

@@ -31,7 +31,7 @@ class operand_table {
     of_[n] = {static_cast<std::uint32_t>(slots_.size()), static_cast<std::uint32_t>(c.inputs.size()),
               static_cast<std::uint32_t>(c.inputs.size() + c.outputs.size())};
     // A node that follows a product reads that where it writes its own result.
-    const std::uint32_t in_place = n == i.node && p.op(n).part != fusion_kind::descent ? i.leader : none;
+    const std::uint32_t in_place = n == i.node && p.op(n).fusion != fusion_kind::descent ? i.leader : none;
     for (std::size_t k = 0; k < c.inputs.size(); ++k) {
       const value v = c.inputs[k];
       std::uint32_t b = program::writes(c, k) ? p.root_of(v) : p.read_buffer(n, v);

@@ -2,6 +2,7 @@
 
 #include <weft/ops/subgraphs.hpp>
 #include <weft/plan/bind.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::plan {
@@ -10,7 +11,7 @@ namespace weft::plan {
 /// node is given. It runs on one lane, where the node does.
 class bound_subgraph final : public prepared_subgraph {
  public:
-  bound_subgraph(const program& p, gpu::owned<binding> b) : p_(p), b_(static_cast<gpu::owned<binding>&&>(b)) {
+  bound_subgraph(const program& p, owned<binding> b) : p_(p), b_(static_cast<owned<binding>&&>(b)) {
     const std::uint32_t own = p.arena_of(p.home.gpu ? p.home.ordinal + 1 : 0, program::space_of(p.home));
     for (std::uint32_t a = 0; a < b_->arena_bytes.size(); ++a)
       if (a == own)
@@ -57,7 +58,7 @@ class bound_subgraph final : public prepared_subgraph {
   }
 
   const program& p_;
-  gpu::owned<binding> b_;
+  owned<binding> b_;
   std::byte* memory_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -75,7 +76,7 @@ class compiled_subgraphs final : public step_subgraphs {
       // A CPU's threads are given when it runs.
       const device_number on = in.on.gpu ? in.on : device_number{};
       for (const std::uint32_t b : p.def(in.node).subgraphs)
-        of.steps.push_back(gpu::owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
+        of.steps.push_back(owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
       all_.push_back(static_cast<of_node&&>(of));
     }
   }
@@ -105,7 +106,7 @@ class compiled_subgraphs final : public step_subgraphs {
  private:
   struct of_node {
     std::uint32_t instruction = none;
-    sequence<gpu::owned<compiled_step>> steps;
+    sequence<owned<compiled_step>> steps;
     prepared_subgraphs made = {};  // for the binding that is made
   };
 
@@ -126,13 +127,13 @@ class compiled_subgraphs final : public step_subgraphs {
     return of.made.own_bytes + most;
   }
 
-  static gpu::owned<prepared_subgraph> bind_subgraph(compiled_step& step, extent_bindings known) {
+  static owned<prepared_subgraph> bind_subgraph(compiled_step& step, extent_bindings known) {
     sequence<fed_value> fed;
     const program& p = *step.made;
     for (const value& v : p.request.feeds)
       fed.push_back({nullptr, known.resolve(p.g, p.g[v.node].name, p.g.info(v).extents)});
     auto made = plan::bind(step, fed.data(), known, nullptr);
-    return gpu::owned<prepared_subgraph>(new bound_subgraph(*step.made, static_cast<gpu::owned<binding>&&>(made)));
+    return owned<prepared_subgraph>(new bound_subgraph(*step.made, static_cast<owned<binding>&&>(made)));
   }
 
   compiled_step& step_;

@@ -93,8 +93,8 @@ namespace detail {
 
 class enqueue_kernel final : public kernel {
  public:
-  enqueue_kernel(const prepare_context& p, const enqueue_op::attributes& a) : queue_(queue_of(p.c)), attributes_(a) {
-    for (std::size_t k = 0; k < p.c.inputs.size(); ++k) {
+  enqueue_kernel(const prepare_context& p, const enqueue_op::attributes& a) : queue_(queue_of(p.node)), attributes_(a) {
+    for (std::size_t k = 0; k < p.node.inputs.size(); ++k) {
       slots_.push_back(p.input_slots[k]);
       operands_.push_back({nullptr, p.inputs[k].extents});
     }
@@ -114,9 +114,9 @@ class enqueue_kernel final : public kernel {
 
 class dequeue_kernel final : public kernel {
  public:
-  dequeue_kernel(const prepare_context& p, const dequeue_op::attributes& a) : queue_(queue_of(p.c)), attributes_(a) {
-    const std::size_t components = p.c.outputs.size() - (a.up_to ? 1 : 0);
-    for (std::size_t k = 0; k < p.c.outputs.size(); ++k) {
+  dequeue_kernel(const prepare_context& p, const dequeue_op::attributes& a) : queue_(queue_of(p.node)), attributes_(a) {
+    const std::size_t components = p.node.outputs.size() - (a.up_to ? 1 : 0);
+    for (std::size_t k = 0; k < p.node.outputs.size(); ++k) {
       slots_.push_back(p.output_slots[k]);
       if (k < components) results_.push_back({nullptr, p.outputs[k].extents});
     }
@@ -140,7 +140,7 @@ class dequeue_kernel final : public kernel {
 class queue_state_kernel final : public kernel {
  public:
   queue_state_kernel(const prepare_context& p, const queue_state_op::attributes& a)
-      : queue_(queue_of(p.c)), what_(a.what), to_(p.output_slots[0]) {}
+      : queue_(queue_of(p.node)), what_(a.what), to_(p.output_slots[0]) {}
   void run(const kernel_context& f) override {
     switch (what_) {
       case queue_state_op::kind::size:

@@ -185,6 +185,8 @@ struct fed_pair {
   P placeholder;
   X value;  // by value: a number, or a tensor, which shares its storage
 };
+/// Feeds a node in one run: `s.eval(y, with(x, value))`. The value is a tensor, a tensor_view or a number of the node's
+/// element type and extents. The node need not be a placeholder.
 template <class P, class X>
   requires(is_node<P>)
 auto with(const P& placeholder, const X& value) {

@@ -7,6 +7,7 @@
 #include <weft/plan/placement.hpp>
 #include <weft/session/executor.hpp>
 #include <weft/session/gpu_memory.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -22,7 +23,7 @@ struct gpu_stage {
 struct stages_of_binding final : plan::gpu_binding {
   struct stage {
     per_gpu_work<bool> uses;  // queues
-    gpu::owned<gpu::recording> recorded;
+    owned<gpu::recording> recorded;
     sequence<std::uint32_t> in_place;  // feeds that the recording reads where they lie
     bool has_run = false, unrecordable = false;
   };
@@ -85,7 +86,7 @@ class gpu_executor {
     }
   }
 
-  gpu::owned<plan::gpu_binding> bind(const plan::program& p, const plan::binding& b, const value_info* infos) const {
+  owned<plan::gpu_binding> bind(const plan::program& p, const plan::binding& b, const value_info* infos) const {
     auto* made = new stages_of_binding;
     made->stages.resize(stages_.size());
     made->dependencies.resize(p.instructions.size());
@@ -96,7 +97,7 @@ class gpu_executor {
       for (std::uint32_t i = stages_[s].first; i < stages_[s].last; ++i)
         if (!b.kernels[i]->recordable()) made->stages[s].unrecordable = true;
     }
-    return gpu::owned<plan::gpu_binding>(made);
+    return owned<plan::gpu_binding>(made);
   }
 
   void run(const plan::program& p, plan::binding& b, thread_pool& threads, step_times* times) {
@@ -298,8 +299,8 @@ class gpu_executor {
   }
 
   /// Null if the recording is broken.
-  static gpu::owned<gpu::recording> end_recording(const stages_of_binding::stage& state, session_gpu& g) {
-    gpu::owned<gpu::recording> all;
+  static owned<gpu::recording> end_recording(const stages_of_binding::stage& state, session_gpu& g) {
+    owned<gpu::recording> all;
     try {
       join_queues(state, g);
     } catch (const error&) {  // the end tells

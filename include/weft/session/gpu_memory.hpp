@@ -9,6 +9,7 @@
 #include <weft/plan/gpu_layouts.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/memory_plan.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -218,7 +219,7 @@ struct session_gpu {
   gpu::device& device;
   gpu_memory memory;
   pinned_memory host_memory;
-  per_gpu_work<gpu::owned<gpu::queue>> queues;
+  per_gpu_work<owned<gpu::queue>> queues;
   const gpu_options& options;
 };
 

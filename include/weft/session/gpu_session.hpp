@@ -10,6 +10,7 @@
 #include <weft/plan/gpu_support.hpp>
 #include <weft/session/gpu_executor.hpp>
 #include <weft/session/gpu_memory.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -21,7 +22,7 @@ class session_gpu_step final : public plan::gpu_step {
   explicit session_gpu_step(session_gpus& gpus) : gpus_(gpus), executor_(gpus, staged_) {}
 
   void assign_layouts(plan::program& p, const value_info* infos) override {
-    layouts_ = gpu::owned(new plan::gpu_layouts(gpus_, p, infos));
+    layouts_ = owned(new plan::gpu_layouts(gpus_, p, infos));
     layouts_->assign();
   }
 
@@ -144,7 +145,7 @@ class session_gpu_step final : public plan::gpu_step {
 
   session_gpus& gpus_;
   sequence<plan::outside_copy> staged_, uploads_;
-  gpu::owned<plan::gpu_layouts> layouts_;  // while the program is made
+  owned<plan::gpu_layouts> layouts_;  // while the program is made
   sequence<gpu::device_memory> device_blocks_, constants_;
   sequence<pinned_block> host_blocks_;
   gpu_executor executor_;

@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <weft/device/gpu/device.hpp>
 #include <weft/session/fetch.hpp>
 #include <weft/session/fetch_watcher.hpp>
 #include <weft/tensor/intrusive_ptr.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 #if WEFT_DEFINITIONS
   #include <cstdio>
@@ -70,7 +70,7 @@ class prepared_step {
 
   detail::intrusive_ptr<detail::ref_counted> owner_;  // of what the plan uses; steps keep it when the session ends
   const detail::session_resources* session_;
-  gpu::owned<detail::step_plan> plan_;
+  owned<detail::step_plan> plan_;
   std::uint32_t refused_by_;  // the bits of the session's status with which it does not run
   bool logged_ = false;
 };
@@ -147,7 +147,7 @@ class parts_slot<F, std::tuple<P...>> {
  public:
   static constexpr std::size_t parts = sizeof...(P);
 
-  void remember(const F& fetched) { fetched_ = gpu::owned(new F(fetched)); }
+  void remember(const F& fetched) { fetched_ = owned(new F(fetched)); }
 
   void* place(std::size_t part, const shape& extents) {
     void* where = nullptr;
@@ -164,7 +164,7 @@ class parts_slot<F, std::tuple<P...>> {
   }
 
  private:
-  gpu::owned<F> fetched_;
+  owned<F> fetched_;
   std::tuple<result_slot<typename fetched_value<P>::type>...> slots_;
 };
 
@@ -226,6 +226,7 @@ class step_results {
 
 }  // namespace detail
 
+/// A prepared run by the types of its fetches and feeds, as `prepare` returns it.
 template <class... F, class... P>
 class step<fetch_list<F...>, feed_list<P...>> {
  public:
@@ -405,7 +406,7 @@ WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcep
   owner_ = static_cast<detail::intrusive_ptr<detail::ref_counted>&&>(other.owner_);
   session_ = other.session_;
   refused_by_ = other.refused_by_;
-  plan_ = static_cast<gpu::owned<detail::step_plan>&&>(other.plan_);
+  plan_ = static_cast<owned<detail::step_plan>&&>(other.plan_);
   logged_ = other.logged_;
   return *this;
 }

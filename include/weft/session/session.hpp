@@ -7,7 +7,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <weft/device/gpu/device.hpp>
 #include <weft/graph/graph.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/placement.hpp>
@@ -15,6 +14,7 @@
 #include <weft/session/prepared_step.hpp>
 #include <weft/session/session_resources.hpp>
 #include <weft/tensor/intrusive_ptr.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 #if WEFT_DEFINITIONS
   #include <weft/device/cpu/thread_pool.hpp>
@@ -31,6 +31,7 @@ struct variable_sharing {
                          const storage& first) = nullptr;
 };
 
+/// Options of a session.
 struct session_options {
   /// Threads of each CPU device, the caller included; 0: as many as it has cores.
   int threads = 0;
@@ -98,10 +99,10 @@ struct session_core final : ref_counted {
   graph records;  // the session's own hold on them
   session_options options;
   const memory_resource& memory;
-  gpu::owned<plan::gpu_support> gpus;
+  owned<plan::gpu_support> gpus;
   plan::placement place;
-  sequence<gpu::owned<thread_pool>> pools;  // of a device each
-  gpu::owned<thread_pool> lanes;
+  sequence<owned<thread_pool>> pools;  // of a device each
+  owned<thread_pool> lanes;
   sequence<sequence<int>> cores;  // of a device each, if threads stay on them
   extent_bindings extents;
   sequence<plan::variable_state> variables;
@@ -466,11 +467,11 @@ WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, 
     const int share = last > first ? static_cast<int>(last - first) : 1;
     sequence<int> mine;
     if (options.pin) mine.append(available.begin() + first, last - first);
-    pools.push_back(gpu::owned(new thread_pool(options.threads ? options.threads : share, mine)));
+    pools.push_back(owned(new thread_pool(options.threads ? options.threads : share, mine)));
     cores.push_back(std::move(mine));
   }
   const int lane_count = options.devices * options.inter_op_threads;
-  if (lane_count > 1) lanes = gpu::owned(new thread_pool(lane_count));
+  if (lane_count > 1) lanes = owned(new thread_pool(lane_count));
   resources.lane_threads = lanes.get();
 }
 

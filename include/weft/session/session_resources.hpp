@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include <weft/device/gpu/device.hpp>
 #include <weft/error.hpp>
 #include <weft/plan/environment.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -28,9 +28,9 @@ namespace detail {
 
 /// The resources of a session that its steps use: when they are planned, and when they run.
 struct session_resources : plan::environment {
-  const sequence<gpu::owned<thread_pool>>& pools;  ///< of each CPU device
-  thread_pool* lane_threads;                       ///< one for each lane, where there are several
-  const sequence<sequence<int>>& cores;            ///< of each CPU device, if its threads stay on them
+  const sequence<owned<thread_pool>>& pools;  ///< of each CPU device
+  thread_pool* lane_threads;                  ///< one for each lane, where there are several
+  const sequence<sequence<int>>& cores;       ///< of each CPU device, if its threads stay on them
   bool log_device_placement;
   step_observer* observer = nullptr;
 

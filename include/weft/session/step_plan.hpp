@@ -10,6 +10,7 @@
 #include <weft/session/executor.hpp>
 #include <weft/session/fetch_watcher.hpp>
 #include <weft/session/session_resources.hpp>
+#include <weft/tensor/owned.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -81,7 +82,7 @@ class step_plan {
 
   const session_resources& s_;
   plan::compiled_step step_;
-  gpu::owned<cpu_executor> executor_;
+  owned<cpu_executor> executor_;
   bool checked_ = false, kernels_alone_ = false;
   bool has_effects_ = true;  // on what the session knows
   /// The last instruction that writes or reads a fetched value in the caller's memory; in the order in which they run.
@@ -114,10 +115,10 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   plan::binding* b = bindings_.find(fed, hash);
   if (!b) {
     auto made = plan::bind(step_, fed, s_.extents, before ? before : bindings_.newest());
-    if (!executor_) executor_ = gpu::owned(new cpu_executor(*step_.made));
+    if (!executor_) executor_ = owned(new cpu_executor(*step_.made));
     made->hash = hash;
     b = made.get();
-    bindings_.add(static_cast<gpu::owned<plan::binding>&&>(made));
+    bindings_.add(static_cast<owned<plan::binding>&&>(made));
   }
   step_.arenas.refresh(*step_.made, s_, step_.gpus.get(), *b);
   current_ = b;

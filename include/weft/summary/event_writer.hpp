@@ -32,6 +32,7 @@ class graph;
 class summary;
 struct hparam;
 
+/// Options of an event_writer.
 struct event_writer_options {
   /// An added event is in the file after so long.
   std::chrono::nanoseconds flush_interval = std::chrono::seconds(5);
@@ -50,8 +51,8 @@ enum class session_status : unsigned char { start = 1, stop = 2 };
 /// How a run has ended, as TensorBoard's page of hyperparameters shows it.
 enum class run_status : unsigned char { success = 1, failure = 2 };
 
-/// Writes a file of events for TensorBoard (tf.summary.FileWriter),
-/// `events.out.tfevents.<seconds>.<host>.<process>.<n>`:
+/// Writes a file of events for TensorBoard (tf.summary.FileWriter). Its name is
+/// `events.out.tfevents.<seconds>.<host>.<process>.<n>`.
 ///
 ///     event_writer log("runs/1");
 ///     log.add_scalar("loss", loss, step);

@@ -41,6 +41,7 @@ class summary {
 template <class... Nodes>
 class merged_summary {
  public:
+  /// The tag and kind of one summary, and the most images that it shows.
   struct entry {
     std::string tag;
     summary_kind kind;
@@ -175,6 +176,7 @@ template <class... First>
 [[nodiscard]] auto merge_summaries(const merged_summary<First...>& first) {
   return first;
 }
+/// Several as one, in this order.
 template <class... First, class... Second, class... More>
 [[nodiscard]] auto merge_summaries(const merged_summary<First...>& first, const merged_summary<Second...>& second,
                                    const More&... more) {

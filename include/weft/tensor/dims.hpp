@@ -8,6 +8,7 @@
 
 namespace weft {
 
+/// The most axes that a tensor has.
 inline constexpr std::size_t max_rank = 8;
 
 /// Extents at run time, at most `max_rank` of them. In a graph, a negative extent stands for a named dynamic one.
@@ -261,9 +262,11 @@ using without_axes = select<Dims, Dims::rank - static_cast<std::size_t>(__builti
 
 using detail::without_axes;
 
+/// The extents to which A and B broadcast, by the rules of NumPy.
 template <class A, class B>
 using broadcast_dims = typename detail::broadcast_result<A, B>::type;
 
+/// Whether T is a `dims<...>`.
 template <class T>
 inline constexpr bool is_dims = false;
 template <auto... Extents>

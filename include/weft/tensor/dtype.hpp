@@ -87,19 +87,23 @@ enum class dtype : unsigned char {
   float64
 };
 
+/// The bytes of one element.
 constexpr std::size_t size_of(dtype type) {
   constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
   return sizes[static_cast<std::size_t>(type)];
 }
 
+/// The name of the C++ type: "float", "int32", "half".
 constexpr const char* name(dtype type) {
   constexpr const char* names[] = {"bool",   "int8",   "int16", "int32",    "int64", "uint8", "uint16",
                                    "uint32", "uint64", "half",  "bfloat16", "float", "double"};
   return names[static_cast<std::size_t>(type)];
 }
 
+/// Whether the type is half, bfloat16, float or double.
 constexpr bool is_floating(dtype type) { return type >= dtype::float16; }
 
+/// What is known of an element type T: `supported`, and of a supported type its `type`, a dtype.
 template <class T>
 struct element {
   static constexpr bool supported = false;
@@ -141,6 +145,7 @@ struct element<float> : detail::known_element<float, dtype::float32> {};
 template <>
 struct element<double> : detail::known_element<double, dtype::float64> {};
 
+/// The dtype of an element type.
 template <class T>
 inline constexpr dtype dtype_of = element<T>::type;
 

@@ -182,14 +182,17 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
 
 #undef WEFT_EXPRESSION_IS_ASSIGNED
 
-/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that `x = x
-/// * x` through `auto` cannot double a type without end.
+/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that
+/// `auto y = x * x`, repeated, cannot double a type without end.
 inline constexpr std::size_t max_operations = 12;
 
+/// The element type of a tensor, a node or an expression.
 template <class Expr>
 using value_t = typename Expr::value_type;
+/// The extents of a tensor, a node or an expression, a `dims<...>`.
 template <class Expr>
 using dims_t = typename Expr::dims_type;
+/// The kind of device of a tensor, a node or an expression: `cpu` or `cuda`.
 template <class Expr>
 using device_t = typename Expr::device_type;
 

@@ -62,6 +62,7 @@ void deallocate_to(void* p) {
 
 }  // namespace detail
 
+/// The memory_resource of an allocator.
 template <Allocator A = host_allocator>
 inline constexpr memory_resource memory_resource_of = {detail::allocate_from<A>, detail::deallocate_to<A>};
 template <>

@@ -24,9 +24,10 @@ namespace weft {
 /// with its arguments, where `static_assert(correct<...>)` fails; the shapes are those arguments.
 template <bool Made>
 struct mistake {
-  static constexpr bool value = Made;
+  static constexpr bool value = Made;  ///< whether the mistake was made
 };
 
+/// Whether a call does not make the mistake: `static_assert(correct<axis_out_of_range<D, Axis>>, "...")`.
 template <class Mistake>
 inline constexpr bool correct = !Mistake::value;
 

@@ -21,7 +21,7 @@ std::string array_text(const void* elements, dtype type, const shape& extents);
 
 }  // namespace detail
 
-/// The elements in NumPy's layout: `[[1.  2.5]\n [3.  4. ]]`. Of more than 1,000 elements it has the first and last
+/// The elements in NumPy's layout, `[[1 2]` above ` [3 4]]`. Of more than 1,000 elements it has the first and last
 /// three along each axis. An expression over tensors is evaluated first.
 template <Expression X>
   requires(!X::symbolic)

@@ -256,6 +256,7 @@ class profile_hook final : public periodic_hook {
 
 }  // namespace detail
 
+/// A hook of a supervised run, shared with it.
 using hook = std::shared_ptr<run_hook>;
 
 /// Ends the run once `last` updates have been made, those before it was restored included (tf.train.StopAtStepHook).
@@ -283,6 +284,7 @@ inline hook log_every(every each, std::vector<std::pair<value, std::string>> wat
   return std::make_shared<detail::log_hook>(each, std::move(watched), out);
 }
 
+/// What nan_guard does.
 enum class on_nan : unsigned char { throws, stops };
 
 /// Throws out_of_range as soon as the node's value is not finite, or ends the run (tf.train.NanTensorHook). Neither
@@ -295,6 +297,7 @@ hook nan_guard(const node<T>& watched, std::string name = "the loss", on_nan the
 template <class...>
 auto nan_guard(...) WEFT_DELETED;  // a scalar node, a name and what it does: nan_guard(loss, "cost", on_nan::stops)
 
+/// Options of early_stop.
 struct early_stop_options {
   std::int64_t patience = 5;  ///< measurements in a row that bring nothing better
   double least_change = 0;    ///< what is better by less counts for nothing
@@ -309,6 +312,7 @@ inline hook early_stop(every each, std::function<double()> measure, early_stop_o
       detail::best_measurement(options.least_change, options.higher_is_better));
 }
 
+/// Options of reduce_on_plateau.
 struct plateau_options {
   double factor = 0.1;         ///< the rate is multiplied by it
   std::int64_t patience = 10;  ///< measurements in a row that may bring nothing better before it is

@@ -145,6 +145,7 @@ class moving_averages : public effect {
   std::shared_ptr<shared> state_;
 };
 
+/// Holds the averages in the place of the variables while it lives.
 class moving_averages::swapped {
  public:
   swapped(const swapped&) = delete;

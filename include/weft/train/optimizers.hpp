@@ -78,7 +78,7 @@ struct gradient_descent {
   hyperparameter learning_rate = 0.01;
 
   static constexpr const char* name = "gradient_descent";
-  static constexpr fusion_kind part = fusion_kind::descent;  // a product that is the gradient can make the update too
+  static constexpr fusion_kind fusion = fusion_kind::descent;  // a product that is the gradient can make the update too
   static constexpr bool by_rows = true;
 
   template <class V>

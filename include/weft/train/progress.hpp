@@ -254,6 +254,7 @@ class basic_progress {
   std::optional<detail::line_ended_by_signals> signals_;
 };
 
+/// See basic_progress.
 using progress = basic_progress<>;
 
 }  // namespace weft

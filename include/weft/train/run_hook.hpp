@@ -14,6 +14,7 @@ namespace weft {
 /// The values that a step of a supervised run has fetched, for its hooks: those that are one number.
 class step_report {
  public:
+  /// A fetched node and its value.
   struct scalar {
     value of;
     double number;

@@ -15,7 +15,7 @@ namespace weft::detail {
 class schedule_kernel final : public kernel {
  public:
   explicit schedule_kernel(const prepare_context& p)
-      : numbers_(p.c.literals), step_(p.input_slots[0]), to_(p.output_slots[0]) {}
+      : numbers_(p.node.literals), step_(p.input_slots[0]), to_(p.output_slots[0]) {}
   void run(const kernel_context& f) override {
     double numbers[max_schedule_numbers];
     for (std::size_t i = 0; i < numbers_.size(); ++i) numbers[i] = literal_value<double>(numbers_[i]);

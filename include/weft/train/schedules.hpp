@@ -158,6 +158,7 @@ template <class Step>
                                {learning_rate, first_decay_steps, t_mul, m_mul, alpha});
 }
 
+/// Options of one_cycle.
 struct one_cycle_options {
   double rising = 0.3;  ///< the part of all steps in which the rate rises (PyTorch's pct_start)
   double div_factor = 25, final_div_factor = 1e4;

@@ -33,6 +33,7 @@ struct run_checkpoints {
   std::function<void()> lock{};
 };
 
+/// Options of a supervised_session.
 struct run_options {
   run_checkpoints checkpoints{};
   every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is written at the end in any case

@@ -51,6 +51,7 @@ class basic_in_process {
   };
 
  public:
+  /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;
@@ -100,6 +101,7 @@ class basic_in_process {
   };
 
  public:
+  /// A connected stream of bytes; see byte_stream.
   class stream : public source {
    public:
     stream() = default;
@@ -183,6 +185,7 @@ class basic_in_process {
     std::shared_ptr<pipe> in_, out_;
   };
 
+  /// Accepts connections at an address.
   class listener : public source {
    public:
     listener() = default;
@@ -234,6 +237,7 @@ class basic_in_process {
     std::shared_ptr<port> port_;
   };
 
+  /// Another thread notifies it to end a wait.
   class signal : public source {
    public:
     explicit signal(basic_in_process& owner) : source(owner.network_) {}
@@ -337,6 +341,7 @@ class basic_in_process {
   network_ptr network_ = std::make_shared<network>();
 };
 
+/// A network inside this process by the steady clock; see basic_in_process.
 using in_process = basic_in_process<>;
 
 static_assert(transport<in_process>);

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/io_context.hpp>
@@ -11,7 +11,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <chrono>
@@ -25,8 +24,9 @@
 
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
-#include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/host_lookup.hpp>
+#include <weft/transport/tcp_stream.hpp>
+#include <weft/transport/tcp_watch.hpp>
 #include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -40,139 +40,15 @@ class tcp {
   using protocol = boost::asio::ip::tcp;
   using failure = boost::system::error_code;
   using context_ptr = std::shared_ptr<boost::asio::io_context>;
-
-  class source {
-   public:
-    int descriptor() const { return descriptor_; }
-    const detail::tls_session* session() const { return session_.get(); }
-
-   protected:
-    int descriptor_ = -1;
-    std::unique_ptr<detail::tls_session> session_;  // of a stream that is encrypted
-  };
+  using source = detail::tcp_source;
 
  public:
-  class stream : public source {
-   public:
-    stream() = default;
-    stream(context_ptr context, protocol::socket socket) : context_(std::move(context)), socket_(std::move(socket)) {
-      descriptor_ = socket_->native_handle();
-      failure ignored;
-      socket_->non_blocking(true, ignored);
-      socket_->set_option(protocol::no_delay(true), ignored);
-      close_on_exec(descriptor_);
-      if (!socket_->remote_endpoint(ignored).address().is_loopback()) {
-        repeat_soon();
-        return;
-      }
-      // Loopback loses nothing: the pacing timers of some congestion controllers only cost time there.
-      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-      const int bytes = 1 << 20;  // larger ones wander through the cache, smaller ones block more often: measured
-      ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
-    }
-    stream(stream&& other) noexcept { *this = std::move(other); }
-    stream& operator=(stream&& other) noexcept {
-      close();
-      socket_.reset();
-      context_ = std::move(other.context_);
-      socket_ = std::move(other.socket_);
-      other.socket_.reset();
-      descriptor_ = std::exchange(other.descriptor_, -1);
-      authentication_ = std::move(other.authentication_);
-      session_ = std::move(other.session_);
-      return *this;
-    }
-    ~stream() { close(); }
+  /// A connected stream of bytes; see byte_stream.
+  using stream = detail::tcp_stream;
+  /// Calls a handler of an event_loop when a source is ready.
+  using watch = detail::tcp_watch;
 
-    bool is_open() const { return descriptor_ >= 0; }
-    /// The address of the other side, for messages; empty where the connection has ended.
-    std::string remote_host() const {
-      failure ended;
-      const protocol::endpoint remote = is_open() ? socket_->remote_endpoint(ended) : protocol::endpoint();
-      return is_open() && !ended ? remote.address().to_string() : std::string();
-    }
-
-    std::size_t read_some(std::span<const mutable_bytes> into) {
-      if (session_) return session_->read_some(into);
-      std::array<boost::asio::mutable_buffer, max_buffers> buffers;
-      const std::size_t count = std::min(into.size(), max_buffers);
-      for (std::size_t i = 0; i < count; ++i) buffers[i] = {into[i].data(), into[i].size()};
-      failure problem;
-      const std::size_t moved = count == 1 ? open().read_some(boost::asio::mutable_buffers_1(buffers[0]), problem)
-                                           : open().read_some(std::span(buffers).first(count), problem);
-      return result(moved, problem);
-    }
-
-    std::size_t write_some(std::span<const const_bytes> from) {
-      if (session_) return session_->write_some(from);
-      std::array<boost::asio::const_buffer, max_buffers> buffers;
-      const std::size_t count = std::min(from.size(), max_buffers);
-      for (std::size_t i = 0; i < count; ++i) buffers[i] = {from[i].data(), from[i].size()};
-      failure problem;
-      const std::size_t moved = count == 1 ? open().write_some(boost::asio::const_buffers_1(buffers[0]), problem)
-                                           : open().write_some(std::span(buffers).first(count), problem);
-      return result(moved, problem);
-    }
-
-    /// Frames have tags from here on, made and verified with these keys.
-    void authenticate(frame_key sends, frame_key receives) {
-      authentication_ = std::make_unique<detail::frame_authentication>(sends, receives);
-    }
-    detail::frame_authentication* authentication() const { return authentication_.get(); }
-
-    /// All bytes are encrypted, from the first one on.
-    void encrypt(const tls_credentials& mine, bool dials) {
-      session_ = std::make_unique<detail::tls_session>(mine, descriptor_, dials);
-    }
-    bool is_encrypted() const { return session_ != nullptr; }
-    /// Whether the other's certificate names this task; where nothing is encrypted, there is none to say otherwise.
-    bool certifies(std::string_view task) const { return !session_ || session_->certifies(task); }
-    /// The names in the other's certificate, for messages.
-    std::string certified_names() const { return session_ ? session_->certified_names() : std::string(); }
-
-    void close() {
-      if (!is_open()) return;
-      failure ignored;
-      socket_->close(ignored);
-      descriptor_ = -1;
-      session_.reset();
-    }
-
-   private:
-    /// A link between hosts may fail for seconds. TCP doubles its time to repeat what was lost, up to minutes, and so
-    /// is silent for long after the link is back. An option that this system does not know has no effect.
-    void repeat_soon() {
-#if defined(__linux__)
-      constexpr int rto_max_ms = 44;             // TCP_RTO_MAX_MS, of Linux 6.15
-      const int at_most = 1000, linear = 1;      // linear: earlier systems double it later where little is on its way
-      const unsigned patience = 15 * 60 * 1000;  // else the bound on the time ends a connection after half a minute
-      ::setsockopt(descriptor_, IPPROTO_TCP, rto_max_ms, &at_most, sizeof at_most);
-      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &linear, sizeof linear);
-      ::setsockopt(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
-#endif
-    }
-
-    protocol::socket& open() {
-      if (!is_open()) throw error(error_code::failed_precondition, "tcp", "this side of the connection is closed");
-      return *socket_;
-    }
-
-    static std::size_t result(std::size_t moved, const failure& problem) {
-      if (!problem) return moved;
-      if (problem == boost::asio::error::would_block || problem == boost::asio::error::try_again ||
-          problem == boost::asio::error::interrupted)
-        return 0;
-      if (problem == boost::asio::error::eof || problem == boost::asio::error::connection_reset ||
-          problem == boost::asio::error::broken_pipe)
-        throw error(error_code::unavailable, "tcp", "the other side closed the connection");
-      throw error(error_code::unavailable, "tcp", problem.message());
-    }
-
-    context_ptr context_;
-    std::optional<protocol::socket> socket_;
-    std::unique_ptr<detail::frame_authentication> authentication_;
-  };
-
+  /// Accepts connections at an address.
   class listener : public source {
    public:
     listener() = default;
@@ -180,7 +56,7 @@ class tcp {
         : context_(std::move(context)), acceptor_(std::move(acceptor)), tls_(std::move(tls)) {
       descriptor_ = acceptor_->native_handle();
       acceptor_->non_blocking(true);
-      close_on_exec(descriptor_);
+      detail::close_on_exec(descriptor_);
       address_ = {std::move(host), acceptor_->local_endpoint().port()};
     }
     listener(listener&& other) noexcept { *this = std::move(other); }
@@ -204,7 +80,7 @@ class tcp {
       failure problem;
       protocol::socket socket(*context_);
       acceptor_->accept(socket, problem);
-      if (is_exhausted(problem)) throw error(error_code::resource_exhausted, "accept", problem.message());
+      if (detail::is_exhausted(problem)) throw error(error_code::resource_exhausted, "accept", problem.message());
       if (problem) return false;  // nobody there, or gone again
       accepted = stream(context_, std::move(socket));
       if (tls_) accepted.encrypt(*tls_, false);
@@ -223,6 +99,7 @@ class tcp {
     std::optional<tls_credentials> tls_;
   };
 
+  /// Another thread notifies it to end a wait.
   class signal : public source {
     using local = boost::asio::local::stream_protocol;
 
@@ -233,10 +110,10 @@ class tcp {
       boost::asio::local::connect_pair(notified_, notifier_, problem);
       if (!problem) notified_.non_blocking(true, problem);
       if (!problem) notifier_.non_blocking(true, problem);
-      if (problem) fail_to_open(problem);
+      if (problem) detail::fail_to_open(problem);
       descriptor_ = notified_.native_handle();
-      close_on_exec(descriptor_);
-      close_on_exec(notifier_.native_handle());
+      detail::close_on_exec(descriptor_);
+      detail::close_on_exec(notifier_.native_handle());
     }
 
     void notify() {
@@ -258,6 +135,7 @@ class tcp {
     std::mutex notifying_;
   };
 
+  /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;
@@ -265,71 +143,11 @@ class tcp {
 
   using event_loop = weft::event_loop;
 
-  /// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
-  class watch {
-   public:
-    watch(event_loop& loop, const source& from, event_loop::handler when_ready)
-        : loop_(loop),
-          from_(from),
-          descriptor_(loop.context(), from.descriptor()),
-          state_(std::make_shared<state>(state{std::move(when_ready)})) {}
-    watch(const watch&) = delete;
-    watch& operator=(const watch&) = delete;
-    ~watch() { descriptor_.release(); }
-
-    /// For the next time only. Nothing changes where it waits already.
-    void arm(bool read, bool write) {
-      using descriptor = boost::asio::posix::stream_descriptor;
-      if (const detail::tls_session* const session = from_.session()) {
-        if (read && session->has_more()) return post();
-        const short events = session->events(read, write);
-        read = (events & POLLIN) != 0;
-        write = (events & POLLOUT) != 0;
-      }
-      if (read) wait(descriptor::wait_read, &state::reads);
-      if (write) wait(descriptor::wait_write, &state::writes);
-    }
-
-   private:
-    struct state {
-      event_loop::handler when_ready;
-      bool reads = false, writes = false, is_posted = false;  // whether it waits
-    };
-
-    void wait(boost::asio::posix::stream_descriptor::wait_type what, bool state::* waits) {
-      if (state_.get()->*waits) return;
-      descriptor_.async_wait(what, [awaited = std::weak_ptr<state>(state_), waits](const failure&) {
-        const auto here = awaited.lock();
-        if (!here) return;
-        here.get()->*waits = false;
-        here->when_ready();
-      });
-      state_.get()->*waits = true;
-    }
-
-    /// It is ready without the socket.
-    void post() {
-      if (state_->is_posted) return;
-      loop_.post([awaited = std::weak_ptr<state>(state_)] {
-        const auto here = awaited.lock();
-        if (!here) return;
-        here->is_posted = false;
-        here->when_ready();
-      });
-      state_->is_posted = true;
-    }
-
-    event_loop& loop_;
-    const source& from_;
-    boost::asio::posix::stream_descriptor descriptor_;
-    std::shared_ptr<state> state_;
-  };
-
   /// Throws weft::error (resource_exhausted) where this process may open no more.
   tcp() try : context_(std::make_shared<boost::asio::io_context>(1)), names_(std::make_shared<host_lookup>()) {
     protocol::socket makes_the_reactor(*context_);
   } catch (const boost::system::system_error& problem) {
-    fail_to_open(problem.code());
+    detail::fail_to_open(problem.code());
   }
 
   /// From here on, for this handle and its copies made later, other hosts too: for callers that make all peers prove a
@@ -390,7 +208,7 @@ class tcp {
     if (problem == boost::asio::error::address_in_use)
       throw error(error_code::already_exists, "listen",
                   {to_string(bound), " is in use by another process; stop that process or choose another port"});
-    throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
+    throw error(detail::is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "listen",
                 {to_string(bound), ": ", problem.message(),
                  problem == boost::system::errc::address_not_available
                      ? "; this machine has no such address: start the task on the host that has it, or set "
@@ -438,7 +256,7 @@ class tcp {
     }
 
     /// Nobody has answered in the time of one address: on to the next. Throws (unavailable) where there is none.
-    void time_out() { give_up(failed(where_, boost::asio::error::timed_out)); }
+    void time_out() { give_up(detail::connect_failure(where_, boost::asio::error::timed_out)); }
 
     /// Addresses that are left, this one included.
     std::size_t addresses_left() const { return addresses_.size() - tried_; }
@@ -457,7 +275,7 @@ class tcp {
           if (!problem && ::connect(descriptor_, remote.data(), static_cast<socklen_t>(remote.size())) != 0)
             problem = failure(errno, boost::system::system_category());
           if (problem && problem != boost::asio::error::in_progress && problem != boost::asio::error::would_block)
-            throw failed(where_, problem);
+            throw detail::connect_failure(where_, problem);
           return;
         } catch (const error& problem) {
           skip(problem);
@@ -474,7 +292,7 @@ class tcp {
       // A port that nobody listens on may be given to this very socket, which then speaks to itself.
       if (failure lost; !problem && socket_->local_endpoint(lost) == socket_->remote_endpoint(lost))
         problem = boost::asio::error::connection_refused;
-      if (problem) throw failed(where_, problem);
+      if (problem) throw detail::connect_failure(where_, problem);
       return true;
     }
 
@@ -551,31 +369,6 @@ class tcp {
     if (tls_) made.encrypt(*tls_, true);
     return made;
   }
-
-  /// Why a connection has failed.
-  static error failed(const endpoint& where, const failure& problem) {
-    if (is_exhausted(problem))
-      return error(error_code::resource_exhausted, "connect",
-                   {"cannot open a connection to ", to_string(where), ": ", problem.message()});
-    if (problem == boost::asio::error::connection_refused || problem == boost::asio::error::timed_out)
-      return error(error_code::unavailable, "connect",
-                   {"nobody listens at ", to_string(where), " (", problem.message(), ")"});
-    return error(error_code::unavailable, "connect", {to_string(where), ": ", problem.message()});
-  }
-
-  /// Whether this process, or the system, lacks what another connection takes.
-  static bool is_exhausted(const failure& problem) {
-    namespace errc = boost::system::errc;
-    return problem == errc::too_many_files_open || problem == errc::too_many_files_open_in_system ||
-           problem == errc::no_buffer_space || problem == errc::not_enough_memory;
-  }
-
-  [[noreturn]] static void fail_to_open(const failure& problem) {
-    throw error(is_exhausted(problem) ? error_code::resource_exhausted : error_code::unavailable, "tcp",
-                {"cannot open a socket: ", problem.message()});
-  }
-
-  static void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
   context_ptr context_;
   std::shared_ptr<host_lookup> names_;  // made by the constructor: nvcc 13 aborts at an initializer here

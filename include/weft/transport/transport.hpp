@@ -13,7 +13,9 @@
 
 namespace weft {
 
+/// Bytes to write into.
 using mutable_bytes = std::span<std::byte>;
+/// Bytes to read.
 using const_bytes = std::span<const std::byte>;
 
 /// Most buffers that one gather write or scatter read carries.
@@ -90,7 +92,7 @@ bool same_host(const endpoint& one, const endpoint& other) {
 /// thread that polls takes a core from the thread that could do the work it waits for.
 struct wait_policy {
   std::chrono::nanoseconds spin{};
-  bool yield = false;  // give the core away between two questions
+  bool yield = false;  ///< give the core away between two questions
 
   /// The policy for a task that shares `cores` cores with `tasks - 1` others.
   static wait_policy for_tasks(std::size_t tasks, std::size_t cores = std::thread::hardware_concurrency()) {

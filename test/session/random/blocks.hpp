@@ -10,6 +10,7 @@
 #include <weft/ops/gather.hpp>
 #include <weft/ops/linear_algebra.hpp>
 #include <weft/ops/losses.hpp>
+#include <weft/ops/normalization.hpp>
 #include <weft/ops/reductions.hpp>
 #include <weft/ops/reverse.hpp>
 #include <weft/ops/scan.hpp>
@@ -206,6 +207,14 @@ struct world {
   }
   static M softmax_of(M a) { return softmax(a); }
   static M log_softmax_of(M a) { return let(log_softmax(a) * 0.2); }
+  static M batch_normal(M a, R b, R c) { return batch_normalization_training(a, b, c, {.epsilon = 0.1}).result; }
+  static M batch_normal_relu(M a, R b, R c, M d) {
+    const auto y = batch_normalization_training(a, b, c, d, {.epsilon = 0.1, .relu = true});
+    return let(y.result + 0.1 * tanh(y.mean - y.variance));
+  }
+  static M batch_normal_by(M a, R b, R c) { return let(batch_normalization(a, b, square(c), c, b, {0.1})); }
+  static M layer_normal(M a, R b, R c) { return layer_normalization(a, b, c, {0.1}); }
+  static M rms_normal(M a, R b) { return rms_normalization(a, b, {0.1}); }
   static M scale_shift(C a, M b, S c) { return let(a * b + c); }
   static M select_greater(M a, M b) { return let(select(a > b, a, b * 0.5)); }
   static M select_mask(B p, M a, M b) { return let(select(p, tanh(a), b)); }
@@ -316,6 +325,10 @@ struct world {
                zeros_like(a));
   }
 
+  static R batch_moments(M a) {
+    const auto [mean, variance] = moments<0>(a);
+    return let(tanh(mean + variance * 0.1));
+  }
   static R mean_rows(M a, M b) { return mean<0>(a * b); }
   static R last_row(M a) { return squeeze<0>(slice<0, batch{} - extent<1>, 1>(a)); }
   static R scale_row(S a, R b) { return let(a * tanh(b)); }
@@ -397,6 +410,12 @@ struct world {
   static B logic(B a, B b) { return let((a && !b) || (b != a)); }
 
   static P conv(P a, K b) { return let(tanh(conv2d(a, b) * 0.3)); }
+  static P batch_normal_pictures(P a, R b) {
+    const auto y =
+        batch_normalization_training(a, slice<0, 0, 2>(b), slice<0, 1, 2>(b), {.epsilon = 0.1, .relu = true});
+    return let(y.result * 0.5);
+  }
+  static P group_normal(P a, R b) { return group_normalization<1>(a, slice<0, 0, 2>(b), slice<0, 1, 2>(b), {0.1}); }
   static P tanh_pictures(P a, P b) { return let(tanh(a) * b); }
   static P flipped(P a) { return let(reverse<1, 2>(a) * 0.5 + reverse(a)); }
   static P swapped(P a) { return transpose<0, 2, 1, 3>(a); }
@@ -470,6 +489,11 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(wide, smooth),
       RANDOM_BLOCK(softmax_of, smooth),
       RANDOM_BLOCK(log_softmax_of, smooth),
+      RANDOM_BLOCK(batch_normal, smooth),
+      RANDOM_BLOCK(batch_normal_relu, 0),
+      RANDOM_BLOCK(batch_normal_by, smooth),
+      RANDOM_BLOCK(layer_normal, smooth),
+      RANDOM_BLOCK(rms_normal, smooth),
       RANDOM_BLOCK(scale_shift, smooth),
       RANDOM_BLOCK(select_greater, 0),
       RANDOM_BLOCK(select_mask, 0),
@@ -525,6 +549,7 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(normalised, smooth),
       RANDOM_BLOCK(slice_computed, 0),
       RANDOM_BLOCK(filled, smooth),
+      RANDOM_BLOCK(batch_moments, smooth),
       RANDOM_BLOCK(mean_rows, smooth),
       RANDOM_BLOCK(last_row, smooth),
       RANDOM_BLOCK(scale_row, smooth),
@@ -585,6 +610,8 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(any_all, 0),
       RANDOM_BLOCK(logic, 0),
       RANDOM_BLOCK(conv, smooth),
+      RANDOM_BLOCK(batch_normal_pictures, 0),
+      RANDOM_BLOCK(group_normal, smooth),
       RANDOM_BLOCK(tanh_pictures, smooth),
       RANDOM_BLOCK(flipped, smooth),
       RANDOM_BLOCK(swapped, smooth),

@@ -109,7 +109,8 @@ struct pool_image {
                                std::int64_t c, std::int64_t result, std::int64_t given) const {
     const std::int64_t n = Known ? Known : given;
     const auto at = [&](std::int64_t i, std::int64_t j) { return (i * s.width + j) * s.channels + c; };
-    const T count = static_cast<T>((row1 - row0) * (column1 - column0));
+    const T count =
+        static_cast<T>(s.counts_padding ? s.window_height * s.window_width : (row1 - row0) * (column1 - column0));
     if constexpr (Kind == pool_kind::average_gradient) {
       for (std::int64_t i = row0; i < row1; ++i)
         for (std::int64_t j = column0; j < column1; ++j) {

@@ -17,6 +17,7 @@
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// Convolutions of float, half and bfloat16 and their gradients by cuDNN: deterministic algorithms alone, in the order
 /// of its heuristic. That one can be called is only known when it has been: on the first run, the next one takes the

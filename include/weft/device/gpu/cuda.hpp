@@ -13,6 +13,7 @@
 #include <weft/device/gpu/cuda_memory.hpp>
 #include <weft/device/gpu/cuda_queue.hpp>
 #include <weft/device/gpu/device.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// GPUs by the CUDA runtime. Host code throughout: it compiles with or without a CUDA compiler.
 namespace weft::gpu {

@@ -8,6 +8,7 @@
 
 #include <weft/device/gpu/cuda_error.hpp>
 #include <weft/device/gpu/device.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// Queues and recorded work by the CUDA runtime: streams and graphs.

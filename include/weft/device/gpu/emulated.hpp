@@ -16,6 +16,7 @@
 
 #include <weft/device/gpu/device.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// GPUs that are none: kernels run on the CPU, one thread of a block after another. For tests, on any machine.
 ///

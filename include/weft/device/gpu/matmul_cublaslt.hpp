@@ -15,6 +15,7 @@
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/host_memory.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// Matrix products by cuBLASLt, with what it can take in: scaling, accumulation, a bias for each column, ReLU.
 namespace weft::gpu {

@@ -7,6 +7,7 @@
 #include <weft/device/cpu/matmul_reference.hpp>
 #include <weft/device/gpu/each.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/tensor/owned.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
 

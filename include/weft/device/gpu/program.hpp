@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <weft/config.hpp>
 #include <weft/tensor/dims.hpp>
@@ -27,60 +28,21 @@ template <class P>
   requires requires { P::reads; }
 inline constexpr int reads_of<P> = P::reads;
 
+namespace detail {
+
+template <class... T>
+struct elements_of_types : element<T>... {};
+using all_elements = elements_of_types<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                                       std::uint16_t, std::uint32_t, std::uint64_t, half, bfloat16, float, double>;
+
+template <dtype Type, class T>
+std::type_identity<T> find_type(const weft::detail::known_element<T, Type>*);
+
+}  // namespace detail
+
+/// The element type of a dtype: the inverse of dtype_of.
 template <dtype Type>
-struct type_of;
-template <>
-struct type_of<dtype::boolean> {
-  using type = bool;
-};
-template <>
-struct type_of<dtype::int8> {
-  using type = std::int8_t;
-};
-template <>
-struct type_of<dtype::int16> {
-  using type = std::int16_t;
-};
-template <>
-struct type_of<dtype::int32> {
-  using type = std::int32_t;
-};
-template <>
-struct type_of<dtype::int64> {
-  using type = std::int64_t;
-};
-template <>
-struct type_of<dtype::uint8> {
-  using type = std::uint8_t;
-};
-template <>
-struct type_of<dtype::uint16> {
-  using type = std::uint16_t;
-};
-template <>
-struct type_of<dtype::uint32> {
-  using type = std::uint32_t;
-};
-template <>
-struct type_of<dtype::uint64> {
-  using type = std::uint64_t;
-};
-template <>
-struct type_of<dtype::float16> {
-  using type = half;
-};
-template <>
-struct type_of<dtype::bfloat16> {
-  using type = bfloat16;
-};
-template <>
-struct type_of<dtype::float32> {
-  using type = float;
-};
-template <>
-struct type_of<dtype::float64> {
-  using type = double;
-};
+struct type_of : decltype(detail::find_type<Type>(static_cast<detail::all_elements*>(nullptr))) {};
 
 /// Count elements that one instruction moves.
 template <class T, int Count>

@@ -11,6 +11,7 @@
 #include <weft/device/image_layout.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/owned.hpp>
 
 #if WEFT_COMPILES_FOR_GPU
 
@@ -38,6 +39,7 @@ struct image_strides {
 struct pool_extents {
   std::int32_t height, width, channels, out_height, out_width;
   std::int32_t window_height, window_width, stride_height, stride_width, pad_top, pad_left;
+  bool counts_padding;
   image_layout layout;
   image_strides<std::int32_t> images, results;
 
@@ -53,6 +55,7 @@ struct pool_extents {
         stride_width(narrow(s.stride_width)),
         pad_top(narrow(s.pad_top)),
         pad_left(narrow(s.pad_left)),
+        counts_padding(s.counts_padding),
         layout(l),
         images(l, height, width, channels),
         results(l, out_height, out_width, channels) {
@@ -101,7 +104,7 @@ struct pool {
             row += static_cast<sum_type>(a[at(p.image, r, c, p.channel)]);
           sum += row;
         }
-        out[i] = static_cast<T>(sum / w.count());
+        out[i] = static_cast<T>(sum / count(w));
       } else {
         const std::int32_t best = maximum_of(w, p.image, p.channel);
         out[i] = Kind == pool_kind::max ? a[best] : b[best];
@@ -115,7 +118,6 @@ struct pool {
   };
   struct window {
     std::int32_t row0, row1, column0, column1;
-    WEFT_HOST_DEVICE sum_type count() const { return static_cast<sum_type>((row1 - row0) * (column1 - column0)); }
   };
 
   static divisor by(std::int32_t n) { return divisor(static_cast<std::uint32_t>(n > 0 ? n : 1)); }
@@ -141,6 +143,11 @@ struct pool {
     return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
             right < s.width ? right : s.width};
   }
+  /// The number that an average divides by.
+  WEFT_HOST_DEVICE sum_type count(const window& w) const {
+    return static_cast<sum_type>(s.counts_padding ? s.window_height * s.window_width
+                                                  : (w.row1 - w.row0) * (w.column1 - w.column0));
+  }
   /// The first of equals stays; what is no number wins, so that it shows, and of several the last.
   WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
     std::int32_t where = at(n, w.row0, w.column0, k);
@@ -160,7 +167,7 @@ struct pool {
     const std::int32_t from = s.results.at(p.image, y, x, p.channel);
     const window w = window_at(y, x);
     if constexpr (Kind == pool_kind::average_gradient)
-      return static_cast<sum_type>(a[from]) / w.count();
+      return static_cast<sum_type>(a[from]) / count(w);
     else
       return maximum_of(w, p.image, p.channel) == at(p.image, p.row, p.column, p.channel)
                  ? static_cast<sum_type>(b[from])

@@ -30,6 +30,7 @@ struct task_id {
   friend bool operator==(const task_id&, const task_id&) = default;
 };
 
+/// "/job:worker/task:1"
 inline std::string to_string(const task_id& task) { return str_cat({"/job:", task.job, "/task:", task.index}); }
 
 struct task_environment;

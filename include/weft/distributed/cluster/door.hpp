@@ -46,7 +46,7 @@ class door {
   struct owner {
     virtual handshake_type answer(typename T::stream stream) = 0;
     /// The arrival knows the secret and has said which task it is: welcomes it, refuses it, or sets is_settled.
-    virtual void judge(arrival_type& each) = 0;
+    virtual void validate(arrival_type& each) = 0;
     /// The arrival has been told that it is welcome. Its stream is the owner's.
     virtual void admit(arrival_type& each) = 0;
     /// A connection ends with this. Whether it is to be told of it: talk.reject() has been called.
@@ -159,7 +159,7 @@ class door {
     arrival_type& each = *it;
     try {
       if (each.talk.at() != phase::over) each.talk.advance();
-      if (each.talk.at() == phase::introduced) each.is_settled ? each.talk.expect_nothing() : decides_.judge(each);
+      if (each.talk.at() == phase::introduced) each.is_settled ? each.talk.expect_nothing() : decides_.validate(each);
       if (each.talk.at() == phase::over && each.is_welcome) {
         each.watch.reset();
         decides_.admit(each);

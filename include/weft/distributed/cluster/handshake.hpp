@@ -41,7 +41,7 @@ class handshake {
   enum class phase : unsigned char {
     talking,     // nothing to decide yet
     challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
-    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or refuse()
+    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or reject()
     over,        // welcome, or refused and told so: the stream is the owner's again
   };
 
@@ -124,19 +124,14 @@ class handshake {
     send(frame_kind::welcome, mine_, proof_of("welcomes", {its_, mine_}));
     conclude();
   }
-  /// Tells it why not.
-  void refuse(const error& why) {
-    mine_ = error_bytes(why.code(), why.what());
-    send(frame_kind::refuse, mine_, proof_of("refuses", {mine_}));
-    conclude();
-  }
-  /// Tells a stranger no more than that it is refused, one whose certificate names another task (permission_denied)
-  /// that this is so. Goes on until the stranger has closed: what has not been read when a connection is closed may
-  /// take the last words with it.
-  void reject(error_code code) {
-    mine_ = error_bytes(code, {});
-    send(frame_kind::refuse, mine_, sha256_digest{});
-    rejected_ = true;
+  /// Ends the handshake with an error. Only a peer that has proved that it knows the secret is told why. A stranger is
+  /// told the code alone: that it is rejected, or with permission_denied that its certificate names another task. That
+  /// goes on until the stranger has closed: what has not been read when a connection is closed may take the last words
+  /// with it.
+  void reject(const error& why) {
+    rejected_ = at_ != phase::introduced;
+    mine_ = rejected_ ? error_bytes(why.code(), {}) : error_bytes(why.code(), why.what());
+    send(frame_kind::refuse, mine_, rejected_ ? sha256_digest{} : proof_of("refuses", {mine_}));
     conclude();
   }
 

@@ -9,35 +9,11 @@
 #include <system_error>
 #include <vector>
 
+#include <weft/distributed/cluster/environment_variable.hpp>
 #include <weft/error.hpp>
 #include <weft/printable.hpp>
 
 namespace weft::detail {
-
-/// Most tasks, or hosts, that a variable of the environment may name.
-inline constexpr std::size_t max_environment_tasks = std::size_t{1} << 16;
-
-/// A variable of the environment: errors name it, and show what is in it.
-struct environment_variable {
-  std::string name, value;
-
-  [[noreturn]] void fail(std::initializer_list<piece> why) const {
-    throw error(error_code::invalid_argument, "environment", {name, "='", printable(value, 200), "' ", str_cat(why)});
-  }
-  [[noreturn]] void fail_at(std::size_t at, piece why) const { fail({"is wrong at character ", at + 1, ": ", why}); }
-
-  /// All of it, or the part from `begin` to `end`, as a whole number.
-  std::uint64_t number(std::uint64_t most) const { return number(0, value.size(), most); }
-  std::uint64_t number(std::size_t begin, std::size_t end, std::uint64_t most) const {
-    std::uint64_t n = 0;
-    const auto [stop, problem] = std::from_chars(value.data() + begin, value.data() + end, n);
-    if (begin == end || problem == std::errc::invalid_argument || stop != value.data() + end)
-      fail_at(problem == std::errc{} ? static_cast<std::size_t>(stop - value.data()) : begin,
-              "a whole number is expected");
-    if (problem != std::errc{} || n > most) fail_at(begin, str_cat({"a number of at most ", most, " is expected"}));
-    return n;
-  }
-};
 
 /// Slurm's list of hosts: "login,node[01-04,7],rack[1-2]n[1-8]", any number of brackets in a name.
 /// A number that begins with zeros keeps its width. Throws weft::error (invalid_argument).

@@ -34,8 +34,8 @@ namespace weft {
 /// Where tasks that know only their ranks find each other.
 struct rendezvous {
   int rank = 0, size = 1;
-  std::string host;       // by which others reach this task
-  cluster_secret secret;  // what all prove, by a folder or by the first task
+  std::string host;       ///< by which others reach this task
+  cluster_secret secret;  ///< what all prove, by a folder or by the first task
   deadline until = std::chrono::minutes(1);
 
   /// The outcome: the addresses of all tasks, by rank, and this task's socket, which listens already.
@@ -285,7 +285,7 @@ inline std::string local_host(const tcp::stream& stream) {
 /// Says that this task does not believe the other, and goes when that is read.
 inline void tell_stranger(handshake<tcp::stream>& words) {
   try {
-    words.reject(error_code::unauthenticated);
+    words.reject(error(error_code::unauthenticated, "rendezvous", "the peer does not know the secret"));
     for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
       sleep(std::chrono::milliseconds(1));
   } catch (const error&) {

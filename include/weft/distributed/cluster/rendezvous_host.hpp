@@ -104,21 +104,21 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     return talk::listening(std::move(stream), secret_.proof(), nonce, to_string(task_id{rendezvous_job, 0}));
   }
 
-  void judge(arrival_type& each) override {
+  void validate(arrival_type& each) override {
     const introduction& its = *each.talk.other();
-    const auto refuse = [&](std::initializer_list<piece> why) {
+    const auto reject = [&](std::initializer_list<piece> why) {
       note_ = str_cat(why);
-      each.talk.refuse(error(error_code::failed_precondition, "rendezvous", note_));
+      each.talk.reject(error(error_code::failed_precondition, "rendezvous", note_));
       rejections_.report(error_code::failed_precondition, note_);
     };
     const int rank = its.from.index;
     if (its.cluster_hash != seats_.size())
-      return refuse({"rank ", rank, " says that there are ", its.cluster_hash, " tasks, and rank 0 that there are ",
+      return reject({"rank ", rank, " says that there are ", its.cluster_hash, " tasks, and rank 0 that there are ",
                      seats_.size(), "; start them as one run"});
     if (its.from.job != rendezvous_job || rank < 1 || static_cast<std::size_t>(rank) >= seats_.size())
-      return refuse({"there is no rank ", rank, " of ", seats_.size(), " that comes to rank 0"});
+      return reject({"there is no rank ", rank, " of ", seats_.size(), " that comes to rank 0"});
     endpoint address = parse_endpoint(its.cluster);
-    if (is_telling_) return refuse({"rank ", rank, " comes after all tasks have met; start them as one run"});
+    if (is_telling_) return reject({"rank ", rank, " comes after all tasks have met; start them as one run"});
     arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
     loop_.post([this] { tell_all(); });  // if it is the last one
     if (seat) displace(*seat, rank);
@@ -133,7 +133,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     try {
       before.talk.expect_nothing();  // it may have given that connection up, and have come again
       note_ = str_cat({"rank ", rank, " has come twice; start one process for each rank"});
-      before.talk.refuse(error(error_code::already_exists, "rendezvous",
+      before.talk.reject(error(error_code::already_exists, "rendezvous",
                                {"another process has come to ", to_string(first_), " as rank ", rank, " of ",
                                 seats_.size(), "; start one process for each rank"}));
     } catch (const error&) {
@@ -166,7 +166,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected; it came",
                      from.empty() ? " to " + to_string(first_) : from});
     rejections_.report(problem.code(), note_);
-    each.talk.reject(problem.code());
+    each.talk.reject(problem);
     return true;
   }
 
@@ -227,7 +227,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     for (arrival_type* const seat : seats_) {
       if (!seat || is_telling_) continue;
       try {
-        seat->talk.refuse(why);
+        seat->talk.reject(why);
       } catch (const error&) {
         // it is gone
       }

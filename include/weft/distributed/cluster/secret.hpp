@@ -67,7 +67,7 @@ class cluster_secret {
   /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
   /// WEFT_SECRET_FILE names, which whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made
   /// when it is first needed, which nobody else can read. Where there is no such folder, that of
-  /// /tmp/weft-<user>/secret. Throws weft::error: permission_denied where others could read or have made it,
+  /// `/tmp/weft-<user>/secret`. Throws weft::error: permission_denied where others could read or have made it,
   /// unavailable where it cannot be made, resource_exhausted where this process may open no more.
   static cluster_secret of_user() {
     if (auto given = from_environment()) return *given;

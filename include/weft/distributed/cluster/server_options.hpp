@@ -22,11 +22,11 @@ namespace weft {
 /// A change in the number of workers, as a task sees it.
 struct worker_change {
   task_id worker;
-  bool is_back = false;  // a process has taken the place of one that was gone
-  bool failed = false;   // it was lost, or says that an error has ended it
-  std::string reason;    // why it is gone; continues the worker's name
-  int present = 0;       // workers that are not gone, those that have not come yet included
-  int workers = 0;       // of the cluster
+  bool is_back = false;  ///< a process has taken the place of one that was gone
+  bool failed = false;   ///< it was lost, or says that an error has ended it
+  std::string reason;    ///< why it is gone; continues the worker's name
+  int present = 0;       ///< workers that are not gone, those that have not come yet included
+  int workers = 0;       ///< of the cluster
 };
 
 /// "1 of 2 workers: /job:worker/task:1 has left the cluster"
@@ -37,52 +37,54 @@ inline std::string to_string(const worker_change& c) {
 
 /// The treatment of gradients that are not finite: some element is infinite or not a number.
 enum class nonfinite_gradients : unsigned char {
-  refuse,  // their worker gets an error that names the worker, the step and the variable; nothing is applied
-  apply,   // applied as they are
+  refuse,  ///< their worker gets an error that names the worker, the step and the variable; nothing is applied
+  apply,   ///< applied as they are
 };
 
+/// Options of a server.
 struct server_options {
-  // Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
+  /// Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
-  // A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP may
-  // need seconds to resume after a link was down. Must exceed the interval of all tasks.
+  /// A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP
+  /// may need seconds to resume after a link was down. Must exceed the interval of all tasks.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
-  std::chrono::milliseconds handshake_timeout{5000};  // a connection must name its task within this time
-  std::chrono::milliseconds stalled{30'000};  // a message that is on its way moves within this time, or is given up
-  std::chrono::milliseconds idle_worker{600'000};  // a worker that asks a parameter server for nothing for so long is
-                                                   // not waited for at the end
-  std::optional<wait_policy> waiting = {};  // nothing: chosen from the number of tasks on this host and its cores
-  bool shared_memory = true;                // tasks of one host and user pass values through memory that both map
-  bool checksum = true;                     // CRC32C over values that travel, too; headers always have one
-  bool authenticate = false;  // tags on the frames between tasks of one host, too; those between hosts have them
-  nonfinite_gradients not_finite = nonfinite_gradients::refuse;  // the parameter servers' counts, or each worker's own
-                                                                 // where there are none
-  // How many workers asynchronous training needs; nothing: all. When more of them are gone without finish(), parameter
-  // servers refuse the others' updates, which end with an error that says why. Synchronous training needs all.
+  std::chrono::milliseconds handshake_timeout{5000};  ///< a connection must name its task within this time
+  std::chrono::milliseconds stalled{30'000};  ///< a message that is on its way moves within this time, or is given up
+  std::chrono::milliseconds idle_worker{600'000};  ///< a worker that asks a parameter server for nothing for so long is
+                                                   ///< not waited for at the end
+  std::optional<wait_policy> waiting = {};  ///< nothing: chosen from the number of tasks on this host and its cores
+  bool shared_memory = true;                ///< tasks of one host and user pass values through memory that both map
+  bool checksum = true;                     ///< CRC32C over values that travel, too; headers always have one
+  bool authenticate = false;  ///< tags on the frames between tasks of one host, too; those between hosts have them
+  nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< the parameter servers' counts, or each worker's
+                                                                 ///< own where there are none
+  /// How many workers asynchronous training needs; nothing: all. When more of them are gone without finish(), parameter
+  /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all.
   std::optional<int> min_workers = {};
-  // After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
-  // save a last checkpoint, and for `stop_patience` at most.
+  /// After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
+  /// save a last checkpoint, and for `stop_patience` at most.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
-  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  // what workers may make a parameter server hold
-  std::size_t max_strangers = 64;  // connections that have not yet proved to belong here, at one time
-  std::size_t max_channels = 16;   // of one peer, that nobody has taken up yet
-  // The secret that tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
+  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  ///< what workers may make a parameter server hold
+  std::size_t max_strangers = 64;  ///< connections that have not yet proved to belong here, at one time
+  std::size_t max_channels = 16;   ///< of one peer, that nobody has taken up yet
+  /// The secret that tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
   std::optional<cluster_secret> secret = {};
-  std::optional<tls_credentials> tls = {};  // by which all is encrypted; nothing: tls_credentials::from_environment()
-  // Where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the address's.
+  std::optional<tls_credentials> tls = {};  ///< by which all is encrypted; nothing: tls_credentials::from_environment()
+  /// Where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the address's.
   std::optional<endpoint> bind = {};
-  // A socket that listens already, in place of one that is bound.
+  /// A socket that listens already, in place of one that is bound.
   std::shared_ptr<const owned_descriptor> listening = {};
   std::string ps_job = "ps", worker_job = "worker";
-  // The tasks that this one connects to and waits for by itself, "/job:ps", "/job:worker/task:0", as TensorFlow's
-  // ConfigProto has them. Empty: a parameter server connects to all, a worker to servers, or to all where there are
-  // none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
+  /// The tasks that this one connects to and waits for by itself, "/job:ps", "/job:worker/task:0", as TensorFlow's
+  /// ConfigProto has them. Empty: a parameter server connects to all, a worker to servers, or to all where there are
+  /// none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
   std::vector<std::string> device_filters = {};
-  std::function<void(const error&)> on_lost = {};  // a peer was lost; called from the server's own thread
-  std::function<void(const worker_change&)> on_worker_change = {};  // called from there too, for every worker but this
-  // A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
-  // the server's own thread. The task goes on waiting. Nothing: a line on stderr.
+  std::function<void(const error&)> on_lost = {};  ///< a peer was lost; called from the server's own thread
+  /// Called from there too, for every worker but this.
+  std::function<void(const worker_change&)> on_worker_change = {};
+  /// A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
+  /// the server's own thread. The task goes on waiting. Nothing: a line on stderr.
   std::function<void(const error&)> on_rejected = {};
 };
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/collective/host_group.hpp>
 #include <weft/distributed/collective/rank_links.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/shared_reduce.hpp>
@@ -25,17 +26,18 @@ namespace weft {
 
 /// A report of what a mean was made of, and whether one should go on with it: the same on all ranks.
 struct mean_report {
-  double weights = 0;                 // the sum of all ranks'
-  bool finite = true;                 // all elements are
-  std::size_t element = 0;            // or else the first that is not
-  std::optional<std::size_t> rank{};  // and whose it was; nothing where each rank's was finite
+  double weights = 0;                 ///< the sum of all ranks'
+  bool finite = true;                 ///< all elements are
+  std::size_t element = 0;            ///< or else the first that is not
+  std::optional<std::size_t> rank{};  ///< and whose it was; nothing where each rank's was finite
 };
 
+/// Options of an all_reduce group.
 struct all_reduce_options {
-  std::string job;                             // whose tasks take part; empty: the server's own job
-  std::string channel = "all_reduce";          // tells several groups of the same tasks apart
-  std::size_t chunk = std::size_t{256} << 10;  // the most bytes of a message
-  link_cost cost;                              // of the links, as far as it is known; or see fit()
+  std::string job;                             ///< whose tasks take part; empty: the server's own job
+  std::string channel = "all_reduce";          ///< tells several groups of the same tasks apart
+  std::size_t chunk = std::size_t{256} << 10;  ///< the most bytes of a message
+  link_cost cost;                              ///< of the links, as far as it is known; or see fit()
 };
 
 /// The tasks of a job that sum arrays together. Every rank must make the same calls in the same order. All ranks get
@@ -63,11 +65,11 @@ class basic_all_reduce {
   /// disagree, unavailable.
   explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
-      : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job) {
+      : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job), memory_(here, links_) {
     try {
       links_.connect(options_.job, options_.channel, until);
       links_.compare(graph, until);
-      share_memory(until);
+      memory_.connect(options_.chunk, until);
     } catch (const error& problem) {
       here_.set_failure(problem);
       throw;
@@ -110,8 +112,8 @@ class basic_all_reduce {
     asked.root = root;
     make_call(asked, [&] {
       const mutable_bytes bytes = std::as_writable_bytes(data);
-      if (memory_ && links_.on_one_host()) {
-        gather_in_memory(bytes, shares_from(root, bytes.size()), until, 0);
+      if (shares_memory()) {
+        memory_.gather(bytes, memory_.shares_from(root, bytes.size()), until, 0);
         return;
       }
       run(data, until, [&] {
@@ -133,13 +135,13 @@ class basic_all_reduce {
     requires std::is_trivially_copyable_v<Element>
   void all_gather(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     make_call(request_of(data, call_kind::all_gather), [&] {
-      if (memory_ && links_.on_one_host()) {
+      if (shares_memory()) {
         std::vector<detail::element_range> shares(size());
         for (std::size_t r = 0; r < size(); ++r) {
           const detail::element_range its = detail::share_of_rank(data.size(), size(), r);
           shares[r] = {its.begin * sizeof(Element), its.end * sizeof(Element)};
         }
-        gather_in_memory(std::as_writable_bytes(data), shares, until, 0);
+        memory_.gather(std::as_writable_bytes(data), shares, until, 0);
         return;
       }
       run(data, until, [&] { return detail::all_gather_schedule(size(), rank(), data.size()); });
@@ -153,8 +155,8 @@ class basic_all_reduce {
   std::span<Element> reduce_scatter(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
     const request asked = request_of(data, call_kind::reduce_scatter);
     make_call(asked, [&] {
-      if (memory_ && links_.on_one_host())
-        reduce_in_memory(data, until, asked, 0);
+      if (shares_memory())
+        memory_.reduce(data, until, asked.is_mean(), asked.weight, 0);
       else
         run(data, until, [&] { return detail::reduce_scatter_schedule(size(), rank(), data.size()); });
     });
@@ -174,7 +176,9 @@ class basic_all_reduce {
     std::vector<float> some(large / sizeof(float), 1.0f), other(some);
     const auto time_of = [&](std::size_t elements, int repeats) {
       const std::span<float> data = std::span(some).first(elements);
-      const auto doubling = [&] { exchange(data, detail::recursive_doubling(size(), rank(), elements), until); };
+      const auto doubling = [&] {
+        links_.exchange(data, detail::recursive_doubling(size(), rank(), elements), options_.chunk, until);
+      };
       doubling();
       const auto start = Clock::now();
       for (int i = 0; i < repeats; ++i) doubling();
@@ -192,7 +196,8 @@ class basic_all_reduce {
       made.sum_megabytes_per_s = large / adding;
       made.megabytes_per_s = large / std::max({whole - made.message_us - adding, whole / 10, 1e-3});
       double numbers[] = {made.message_us, made.megabytes_per_s, made.sum_megabytes_per_s};
-      exchange(std::span<double>(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false), until);
+      links_.exchange(std::span<double>(numbers), detail::broadcast_schedule(size(), rank(), 3, 0, false),
+                      options_.chunk, until);
       made = {numbers[0], numbers[1], numbers[2]};
     }
     broken_ = false;
@@ -200,7 +205,7 @@ class basic_all_reduce {
   }
 
   /// Whether all ranks sum in shared memory.
-  bool shares_memory() const { return memory_.has_value() && links_.on_one_host(); }
+  bool shares_memory() const { return memory_.is_shared() && links_.on_one_host(); }
 
   /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
   /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty unless all
@@ -209,11 +214,9 @@ class basic_all_reduce {
     if (!shares_memory() || bytes == 0) return {};
     check_usable();
     broken_ = true;
-    std::vector<shared_segment> segments = share(bytes, until);
+    const mutable_bytes made = memory_.make_block(bytes, options_.chunk, until);
     broken_ = false;
-    if (segments.empty()) return {};
-    blocks_.push_back(std::move(segments));
-    return blocks_.back()[rank()].bytes();
+    return made;
   }
 
  private:
@@ -309,11 +312,11 @@ class basic_all_reduce {
   template <typename Element>
   mean_report reduce(std::span<Element> data, deadline_type until, const request& asked) {
     const bool mean = asked.is_mean(), automatic = asked.algorithm == reduce_algorithm::automatic;
-    if (memory_ && automatic && links_.on_one_host()) {
-      reduce_in_memory(data, until, asked, 0);
+    if (shares_memory() && automatic) {
+      memory_.reduce(data, until, mean, asked.weight, 0);
       if (!mean) return {};
-      const detail::nonfinite_element& found = memory_->nonfinite();
-      mean_report made{memory_->weights(), !found.found(), found.element, {}};
+      const detail::nonfinite_element& found = memory_.nonfinite();
+      mean_report made{memory_.weights(), !found.found(), found.element, {}};
       if (found.rank != detail::nonfinite_element::nowhere) made.rank = found.rank;
       return made;
     }
@@ -325,7 +328,7 @@ class basic_all_reduce {
         detail::scale(data.data(), data.size(), static_cast<Element>(asked.weight));
       prepared_ = true;
     }
-    if (hierarchical_ && automatic) {
+    if (memory_.is_of_several_hosts() && automatic) {
       reduce_by_hosts(data, until, asked);
     } else if (size() > 1) {
       run(data, until, [&] {
@@ -348,7 +351,8 @@ class basic_all_reduce {
     std::vector<double> first(size());  // by rank, each plus one
     if (own_nonfinite_ < elements) first[rank()] = static_cast<double>(own_nonfinite_) + 1;
     try {
-      if (size() > 1) exchange(std::span(first), detail::recursive_doubling(size(), rank(), size()), until);
+      if (size() > 1)
+        links_.exchange(std::span(first), detail::recursive_doubling(size(), rank(), size()), options_.chunk, until);
     } catch (const error& problem) {  // in the middle of this a call cannot be repeated
       throw error(problem.code() == error_code::deadline_exceeded ? error_code::unavailable : problem.code(), operation,
                   problem.sentence());
@@ -363,90 +367,14 @@ class basic_all_reduce {
 
   // ---- messages ----
 
-  template <typename Element>
-  static typename links_type::array array_of(std::span<Element> data) {
-    typename links_type::array made{std::as_writable_bytes(data), sizeof(Element)};
-    if constexpr (std::floating_point<Element>)
-      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
-        detail::accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from),
-                           bytes / sizeof(Element));
-      };
-    return made;
-  }
-
   /// Carries out the schedule that `make` returns, or goes on with it. `ranks`: those that take part, where not all do.
   template <typename Element, typename Make>
   void run(std::span<Element> data, deadline_type until, Make make, std::span<const std::size_t> ranks = {}) {
     if (!begun_) links_.begin(make(), options_.chunk, sizeof(Element), weights_, ranks);
     begun_ = true;
-    const double made = links_.carry_out(array_of(data), until);
+    const double made = links_.carry_out(links_type::array_of(data), until);
     begun_ = false;
     weights_ = made;
-  }
-
-  /// For the group's own purposes: a call that is not repeated.
-  template <typename Element>
-  void exchange(std::span<Element> data, detail::transfer_schedule schedule, deadline_type until) {
-    links_.begin_call();
-    links_.begin(std::move(schedule), options_.chunk, sizeof(Element), 0);
-    links_.carry_out(array_of(data), until);
-  }
-
-  // ---- shared memory ----
-
-  /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
-  template <typename Work>
-  void use_memory(deadline_type until, Work work) {
-    const std::vector<std::size_t>& mates = links_.mates();
-    try {
-      work([&](std::size_t position, auto has_come) {
-        const std::size_t rank = mates[position];
-        std::optional<error> problem = links_.someone_gone();
-        if (!problem && links_.state_of(rank) == task_state::left) problem = links_.diagnose(rank);
-        if (!problem && until.expired())
-          problem =
-              error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
-        if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
-        return std::chrono::duration_cast<std::chrono::nanoseconds>(
-            until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
-      });
-    } catch (const detail::reduce_disagreement& other) {
-      throw error(error_code::failed_precondition, operation,
-                  {links_.name(mates[other.rank]), " disagrees with ", here_.name(), " about all-reduce number ",
-                   links_.calls(), "; all ranks must make the same calls in the same order"});
-    }
-  }
-
-  template <typename Element>
-  void reduce_in_memory(std::span<Element> data, deadline_type until, const request& asked, unsigned part) {
-    const auto same = [&](const std::vector<shared_segment>& block) {
-      const mutable_bytes mine = block[rank()].bytes();
-      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
-    };
-    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
-    const bool in_place = block != blocks_.end();
-    detail::reduce_call call{links_.calls(), data.size_bytes(), sizeof(Element), asked.is_mean() && part == 0,
-                             in_place};
-    call.part = part;
-    use_memory(until, [&](auto look) {
-      memory_->run(data, call, asked.weight, in_place ? *block : std::span<const shared_segment>{}, look);
-    });
-  }
-
-  void gather_in_memory(mutable_bytes bytes, const std::vector<detail::element_range>& shares, deadline_type until,
-                        unsigned part) {
-    detail::reduce_call call{links_.calls(), bytes.size(), 1};
-    call.part = part;
-    for (std::size_t r = 0; r < shares.size(); ++r)
-      if (shares[r].size() > 0) call.root = call.root * 31 + r + 1;
-    use_memory(until, [&](auto look) { memory_->gather(bytes, shares, call, look); });
-  }
-
-  /// The shares of this host's ranks where all bytes are one's.
-  std::vector<detail::element_range> shares_from(std::size_t position, std::size_t bytes) const {
-    std::vector<detail::element_range> shares(links_.mates().size());
-    shares[position] = {0, bytes};
-    return shares;
   }
 
   /// The ranks of each host sum in memory; their leaders sum what comes of it by messages, and give it to the others.
@@ -455,9 +383,9 @@ class basic_all_reduce {
     const std::vector<std::size_t>& leaders = links_.leaders();
     const bool leads = links_.mates().front() == rank();
     const std::span<double> weights(&weights_, 1);
-    if (phase_ == 0 && memory_) reduce_in_memory(data, until, asked, 1);
+    if (phase_ == 0 && memory_.is_shared()) memory_.reduce(data, until, asked.is_mean(), asked.weight, 1);
     phase_ = std::max(phase_, 1u);
-    if (phase_ == 1 && memory_ && asked.is_mean()) reduce_in_memory(weights, until, asked, 2);
+    if (phase_ == 1 && memory_.is_shared() && asked.is_mean()) memory_.reduce(weights, until, true, asked.weight, 2);
     phase_ = std::max(phase_, 2u);
     if (phase_ == 2 && leads) {
       const auto self = std::find(leaders.begin(), leaders.end(), rank()) - leaders.begin();
@@ -470,79 +398,24 @@ class basic_all_reduce {
           leaders);
     }
     phase_ = std::max(phase_, 3u);
-    if (phase_ == 3 && memory_)
-      gather_in_memory(std::as_writable_bytes(data), shares_from(0, data.size_bytes()), until, 3);
+    if (phase_ == 3 && memory_.is_shared())
+      memory_.gather(std::as_writable_bytes(data), memory_.shares_from(0, data.size_bytes()), until, 3);
     phase_ = std::max(phase_, 4u);
-    if (phase_ == 4 && memory_ && asked.is_mean())
-      gather_in_memory(std::as_writable_bytes(weights), shares_from(0, sizeof(double)), until, 4);
+    if (phase_ == 4 && memory_.is_shared() && asked.is_mean())
+      memory_.gather(std::as_writable_bytes(weights), memory_.shares_from(0, sizeof(double)), until, 4);
     phase_ = 5;
-  }
-
-  /// Maps memory with the ranks of this host, where all hosts that have several can do so.
-  void share_memory(deadline_type until) {
-    std::vector<shared_segment> segments = share(detail::shared_reduce::room(), until);
-    const std::vector<std::size_t>& mates = links_.mates();
-    if (!segments.empty()) {
-      const auto self = std::find(mates.begin(), mates.end(), rank()) - mates.begin();
-      memory_.emplace(std::move(segments), static_cast<std::size_t>(self), detail::waiting_of_ranks(here_));
-    }
-  }
-
-  /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
-  /// can, on this host or another.
-  std::vector<shared_segment> share(std::size_t bytes, deadline_type until) {
-    if (links_.most_on_a_host() == 1) return {};
-    const std::vector<std::size_t>& mates = links_.mates();
-    const std::size_t count = mates.size();
-    const std::size_t self = static_cast<std::size_t>(std::find(mates.begin(), mates.end(), rank()) - mates.begin());
-    std::vector<shared_segment> segments(count);
-    try {
-      if (here_.options().shared_memory && count > 1) segments[self] = shared_segment::create(bytes);
-    } catch (const error&) {
-      // the system has none to give: the others learn it from the offer
-    }
-    double failures = segments[self] || count == 1 ? 0 : 1;
-    std::vector<std::byte> leaving = detail::offer_bytes(segments[self] ? segments[self].offer() : shared_offer{});
-    std::vector<std::byte> coming(leaving.size());
-    for (std::size_t round = 1; round < count; ++round) {
-      links_.pass_on(leaving, coming, until);
-      std::swap(leaving, coming);
-      try {
-        const shared_offer offer = detail::read_offer(leaving);
-        if (failures != 0) continue;
-        shared_segment its = shared_segment::open(offer, bytes);
-        // A rank that offers what another has offered would be read as what both bring.
-        if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
-          failures = 1;
-        segments[(self + count - round) % count] = std::move(its);
-      } catch (const error&) {
-        failures = 1;
-      }
-    }
-    links_.skip_calls(links_.most_on_a_host() - count);
-    const bool failed = failures != 0;  // here, whatever others make of it
-    exchange(std::span(&failures, 1), detail::recursive_doubling(size(), rank(), 1), until);
-    if (failed || failures != 0) return {};
-    hierarchical_ = !links_.on_one_host();
-    if (count == 1) return {};
-    segments[self].withdraw();
-    return segments;
   }
 
   /// Nobody writes to this rank's memory any more.
   void give_up() {
     links_.close();
-    if (memory_) memory_->detach();
-    for (const auto& segments : blocks_)
-      for (const shared_segment& each : segments) each.detach();
+    memory_.detach();
   }
 
   basic_server<T, Clock>& here_;
   all_reduce_options options_;
   links_type links_;
-  std::optional<detail::shared_reduce> memory_;      // with the ranks of this host
-  bool hierarchical_ = false;                        // the hosts' leaders send messages, the others none
-  std::vector<std::vector<shared_segment>> blocks_;  // by rank
+  detail::host_group<T, Clock> memory_;  // with the ranks of this host
   bool broken_ = false;
   bool failed_ = false;  // the last call has
 
@@ -555,6 +428,7 @@ class basic_all_reduce {
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
+/// All-reduce over TCP; see basic_all_reduce.
 using all_reduce = basic_all_reduce<>;
 
 }  // namespace weft

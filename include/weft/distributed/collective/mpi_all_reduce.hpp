@@ -99,6 +99,7 @@ class basic_mpi_all_reduce {
   bool failed_ = false;  // the last call has
 };
 
+/// All-reduce by MPI; see basic_mpi_all_reduce.
 using mpi_all_reduce = basic_mpi_all_reduce<>;
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients, which MPI forms: what `collective`

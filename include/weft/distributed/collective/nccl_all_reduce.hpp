@@ -15,6 +15,7 @@
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/collective/reduce_peers.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/tensor/owned.hpp>
 
 namespace weft {
 
@@ -176,7 +177,7 @@ class basic_nccl_all_reduce {
   gpu::device& device_;
   basic_all_reduce<T, Clock> hosts_;
   detail::reduce_peers<T, Clock> peers_;
-  gpu::owned<gpu::queue> queue_;
+  owned<gpu::queue> queue_;
   std::optional<gpu::nccl_communicator> group_;
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
@@ -184,6 +185,7 @@ class basic_nccl_all_reduce {
   bool is_late_ = false;  // the hosts' sum has run out of time
 };
 
+/// All-reduce by NCCL; see basic_nccl_all_reduce.
 using nccl_all_reduce = basic_nccl_all_reduce<>;
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients, which their GPUs form by NCCL: what

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,9 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/transfer_progress.hpp>
+#include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/host_memory.hpp>
@@ -50,7 +53,7 @@ class rank_links {
 
   rank_links(basic_server<T, Clock>& here, const std::string& job)
       : here_(here),
-        idle_(here.network(), waiting_of_ranks(here)),
+        loop_(here, waiting_of_ranks(here)),
         rank_(static_cast<std::size_t>(here.index())),
         size_(static_cast<std::size_t>(here.cluster().num_tasks(job))),
         first_rank_(here.cluster().rank({job, 0})),
@@ -66,8 +69,8 @@ class rank_links {
   const std::vector<std::size_t>& mates() const { return mates_; }
   /// The first rank of each host, in order.
   const std::vector<std::size_t>& leaders() const { return leaders_; }
-  /// How many ranks the host with the most of them has.
-  std::size_t most_on_a_host() const { return most_on_a_host_; }
+  /// The largest number of ranks on one host.
+  std::size_t max_ranks_per_host() const { return max_ranks_per_host_; }
   bool on_one_host() const { return leaders_.size() == 1; }
 
   /// Waits for all tasks of the job, and connects this one to its partners.
@@ -172,6 +175,24 @@ class rank_links {
     return progress_.weight();
   }
 
+  template <typename Element>
+  static array array_of(std::span<Element> data) {
+    array made{std::as_writable_bytes(data), sizeof(Element)};
+    if constexpr (std::floating_point<Element>)
+      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+        accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from), bytes / sizeof(Element));
+      };
+    return made;
+  }
+
+  /// Carries out a schedule between all ranks for the group's own purposes: a call that is not repeated.
+  template <typename Element>
+  void exchange(std::span<Element> data, transfer_schedule schedule, std::size_t chunk_bytes, deadline_type until) {
+    begin_call();
+    begin(std::move(schedule), chunk_bytes, sizeof(Element), 0);
+    carry_out(array_of(data), until);
+  }
+
   /// Sends to the next of this host's ranks, receives from the previous one.
   void pass_on(const_bytes leaving, mutable_bytes coming, deadline_type until) {
     begin_call();
@@ -227,12 +248,12 @@ class rank_links {
       ++ranks_of[host];
       if (r == rank_ || same_host<T>(address(r), address(rank_))) mates_.push_back(r);
     }
-    most_on_a_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
+    max_ranks_per_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
   }
 
   std::vector<std::size_t> partners() const {
     std::vector<std::size_t> found = partners_of(size_, rank_);
-    if (!on_one_host() && most_on_a_host_ > 1)
+    if (!on_one_host() && max_ranks_per_host_ > 1)
       for (const auto* some : {&mates_, &leaders_}) {
         const auto self = std::find(some->begin(), some->end(), rank_);
         if (self == some->end()) continue;
@@ -312,43 +333,52 @@ class rank_links {
                    "; all ranks must make the same calls in the same order"});
   }
 
-  /// Repeats `step`, which returns how many bytes it moved, until `complete`. `to` and `from` are the connections that
-  /// it uses at the time, null for none.
+  /// Transfers between this rank and its partners, as a message_exchange. `step` returns how many bytes it moved; `to`
+  /// and `from` are the connections that it uses at the time, null for none.
   template <typename Step, typename Complete>
-  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
-    idle_.moved();
-    std::optional<typename Clock::time_point> left_at;
-    for (;;) {
-      std::size_t moved = 0;
+  struct transfers {
+    static constexpr bool survives_leaving = true;  // a rank that leaves sends what is left of its messages
+
+    const rank_links& links;
+    const link* const& to;
+    const link* const& from;
+    Step step;
+    Complete complete;
+
+    std::size_t advance() {
       try {
-        moved = step();
+        return step();
       } catch (const error& problem) {
         if (problem.operation() == operation) throw;
         // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
-        const std::size_t gone = to && (!from || state_of(to->rank) != task_state::alive) ? to->rank
-                                 : from                                                   ? from->rank
-                                                                                          : rank_;
-        throw here_.diagnose(first_rank_ + gone, incarnations_[gone], operation, problem);
+        const std::size_t gone = to && (!from || links.state_of(to->rank) != task_state::alive) ? to->rank
+                                 : from                                                         ? from->rank
+                                                                                                : links.rank_;
+        throw links.here_.diagnose(links.first_rank_ + gone, links.incarnations_[gone], operation, problem);
       }
-      if (complete()) return;
-      if (moved > 0) {
-        idle_.moved();
-        left_at.reset();
-        continue;
-      }
-      if (until.expired()) throw late(to, from);  // the call may be repeated
-      typename T::wait_item items[2];
-      std::size_t count = 0;
-      const bool writes = to && !to->out.idle();
-      if (from && !from->in.complete()) items[count++] = {&from->stream, true, writes && to == from};
-      if (writes && (count == 0 || to != from)) items[count++] = {&to->stream, false, true};
-      if (!idle_.pause(std::span(items).first(count), until)) continue;
-      if (const std::optional<error> problem = someone_gone()) throw *problem;
-      for (const link* each : {from, to})
-        if (each && here_.is_silent_after_leaving(first_rank_ + each->rank, incarnations_[each->rank], left_at))
-          throw diagnose(each->rank);
     }
+    bool is_complete() const { return complete(); }
+    error late() const { return links.late(to, from); }
+    template <typename Visit>
+    void for_each_stream(Visit visit) const {
+      const bool reads = from && !from->in.complete(), writes = to && !to->out.idle();
+      if (reads) visit(from->stream, true, writes && to == from);
+      if (writes && (!reads || to != from)) visit(to->stream, false, true);
+    }
+    template <typename Visit>
+    void for_each_peer(Visit visit) const {  // without any of the ranks nothing can be completed
+      for (std::size_t rank = 0; rank < links.size_; ++rank)
+        if (rank != links.rank_) visit(links.process(rank), (from && from->rank == rank) || (to && to->rank == rank));
+    }
+  };
+
+  template <typename Step, typename Complete>
+  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
+    transfers<Step, Complete> all{*this, to, from, step, complete};
+    loop_.run(operation, until, all);
   }
+
+  peer_process process(std::size_t rank) const { return {first_rank_ + rank, incarnations_[rank]}; }
 
   error late(const link* to, const link* from) const {
     if (!from)
@@ -365,13 +395,13 @@ class rank_links {
   }
 
   basic_server<T, Clock>& here_;
-  waiter<T, Clock> idle_;
+  exchange_loop<basic_server<T, Clock>> loop_;
   std::size_t rank_, size_;
   std::size_t first_rank_;                    // the cluster's rank of the job's first task
   std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made
   std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
   std::vector<std::size_t> mates_, leaders_;
-  std::size_t most_on_a_host_ = 1;
+  std::size_t max_ranks_per_host_ = 1;
   aligned_bytes scratch_;
 
   std::uint64_t calls_ = 0;

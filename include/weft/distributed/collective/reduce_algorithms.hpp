@@ -14,19 +14,19 @@ namespace weft {
 /// How ranks reduce by messages. Doubling, halving-doubling and tree add in the same order, so they give the same bits.
 /// R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
 enum class reduce_algorithm : unsigned char {
-  automatic,           // whichever link_cost expects to be the fastest
-  recursive_doubling,  // log2(p) exchanges of the whole array: few messages
-  segmented_ring,      // 2(p-1) exchanges of 1/p each, in chunks that travel on as soon as they are summed: few bytes
-  halving_doubling,    // Rabenseifner's: a reduce-scatter by halves, an all-gather by doubling: few messages and few
-                       // bytes
-  tree,                // a binomial tree to rank 0 and back: the fewest messages in all
+  automatic,           ///< whichever link_cost expects to be the fastest
+  recursive_doubling,  ///< log2(p) exchanges of the whole array: few messages
+  segmented_ring,      ///< 2(p-1) exchanges of 1/p each, in chunks that travel on as soon as they are summed: few bytes
+  halving_doubling,    ///< Rabenseifner's: a reduce-scatter by halves, an all-gather by doubling: few messages and few
+                       ///< bytes
+  tree,                ///< a binomial tree to rank 0 and back: the fewest messages in all
   ring = segmented_ring,
 };
 
 /// The cost of a link, to choose an algorithm by. The defaults were measured between two to four processes on loopback.
 struct link_cost {
-  double message_us = 10;         // to send and receive a small message
-  double megabytes_per_s = 3000;  // both directions at once
+  double message_us = 10;         ///< to send and receive a small message
+  double megabytes_per_s = 3000;  ///< both directions at once
   double sum_megabytes_per_s = 4000;
 
   /// The expected microseconds of reducing `bytes` over `ranks`: messages one after the other, bytes moved and bytes

@@ -180,9 +180,9 @@ class shared_reduce {
     std::vector<Element*> at(boards_.size());
     for (std::size_t r = 0; r < at.size(); ++r)
       at[r] = reinterpret_cast<Element*>(block.empty() ? boards_[r]->staged : block[r].bytes().data());
-    const std::size_t most = block.empty() ? window / sizeof(Element) : data.size();
-    for (; piece_ < data.size(); piece_ += most, stage_ = stage::begun) {
-      const std::span<Element> piece = data.subspan(piece_, std::min(most, data.size() - piece_));
+    const std::size_t max_elements = block.empty() ? window / sizeof(Element) : data.size();
+    for (; piece_ < data.size(); piece_ += max_elements, stage_ = stage::begun) {
+      const std::span<Element> piece = data.subspan(piece_, std::min(max_elements, data.size() - piece_));
       if (stage_ == stage::begun) {
         if (block.empty()) std::memcpy(at[rank_], piece.data(), piece.size_bytes());
         stage_ = stage::filled;
@@ -202,12 +202,12 @@ class shared_reduce {
   /// This rank's part of all arrays, into all of them.
   template <typename Element>
   void reduce_part(const std::vector<Element*>& at, std::size_t elements, bool mean) {
-    constexpr std::size_t in_line = line / sizeof(Element), most = 2048;
+    constexpr std::size_t in_line = line / sizeof(Element), max_elements = 2048;
     const std::size_t lines = (elements + in_line - 1) / in_line, ranks = at.size();
     const auto share = [&](std::size_t r) { return std::min(elements, lines * r / ranks * in_line); };
-    alignas(line) Element sum[most];
-    for (std::size_t first = share(rank_); first < share(rank_ + 1); first += most) {
-      const std::size_t count = std::min(most, share(rank_ + 1) - first);
+    alignas(line) Element sum[max_elements];
+    for (std::size_t first = share(rank_); first < share(rank_ + 1); first += max_elements) {
+      const std::size_t count = std::min(max_elements, share(rank_ + 1) - first);
       const auto of = [&](std::size_t r) { return at[r] + first; };
       if (!add_all(sum, of, count, mean)) {
         nonfinite_element found;
@@ -239,10 +239,10 @@ class shared_reduce {
   // Not inlined: its memory would push that of the usual sums to where it is slower.
   template <typename Element, typename Of>
   __attribute__((noinline)) void add_weighted(Element* sum, Of of, std::size_t count) const {
-    constexpr std::size_t most = 1024;
-    alignas(line) Element scaled[most];
-    for (std::size_t done = 0; done < count; done += most) {
-      const std::size_t size = std::min(most, count - done);
+    constexpr std::size_t max_elements = 1024;
+    alignas(line) Element scaled[max_elements];
+    for (std::size_t done = 0; done < count; done += max_elements) {
+      const std::size_t size = std::min(max_elements, count - done);
       bool any = false;
       for (std::size_t r = 0; r < boards_.size(); ++r) {
         if (weights_[r] == 0) continue;

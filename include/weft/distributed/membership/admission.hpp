@@ -53,10 +53,10 @@ class admission : door<T, Clock>::owner {
     return identity_.answer(std::move(stream));
   }
 
-  void judge(arrival_type& each) override {
+  void validate(arrival_type& each) override {
     const introduction& its = *each.talk.other();
     if (const auto problem = identity_.objection_to(its, each.talk.stream(), address())) {
-      each.talk.refuse(*problem);
+      each.talk.reject(*problem);
       const error_code code = problem->code();
       if (code == error_code::failed_precondition || code == error_code::permission_denied)
         rejections_.report(code, problem->sentence());
@@ -65,7 +65,7 @@ class admission : door<T, Clock>::owner {
     const std::size_t rank = *identity_.find(its.from);
     if (!its.channel.empty())
       if (const std::size_t waiting = inbox_.count_others(rank, its.channel); waiting >= options_.max_channels)
-        return each.talk.refuse(
+        return each.talk.reject(
             error(error_code::resource_exhausted, "handshake",
                   {to_string(its.from), " has ", waiting, " channels that nobody has accepted; at most ",
                    options_.max_channels, " may wait (server_options::max_channels)"}));
@@ -100,7 +100,7 @@ class admission : door<T, Clock>::owner {
       if (const std::string why = options_.tls->date_problem(); !why.empty())
         members_.refuse_all(error(code, identity_.name(), why));
     if (code != error_code::unauthenticated && code != error_code::failed_precondition) return false;
-    each.talk.reject(code);
+    each.talk.reject(problem);
     return true;
   }
 

@@ -25,7 +25,7 @@ struct peer_channel {
   std::size_t rank = 0;
   std::uint64_t incarnation = 0;
   typename T::stream stream;
-  std::uint64_t number = 0;  // of one that has come here: a later one has a larger number
+  std::uint64_t number = 0;  ///< of one that has come here: a later one has a larger number
 };
 
 namespace detail {

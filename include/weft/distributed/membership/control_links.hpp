@@ -25,7 +25,7 @@
 
 namespace weft::detail {
 
-/// The control connections with other tasks: signs of life, notices of what became of third tasks, goodbyes. Records in
+/// The control connections with other tasks: heartbeats, notices of what became of third tasks, goodbyes. Records in
 /// the membership what is heard of a task, and that nothing is heard of it any more. Works on the event loop's thread.
 template <transport T, typename Clock>
 class control_links {
@@ -43,7 +43,7 @@ class control_links {
         heartbeat_timeouts_(heartbeat_timeouts),
         on_change_(std::move(on_change)),
         due_(Clock::now()),
-        next_beat_(due_) {}
+        next_heartbeat_(due_) {}
 
   /// A task has dialled, and has been told that it is welcome. It has given up any other that it has not used yet,
   /// which may be heard of after this one.
@@ -68,9 +68,9 @@ class control_links {
     drop_closed();
   }
 
-  /// Reads what has come, looks for silence, and sends signs of life when they are due. Called again after heartbeat
+  /// Reads what has come, looks for silence, and sends heartbeats when they are due. Called again after heartbeat
   /// intervals or earlier.
-  void beat(std::chrono::milliseconds called_again) {
+  void heartbeat(std::chrono::milliseconds called_again) {
     const moment now = Clock::now();
     notice_delay(now);
     due_ = now + called_again;
@@ -78,9 +78,9 @@ class control_links {
       read(link, now);
       look_for_silence(link, now);
     }
-    if (now >= next_beat_) {
+    if (now >= next_heartbeat_) {
       for (control_link& link : links_) send_heartbeat(link);
-      next_beat_ = now + heartbeat_interval_;
+      next_heartbeat_ = now + heartbeat_interval_;
     }
     drop_closed();
     for (control_link& link : links_) link.watch->arm(true, !link.out.idle());
@@ -376,7 +376,7 @@ class control_links {
   const std::vector<std::chrono::milliseconds>& heartbeat_timeouts_;  // by rank
   std::function<void()> on_change_;
   std::list<control_link> links_;
-  moment due_, next_beat_;              // due_: the next beat()
+  moment due_, next_heartbeat_;         // due_: the next heartbeat()
   typename Clock::duration held_up_{};  // how late this thread was
 };
 

@@ -171,7 +171,7 @@ class dialer {
         if (!identity_.is_answered_by(each.rank, talk)) {
           const error why = identity_.impostor_at(each.rank, talk);
           members_.refuse(each.rank, why);
-          talk.reject(why.code() == error_code::permission_denied ? why.code() : error_code::unauthenticated);
+          talk.reject(why.code() == error_code::permission_denied ? why : error(error_code::unauthenticated, "", ""));
           return false;
         }
         talk.introduce(identity_.introduction_to(each.rank, "", 0));

@@ -10,10 +10,10 @@ namespace weft {
 
 /// How a parameter server's work ended, by task names.
 struct join_report {
-  std::vector<std::string> finished;  // those that have done their work: of a server's workers, those that said so
-  std::vector<std::string> lost;      // those that ended otherwise, each with the reason
-  std::optional<error> interrupted;   // training ended early, since it needed one that is gone: which, and why
-  int signal = 0;                     // that the server received while it served; 0: none
+  std::vector<std::string> finished;  ///< those that have done their work: of a server's workers, those that said so
+  std::vector<std::string> lost;      ///< those that ended otherwise, each with the reason
+  std::optional<error> interrupted;   ///< training ended early, since it needed one that is gone: which, and why
+  int signal = 0;                     ///< that the server received while it served; 0: none
 };
 
 }  // namespace weft

@@ -18,10 +18,10 @@ namespace weft {
 
 /// The state of a task, as another one knows it.
 enum class task_state : unsigned char {
-  awaited,  // not met yet
-  alive,    // met, and heard of lately
-  left,     // said goodbye
-  lost,     // ended, or silent for too long; final for that incarnation
+  awaited,  ///< not met yet
+  alive,    ///< met, and heard of lately
+  left,     ///< said goodbye
+  lost,     ///< ended, or silent for too long; final for that incarnation
 };
 
 /// One task's knowledge of all the others: which are there, which left in order, which were lost and why. A task that

@@ -22,6 +22,7 @@
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/admission.hpp>
 #include <weft/distributed/membership/channel_inbox.hpp>
+#include <weft/distributed/membership/channel_opener.hpp>
 #include <weft/distributed/membership/control_links.hpp>
 #include <weft/distributed/membership/dialer.hpp>
 #include <weft/distributed/membership/join_report.hpp>
@@ -79,7 +80,7 @@ class basic_server {
         service_bell_(network_),
         is_gone_(members_.size(), false),
         inbox_(members_),
-        beat_(loop_),
+        heartbeat_timer_(loop_),
         links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
         dialer_(network_, loop_, identity_, members_, options_,
                 [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
@@ -182,14 +183,6 @@ class basic_server {
   wait_policy waiting() const { return waiting_; }
   /// How long the task with this rank may be silent before it is lost.
   std::chrono::milliseconds heartbeat_timeout(std::size_t rank) const { return heartbeat_timeouts_[rank]; }
-  /// Whether a task has left and then, since `left_at`, let a connection neither bring bytes nor end for as long as a
-  /// silent task is waited for: its host may have gone with it. Reset `left_at` when bytes move.
-  bool is_silent_after_leaving(std::size_t rank, std::uint64_t incarnation,
-                               std::optional<typename Clock::time_point>& left_at) const {
-    if (members_.state(rank, incarnation) != task_state::left) return false;
-    if (!left_at) left_at = Clock::now();
-    return Clock::now() - *left_at > heartbeat_timeout(rank);
-  }
   /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.
@@ -209,58 +202,7 @@ class basic_server {
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
   channel open_channel(std::size_t rank, const std::string& name, deadline_type until) {
     connect_to(rank);
-    for (int attempt = 0;; ++attempt, detail::sleep<Clock>(std::chrono::milliseconds(20))) {
-      members_.wait_for(until, [&](const task_id& task) { return task == members_.task(rank); });
-      const std::string operation = str_cat({"connect to ", to_string(members_.task(rank))});
-      const std::uint64_t incarnation = members_.incarnation(rank);
-      if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is not there");
-      // Where strangers crowd its door a task may drop this connection, too, before it has proved anything.
-      const auto succeeds = [&](auto action) {
-        try {
-          action();
-          return true;
-        } catch (const error& problem) {
-          const bool closed = problem.code() == error_code::unavailable;
-          if (closed && attempt < max_attempts && !until.expired())
-            members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(20)));
-          if (!closed || attempt >= max_attempts || until.expired() || !members_.alive(rank, incarnation))
-            throw diagnose(rank, incarnation, operation, problem);
-          return false;
-        }
-      };
-      typename T::stream stream;
-      if (!succeeds([&] { stream = network_.connect(identity_.address_of(rank)); })) continue;
-      handshake_type talk = identity_.dial(std::move(stream));
-      waiter<T, Clock> idle(network_, waiting_);
-      bool dropped = false;
-      while (talk.at() != handshake_type::phase::over) {
-        std::size_t moved = 0;
-        dropped = !succeeds([&] { moved = talk.advance(); });
-        if (dropped) break;
-        if (talk.at() == handshake_type::phase::challenged) {
-          if (!identity_.is_answered_by(rank, talk)) throw identity_.impostor_at(rank, talk);
-          talk.introduce(identity_.introduction_to(rank, name, until.remaining_us()));
-          continue;
-        }
-        if (talk.at() == handshake_type::phase::over) break;
-        if (until.expired())
-          throw error(error_code::deadline_exceeded, operation, "received no answer to the handshake in time");
-        if (moved > 0) {
-          idle.moved();
-          continue;
-        }
-        typename T::wait_item item{&talk.stream(), true, talk.is_sending()};
-        idle.pause({&item, 1}, until);
-        if (!members_.alive(rank, incarnation)) throw members_.diagnose(rank, incarnation, operation, "is gone");
-        if (stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
-      }
-      if (dropped) continue;
-      if (talk.refusal()) throw error(talk.refusal()->code(), operation, talk.refusal()->sentence());
-      // It has just been started again where the numbers differ: its control connection comes soon.
-      if (talk.other()->incarnation == incarnation) return {rank, incarnation, std::move(talk.stream())};
-      if (until.expired())
-        throw error(error_code::deadline_exceeded, operation, "it was started again and has not come back in time");
-    }
+    return detail::channel_opener<basic_server>(*this, identity_, rank, name, until).open();
   }
 
   /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
@@ -309,9 +251,6 @@ class basic_server {
   typename T::signal& service_bell() { return service_bell_; }
 
  private:
-  using handshake_type = typename detail::task_identity<T>::handshake_type;
-
-  static constexpr int max_attempts = 50;  // to open a channel to a task that is there
   static constexpr std::chrono::milliseconds longest_turn{250};
 
   join_report serve_parameters(deadline_type workers_come, deadline_type until) {
@@ -435,10 +374,10 @@ class basic_server {
     own_thread_ = std::this_thread::get_id();
     while (!stopping()) {
       try {
-        beat();
+        heartbeat();
         loop_.run();
       } catch (const std::exception&) {
-        // There was no memory for it, most likely: the next beat resumes what was left undone.
+        // There was no memory for it, most likely: the next heartbeat resumes what was left undone.
         detail::sleep<Clock>(std::chrono::milliseconds(20));
       }
     }
@@ -453,10 +392,10 @@ class basic_server {
     inbox_.clear();
   }
 
-  void beat() {
+  void heartbeat() {
     const std::chrono::milliseconds again = std::min(heartbeat_interval_, longest_turn);
-    beat_.start(again, [this] { beat(); });
-    links_.beat(again);
+    heartbeat_timer_.start(again, [this] { heartbeat(); });
+    links_.heartbeat(again);
     dialer_.resume();
     admission_.resume();
     inbox_.drop_stale(Clock::now());
@@ -500,7 +439,7 @@ class basic_server {
   std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
   detail::channel_inbox<T, Clock> inbox_;
   typename T::event_loop loop_;
-  typename T::event_loop::timer beat_;
+  typename T::event_loop::timer heartbeat_timer_;
   detail::control_links<T, Clock> links_;
   detail::dialer<T, Clock> dialer_;
   detail::admission<T, Clock> admission_;
@@ -512,6 +451,7 @@ class basic_server {
   std::thread thread_;
 };
 
+/// A server over TCP; see basic_server.
 using server = basic_server<>;
 
 }  // namespace weft

@@ -19,6 +19,7 @@ namespace weft {
 /// Element types that a parameter server can hold. The numbers are part of the protocol.
 enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 
+/// The bytes of one element.
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
 /// A variable, as a parameter server must know it.
@@ -159,8 +160,8 @@ struct enroll_message {
         scheduled_parameter& each = variable.rule.schedules.emplace_back();
         each.parameter = in.number<std::uint8_t>();
         each.first = in.number<std::int64_t>();
-        constexpr std::int64_t most = std::int64_t{1} << 62;
-        if (each.first < -most || each.first > most) message_reader::malformed();
+        constexpr std::int64_t max = std::int64_t{1} << 62;
+        if (each.first < -max || each.first > max) message_reader::malformed();
         const auto numbers = in.number<std::uint8_t>();
         for (unsigned n = 0; n < numbers; ++n) each.numbers.push_back(in.real());
       }

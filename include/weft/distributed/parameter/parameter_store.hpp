@@ -15,7 +15,9 @@
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/parameter/gradient_mean.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/row_changes.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
@@ -23,19 +25,6 @@
 #include <weft/transport/transport.hpp>
 
 namespace weft {
-
-/// Where one worker's gradients, or a copy of the values, lie: at `base`, each variable at its offset.
-template <typename Byte>
-struct placed_bytes {
-  Byte* base = nullptr;
-  std::span<const std::size_t> offsets;
-};
-
-/// One worker's gradients: those of whole variables at their offsets, and of the others the rows, one list for each
-/// variable of the server in the order in which it holds them.
-struct placed_gradients : placed_bytes<const std::byte> {
-  std::span<const detail::row_list> rows = {};
-};
 
 /// The contents of one parameter server: the values of its variables one after the other (as they travel), the slots of
 /// their rules, and how many updates have been applied. No input or output, no locks: one thread owns it.
@@ -71,7 +60,7 @@ class parameter_store {
     }
     gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
-    has_rows_ = detail::least_row_bytes(variables, order_) > 0;
+    has_rows_ = detail::min_row_bytes(variables, order_) > 0;
     try {
       values_ = detail::aligned_bytes(total);
       for (range& each : ranges_)
@@ -82,6 +71,9 @@ class parameter_store {
     }
     for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
   }
+
+  /// The list that this store was made from, of all parameter servers' variables.
+  const std::vector<parameter_spec>& variables() const { return variables_; }
 
   std::size_t bytes() const { return values_.size(); }
   mutable_bytes values() { return values_; }
@@ -124,8 +116,7 @@ class parameter_store {
         each.numbers[each.code.layout->hyperparameters + k] = detail::literal_bits(x);
       }
       scalars = scalars.subspan(each.scalars());
-      each.changed_before += each.changed.size() + 1;  // nobody knows these values
-      each.changed.clear();
+      each.changes.forget();
     }
     global_step_ = global_step;
     initialised_ = true;
@@ -142,13 +133,13 @@ class parameter_store {
   std::size_t gradient_bytes() const { return gradient_bytes_; }
   /// The shortest and the longest payload that gradients can have; `apart`: those of whole variables lie elsewhere.
   struct payload_bounds {
-    std::uint64_t least, most;
+    std::uint64_t min, max;
   };
   payload_bounds gradient_payload(bool apart) const {
     const std::size_t whole = apart ? 0 : gradient_bytes_;
     if (!has_rows_) return {whole, whole};
     const std::size_t begin = detail::rows_begin(whole);
-    return {begin + detail::least_row_bytes(variables_, order_), begin + detail::most_row_bytes(variables_, order_)};
+    return {begin + detail::min_row_bytes(variables_, order_), begin + detail::max_row_bytes(variables_, order_)};
   }
   /// Reads the rows in a payload that has come. Throws weft::error (invalid_argument) where they are not what they
   /// should be.
@@ -178,7 +169,7 @@ class parameter_store {
           return nonfinite{each.number,
                            list.number(at / each.row_elements) * each.row_elements + at % each.row_elements};
         }
-        const T* const of = elements<T>(gradients, i);
+        const T* const of = detail::gradients_of<T>(gradients, i);
         const std::size_t at = detail::first_nonfinite(of, each.elements);
         if (at == each.elements) return {};
         return nonfinite{each.number, at};
@@ -194,7 +185,7 @@ class parameter_store {
     begin_update();
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
-          update<T>(variable, first, count, elements<T>(gradients, variable) + first, copies);
+          update<T>(variable, first, count, detail::gradients_of<T>(gradients, variable) + first, copies);
         },
         helpers);
     end_update(gradients.rows);
@@ -207,24 +198,14 @@ class parameter_store {
     apply(placed);
   }
 
-  /// One worker's contribution to a mean, and how much it counts, beside 1 of the others.
-  struct contribution {
-    placed_gradients gradients;
-    double weight = 1;
-  };
+  using contribution = detail::weighted_gradients;
 
   /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
   /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
   /// where some element of it is not finite, not at all; returns whether it was.
   bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
                   thread_pool* helpers = nullptr, bool only_finite = false) {
-    double weights = 0;
-    bool equal = true;
-    for (const contribution& each : of) {
-      weights += each.weight;
-      equal &= each.weight == 1;
-    }
-    const mean_of mean{of, weights, equal};
+    const detail::gradient_mean mean(of);
     // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it
     // is made twice.
     const bool keeps = only_finite && !mean.is_given() && gradient_bytes_ <= max_kept_mean;
@@ -247,8 +228,11 @@ class parameter_store {
     mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
     for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
       if (ranges_[i].row_elements == 0) continue;
-      const bool all_finite = ranges_[i].type == element_type::float32 ? find_mean_of_rows<float>(i, of, weights)
-                                                                       : find_mean_of_rows<double>(i, of, weights);
+      detail::row_mean& rows = ranges_[i].mean;
+      const bool all_finite = ranges_[i].type == element_type::float32
+                                  ? rows.find<float>(i, ranges_[i].row_elements, of, mean.weights())
+                                  : rows.find<double>(i, ranges_[i].row_elements, of, mean.weights());
+      mean_rows_[i] = rows.list();
       if (!all_finite) finite = false;
     }
     if (only_finite && !finite) return false;
@@ -293,7 +277,7 @@ class parameter_store {
   using knowledge = std::vector<std::uint64_t>;
   void note(knowledge& all) const {
     all.clear();
-    for (const range& each : ranges_) all.push_back(each.changed_before + each.changed.size());
+    for (const range& each : ranges_) all.push_back(each.changes.count());
   }
 
   /// The rows that have changed since, as they travel; false where so many have that all values are less, or where that
@@ -304,7 +288,7 @@ class parameter_store {
     for (std::size_t i = 0; i < ranges_.size(); ++i) {
       const range& each = ranges_[i];
       if (each.row_elements == 0) continue;
-      if (!find_changed(i, since[i])) return false;
+      if (!each.changes.since(since[i], changed_)) return false;
       const std::size_t row = each.row_elements * size_of(each.type), at = message.size(), count = changed_.size();
       if (count * (8 + row) >= each.elements * size_of(each.type)) return false;
       message.resize(at + 8 + count * (8 + row));
@@ -332,7 +316,7 @@ class parameter_store {
       const std::byte* const from = values_.data() + each.offset;
       std::byte* const to = copy.base + copy.offsets[i];
       const std::size_t row = each.row_elements * size_of(each.type);
-      if (since.size() != ranges_.size() || !find_changed(i, since[i])) {
+      if (since.size() != ranges_.size() || !each.changes.since(since[i], changed_)) {
         std::memcpy(to, from, each.elements * size_of(each.type));
         continue;
       }
@@ -348,13 +332,11 @@ class parameter_store {
     std::size_t offset;  // bytes
     std::size_t elements;
     update_implementation code;
-    std::vector<std::uint64_t> numbers;      // the hyperparameters, then the scalar slots as of the last update
-    detail::aligned_bytes slots;             // the others, one after the other
-    std::size_t row_elements = 0;            // of what travels by rows
-    std::vector<std::int64_t> changed = {};  // the rows that were changed last, in that order
-    std::uint64_t changed_before = 0;        // how many had been before these
-    detail::aligned_bytes mean = {};         // of rows
-    std::vector<std::int64_t> mean_numbers = {};
+    std::vector<std::uint64_t> numbers;  // the hyperparameters, then the scalar slots as of the last update
+    detail::aligned_bytes slots;         // the others, one after the other
+    std::size_t row_elements = 0;        // of what travels by rows
+    detail::row_changes changes = {};
+    detail::row_mean mean = {};
 
     const update_implementation::loops& loops() const {
       return type == element_type::float32 ? code.of_float : code.of_double;
@@ -373,57 +355,6 @@ class parameter_store {
                       static_cast<float>(first[k]));
         else
           std::fill_n(reinterpret_cast<double*>(slots.data()) + elements * array++, elements, first[k]);
-    }
-  };
-
-  /// The mean of several workers' gradients, piece by piece.
-  struct mean_of {
-    std::span<const contribution> of;
-    double weights;  // their sum
-    bool equal;      // all count 1
-
-    /// Whether the only worker's gradients are the mean.
-    bool is_given() const { return of.size() == 1 && equal; }
-
-    template <typename T>
-    const T* from(std::size_t worker, std::size_t variable, std::size_t first) const {
-      return elements<T>(of[worker].gradients, variable) + first;
-    }
-    /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether those in
-    /// `room` are.
-    template <typename T>
-    const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
-      const T by = static_cast<T>(weights);
-      if (is_given()) return from<T>(0, variable, first);
-      if (of.size() == 2 && equal) {
-        const bool all_finite =
-            detail::mean_of_two(room, from<T>(0, variable, first), from<T>(1, variable, first), count, by);
-        if (finite) *finite = all_finite;
-        return room;
-      }
-      alignas(64) T scaled[max_at_once];
-      for (std::size_t worker = 0; worker < of.size(); ++worker) {
-        const T* next = from<T>(worker, variable, first);
-        if (of[worker].weight != 1) {
-          detail::scale(scaled, next, count, static_cast<T>(of[worker].weight));
-          next = scaled;
-        }
-        if (worker == 0)
-          std::copy_n(next, count, room);
-        else
-          detail::accumulate(room, next, count);
-      }
-      const bool all_finite = detail::divide(room, count, by);
-      if (finite) *finite = all_finite;
-      return room;
-    }
-    template <typename T>
-    bool is_finite(std::size_t variable, std::size_t first, std::size_t count) const {
-      bool moderate = true;
-      for (std::size_t worker = 0; worker < of.size(); ++worker)
-        moderate &= detail::all_moderate(from<T>(worker, variable, first), count);
-      alignas(64) T room[max_at_once];
-      return moderate || detail::all_finite(find(room, variable, first, count), count);
     }
   };
 
@@ -482,71 +413,12 @@ class parameter_store {
                 reinterpret_cast<const T*>(list.rows) + k * each.row_elements, {});
     // When that many have been changed, all values are as good.
     const std::size_t row = each.row_elements * size_of(each.type);
-    const std::size_t most = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
-    if (list.count > most) {
-      each.changed_before += each.changed.size() + list.count;
-      each.changed.clear();
-      return;
-    }
-    for (std::size_t k = 0; k < list.count; ++k) each.changed.push_back(static_cast<std::int64_t>(list.number(k)));
-    if (each.changed.size() <= 2 * most) return;
-    const std::size_t forgotten = each.changed.size() - most;
-    each.changed.erase(each.changed.begin(), each.changed.begin() + static_cast<std::ptrdiff_t>(forgotten));
-    each.changed_before += forgotten;
-  }
-
-  /// Finds the changed rows of one variable, in order and each once.
-  bool find_changed(std::size_t variable, std::uint64_t since) {
-    const range& each = ranges_[variable];
-    if (since < each.changed_before) return false;
-    changed_.assign(each.changed.begin() + static_cast<std::ptrdiff_t>(since - each.changed_before),
-                    each.changed.end());
-    std::sort(changed_.begin(), changed_.end());
-    changed_.erase(std::unique(changed_.begin(), changed_.end()), changed_.end());
-    return true;
-  }
-
-  /// The mean of some variable's rows: those that any worker has brought, summed in the workers' order.
-  template <typename T>
-  bool find_mean_of_rows(std::size_t variable, std::span<const contribution> of, double weights) {
-    range& each = ranges_[variable];
-    const std::size_t width = each.row_elements;
-    each.mean_numbers.clear();
-    for (const contribution& worker : of) {
-      const detail::row_list& list = worker.gradients.rows[variable];
-      for (std::size_t k = 0; k < list.count; ++k)
-        each.mean_numbers.push_back(static_cast<std::int64_t>(list.number(k)));
-    }
-    std::sort(each.mean_numbers.begin(), each.mean_numbers.end());
-    each.mean_numbers.erase(std::unique(each.mean_numbers.begin(), each.mean_numbers.end()), each.mean_numbers.end());
-    const std::size_t count = each.mean_numbers.size(), bytes = count * width * sizeof(T);
-    if (each.mean.size() < bytes) each.mean = detail::aligned_bytes(bytes + bytes / 2);
-    T* const mean = reinterpret_cast<T*>(each.mean.data());
-    std::fill_n(mean, count * width, T());
-    for (const contribution& worker : of) {
-      const detail::row_list& list = worker.gradients.rows[variable];
-      const T* const rows = reinterpret_cast<const T*>(list.rows);
-      for (std::size_t k = 0, at = 0; k < list.count; ++k, ++at) {
-        while (static_cast<std::size_t>(each.mean_numbers[at]) != list.number(k)) ++at;
-        alignas(64) T scaled[max_at_once];
-        for (std::size_t first = 0; first < width; first += max_at_once) {
-          const std::size_t n = std::min(max_at_once, width - first);
-          const T* next = rows + k * width + first;
-          if (worker.weight != 1) {
-            detail::scale(scaled, next, n, static_cast<T>(worker.weight));
-            next = scaled;
-          }
-          detail::accumulate(mean + at * width + first, next, n);
-        }
-      }
-    }
-    mean_rows_[variable] = {reinterpret_cast<const std::byte*>(each.mean_numbers.data()), count, each.mean.data()};
-    return detail::divide(mean, count * width, static_cast<T>(weights));
+    const std::size_t enough = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
+    each.changes.add(list, enough);
   }
 
   static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes: beyond caches, making it twice takes no longer
-  static constexpr std::size_t max_at_once = 2048;  // elements: they stay in the first-level cache between two passes
-
+  static constexpr std::size_t max_at_once = detail::gradient_mean::max_at_once;
   static constexpr std::size_t shared_at_once = 16 * max_at_once;
 
   /// Calls work(T{}, variable, first element, how many) for all values of whole variables, piece by piece.
@@ -571,11 +443,6 @@ class parameter_store {
       else
         for (std::size_t number = 0; number < parts; ++number) part(number);
     }
-  }
-
-  template <typename T>
-  static const T* elements(const placed_gradients& from, std::size_t variable) {
-    return reinterpret_cast<const T*>(from.base + from.offsets[variable]);
   }
 
   std::vector<range> ranges_;

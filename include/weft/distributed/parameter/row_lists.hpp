@@ -35,12 +35,12 @@ struct row_list {
 inline constexpr std::size_t rows_begin(std::size_t bytes_before) { return (bytes_before + 7) / 8 * 8; }
 
 /// The shortest and the longest that all lists of these variables are, in bytes.
-inline std::uint64_t least_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
+inline std::uint64_t min_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
   for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8 : 0;
   return bytes;
 }
-inline std::uint64_t most_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
+inline std::uint64_t max_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
   for (const std::size_t i : order)
     if (variables[i].has_rows()) bytes += 8 + variables[i].rows() * (8 + variables[i].row_bytes());

@@ -108,7 +108,7 @@ class all_reduce_exchange : private fetch_watcher {
     }
     if (begun_buckets_ > 0) all_stop_ = all_stop_ || has_votes();
     next_bucket_ = begun_buckets_ = 0;
-    others_train_ = took_part_ > 2 * most_of_votes;
+    others_train_ = took_part_ > 2 * max_weight_of_votes;
     if (others_train_) {
       apply();
       variables_.global_step = ++next_step_;
@@ -189,7 +189,7 @@ class all_reduce_exchange : private fetch_watcher {
 
  private:
   // A batch counts 2^-32 at least, beside the largest.
-  static constexpr double weight_of_vote = 0x1p-60, most_of_votes = 0x1p-40;
+  static constexpr double weight_of_vote = 0x1p-60, max_weight_of_votes = 0x1p-40;
 
   /// Gradients that travel together: a part of a block.
   struct bucket {
@@ -329,7 +329,7 @@ class all_reduce_exchange : private fetch_watcher {
     begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
-    if (!made.finite && made.weights > most_of_votes && here_.options().not_finite != nonfinite_gradients::apply)
+    if (!made.finite && made.weights > max_weight_of_votes && here_.options().not_finite != nonfinite_gradients::apply)
       refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
   }
 

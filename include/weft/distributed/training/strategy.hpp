@@ -13,7 +13,9 @@ namespace weft {
 // groups, which have the members of basic_all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
 // mpi_collective are others than the one here.
 
+/// Parameter servers apply each gradient as it comes: `parameter_server<asynchronous>`.
 inline constexpr consistency asynchronous = consistency::asynchronous;
+/// Parameter servers apply the mean of one gradient from each worker: `parameter_server<synchronous>`.
 inline constexpr consistency synchronous = consistency::synchronous;
 
 /// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from

@@ -20,11 +20,11 @@ inline void check_dropout_rate(double rate) {
 
 /// Where a rate comes from: a number, or a scalar that is computed.
 struct dropout_rate {
-  explicit dropout_rate(const prepare_context& p) : computed(p.c.inputs.size() > 2) {
+  explicit dropout_rate(const prepare_context& p) : computed(p.node.inputs.size() > 2) {
     if (computed)
       slot = p.input_slots[2], wide = p.inputs[2].type == dtype::float64;
     else
-      number = literal_value<double>(p.c.literals[0]);
+      number = literal_value<double>(p.node.literals[0]);
   }
   double read(const std::byte* const* buffers) const {
     if (!computed) return number;

@@ -55,7 +55,7 @@ class indexed_rows_kernel final : public kernel {
       : in_(p.input_slots[0]),
         indices_(p.input_slots[1]),
         out_(p.output_slots[0]),
-        name_(p.c.op->name),
+        name_(p.node.op->name),
         operation_(operation),
         wide_(p.inputs[1].type == dtype::int64),
         rows_(whole(p), axis),

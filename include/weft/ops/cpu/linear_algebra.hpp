@@ -88,9 +88,9 @@ class lu_kernel final : public kernel {
  public:
   explicit lu_kernel(const prepare_context& p, bool transposed = false)
       : a_(p.input_slots[0]),
-        b_(p.input_slots[p.c.inputs.size() - 1]),
+        b_(p.input_slots[p.node.inputs.size() - 1]),
         y_(p.output_slots[0]),
-        name_(p.c.op->name),
+        name_(p.node.op->name),
         extents_(p.inputs[0].extents),
         transposed_(transposed) {
     const shape& result = p.outputs[0].extents;

@@ -52,7 +52,7 @@ struct row_layout {
 class masked_rows_kernel final : public kernel {
  public:
   masked_rows_kernel(const prepare_context& p, std::size_t row_rank)
-      : in_(p.input_slots[0]), indices_(p.input_slots[1]), out_(p.output_slots[0]), name_(p.c.op->name) {
+      : in_(p.input_slots[0]), indices_(p.input_slots[1]), out_(p.output_slots[0]), name_(p.node.op->name) {
     const row_layout from(p.inputs[0].extents, row_rank), to(p.outputs[0].extents, row_rank);
     rows_ = from.rows;
     bytes_ = to.elements * size_of(p.inputs[0].type);

@@ -39,8 +39,8 @@ class random_kernel final : public kernel {
         out_(p.output_slots[0]),
         key_(key),
         elements_(p.outputs[0].extents.elements()),
-        element_(element_of(p.c, static_cast<Element*>(nullptr))),
-        name_(p.c.op->name) {}
+        element_(element_of(p.node, static_cast<Element*>(nullptr))),
+        name_(p.node.op->name) {}
   void run(const kernel_context& f) override {
     device::draw(f, {key_, *reinterpret_cast<const std::uint64_t*>(f.buffers[position_])}, element_, elements_,
                  reinterpret_cast<T*>(f.buffers[out_]));

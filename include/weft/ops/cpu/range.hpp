@@ -13,8 +13,8 @@ class range_kernel final : public kernel {
   explicit range_kernel(const prepare_context& p)
       : out_(p.output_slots[0]),
         elements_(p.outputs[0].extents.elements()),
-        start_(literal_value<T>(p.c.literals[0])),
-        delta_(literal_value<T>(p.c.literals[1])) {}
+        start_(literal_value<T>(p.node.literals[0])),
+        delta_(literal_value<T>(p.node.literals[1])) {}
   void run(const kernel_context& f) override {
     T* const to = reinterpret_cast<T*>(f.buffers[out_]);
     for (std::size_t i = 0; i < elements_; ++i) to[i] = device::range_element(start_, delta_, i);

@@ -15,14 +15,14 @@ class softmax_kernel final : public kernel {
   static constexpr bool has_labels = Kind >= softmax_kind::cross_entropy;
 
  public:
-  explicit softmax_kernel(const prepare_context& p) : name_(p.c.op->name) {
+  explicit softmax_kernel(const prepare_context& p) : name_(p.node.op->name) {
     const axis_rows r(p.inputs[0].extents, p.inputs[0].extents.rank - 1);
     columns_ = r.extent;
     rows_ = r.outer;
     chunks_ = {rows_, rows_ * columns_};
     scratch_.resize(chunks_.count * columns_);
-    for (std::size_t i = 0; i < p.c.inputs.size(); ++i) in_[i] = p.input_slots[i];
-    for (std::size_t i = 0; i < p.c.outputs.size(); ++i) out_[i] = p.output_slots[i];
+    for (std::size_t i = 0; i < p.node.inputs.size(); ++i) in_[i] = p.input_slots[i];
+    for (std::size_t i = 0; i < p.node.outputs.size(); ++i) out_[i] = p.output_slots[i];
   }
 
   void run(const kernel_context& f) override {

@@ -17,7 +17,7 @@ class sort_kernel final : public kernel {
       : in_(p.input_slots[0]),
         values_(p.output_slots[0]),
         indices_(p.output_slots[1]),
-        name_(p.c.op->name),
+        name_(p.node.op->name),
         rows_(p.inputs[0].extents, axis),
         first_(static_cast<std::size_t>(p.outputs[0].extents[axis])),
         direction_(order) {
@@ -56,7 +56,7 @@ class along_kernel final : public kernel {
   along_kernel(const prepare_context& p, std::size_t axis)
       : in_{p.input_slots[0], p.input_slots[1]},
         out_(p.output_slots[0]),
-        name_(p.c.op->name),
+        name_(p.node.op->name),
         rows_((Back ? p.outputs[0] : p.inputs[0]).extents, axis),
         count_(static_cast<std::size_t>(p.inputs[1].extents[axis])),
         chunks_(rows_.groups(), rows_.rows() * rows_.extent) {}

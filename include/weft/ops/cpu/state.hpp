@@ -30,7 +30,7 @@ kernel* prepare_add(const prepare_context&, device::block_function);
 
 WEFT_DECL void check_assigned(const prepare_context& p, std::size_t k) {
   if (!(p.inputs[k].extents == p.inputs[0].extents))
-    throw error(error_code::invalid_argument, p.c.op->name,
+    throw error(error_code::invalid_argument, p.node.op->name,
                 {"a value of extents ", to_string(p.inputs[k].extents), " is assigned to a variable of ",
                  to_string(p.inputs[0].extents)});
 }
@@ -43,8 +43,8 @@ WEFT_DECL kernel* prepare_add(const prepare_context& p, device::block_function b
   device::loop body(space, 2, in, 1, &own, &how, nullptr, block, nullptr);
   const std::size_t elements = space.elements();
   return new device::loop_kernel(
-      static_cast<device::loop&&>(body), {p.input_slots, p.input_slots, &elements}, p.c.literals,
-      {p.c.op->name, name(p.inputs[0].type),
+      static_cast<device::loop&&>(body), {p.input_slots, p.input_slots, &elements}, p.node.literals,
+      {p.node.op->name, name(p.inputs[0].type),
        [](const char* what, const void* type) { return str_cat({what, " ", static_cast<const char*>(type)}); }});
 }
 

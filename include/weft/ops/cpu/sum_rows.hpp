@@ -17,7 +17,7 @@ class row_sums_kernel final : public kernel {
  public:
   explicit row_sums_kernel(const prepare_context& p) : axis_(p.inputs[0].extents, 0) {
     std::size_t count = 0;
-    for (std::size_t i = 1; i < p.c.inputs.size(); i += 2) {
+    for (std::size_t i = 1; i < p.node.inputs.size(); i += 2) {
       const value_info& indices = p.inputs[i + 1];
       lists_.push_back({p.input_slots[i], p.input_slots[i + 1], p.output_slots[i - 1], p.output_slots[i],
                         indices.type == dtype::int64, count, count + indices.extents.elements()});

@@ -27,13 +27,13 @@ void check_update(const prepare_context&, const update_layout&);
 WEFT_DECL void check_update(const prepare_context& p, const update_layout& of) {
   for (std::size_t k = 0; k < of.slots; ++k)
     if (!of.is_scalar(k)) check_assigned(p, update_view::slot_input(k));
-  const update_view u(p.c);
+  const update_view u(p.node);
   if (u.row_lists() == 0) return check_assigned(p, u.gradient_input());
   const axis_rows rows(p.inputs[u.variable_input()].extents, 0);
   for (std::size_t k = 0; k < u.row_lists(); ++k) {
     const shape &x = p.inputs[u.rows_input(k)].extents, &n = p.inputs[u.row_indices_input(k)].extents;
     if (x.elements() != n.elements() * rows.inner)
-      throw error(error_code::invalid_argument, p.c.op->name,
+      throw error(error_code::invalid_argument, p.node.op->name,
                   {"rows of extents ", to_string(x), " with indices of ", to_string(n), " do not fit a variable of ",
                    to_string(p.inputs[0].extents)});
   }
@@ -43,10 +43,10 @@ WEFT_DECL void check_update(const prepare_context& p, const update_layout& of) {
 class step_numbers {
  public:
   step_numbers(const prepare_context& p, const update_layout& of, advance_function advance)
-      : layout_(of), advance_(advance), type_(p.inputs[0].type), numbers_(p.c.literals) {
+      : layout_(of), advance_(advance), type_(p.inputs[0].type), numbers_(p.node.literals) {
     for (std::size_t k = 0; k < of.slots; ++k)
       if (of.is_scalar(k)) scalars_.push_back(p.input_slots[update_view::slot_input(k)]);
-    const update_view u(p.c);
+    const update_view u(p.node);
     for (std::size_t k = 0; k < of.hyperparameters; ++k)
       if (u.is_computed(k)) computed_[k] = p.input_slots[u.hyperparameter_input(k)], any_computed_ |= 1u << k;
   }
@@ -103,7 +103,8 @@ class update_kernel final : public kernel {
       const prepare_context& one = k < p.beside_count ? p.beside[k] : p;
       check_update(one, of);
       all_.push_back({step_numbers(one, of, advance), updated_arrays(one, of),
-                      one.input_slots[update_view(one.c).gradient_input()], one.inputs[0].extents.elements(), work_});
+                      one.input_slots[update_view(one.node).gradient_input()], one.inputs[0].extents.elements(),
+                      work_});
       work_ += all_.back().elements + call;
     }
     if (all_.size() > 1) numbers_.assign(all_.size() * max_numbers, 0);
@@ -181,7 +182,7 @@ class row_update_kernel final : public kernel {
         row_bytes_(axis_.inner * size_of(p.inputs[0].type)) {
     check_update(p, of);
     std::size_t count = 0;
-    const update_view u(p.c);
+    const update_view u(p.node);
     for (std::size_t k = 0; k < u.row_lists(); ++k) {
       const std::size_t indices = u.row_indices_input(k);
       lists_.push_back({p.input_slots[u.rows_input(k)], p.input_slots[indices], count,
@@ -235,7 +236,7 @@ class row_update_kernel final : public kernel {
 
 WEFT_DECL kernel* prepare_update(const prepare_context& p, const update_layout& of, device::block_function block,
                                  advance_function advance) {
-  if (update_view(p.c).row_lists() > 0) return new row_update_kernel(p, of, block, advance);
+  if (update_view(p.node).row_lists() > 0) return new row_update_kernel(p, of, block, advance);
   return new update_kernel(p, of, block, advance);
 }
 

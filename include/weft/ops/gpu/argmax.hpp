@@ -3,6 +3,7 @@
 #include <weft/device/gpu/arrays.hpp>
 #include <weft/ops/argmax.hpp>
 #include <weft/ops/gpu/fused.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// argmax, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -12,7 +13,7 @@ namespace detail {
 
 template <class T>
 kernel* prepare_argmax(const prepare_context& p, device& d) {
-  const std::size_t axis = attributes_of<argmax_op<T>>(p.c).axis;
+  const std::size_t axis = attributes_of<argmax_op<T>>(p.node).axis;
   weft::detail::check_argmax(p, axis);
   using body_type = argmax_body<T>;
   static const function code = function_of<body_type>("argmax");

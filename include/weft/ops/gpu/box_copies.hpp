@@ -7,6 +7,7 @@
 #include <weft/ops/box_copies.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// Operations that only move elements, prepared for a GPU: a launch for each box, of 16 bytes at a time where whole
 /// rows stay together, by squares where the innermost axis becomes another one.
@@ -56,7 +57,7 @@ void add_turned_box(launch_kernel& k, const prepare_context& p, const strided_re
 
 template <class T>
 void add_strided_copies(launch_kernel& k, const prepare_context& p, const strided_copies& all) {
-  for (std::size_t o = 0; all.fills && o < p.c.outputs.size(); ++o) {
+  for (std::size_t o = 0; all.fills && o < p.node.outputs.size(); ++o) {
     static const function code = function_of<splat_body<T>>("fill");
     splat_body<T> b{nullptr, static_cast<std::uint32_t>(p.outputs[o].extents.elements()), {}};
     if (b.elements == 0) continue;
@@ -86,11 +87,11 @@ void add_strided_copies(launch_kernel& k, const prepare_context& p, const stride
 inline void (*copies_of_size[9])(launch_kernel&, const prepare_context&, const strided_copies&) = {};
 
 inline kernel* make_copies(const prepare_context& p, const strided_copies& all, std::string what) {
-  for (std::size_t k = 0; k < p.c.inputs.size(); ++k) check_size(p.c.op->name, p.inputs[k].extents);
-  for (std::size_t o = 0; o < p.c.outputs.size(); ++o) check_size(p.c.op->name, p.outputs[o].extents);
+  for (std::size_t k = 0; k < p.node.inputs.size(); ++k) check_size(p.node.op->name, p.inputs[k].extents);
+  for (std::size_t o = 0; o < p.node.outputs.size(); ++o) check_size(p.node.op->name, p.outputs[o].extents);
   auto* const add = copies_of_size[size_of(all.type)];
   if (!add)
-    throw error(error_code::unimplemented, p.c.op->name,
+    throw error(error_code::unimplemented, p.node.op->name,
                 {"no file of this program that is compiled for GPUs moves elements of ", name(all.type)});
   owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(what)));
   add(*k, p, all);
@@ -98,8 +99,8 @@ inline kernel* make_copies(const prepare_context& p, const strided_copies& all, 
 }
 
 inline kernel* prepare_copies(const prepare_context& p, device&) {
-  const strided_copies all = p.c.op->copies(p);
-  return make_copies(p, all, all.describe(p.c.op->name));
+  const strided_copies all = p.node.op->copies(p);
+  return make_copies(p, all, all.describe(p.node.op->name));
 }
 
 inline kernel* prepare_copy_into_layout(const prepare_context& p, device&) {

@@ -6,6 +6,7 @@
 #include <weft/ops/gpu/box_copies.hpp>
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 #if WEFT_GPU_USES_CUDNN
   #include <weft/device/gpu/convolution_cudnn.hpp>
 #endif
@@ -42,12 +43,12 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
   }
 #endif
   if (kernel* k = plain(after, why)) return k;
-  throw error(error_code::unimplemented, p.c.op->name, why + ", and no file of this program is compiled for GPUs");
+  throw error(error_code::unimplemented, p.node.op->name, why + ", and no file of this program is compiled for GPUs");
 }
 
 template <convolution_kind Kind>
 convolution_shape shape_of_call(const prepare_context& p) {
-  const auto how = attributes_of<convolution_op<float>>(p.c);  // those of all three, of any type
+  const auto how = attributes_of<convolution_op<float>>(p.node);  // those of all three, of any type
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
   if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(how, a, b, out);
   if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(how, out, a, b);

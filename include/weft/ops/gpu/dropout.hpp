@@ -7,6 +7,7 @@
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// dropout, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -36,7 +37,8 @@ kernel* prepare_dropout(const prepare_context& p, device&) {
   static const function code = function_of<body>("dropout");
   check_size("dropout", p.outputs[0].extents);
   const weft::detail::dropout_rate rate(p);
-  body b{{attributes_of<dropout_op<T>>(p.c).key, 0}, nullptr, nullptr, nullptr, 0, {rate.number, nullptr, rate.wide}};
+  body b{
+      {attributes_of<dropout_op<T>>(p.node).key, 0}, nullptr, nullptr, nullptr, 0, {rate.number, nullptr, rate.wide}};
   b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());
   owned<launch_kernel> k(new launch_kernel("dropout of " + to_string(p.outputs[0].extents)));
   if (b.elements == 0) return k.release();

@@ -60,8 +60,8 @@ bool is_relu_of_storage(const fused& f) {
 template <class T>
 known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_t product, std::int64_t columns) {
   using texts = detail::epilogue_texts<T>;
-  if (!following || following->c.op->part != fusion_kind::expression || !following->c.detail) return {};
-  const node_def& c = following->c;
+  if (!following || following->node.op->fusion != fusion_kind::expression || !following->node.detail) return {};
+  const node_def& c = following->node;
   const fused& f = *static_cast<const fused*>(c.detail);
   if constexpr (is_storage_type<T>) {
     return {detail::is_relu_of_storage<T>(f), false, true, 0};

@@ -6,6 +6,7 @@
 #include <weft/ops/exclusive_product.hpp>
 #include <weft/ops/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/tensor/tensor.hpp>
 
 /// Products of the other elements, prepared for a GPU: a row for each thread.
@@ -54,7 +55,7 @@ kernel* prepare_exclusive_product(const prepare_context& p, device&) {
   check_size("exclusive_product", s);
   owned<launch_kernel> k(new launch_kernel("products of the other elements of " + to_string(s)));
   if (s.elements() == 0) return k.release();
-  const auto a = attributes_of<weft::detail::exclusive_product_op<T>>(p.c);
+  const auto a = attributes_of<weft::detail::exclusive_product_op<T>>(p.node);
   const axis_rows r(s, a.begin, a.end);
   body b{};
   static_cast<row_places&>(b) = row_places(r);

@@ -4,6 +4,7 @@
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/ops/fold_in.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// fold_in, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -29,7 +30,7 @@ struct fold_body {
 
 inline kernel* prepare_fold_in(const prepare_context& p, device&) {
   static const function code = function_of<fold_body>(fold_in_op::name);
-  const fold_body b{attributes_of<fold_in_op>(p.c).key, nullptr, nullptr};
+  const fold_body b{attributes_of<fold_in_op>(p.node).key, nullptr, nullptr};
   owned<launch_kernel> k(new launch_kernel(fold_in_op::name));
   auto& l = add_body(*k, b, code, 1);
   l.point(offset_in(b, b.from), p.input_slots[0]);

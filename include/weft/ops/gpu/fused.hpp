@@ -7,6 +7,7 @@
 #include <weft/device/gpu/reduce.hpp>
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/gpu/install.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// Elementwise expressions, reductions and the gradients of both, prepared for a GPU.
 WEFT_COLD_BEGIN
@@ -28,8 +29,8 @@ class in_memory_order {
  public:
   explicit in_memory_order(const prepare_context& p) : p_(p) {
     if (p.layout == image_layout::channels_last) return;
-    for (std::size_t k = 0; k < p.c.inputs.size(); ++k) in_[k] = turned(p.inputs[k]);
-    for (std::size_t k = 0; k < p.c.outputs.size(); ++k) out_[k] = turned(p.outputs[k]);
+    for (std::size_t k = 0; k < p.node.inputs.size(); ++k) in_[k] = turned(p.inputs[k]);
+    for (std::size_t k = 0; k < p.node.outputs.size(); ++k) out_[k] = turned(p.outputs[k]);
     p_.inputs = in_;
     p_.outputs = out_;
   }
@@ -38,9 +39,9 @@ class in_memory_order {
   /// An operand that is no image can be broadcast to images either way only if it has one value, or one for each
   /// channel.
   static bool is_possible(const prepare_context& p) {
-    for (std::size_t k = 0; k < p.c.inputs.size(); ++k)
+    for (std::size_t k = 0; k < p.node.inputs.size(); ++k)
       if (!turns(p.inputs[k].extents)) return false;
-    for (std::size_t k = 0; k < p.c.outputs.size(); ++k)
+    for (std::size_t k = 0; k < p.node.outputs.size(); ++k)
       if (!turns(p.outputs[k].extents)) return false;
     return true;
   }
@@ -64,8 +65,8 @@ inline layout_offer map_with_channels_first(const prepare_context& p, device&) {
   return {p.outputs[0].extents.rank == 4 && in_memory_order::is_possible(p), 0};
 }
 inline layout_offer gradient_with_channels_first(const prepare_context& p, device&) {
-  const auto& f = *static_cast<const fused*>(p.c.detail);
-  const bool of_reduction = attributes_of<weft::detail::elementwise_gradient_op>(p.c).reduced >= 0;
+  const auto& f = *static_cast<const fused*>(p.node.detail);
+  const bool of_reduction = attributes_of<weft::detail::elementwise_gradient_op>(p.node).reduced >= 0;
   return {!of_reduction && p.inputs[f.signature.arguments + 1].extents.rank == 4 && in_memory_order::is_possible(p), 0};
 }
 
@@ -177,13 +178,13 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
 inline kernel* prepare_elementwise(const prepare_context& call, device& d) {
   const in_memory_order ordered(call);
   const prepare_context& p = ordered;
-  const auto& f = *static_cast<const fused*>(p.c.detail);
-  if (!f.gpu || !f.gpu->map) not_compiled(p.c.op->name, f);
+  const auto& f = *static_cast<const fused*>(p.node.detail);
+  if (!f.gpu || !f.gpu->map) not_compiled(p.node.op->name, f);
   iteration over;
   over.space = p.outputs[0].extents;
-  check_size(p.c.op->name, over.space);
+  check_size(p.node.op->name, over.space);
   dtype types[weft::device::max_operands];
-  const std::size_t n = p.c.inputs.size();
+  const std::size_t n = p.node.inputs.size();
   for (std::size_t i = 0; i < n; ++i) {
     over.add(weft::device::broadcast_operand(p.inputs[i].type, p.inputs[i].extents, over.space));
     types[i] = p.inputs[i].type;
@@ -191,7 +192,7 @@ inline kernel* prepare_elementwise(const prepare_context& call, device& d) {
   over.merge_axes();
   owned<launch_kernel> k(new launch_kernel(describe_fused("map", f)));
   add_map(*k, *f.gpu->map, over, {p.input_slots, types, n, p.output_slots, &p.outputs[0].type, 1}, f.gpu->map->factor,
-          p.c.literals.data(), blocks_at_a_time(d));
+          p.node.literals.data(), blocks_at_a_time(d));
   return k.release();
 }
 
@@ -209,17 +210,17 @@ inline weft::device::operand whole_space(const shape& space) {
 
 // attributes: reduced axes, combine, mean
 inline kernel* prepare_reduction(const prepare_context& p, device& d) {
-  const auto& r = *static_cast<const fused_reduction*>(p.c.detail);
-  if (!r.gpu || !*r.gpu) not_compiled(p.c.op->name, *r.body);
-  const std::size_t n = p.c.inputs.size();
+  const auto& r = *static_cast<const fused_reduction*>(p.node.detail);
+  if (!r.gpu || !*r.gpu) not_compiled(p.node.op->name, *r.body);
+  const std::size_t n = p.node.inputs.size();
   iteration over;
   over.space = weft::detail::broadcast_space(p.inputs, n);
-  check_size(p.c.op->name, over.space);
+  check_size(p.node.op->name, over.space);
   for (std::size_t i = 0; i < n; ++i)
     over.add(weft::device::broadcast_operand(p.inputs[i].type, p.inputs[i].extents, over.space));
   over.add(whole_space(over.space));
   bool kept[max_rank];
-  const auto a = attributes_of<weft::detail::reduction_op>(p.c);
+  const auto a = attributes_of<weft::detail::reduction_op>(p.node);
   weft::detail::kept_axes(a.reduced, over.space.rank, kept);
   over.add(weft::device::reduced_operand(p.outputs[0].type, over.space, kept));
   const weft::device::reduce_op how = a.how;
@@ -230,7 +231,7 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
   owned<launch_kernel> k(new launch_kernel(describe_fused(name, *r.body)));
   add_reduction(*k, d, p.memory, name, **r.gpu, over, walked_axes(over, n + 1), results,
                 {p.input_slots, nullptr, n, p.output_slots, nullptr, 1}, 0, 1, 1,
-                mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.c.literals.data());
+                mean ? static_cast<double>(results) / static_cast<double>(elements) : 1, p.node.literals.data());
   return k.release();
 }
 
@@ -244,18 +245,18 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
 inline kernel* prepare_elementwise_gradient(const prepare_context& call, device& d) {
   const in_memory_order ordered(call);
   const prepare_context& p = ordered;
-  const auto& f = *static_cast<const fused*>(p.c.detail);
-  if (!f.gpu || !f.gpu->gradient) not_compiled(p.c.op->name, f);
+  const auto& f = *static_cast<const fused*>(p.node.detail);
+  if (!f.gpu || !f.gpu->gradient) not_compiled(p.node.op->name, f);
   using op = weft::detail::elementwise_gradient_op;
-  const auto a = attributes_of<op>(p.c);
+  const auto a = attributes_of<op>(p.node);
   const bool of_reduction = a.reduced >= 0, mean = a.mean;
-  const std::size_t inputs = p.c.inputs.size(), arguments = f.signature.arguments, outputs = p.c.outputs.size();
+  const std::size_t inputs = p.node.inputs.size(), arguments = f.signature.arguments, outputs = p.node.outputs.size();
   const value_info& upstream = p.inputs[arguments];
   const std::uint32_t read = f.gradient_reads();
   iteration over;
   over.space = of_reduction ? weft::detail::broadcast_space(p.inputs, arguments) : p.inputs[arguments + 1].extents;
   const shape space = over.space;
-  check_size(p.c.op->name, space);
+  check_size(p.node.op->name, space);
 
   std::uint32_t in[weft::device::max_operands + 2], out[weft::device::max_operands];
   dtype in_types[weft::device::max_operands + 2], out_types[weft::device::max_operands];
@@ -276,7 +277,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   for (std::size_t k = 0; k < arguments; ++k) out[k] = no_slot, out_types[k] = p.inputs[k].type;
   std::uint32_t stored = 0, summed = 0;
   for (std::size_t o = 0; o < outputs; ++o) {
-    const std::size_t k = op::argument_of(p.c, o);
+    const std::size_t k = op::argument_of(p.node, o);
     over.add(weft::device::broadcast_operand(p.outputs[o].type, p.outputs[o].extents, space));
     out[k] = p.output_slots[o];
     (p.outputs[o].extents.elements() == space.elements() ? stored : summed) |= std::uint32_t{1} << k;
@@ -290,10 +291,10 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   owned<launch_kernel> k(new launch_kernel(describe_fused("gradient of", f)));
   if (!summed) {
     const bool grouped = groups_fit(over, inputs, f.gpu->gradient->lanes);
-    if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.c.literals.data(), blocks_at_a_time(d));
+    if (grouped) add_map(*k, *f.gpu->gradient, over, operands, factor, p.node.literals.data(), blocks_at_a_time(d));
     const std::uint32_t rows = over.space.rank ? ~(std::uint32_t{1} << (over.space.rank - 1)) : 0;
     if (auto* l = add_reduction(*k, d, p.memory, what, *f.gpu->gradient_sums, over, rows, 0, operands, stored, 0,
-                                factor, 1, p.c.literals.data()))
+                                factor, 1, p.node.literals.data()))
       l->spare = grouped;
     return k.release();
   }
@@ -302,7 +303,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
     std::uint32_t together = 0, axes = 0;
     std::size_t results = 0;
     for (std::size_t o = 0; o < outputs; ++o) {
-      const std::uint32_t bit = std::uint32_t{1} << op::argument_of(p.c, o);
+      const std::uint32_t bit = std::uint32_t{1} << op::argument_of(p.node, o);
       if (!(left & bit)) continue;
       const std::uint32_t walked = walked_axes(over, inputs + 1 + o);
       if (!together) axes = walked, results = p.outputs[o].extents.elements();
@@ -310,7 +311,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
     }
     left &= ~together;
     add_reduction(*k, d, p.memory, what, *f.gpu->gradient_sums, over, axes, results, operands, left ? 0 : stored,
-                  together, factor, 1, p.c.literals.data());
+                  together, factor, 1, p.node.literals.data());
   }
   return k.release();
 }

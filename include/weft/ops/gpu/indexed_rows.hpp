@@ -83,11 +83,11 @@ struct scatter_add_body : indexed_rows_arguments<T> {
 template <class Body>
 kernel* make_indexed_rows(const prepare_context& p, Body b, const axis_rows& r, const weft::detail::index_lists& lists,
                           std::size_t blocks, unsigned splits, const function& code) {
-  check_size(p.c.op->name, p.inputs[0].extents);
-  check_size(p.c.op->name, p.outputs[0].extents);
-  check_size(p.c.op->name, p.inputs[1].extents);
+  check_size(p.node.op->name, p.inputs[0].extents);
+  check_size(p.node.op->name, p.outputs[0].extents);
+  check_size(p.node.op->name, p.inputs[1].extents);
   const std::size_t count = lists.count;
-  auto* k = new launch_kernel(str_cat({p.c.op->name, " ", count, " of ", r.extent, " rows"}));
+  auto* k = new launch_kernel(str_cat({p.node.op->name, " ", count, " of ", r.extent, " rows"}));
   if (b.work == 0) return k;
   b.wide = p.inputs[1].type == dtype::int64;
   b.rows = static_cast<std::uint32_t>(r.extent);
@@ -125,22 +125,22 @@ kernel* make_scatter_add(const prepare_context& p, std::size_t axis, const weft:
 
 template <class T>
 kernel* prepare_gather(const prepare_context& p, device&) {
-  const std::size_t axis = attributes_of<gather_op<T>>(p.c).axis;
+  const std::size_t axis = attributes_of<gather_op<T>>(p.node).axis;
   return make_gather<T>(p, axis, {axis_rows(p.inputs[0].extents, axis), p.inputs[1].extents});
 }
 template <class T>
 kernel* prepare_scatter_add(const prepare_context& p, device&) {
-  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.c).axis;
+  const std::size_t axis = attributes_of<scatter_add_op<T>>(p.node).axis;
   return make_scatter_add<T>(p, axis, {axis_rows(p.outputs[0].extents, axis), p.inputs[1].extents});
 }
 template <class T>
 kernel* prepare_batch_gather(const prepare_context& p, device&) {
-  const auto a = attributes_of<batch_gather_op<T>>(p.c);
+  const auto a = attributes_of<batch_gather_op<T>>(p.node);
   return make_gather<T>(p, a.axis, weft::detail::batch_lists(p, p.inputs[0].extents, a));
 }
 template <class T>
 kernel* prepare_batch_scatter_add(const prepare_context& p, device&) {
-  const auto a = attributes_of<batch_scatter_add_op<T>>(p.c);
+  const auto a = attributes_of<batch_scatter_add_op<T>>(p.node);
   return make_scatter_add<T>(p, a.axis, weft::detail::batch_lists(p, p.outputs[0].extents, a));
 }
 

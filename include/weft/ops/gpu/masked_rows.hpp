@@ -66,7 +66,7 @@ kernel* prepare_masked_rows_of(const prepare_context& p, std::size_t row_rank) {
 }
 
 inline kernel* prepare_masked_rows(const prepare_context& p, device&) {
-  const std::size_t row_rank = attributes_of<boolean_mask_op>(p.c).row_rank;
+  const std::size_t row_rank = attributes_of<boolean_mask_op>(p.node).row_rank;
   switch (size_of(p.inputs[0].type)) {
     case 1:
       return prepare_masked_rows_of<1>(p, row_rank);

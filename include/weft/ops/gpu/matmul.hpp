@@ -4,6 +4,7 @@
 #include <weft/ops/gpu/epilogue.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/matmul.hpp>
+#include <weft/tensor/owned.hpp>
 #if WEFT_GPU_USES_CUBLASLT
   #include <weft/device/gpu/matmul_cublaslt.hpp>
 #endif
@@ -15,7 +16,7 @@ inline namespace WEFT_GPU_FILE {
 template <class T>
 kernel* make_product(const prepare_context& p, const product_fusion& f, [[maybe_unused]] device& on) {
   owned<kernel> after(f.epilogue);
-  const matmul_batch s = weft::detail::product_of(p, attributes_of<matmul_op<T>>(p.c));
+  const matmul_batch s = weft::detail::product_of(p, attributes_of<matmul_op<T>>(p.node));
   const std::uint32_t a = p.input_slots[0], b = p.input_slots[1];
 #if WEFT_GPU_USES_CUBLASLT
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {

@@ -15,7 +15,7 @@ kernel* prepare_one_hot(const prepare_context& p, device&) {
   using body_type = one_hot_body<T>;
   static const function code = function_of<body_type>("one_hot");
   check_size("one_hot", p.outputs[0].extents);
-  const std::size_t depth = attributes_of<one_hot_op<T>>(p.c).depth;
+  const std::size_t depth = attributes_of<one_hot_op<T>>(p.node).depth;
   auto* k = new launch_kernel("one_hot of depth " + std::to_string(depth));
   body_type b{};
   b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());

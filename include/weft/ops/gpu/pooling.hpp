@@ -13,7 +13,7 @@ inline namespace WEFT_GPU_FILE {
 // A pool works on the first operand, and on what arrives at it or what it chooses from.
 template <class T, pool_kind Kind>
 kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
-  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.c), images, results),
+  return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.node), images, results),
                                   p.layout, p.input_slots[0], p.input_slots[second], p.output_slots[0]);
 }
 

@@ -4,6 +4,7 @@
 #include <weft/device/gpu/random_words.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/random.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// random_uniform, random_normal and random_int, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -24,12 +25,12 @@ kernel* prepare_random(const prepare_context& p, device&) {
   using body = draw_body<T, known_element<element>>;
   static const function code = function_of<body>(Op::name);
   check_size(Op::name, p.outputs[0].extents);
-  const body b{{attributes_of<Op>(p.c).key, 0},
+  const body b{{attributes_of<Op>(p.node).key, 0},
                nullptr,
                nullptr,
                nullptr,
                static_cast<std::uint32_t>(p.outputs[0].extents.elements()),
-               {weft::detail::element_of(p.c, static_cast<element*>(nullptr))}};
+               {weft::detail::element_of(p.node, static_cast<element*>(nullptr))}};
   owned<launch_kernel> k(new launch_kernel(str_cat({Op::name, " of ", to_string(p.outputs[0].extents)})));
   if (b.elements) add_draw(*k, b, code, p.input_slots[0], p.output_slots[0]);
   return k.release();

@@ -38,7 +38,7 @@ kernel* prepare_range(const prepare_context& p, device&) {
   static const function code = function_of<body>("range");
   check_size("range", p.outputs[0].extents);
   const body b{nullptr, static_cast<std::uint32_t>(p.outputs[0].extents.elements()),
-               weft::detail::literal_value<T>(p.c.literals[0]), weft::detail::literal_value<T>(p.c.literals[1])};
+               weft::detail::literal_value<T>(p.node.literals[0]), weft::detail::literal_value<T>(p.node.literals[1])};
   auto* k = new launch_kernel("range of " + to_string(p.outputs[0].extents));
   if (b.elements) add_body(*k, b, code, blocks_for(b.elements, 1)).point(offset_in(b, b.to), p.output_slots[0]);
   return k;

@@ -4,6 +4,7 @@
 #include <weft/device/gpu/scan_cub.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/scan.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// cumsum, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -70,7 +71,7 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
   check_size("cumsum", s);
   owned<launch_kernel> k(new launch_kernel("cumsum of " + to_string(s)));
   if (s.elements() == 0) return k.release();
-  const auto how = attributes_of<cumsum_op<T>>(p.c);
+  const auto how = attributes_of<cumsum_op<T>>(p.node);
   const axis_rows r(s, how.axis);
   scan_arguments<T> a{};
   static_cast<row_places&>(a) = row_places(r);

@@ -51,8 +51,8 @@ kernel* prepare_slice_at(const prepare_context& p, device&) {
   static const function code = function_of<body>(Op::name);
   check_size(Op::name, p.inputs[0].extents);
   check_size(Op::name, p.outputs[0].extents);
-  const axis_rows to(p.outputs[0].extents, attributes_of<Op>(p.c).axis),
-      from(p.inputs[0].extents, attributes_of<Op>(p.c).axis);
+  const axis_rows to(p.outputs[0].extents, attributes_of<Op>(p.node).axis),
+      from(p.inputs[0].extents, attributes_of<Op>(p.node).axis);
   auto* k = new launch_kernel(str_cat({Op::name, " of ", to.extent, " and ", from.extent, " rows"}));
   body b{};
   b.elements = static_cast<std::uint32_t>(p.outputs[0].extents.elements());

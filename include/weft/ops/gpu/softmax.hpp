@@ -15,14 +15,14 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
   using body_type = softmax_body<Kind, T>;
   static const function code = function_of<body_type>("softmax");
   const shape& s = p.inputs[0].extents;
-  check_size(p.c.op->name, s);
+  check_size(p.node.op->name, s);
   body_type body{};
   const axis_rows r(s, s.rank - 1);
   body.columns = static_cast<std::uint32_t>(r.extent);
   body.rows = static_cast<std::uint32_t>(r.outer);
   body.lanes_log = softmax_lanes_log(body.columns);
-  body.wide_labels = p.c.inputs.size() > 1 && p.inputs[1].type == dtype::int64;
-  auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(body.rows) + "x" +
+  body.wide_labels = p.node.inputs.size() > 1 && p.inputs[1].type == dtype::int64;
+  auto* k = new launch_kernel(std::string(p.node.op->name) + " " + std::to_string(body.rows) + "x" +
                               std::to_string(body.columns));
   if (body.rows == 0) return k;
   const std::uint32_t rows = 256u >> body.lanes_log;

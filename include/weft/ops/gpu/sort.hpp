@@ -31,7 +31,7 @@ kernel* prepare_sort(const prepare_context& p, device& d) {
   static const function by_counting = function_of<counting>("sort by counting");
   static const function by_small_blocks = function_of_teams<small>("sort by blocks");
   static const function by_large_blocks = function_of_teams<large>("sort by blocks");
-  const auto a = attributes_of<sort_op<T>>(p.c);
+  const auto a = attributes_of<sort_op<T>>(p.node);
   const std::size_t axis = a.axis;
   weft::detail::check_sort(p, axis);
   const shape& x = p.inputs[0].extents;
@@ -65,9 +65,9 @@ kernel* prepare_along(const prepare_context& p, device&) {
   static const function clear = function_of<zeros>("zeros");
   const shape& whole = (Back ? p.outputs[0] : p.inputs[0]).extents;
   const shape& part = p.inputs[1].extents;
-  check_size(p.c.op->name, whole);
-  const std::size_t axis = attributes_of<gather_along_op<T>>(p.c).axis;
-  auto* k = new launch_kernel(std::string(p.c.op->name) + " " + std::to_string(part[axis]) + " of " +
+  check_size(p.node.op->name, whole);
+  const std::size_t axis = attributes_of<gather_along_op<T>>(p.node).axis;
+  auto* k = new launch_kernel(std::string(p.node.op->name) + " " + std::to_string(part[axis]) + " of " +
                               std::to_string(whole[axis]));
   const auto blocks = [](std::size_t elements) { return (elements + body::threads - 1) / body::threads; };
   if (Back && part[axis] < whole[axis] && whole.elements() > 0) {

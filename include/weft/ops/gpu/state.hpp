@@ -3,6 +3,7 @@
 #include <weft/device/gpu/updates.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/state.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// The operations that write variables, and constants over run-time extents, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -39,7 +40,7 @@ template <class T>
 kernel* prepare_assign_add(const prepare_context& p, device&) {
   const shape& space = p.inputs[0].extents;
   weft::detail::check_assigned(p, 1);
-  check_size(p.c.op->name, space);
+  check_size(p.node.op->name, space);
   iteration over;
   over.space = space;
   const dtype type = p.inputs[0].type, types[] = {type, type};
@@ -61,7 +62,7 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   const map_code& code = narrow                      ? compiled_update<fill_program<std::uint16_t>>("fill")
                          : to.type == dtype::float64 ? compiled_update<fill_program<double>>("fill")
                                                      : compiled_update<fill_program<float>>("fill");
-  std::uint64_t number = p.c.literals[0];
+  std::uint64_t number = p.node.literals[0];
   if (narrow)  // half and bfloat16 by their bits
     number = weft::detail::literal_bits(
         static_cast<double>(weft::detail::element_bits(weft::detail::literal_value<double>(number), to.type)));

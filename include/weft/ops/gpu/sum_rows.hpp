@@ -8,6 +8,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/sum_rows.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// Sums of the rows that have one index, prepared for a GPU.
 #if WEFT_COMPILES_FOR_GPU
@@ -110,7 +111,7 @@ kernel* prepare_sum_rows(const prepare_context& p, device& d) {
   const axis_rows rows(p.inputs[0].extents, 0);
   first_places_body first{};
   sum_rows_body<T> sums{};
-  const std::size_t lists = p.c.inputs.size() / 2;
+  const std::size_t lists = p.node.inputs.size() / 2;
   std::size_t all = 0;
   for (std::size_t i = 0; i < lists; ++i) {
     if (p.inputs[2 * i + 2].type == dtype::int64) first.of.wide |= 1u << i;

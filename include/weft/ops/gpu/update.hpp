@@ -5,6 +5,7 @@
 #include <weft/device/gpu/map.hpp>
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/update.hpp>
+#include <weft/tensor/owned.hpp>
 
 /// An optimizer's formula as kernels of a GPU: one for the elements of all variables that are updated together and,
 /// where there are scalar slots, one before it that brings these to their values of the step.
@@ -259,7 +260,7 @@ WEFT_COLD_BEGIN
 /// Where the hyperparameters are that are values of the graph.
 inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                           std::size_t computed) {
-  const update_view u(p.c);
+  const update_view u(p.node);
   for (std::size_t i = 0; i < of.hyperparameters; ++i)
     if (u.is_computed(i)) l.point(computed + i * sizeof(void*), p.input_slots[u.hyperparameter_input(i)]);
 }
@@ -285,10 +286,10 @@ void add_row_updates(launch_kernel& k, const prepare_context& p, const function&
                      const update_numbers<Optimizer>& numbers) {
   const update_layout& layout = weft::detail::layout_of<Optimizer>;
   const axis_rows rows(p.inputs[0].extents, 0);
-  const update_view u(p.c);
+  const update_view u(p.node);
   for (std::size_t i = 0; i < u.row_lists(); ++i) {
     const std::size_t list = u.rows_input(i);
-    check_size(p.c.op->name, p.inputs[list].extents);
+    check_size(p.node.op->name, p.inputs[list].extents);
     row_update_body<Optimizer, T> body{};
     body.elements = static_cast<std::uint32_t>(p.inputs[list].extents.elements());
     if (body.elements == 0) continue;
@@ -338,7 +339,7 @@ void add_elements(launch_kernel& k, const prepare_context& p, std::size_t first,
   std::size_t blocks = 0;
   for (std::size_t v = 0; v < count; ++v) {
     const shape& extents = update_at(p, first + v).inputs[0].extents;
-    check_size(p.c.op->name, extents);
+    check_size(p.node.op->name, extents);
     const std::size_t n = extents.elements();
     body.of[v].elements = static_cast<std::uint32_t>(n);
     body.of[v].first_block = static_cast<std::uint32_t>(blocks);
@@ -354,7 +355,7 @@ void add_elements(launch_kernel& k, const prepare_context& p, std::size_t first,
     point_scalars(l, one, layout, offset_in(body, body.of[v].scalar));
     if (body.of[v].elements == 0) continue;
     point_arrays(l, one, layout, offset_in(body, body.of[v].array), 16);
-    l.point(offset_in(body, body.of[v].gradient), one.input_slots[update_view(one.c).gradient_input()], 16);
+    l.point(offset_in(body, body.of[v].gradient), one.input_slots[update_view(one.node).gradient_input()], 16);
   }
 }
 
@@ -368,13 +369,13 @@ kernel* prepare_update(const prepare_context& p, device&) {
   owned<launch_kernel> k(new launch_kernel(static_cast<std::string&&>(text)));
   const update_codes& codes = compiled_optimizer<Optimizer, T>();
   update_numbers<Optimizer> numbers{};
-  for (std::size_t i = 0; i < p.c.literals.size(); ++i)
-    numbers.number[i] = weft::detail::literal_value<double>(p.c.literals[i]);
+  for (std::size_t i = 0; i < p.node.literals.size(); ++i)
+    numbers.number[i] = weft::detail::literal_value<double>(p.node.literals[i]);
   constexpr bool has_scalars = weft::detail::scalar_count<Optimizer> != 0;
   if (all == 1) {
     if constexpr (has_scalars) add_advance<Optimizer, T, 1>(*k, p, 0, 1, codes.advance, numbers);
     if constexpr (weft::detail::updates_by_rows<Optimizer>)
-      if (update_view(p.c).row_lists() > 0) {
+      if (update_view(p.node).row_lists() > 0) {
         if (p.inputs[0].extents.elements() != 0) add_row_updates<Optimizer, T>(*k, p, codes.rows, numbers);
         return k.release();
       }

@@ -13,6 +13,7 @@
 /// The area under a curve that a classifier's threshold draws.
 namespace weft::metrics {
 
+/// The curve under which an AUC is measured.
 enum class curve : unsigned char {
   roc = 1,  ///< the true positive rate over the false positive rate
   pr,       ///< precision over recall

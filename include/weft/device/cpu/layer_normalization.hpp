@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include <weft/device/cpu/dispatch.hpp>
+
+/// Normalization of rows, each by its own moments. A row stays in the caches while it is read several times.
+namespace weft::device {
+
+namespace detail {
+
+/// The sums of two functions of an index below n: in lanes, and of a few thousand terms at a time, so that small terms
+/// do not vanish.
+template <class T, class F>
+WEFT_INLINE void add_two(std::size_t n, const F& terms, double& first, double& second) {
+  constexpr std::size_t lanes = 32, most = 4096;
+  first = second = 0;
+  for (std::size_t begin = 0; begin < n; begin += most) {
+    const std::size_t end = n - begin < most ? n : begin + most;
+    T a[lanes] = {}, b[lanes] = {};
+    std::size_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      WEFT_VECTORIZE
+      for (std::size_t k = 0; k < lanes; ++k) terms(i + k, a[k], b[k]);
+    }
+    for (std::size_t k = 0; i < end; ++i, ++k) terms(i, a[k], b[k]);
+    for (std::size_t k = 0; k < lanes; ++k) {
+      first += static_cast<double>(a[k]);
+      second += static_cast<double>(b[k]);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// y = (x - mean) * reciprocal * scale + offset, where reciprocal is 1 / sqrt(variance + epsilon); or, unless
+/// `Centred`, x * reciprocal * scale with the mean of squares for the variance.
+template <class T, bool Centred>
+struct normalize_rows {
+  std::size_t rows, columns;
+  double epsilon;
+  const T* x;
+  const T* scale;
+  const T* offset;
+  T* y;
+  T* reciprocals;
+  T* means;
+
+  WEFT_INLINE void operator()() const {
+    for (std::size_t r = 0; r < rows; ++r) row(r, x + r * columns, y + r * columns);
+  }
+
+ private:
+  WEFT_INLINE void row(std::size_t r, const T* from, T* to) const {
+    const auto n = static_cast<double>(columns);
+    double mean = 0, squares = 0, of_rest = 0;
+    if constexpr (Centred) {
+      detail::add_two<T>(columns, [&](std::size_t i, T& sum, T&) { sum += from[i]; }, mean, squares);
+      mean /= n;
+    }
+    const T average = static_cast<T>(mean);
+    detail::add_two<T>(
+        columns,
+        [&](std::size_t i, T& sum, T& rest) {
+          const T d = Centred ? from[i] - average : from[i];
+          sum += d * d;
+          if (Centred) rest += d;
+        },
+        squares, of_rest);
+    // The part of the mean that T cannot hold.
+    const double lost = Centred ? of_rest / n : 0;
+    const double reciprocal = 1 / std::sqrt(squares / n - lost * lost + epsilon);
+    const T factor = static_cast<T>(reciprocal), shift = static_cast<T>(-lost * reciprocal);
+    reciprocals[r] = factor;
+    if constexpr (Centred) means[r] = average;
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < columns; ++i)
+      to[i] = Centred ? ((from[i] - average) * factor + shift) * scale[i] + offset[i] : from[i] * factor * scale[i];
+  }
+};
+
+/// The gradients of x, and those of scale and offset summed over the rows. `few` has room for two rows.
+template <class T, bool Centred>
+struct gradients_of_rows {
+  std::size_t rows, columns;
+  const T* x;
+  const T* scale;
+  const T* upstream;
+  const T* reciprocals;
+  const T* means;
+  T* dx;
+  T* few;
+  double* sums;  ///< of scale, then of offset
+
+  WEFT_INLINE void operator()() const {
+    constexpr std::size_t at_once = 32;  // rows that are added in T
+    T *const of_scale = few, *const of_offset = few + columns;
+    for (std::size_t i = 0; i < 2 * columns; ++i) sums[i] = 0;
+    for (std::size_t begin = 0; begin < rows; begin += at_once) {
+      for (std::size_t i = 0; i < 2 * columns; ++i) few[i] = 0;
+      for (std::size_t r = begin; r < rows && r < begin + at_once; ++r) row(r, of_scale, of_offset);
+      for (std::size_t i = 0; i < 2 * columns; ++i) sums[i] += static_cast<double>(few[i]);
+    }
+  }
+
+ private:
+  WEFT_INLINE void row(std::size_t r, T* of_scale, T* of_offset) const {
+    const T* const from = x + r * columns;
+    const T* const up = upstream + r * columns;
+    T* const to = dx + r * columns;
+    const T mean = Centred ? means[r] : T(0), reciprocal = reciprocals[r];
+    double sum = 0, product = 0;
+    detail::add_two<T>(
+        columns,
+        [&](std::size_t i, T& a, T& b) {
+          const T g = up[i] * scale[i];
+          if (Centred) a += g;
+          b += g * ((from[i] - mean) * reciprocal);
+        },
+        sum, product);
+    const T average = static_cast<T>(sum / static_cast<double>(columns));
+    const T slope = static_cast<T>(product / static_cast<double>(columns));
+    WEFT_VECTORIZE
+    for (std::size_t i = 0; i < columns; ++i) {
+      const T normal = (from[i] - mean) * reciprocal, g = up[i];
+      of_scale[i] += g * normal;
+      if (Centred) of_offset[i] += g;
+      to[i] = (g * scale[i] - average - normal * slope) * reciprocal;
+    }
+  }
+};
+
+}  // namespace weft::device

@@ -1,0 +1,174 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/collective/rank_links.hpp>
+#include <weft/distributed/collective/reduce_algorithms.hpp>
+#include <weft/distributed/collective/shared_reduce.hpp>
+#include <weft/distributed/membership/server.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/shared_memory.hpp>
+
+namespace weft::detail {
+
+/// The ranks of one host, which sum and gather in memory that they share, without messages. `part` tells the parts of
+/// one call apart. All calls throw weft::error as those of basic_all_reduce.
+///
+/// Invariant: either all ranks that share a host with others share memory, on every host, or none does. Not locked: the
+/// calling thread owns it.
+template <transport T, typename Clock>
+class host_group {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+
+  /// `links` outlives it.
+  host_group(basic_server<T, Clock>& here, rank_links<T, Clock>& links) : here_(here), links_(links) {}
+
+  /// Maps memory with the ranks of this host, where all hosts that have several can do so. `chunk`: the most bytes of a
+  /// message.
+  void connect(std::size_t chunk, deadline_type until) {
+    std::vector<shared_segment> segments = share(shared_reduce::room(), chunk, until);
+    const std::vector<std::size_t>& mates = links_.mates();
+    if (segments.empty()) return;
+    const auto self = std::find(mates.begin(), mates.end(), links_.rank()) - mates.begin();
+    memory_.emplace(std::move(segments), static_cast<std::size_t>(self), waiting_of_ranks(here_));
+  }
+
+  /// Whether this rank shares memory with others.
+  bool is_shared() const { return memory_.has_value(); }
+  /// Whether the ranks of each of several hosts share memory, and only the hosts' leaders send messages.
+  bool is_of_several_hosts() const { return is_of_several_hosts_; }
+
+  /// Replaces `data` by the sum over the ranks of this host, or by the mean where `mean` holds and this is part 0.
+  template <typename Element>
+  void reduce(std::span<Element> data, deadline_type until, bool mean, double weight, unsigned part) {
+    const auto same = [&](const std::vector<shared_segment>& block) {
+      const mutable_bytes mine = block[links_.rank()].bytes();
+      return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
+    };
+    const auto block = std::find_if(blocks_.begin(), blocks_.end(), same);
+    const bool in_place = block != blocks_.end();
+    reduce_call call{links_.calls(), data.size_bytes(), sizeof(Element), mean && part == 0, in_place};
+    call.part = part;
+    use_memory(until, [&](auto look) {
+      memory_->run(data, call, weight, in_place ? *block : std::span<const shared_segment>{}, look);
+    });
+  }
+
+  /// Each rank of this host has its share of `bytes`, and gets those of all others.
+  void gather(mutable_bytes bytes, const std::vector<element_range>& shares, deadline_type until, unsigned part) {
+    reduce_call call{links_.calls(), bytes.size(), 1};
+    call.part = part;
+    for (std::size_t r = 0; r < shares.size(); ++r)
+      if (shares[r].size() > 0) call.root = call.root * 31 + r + 1;
+    use_memory(until, [&](auto look) { memory_->gather(bytes, shares, call, look); });
+  }
+
+  /// The shares of this host's ranks where all bytes are one's.
+  std::vector<element_range> shares_from(std::size_t position, std::size_t bytes) const {
+    std::vector<element_range> shares(links_.mates().size());
+    shares[position] = {0, bytes};
+    return shares;
+  }
+
+  /// Of the last mean: the sum of the weights, and where it is not finite.
+  double weights() const { return memory_->weights(); }
+  const nonfinite_element& nonfinite() const { return memory_->nonfinite(); }
+
+  /// Makes memory of all ranks in which an array is summed in place; empty where one of them cannot.
+  mutable_bytes make_block(std::size_t bytes, std::size_t chunk, deadline_type until) {
+    std::vector<shared_segment> segments = share(bytes, chunk, until);
+    if (segments.empty()) return {};
+    blocks_.push_back(std::move(segments));
+    return blocks_.back()[links_.rank()].bytes();
+  }
+
+  /// Nobody writes to this rank's memory any more.
+  void detach() {
+    if (memory_) memory_->detach();
+    for (const auto& segments : blocks_)
+      for (const shared_segment& each : segments) each.detach();
+  }
+
+ private:
+  static constexpr const char* operation = rank_links<T, Clock>::operation;
+
+  /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
+  template <typename Work>
+  void use_memory(deadline_type until, Work work) {
+    const std::vector<std::size_t>& mates = links_.mates();
+    try {
+      work([&](std::size_t position, auto has_come) {
+        const std::size_t rank = mates[position];
+        std::optional<error> problem = links_.someone_gone();
+        if (!problem && links_.state_of(rank) == task_state::left) problem = links_.diagnose(rank);
+        if (!problem && until.expired())
+          problem =
+              error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
+        if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(
+            until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
+      });
+    } catch (const reduce_disagreement& other) {
+      throw error(error_code::failed_precondition, operation,
+                  {links_.name(mates[other.rank]), " disagrees with ", here_.name(), " about all-reduce number ",
+                   links_.calls(), "; all ranks must make the same calls in the same order"});
+    }
+  }
+
+  /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
+  /// can, on this host or another.
+  std::vector<shared_segment> share(std::size_t bytes, std::size_t chunk, deadline_type until) {
+    if (links_.max_ranks_per_host() == 1) return {};
+    const std::vector<std::size_t>& mates = links_.mates();
+    const std::size_t count = mates.size();
+    const std::size_t self =
+        static_cast<std::size_t>(std::find(mates.begin(), mates.end(), links_.rank()) - mates.begin());
+    std::vector<shared_segment> segments(count);
+    try {
+      if (here_.options().shared_memory && count > 1) segments[self] = shared_segment::create(bytes);
+    } catch (const error&) {
+      // the system has none to give: the others learn it from the offer
+    }
+    double failures = segments[self] || count == 1 ? 0 : 1;
+    std::vector<std::byte> leaving = offer_bytes(segments[self] ? segments[self].offer() : shared_offer{});
+    std::vector<std::byte> coming(leaving.size());
+    for (std::size_t round = 1; round < count; ++round) {
+      links_.pass_on(leaving, coming, until);
+      std::swap(leaving, coming);
+      try {
+        const shared_offer offer = read_offer(leaving);
+        if (failures != 0) continue;
+        shared_segment its = shared_segment::open(offer, bytes);
+        // A rank that offers what another has offered would be read as what both bring.
+        if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
+          failures = 1;
+        segments[(self + count - round) % count] = std::move(its);
+      } catch (const error&) {
+        failures = 1;
+      }
+    }
+    links_.skip_calls(links_.max_ranks_per_host() - count);
+    const bool failed = failures != 0;  // here, whatever others make of it
+    links_.exchange(std::span(&failures, 1), recursive_doubling(links_.size(), links_.rank(), 1), chunk, until);
+    if (failed || failures != 0) return {};
+    is_of_several_hosts_ = !links_.on_one_host();
+    if (count == 1) return {};
+    segments[self].withdraw();
+    return segments;
+  }
+
+  basic_server<T, Clock>& here_;
+  rank_links<T, Clock>& links_;
+  std::optional<shared_reduce> memory_;
+  bool is_of_several_hosts_ = false;
+  std::vector<std::vector<shared_segment>> blocks_;  // by rank
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// A process that a task exchanges messages with: the task's rank in the cluster, and which of its processes it is.
+struct peer_process {
+  std::size_t rank = 0;
+  std::uint64_t incarnation = 0;
+};
+
+/// Messages that one thread sends and receives on connections that do not block.
+///   advance()        moves what can be moved; returns how many bytes that was. Throws what ends the exchange
+///   is_complete()    whether nothing is left to do
+///   for_each_stream(visit)   calls visit(stream, reads, writes) for each connection that is waited for
+///   for_each_peer(visit)     calls visit(peer_process, is_partner) for each process whose loss ends the exchange; the
+///                            partners are those that the next bytes come from or go to
+///   late()           the error to throw when the time has passed
+///   survives_leaving   whether a task that has left in order may still complete its part
+template <typename Exchange>
+concept message_exchange = requires(Exchange& exchange) {
+  { exchange.advance() } -> std::same_as<std::size_t>;
+  { exchange.is_complete() } -> std::same_as<bool>;
+  { exchange.late() } -> std::same_as<error>;
+  { Exchange::survives_leaving } -> std::convertible_to<bool>;
+};
+
+/// Waits for messages of other tasks, for one thread. The wait ends when the exchange is complete, or with an error: at
+/// its deadline, when a peer is gone, or when this server stops. Heartbeats arrive on the server's own thread
+/// meanwhile, and tell the membership who is alive.
+template <typename Server>
+class exchange_loop {
+  using network = typename Server::transport_type;
+  using clock = typename Server::clock_type;
+
+ public:
+  using deadline_type = basic_deadline<clock>;
+
+  exchange_loop(Server& here, wait_policy policy) : here_(here), idle_(here.network(), policy) {}
+
+  /// Carries the exchange out. `operation` is for messages. Throws weft::error: deadline_exceeded as the exchange says,
+  /// unavailable that names the peer that is gone, cancelled when this server stops, and what exchange.advance()
+  /// throws.
+  template <message_exchange Exchange>
+  void run(const char* operation, deadline_type until, Exchange& exchange) {
+    idle_.moved();
+    left_at_.reset();
+    for (;;) {
+      const std::size_t moved = exchange.advance();
+      if (exchange.is_complete()) return;
+      if (until.expired()) throw exchange.late();
+      if (moved > 0) {
+        idle_.moved();
+        left_at_.reset();
+        continue;
+      }
+      items_.clear();
+      exchange.for_each_stream([&](const typename network::stream& stream, bool reads, bool writes) {
+        items_.push_back({&stream, reads, writes});
+      });
+      if (!idle_.pause(items_, until)) continue;
+      check(operation, exchange);
+    }
+  }
+
+ private:
+  /// Throws weft::error where the wait is in vain.
+  template <typename Exchange>
+  void check(const char* operation, const Exchange& exchange) {
+    const membership& members = here_.members();
+    const auto fail = [&](const peer_process& peer) {
+      throw members.diagnose(peer.rank, peer.incarnation, operation, "is gone");
+    };
+    exchange.for_each_peer([&](const peer_process& peer, bool) {
+      const task_state state = members.state(peer.rank, peer.incarnation);
+      if (state == task_state::lost || (!Exchange::survives_leaving && state != task_state::alive)) fail(peer);
+    });
+    exchange.for_each_peer([&](const peer_process& peer, bool is_partner) {
+      if (is_partner && is_silent_after_leaving(peer)) fail(peer);
+    });
+    if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+  }
+
+  /// Whether a task has left and then let its connection neither bring bytes nor end for as long as a silent task is
+  /// waited for: its host may have gone with it.
+  bool is_silent_after_leaving(const peer_process& peer) {
+    if (here_.members().state(peer.rank, peer.incarnation) != task_state::left) return false;
+    if (!left_at_) left_at_ = clock::now();
+    return clock::now() - *left_at_ > here_.heartbeat_timeout(peer.rank);
+  }
+
+  Server& here_;
+  waiter<network, clock> idle_;
+  std::vector<typename network::wait_item> items_;
+  std::optional<typename clock::time_point>
+      left_at_;  // when a peer was first seen to have left, and nothing moved since
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+// Checks of the buffers that a program gives to a parameter client, one for each variable.
+
+/// Throws weft::error (invalid_argument) unless every variable has a buffer of its size.
+template <typename Bytes>
+void check_buffers(const char* operation, std::span<const parameter_spec> variables, std::span<const Bytes> given) {
+  if (given.size() != variables.size())
+    throw error(error_code::invalid_argument, operation,
+                {variables.size(), " variables need a buffer each; ", given.size(), " are given"});
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (given[i].size() != variables[i].bytes())
+      throw error(error_code::invalid_argument, operation,
+                  {"the buffer for '", variables[i].name, "' needs ", variables[i].bytes(), " bytes and has ",
+                   given[i].size()});
+}
+
+/// The same for gradients, some of which are lists of rows; these must be valid.
+inline void check_gradients(std::span<const parameter_spec> variables, std::span<const const_bytes> given) {
+  std::vector<const_bytes> whole(given.begin(), given.end());
+  for (std::size_t i = 0; i < given.size() && i < variables.size(); ++i)
+    if (variables[i].has_rows()) {
+      read_row_list(given[i], variables[i]);
+      whole[i] = {given[i].data(), variables[i].bytes()};
+    }
+  check_buffers("push_pull", variables, std::span<const const_bytes>(whole));
+}
+
+/// Throws weft::error (invalid_argument) for gradients that are not finite. `task` has computed them for `step`.
+inline void check_finite(std::span<const parameter_spec> variables, std::span<const const_bytes> gradients,
+                         const std::string& task, std::int64_t step) {
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    const auto look = [&]<typename Element>(Element) {
+      if (variables[i].has_rows()) {
+        const row_list list = read_row_list(gradients[i], variables[i]);
+        const std::size_t width = variables[i].row_elements, count = list.count * width;
+        const std::size_t found = first_nonfinite(reinterpret_cast<const Element*>(list.rows), count);
+        if (found < count)
+          throw nonfinite_gradient("push_pull", task, variables[i].name,
+                                   list.number(found / width) * width + found % width, step);
+        return;
+      }
+      const std::size_t at =
+          first_nonfinite(reinterpret_cast<const Element*>(gradients[i].data()), variables[i].elements);
+      if (at < variables[i].elements) throw nonfinite_gradient("push_pull", task, variables[i].name, at, step);
+    };
+    variables[i].type == element_type::float64 ? look(double{}) : look(float{});
+  }
+}
+
+}  // namespace weft::detail

@@ -1,0 +1,310 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/shared_memory.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// A worker's end of the connection to one parameter server: the variables that the server holds, one request at a
+/// time, and the memory that both share. Gradients leave from the buffers of the caller, and values arrive there.
+///
+/// Invariant: what the server was told on an earlier connection is not assumed on the next: attach() forgets which
+/// values are known. The shared segment is attached only while the connection is open. Not locked: the calling thread
+/// owns it.
+template <transport T>
+class server_connection {
+ public:
+  /// `variables` is the list of all servers, which outlives this; `task` and `rank` are the server's.
+  server_connection(const std::vector<parameter_spec>& variables, int task, std::size_t rank)
+      : variables_(&variables), rank_(rank), order_(wire_order(variables, task)) {
+    for (const std::size_t i : order_) {
+      bytes_ += variables[i].bytes();
+      if (!variables[i].has_rows()) whole_bytes_ += variables[i].bytes();
+    }
+    has_rows_ = min_row_bytes(variables, order_) > 0;
+    counts_.resize(order_.size());
+  }
+
+  std::size_t rank() const { return rank_; }
+  /// The variables held there, by their number in the list, in the order in which they travel.
+  const std::vector<std::size_t>& order() const { return order_; }
+
+  // ---- the connection ----
+
+  bool is_open() const { return stream_.is_open(); }
+  const typename T::stream& stream() const { return stream_; }
+  /// Of the process to which the connection leads, or led last; 0: none yet.
+  std::uint64_t incarnation() const { return incarnation_; }
+
+  void attach(typename T::stream stream, std::uint64_t incarnation) {
+    stream_ = std::move(stream);
+    incarnation_ = incarnation;
+    known_.clear();
+  }
+  /// Gives the connection up. Nobody on the other side writes to the shared memory any more.
+  void close() {
+    stream_.close();
+    segment_.detach();
+  }
+
+  // ---- a request ----
+
+  /// Begins a request, whose payload and destination the functions below say next.
+  void prepare() {
+    source_.clear();
+    target_.clear();
+    failure_.clear();
+    flags_ = 0;
+  }
+  void set_flags(std::uint32_t flags) { flags_ = flags; }
+
+  /// The payload has one more piece.
+  void add_payload(const_bytes piece) { source_.push_back(piece); }
+  /// The answer's payload goes to one more piece.
+  void add_destination(mutable_bytes piece) { target_.push_back(piece); }
+
+  /// The payload is the values of the variables.
+  void add_values(std::span<const const_bytes> from) {
+    for (const std::size_t i : order_) source_.push_back(from[i]);
+  }
+  /// The first values go through shared memory, where there is some.
+  void share_values(std::span<const const_bytes> from) {
+    if (!segment_) return add_values(from);
+    flags_ = in_segment;
+    for (std::size_t k = 0; k < order_.size(); ++k) copy(from[order_[k]], value_place(k));
+  }
+  /// The payload is the gradients; those of whole variables go through shared memory, where there is some.
+  void add_gradients(std::span<const const_bytes> from) {
+    if (segment_) flags_ = in_segment;
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      const const_bytes gradient = from[order_[k]];
+      if (variable(k).has_rows()) continue;
+      if (segment_)
+        copy(gradient, gradient_place(k));
+      else
+        source_.push_back(gradient);
+    }
+    if (!has_rows_) return;
+    static constexpr std::byte zeros[8] = {};
+    const std::size_t before = segment_ ? 0 : whole_bytes_;
+    source_.emplace_back(zeros, rows_begin(before) - before);
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      if (!variable(k).has_rows()) continue;
+      counts_[k] = from[order_[k]].size() / (8 + variable(k).row_bytes());
+      source_.push_back(std::as_bytes(std::span(&counts_[k], 1)));
+      source_.push_back(from[order_[k]]);
+    }
+  }
+  /// The answer's values go there. `changes_suffice`: rows that have changed are enough where the rest is known. Values
+  /// that are being written are not known any more until all of them are written.
+  void receive_values(std::span<const mutable_bytes> into, bool changes_suffice = false) {
+    if (segment_) {
+      flags_ = in_segment;
+      return;
+    }
+    for (const std::size_t i : order_) target_.push_back(into[i]);
+    if (!has_rows_) return;
+    bool known = changes_suffice && known_.size() == order_.size();
+    for (std::size_t k = 0; known && k < order_.size(); ++k) known = known_[k] == into[order_[k]].data();
+    if (known) flags_ = changed_rows;
+    known_.clear();
+  }
+
+  /// Sends the request that was prepared. Its header's `request` names it in the answer.
+  void start(frame_header header, bool checksum) {
+    header.flags |= flags_;
+    request_ = header.request;
+    out_.start(header, source_, checksum);
+    std::uint64_t wanted = bytes_ + 8 + 8 * order_.size();
+    if (header.kind == frame_kind::state) wanted += target_bytes();
+    in_.expect(std::max(wanted, max_control_bytes));
+  }
+
+  bool is_sending() const { return !out_.idle(); }
+  bool is_complete() const { return in_.complete(); }
+
+  /// Moves what can be moved of the request and its answer; returns how many bytes that was. Throws weft::error for an
+  /// answer that does not fit the request.
+  std::size_t advance() {
+    std::size_t moved = out_.advance(stream_) + in_.advance(stream_);
+    if (in_.needs_destination()) {
+      place_answer();
+      moved += in_.advance(stream_);
+    }
+    return moved;
+  }
+
+  // ---- the answer ----
+
+  /// The header of the last answer.
+  const frame_header& answer() const { return in_.header(); }
+  bool has_flag(std::uint32_t flag) const { return (answer().flags & flag) != 0; }
+  /// Whether the server has answered with an error, failure().
+  bool is_refused() const { return answer().kind == frame_kind::failure; }
+  /// The error of the server that is called `server`.
+  error failure(const char* operation, const std::string& server) const {
+    try {
+      return read_error(failure_, operation);
+    } catch (const error& problem) {
+      return error(problem.code(), operation, {server, ": ", problem.sentence()});
+    }
+  }
+
+  /// Brings the values that came through shared memory, and the rows that have changed, to where they are wanted.
+  /// Throws weft::error for rows that the variables do not have.
+  void take_values(std::span<const mutable_bytes> into) {
+    if (segment_) {
+      for (std::size_t k = 0; k < order_.size(); ++k) copy(value_place(k), into[order_[k]]);
+      return;
+    }
+    if (!has_rows_) return;
+    if (has_flag(changed_rows)) take_rows(into);
+    for (const std::size_t i : order_) known_.push_back(into[i].data());
+  }
+  /// The caller has other values than the last answer's.
+  void forget_values() { known_.clear(); }
+
+  // ---- the training there ----
+
+  /// The smallest step that is new there, as of the last note_next_step().
+  std::int64_t next_step() const { return next_step_; }
+  /// The last answer says which it is.
+  void note_next_step() { next_step_ = static_cast<std::int64_t>(answer().tag); }
+
+  /// Whether the server goes on with a training or a checkpoint, or knows that there is none.
+  bool is_settled() const { return is_settled_; }
+  void set_settled(bool settled) { is_settled_ = settled; }
+
+  // ---- shared memory ----
+
+  const shared_segment& segment() const { return segment_; }
+  mutable_bytes value_place(std::size_t k) const {
+    return segment_.bytes().subspan(layout_.values[k], variable(k).bytes());
+  }
+  mutable_bytes gradient_place(std::size_t k) const {
+    if (variable(k).has_rows()) return {};
+    return segment_.bytes().subspan(layout_.gradients[k], variable(k).bytes());
+  }
+
+  /// Makes the memory to offer to the server. `wanted`: whether it may share any. Returns an empty offer where there is
+  /// none.
+  shared_offer offer_memory(bool wanted) {
+    shared_segment made = std::exchange(segment_, {});
+    if (!wanted || order_.empty()) return {};
+    try {
+      if (made) {  // what lies in it stays where it is
+        made.renew();
+      } else {
+        layout_ = segment_layout(*variables_, order_);
+        made = shared_segment::create(layout_.bytes);
+      }
+    } catch (const error&) {
+      return {};  // the system has none to give
+    }
+    segment_ = made;
+    return made.offer();
+  }
+  /// The server has answered the offer: keeps the memory if it was accepted.
+  void settle_memory() {
+    if (!segment_) return;
+    segment_.withdraw();
+    if (!is_refused()) return;
+    segment_.detach();
+    segment_ = {};
+  }
+
+ private:
+  const parameter_spec& variable(std::size_t k) const { return (*variables_)[order_[k]]; }
+
+  static void copy(const_bytes from, mutable_bytes to) {
+    if (from.data() != to.data() && !from.empty()) std::memmove(to.data(), from.data(), from.size());
+  }
+
+  std::uint64_t target_bytes() const {
+    std::uint64_t sum = 0;
+    for (const mutable_bytes piece : target_) sum += piece.size();
+    return sum;
+  }
+
+  void place_answer() {
+    const frame_header& answer = in_.header();
+    if (answer.request != request_) throw error(error_code::internal, "", "the server has answered another request");
+    if (answer.kind == frame_kind::failure) {
+      if (answer.payload_length > max_control_bytes) message_reader::malformed();
+      failure_.resize(static_cast<std::size_t>(answer.payload_length));
+      return in_.payload_to(mutable_bytes(failure_));
+    }
+    if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
+        (answer.flags & in_segment) != (flags_ & in_segment) || (answer.flags & changed_rows & ~flags_) != 0)
+      throw error(error_code::invalid_argument, "", "the server's answer does not fit this kind of request");
+    if (answer.flags & changed_rows) return place_rows(answer.payload_length);
+    if (const std::uint64_t wanted = target_bytes(); answer.payload_length != wanted)
+      throw error(error_code::invalid_argument, "",
+                  {"the server's answer needs ", wanted, " bytes and has ", answer.payload_length});
+    in_.payload_to(target_);
+  }
+
+  /// Whole variables where they belong, the rest where there is room for it.
+  void place_rows(std::uint64_t bytes) {
+    const std::size_t min_bytes = rows_begin(whole_bytes_);
+    if (bytes < min_bytes)
+      throw error(error_code::invalid_argument, "",
+                  {"the server's answer needs at least ", min_bytes, " bytes and has ", bytes});
+    changed_.resize(bytes - whole_bytes_);
+    std::vector<mutable_bytes> pieces;
+    for (std::size_t k = 0; k < order_.size(); ++k)
+      if (!variable(k).has_rows()) pieces.push_back(target_[k]);
+    pieces.emplace_back(changed_);
+    in_.payload_to(pieces);
+  }
+
+  void take_rows(std::span<const mutable_bytes> into) {
+    const std::size_t padding = rows_begin(whole_bytes_) - whole_bytes_;
+    read_row_lists(const_bytes(changed_).subspan(padding), *variables_, order_, lists_);
+    for (std::size_t k = 0; k < order_.size(); ++k) {
+      const row_list& list = lists_[k];
+      const std::size_t row = variable(k).row_bytes();
+      for (std::size_t n = 0; n < list.count; ++n)
+        std::memcpy(into[order_[k]].data() + list.number(n) * row, list.rows + n * row, row);
+    }
+  }
+
+  const std::vector<parameter_spec>* variables_;
+  std::size_t rank_;
+  std::vector<std::size_t> order_;
+  std::size_t bytes_ = 0, whole_bytes_ = 0;  // of all; of those that do not travel by rows
+  bool has_rows_ = false;                    // some do
+  typename T::stream stream_;
+  std::uint64_t incarnation_ = 0;
+  std::int64_t next_step_ = 0;
+  bool is_settled_ = false;
+  frame_writer out_;
+  frame_reader in_;
+  std::uint64_t request_ = 0;
+  std::uint32_t flags_ = 0;  // of the request
+  std::vector<const_bytes> source_;
+  std::vector<mutable_bytes> target_;
+  std::vector<std::uint64_t> counts_;  // of rows in the request
+  std::vector<std::byte*> known_;      // where the values of the last answer on this connection are; empty: nowhere
+  std::vector<std::byte> changed_;     // the rows in the answer
+  std::vector<row_list> lists_;
+  std::vector<std::byte> failure_;
+  shared_segment segment_;
+  segment_layout layout_;  // of the segment
+};
+
+}  // namespace weft::detail

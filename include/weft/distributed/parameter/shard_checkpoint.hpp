@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/cluster_state.hpp>
+#include <weft/distributed/parameter/gradient_refusals.hpp>
+#include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/synchronous_steps.hpp>
+#include <weft/distributed/parameter/update_history.hpp>
+#include <weft/distributed/parameter/worker_answers.hpp>
+#include <weft/distributed/parameter/worker_roster.hpp>
+#include <weft/error.hpp>
+
+namespace weft::detail {
+
+/// One parameter server's share of a checkpoint: its values and slots, the step, and the update history. Saves it at
+/// any time and restores it before anything is trained.
+///
+/// Invariant: after is_settled() no checkpoint is restored any more. Not locked: the serving thread owns it.
+template <typename Server>
+class shard_checkpoint {
+ public:
+  using worker = served_worker<Server>;
+
+  shard_checkpoint(worker_roster<Server>& workers, parameter_store& store, update_history& history,
+                   synchronous_steps<Server>& steps, worker_answers<Server>& answers)
+      : workers_(workers), store_(store), history_(history), steps_(steps), answers_(answers) {}
+
+  /// Whether the chief has restored a checkpoint, or found none.
+  bool is_settled() const { return is_settled_; }
+
+  /// Answers with the state of one moment. What is still leaving when it changes is copied then.
+  void save(worker& to) {
+    if (!store_.initialised()) throw uninitialised_refusal();
+    std::vector<const_bytes> pieces;
+    std::vector<double> scalars;
+    store_.find_state(pieces, scalars);
+    message_writer rest;
+    for (const double x : scalars) rest.real(x);
+    cluster_state s;
+    s.global_step = store_.global_step();
+    s.unit = steps_.unit_weight();
+    history_.save(s);
+    write_cluster_state(rest, s, workers_.size());
+    answers_.send_state(to, rest.take(), std::move(pieces));
+  }
+
+  /// Restores the checkpoint of the chief's request, which may say that there is none. A chief that comes back changes
+  /// nothing: the training goes on. Throws weft::error: invalid_argument for another worker than the chief or a damaged
+  /// checkpoint, failed_precondition where workers train already.
+  void restore(worker& from) {
+    if (!workers_.is_chief(from))
+      throw error(error_code::invalid_argument, "restore",
+                  {workers_.name(from), " is not the chief, which alone restores a checkpoint"});
+    if (is_settled_) return answers_.acknowledge(from, duplicate);
+    for (const worker& each : workers_)
+      if (store_.global_step() > 0 || each.contributes())
+        throw error(error_code::failed_precondition, "restore",
+                    "a worker trains already, without the checkpoint; make a supervised session with saved_in() in "
+                    "every worker, before its first step");
+    if (const const_bytes payload = from.connection->payload(); !payload.empty()) {
+      message_reader rest(payload.subspan(store_.state_bytes()));
+      std::vector<double> scalars(store_.scalar_slots());
+      for (double& x : scalars) x = rest.real();
+      const cluster_state s = read_cluster_state(rest, workers_.size());
+      rest.end();
+      answers_.keep_answers_in_flight();
+      store_.restore(payload.first(store_.state_bytes()), scalars, s.global_step);
+      history_.restore(s);
+      steps_.restore_unit_weight(s.unit);
+      from.connection->free_payload();
+    }
+    is_settled_ = true;
+    answers_.acknowledge(from);
+  }
+
+ private:
+  worker_roster<Server>& workers_;
+  parameter_store& store_;
+  update_history& history_;
+  synchronous_steps<Server>& steps_;
+  worker_answers<Server>& answers_;
+  bool is_settled_ = false;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,223 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/shared_memory.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// A parameter server's end of the connection to one worker: requests and answers alternate, one at a time.
+///
+/// Invariant: the connection is in one of three states. It receives a request; or a complete request is parked until it
+/// can be answered, or its deadline passes; or an answer leaves. request() stays as it is from the moment that a
+/// request is complete until its answer has left. Not locked: the serving thread owns it.
+template <transport T, typename Clock>
+class worker_connection {
+ public:
+  using moment = basic_deadline<Clock>;
+  using time_point = typename Clock::time_point;
+
+  worker_connection(typename T::stream stream, std::uint64_t payload_limit) : stream_(std::move(stream)) {
+    in_.expect(payload_limit);
+  }
+
+  const typename T::stream& stream() const { return stream_; }
+  bool is_parked() const { return at_ == state::parked; }
+  bool is_answering() const { return at_ == state::answering; }
+
+  // ---- the request ----
+
+  /// Reads what is there of the next request; returns how many bytes that was.
+  std::size_t receive() {
+    const std::size_t bytes = in_.advance(stream_);
+    if (needs_place() && is_parked())
+      throw error(error_code::invalid_argument, "parameter_server",
+                  "the worker has sent a request before the answer to its last one");
+    return bytes;
+  }
+
+  /// Whether the header of a request is here, arriving(), and its payload needs one of the places below.
+  bool needs_place() const { return in_.needs_destination(); }
+  const frame_header& arriving() const { return in_.header(); }
+
+  void place_in(mutable_bytes destination) { in_.payload_to(destination); }
+  void place_in_message() {
+    message_.resize(arriving_bytes());
+    in_.payload_to(message_);
+  }
+  void place_in_gradients() {
+    const std::size_t size = arriving_bytes();
+    if (gradients_.size() < size) {
+      gradients_ = {};
+      gradients_ = aligned_bytes(size);
+    }
+    in_.payload_to(static_cast<mutable_bytes>(gradients_).first(size));
+  }
+
+  /// Whether a request has come; it is request() from then on.
+  bool take_request() {
+    if (!in_.complete()) return false;
+    request_ = in_.header();
+    return true;
+  }
+  const frame_header& request() const { return request_; }
+  bool asks_for(frame_kind kind) const { return request_.kind == kind; }
+
+  const_bytes message() const { return message_; }
+  void free_message() { message_ = {}; }
+
+  /// The payload of push_pull, initialise or restore.
+  const_bytes payload() const { return {gradients_.data(), static_cast<std::size_t>(request_.payload_length)}; }
+  void free_payload() { gradients_ = {}; }
+
+  /// Reads the rows in the payload of push_pull.
+  void read_rows(const parameter_store& store) { store.read_rows(payload(), uses_segment(), rows_); }
+  /// The gradients of push_pull, wherever they lie.
+  placed_gradients gradients(const parameter_store& store) const {
+    if (uses_segment()) return {{segment_.bytes().data(), store.shared_layout().gradients}, rows_};
+    placed_gradients placed = store.packed({gradients_.data(), gradients_.size()});
+    placed.rows = rows_;
+    return placed;
+  }
+
+  // ---- shared memory ----
+
+  /// Gradients and values lie in the segment from here on, once both sides have mapped it.
+  void share(shared_segment segment) { segment_ = std::move(segment); }
+
+  /// Whether the gradients or values of the request lie in the segment.
+  bool uses_segment() const { return (request_.flags & in_segment) != 0; }
+  /// The same of a request that arrives. Throws weft::error (invalid_argument) where it cannot.
+  bool arriving_uses_segment() const {
+    if ((arriving().flags & in_segment) == 0) return false;
+    if (!segment_ || arriving().kind == frame_kind::restore)
+      throw error(error_code::invalid_argument, "parameter_server",
+                  "the worker's request names a segment that it has not shared");
+    return true;
+  }
+  /// Where the worker's copy of the values lies in the segment.
+  placed_bytes<std::byte> values_in_segment(const parameter_store& store) const {
+    return {segment_.bytes().data(), store.shared_layout().values};
+  }
+
+  // ---- the answer ----
+
+  /// The request waits. `payload_limit` bounds the next one, for which it is too early: reading shows whether the
+  /// connection has ended.
+  void park(std::uint64_t payload_limit) {
+    at_ = state::parked;
+    // Answered a little before the worker gives up by itself: this side knows which workers the request waits for.
+    if (const std::uint64_t us = request_.deadline_us; us > 0 && us < std::uint64_t{1} << 50)
+      expires_ = moment(std::chrono::microseconds(us - us / 20));
+    in_.expect(payload_limit);
+  }
+  /// When the parked request must be answered; nothing where it has no deadline.
+  const std::optional<moment>& expires() const { return expires_; }
+
+  /// Begins the answer. `pieces` are borrowed until it has left, or until detach().
+  void answer(const frame_header& header, std::span<const const_bytes> pieces, bool checksum) {
+    out_.start(header, pieces, checksum);
+    begin_answer(false);
+  }
+  void answer(const frame_header& header) {
+    out_.start(header);
+    begin_answer(false);
+  }
+  /// Begins an answer of values that leave straight from the store.
+  void answer_from_store(const frame_header& header, std::span<const const_bytes> pieces, bool checksum) {
+    out_.start(header, pieces, checksum);
+    begin_answer(true);
+  }
+  void answer_failure(const frame_header& header, const error& problem) {
+    reply_ = error_bytes(problem.code(), problem.sentence());
+    out_.start(header, const_bytes(reply_));
+    begin_answer(false);
+  }
+  /// Room for a part of the answer that this connection keeps until the answer has left.
+  std::vector<std::byte>& reply() { return reply_; }
+
+  /// Before the values change: an answer that still leaves from the store keeps the values that it began with.
+  void detach() {
+    if (!sends_from_store_ || out_.idle()) return;
+    out_.detach();
+    sends_from_store_ = false;
+  }
+
+  /// Writes what the stream takes of the answer; returns how many bytes that was.
+  std::size_t send() { return out_.advance(stream_); }
+  bool has_answered() const { return is_answering() && out_.idle(); }
+  /// The answer has left: the next request may come.
+  void await_request(std::uint64_t payload_limit) {
+    at_ = state::receiving;
+    sends_from_store_ = false;
+    in_.expect(payload_limit);
+  }
+
+  /// What the worker knows of the values, as of the last answer.
+  parameter_store::knowledge& known() { return known_; }
+
+  // ---- supervision ----
+
+  void note_traffic() { has_moved_ = true; }
+
+  struct stall {
+    const char* why;
+    bool may_return;  // on another connection
+  };
+  /// Why the connection is to be given up, if nothing has moved on it for longer than `limit` although it should.
+  /// `enrolled`: whether the worker has said why it has come.
+  template <typename Duration>
+  std::optional<stall> find_stall(time_point now, Duration limit, bool enrolled) {
+    if (has_moved_ || is_parked()) {
+      has_moved_ = false;
+      last_moved_ = now;
+    }
+    if (now - last_moved_ <= limit) return {};
+    if (is_answering()) return stall{"does not take its answer", false};
+    if (in_.has_begun()) return stall{"has stopped in the middle of a request", false};
+    if (!enrolled) return stall{"has connected, and asks for nothing", true};
+    return {};
+  }
+
+ private:
+  enum class state : unsigned char { receiving, parked, answering };
+
+  std::size_t arriving_bytes() const { return static_cast<std::size_t>(arriving().payload_length); }
+
+  void begin_answer(bool from_store) {
+    at_ = state::answering;
+    sends_from_store_ = from_store;
+    expires_.reset();
+  }
+
+  typename T::stream stream_;
+  frame_reader in_;
+  frame_writer out_;
+  frame_header request_;
+  state at_ = state::receiving;
+  bool sends_from_store_ = false;
+  std::optional<moment> expires_;   // of a parked request
+  std::vector<std::byte> message_;  // payload of a small request
+  std::vector<std::byte> reply_;    // payload of a small answer
+  aligned_bytes gradients_;         // payload of a large request, which may be shorter
+  std::vector<row_list> rows_;      // in it
+  parameter_store::knowledge known_;
+  shared_segment segment_;
+  bool has_moved_ = true;    // since find_stall() was called last
+  time_point last_moved_{};  // then, or before
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <weft/distributed/membership/join_report.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/parameter/worker_connection.hpp>
+#include <weft/error.hpp>
+
+namespace weft::detail {
+
+inline constexpr const char* left_early = "has left the cluster without finish()";
+inline constexpr const char* stopped_by_signal = "was stopped by a signal";
+
+/// A worker as a parameter server sees it: the process that has its place, and what it has said.
+template <typename Server>
+struct served_worker {
+  using connection_type = worker_connection<typename Server::transport_type, typename Server::clock_type>;
+  using time_point = typename Server::clock_type::time_point;
+
+  std::size_t rank = 0;           // in the cluster
+  std::size_t index = 0;          // among the workers
+  std::uint64_t incarnation = 0;  // of the process that has come last; 0: none yet
+  std::uint64_t newest = 0;       // connection that it has opened
+  std::unique_ptr<connection_type> connection;
+  bool enrolled = false, took_part = false, done = false;
+  bool stays = false;       // it is done, and is served until it says so again
+  bool has_asked = false;   // since supervision looked last
+  time_point last_asked{};  // then, or before
+  std::string refused;      // why it may not take part, or does no more
+  std::string gone;         // why its connection has ended, where that is a fault
+  time_point gone_at{};
+  bool may_return = false;  // its connection has ended and its process has not: it may open another
+  bool given_up = false;    // it is alive, and has asked for nothing for too long
+
+  bool is_parked() const { return connection && connection->is_parked(); }
+  /// Whether its gradients wait for a synchronous step.
+  bool contributes() const { return is_parked() && connection->asks_for(frame_kind::push_pull); }
+};
+
+/// The workers of a cluster in the order of their indices, those that have not come included. The order and number do
+/// not change. Not locked: the serving thread owns it.
+template <typename Server>
+class worker_roster {
+ public:
+  using worker = served_worker<Server>;
+
+  explicit worker_roster(Server& here) : members_(here.members()) {
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.task(rank).job == here.options().worker_job) {
+        worker& added = workers_.emplace_back();
+        added.rank = rank;
+        added.index = workers_.size() - 1;
+        added.last_asked = Server::clock_type::now();
+      }
+  }
+
+  auto begin() { return workers_.begin(); }
+  auto end() { return workers_.end(); }
+  auto begin() const { return workers_.begin(); }
+  auto end() const { return workers_.end(); }
+  std::size_t size() const { return workers_.size(); }
+
+  const worker& chief() const { return workers_.front(); }
+  bool is_chief(const worker& each) const { return each.index == 0; }
+
+  membership& members() const { return members_; }
+  std::string name(const worker& each) const { return to_string(members_.task(each.rank)); }
+  /// The names of those for which `holds(worker)`, for messages.
+  template <typename Predicate>
+  std::string names(Predicate holds) const {
+    std::string all;
+    for (const worker& each : workers_)
+      if (holds(each)) append(all, {all.empty() ? "" : ", ", name(each)});
+    return all;
+  }
+
+  /// Whether no more updates come from this worker.
+  bool has_ended(const worker& each) const {
+    const task_state state = members_.state(each.rank);
+    return each.done || each.given_up || !each.refused.empty() || state == task_state::left ||
+           state == task_state::lost;
+  }
+  bool have_others_ended(const worker& but) const {
+    return std::all_of(begin(), end(), [&](const worker& each) { return &each == &but || has_ended(each); });
+  }
+
+  /// Whether nobody needs this server any more.
+  bool have_all_finished() const {
+    return std::all_of(begin(), end(), [&](const worker& each) {
+      if (each.connection && each.connection->is_answering()) return false;
+      const task_state state = members_.state(each.rank);
+      return (each.done && !each.stays) || each.given_up || state == task_state::left || state == task_state::lost;
+    });
+  }
+  bool have_all_gone() const {
+    return std::none_of(begin(), end(), [&](const worker& each) {
+      return each.connection || members_.state(each.rank) == task_state::alive;
+    });
+  }
+
+  /// The names of those that have never come, with the reason where one is known; empty when all have.
+  std::string missing() const {
+    std::string all;
+    for (const worker& each : workers_)
+      if (!each.connection && members_.state(each.rank) == task_state::awaited) {
+        append(all, {all.empty() ? "" : ", ", name(each)});
+        if (const std::string why = members_.reason(each.rank); !why.empty()) append(all, {" (", why, ")"});
+      }
+    return all;
+  }
+
+  /// Writes which workers have finished and which are lost.
+  void list(join_report& result) const {
+    std::vector<std::string> gave_up;  // listed after those that were lost: their going often follows from it
+    for (const worker& each : workers_) {
+      // A worker that ends with an error leaves in order too: its goodbye alone does not make it finished.
+      const task_state state = members_.state(each.rank);
+      if (each.done)
+        result.finished.push_back(name(each));
+      else if (state == task_state::lost)
+        result.lost.push_back(str_cat({name(each), " ", members_.reason(each.rank)}));
+      else if (!each.refused.empty())
+        gave_up.push_back(str_cat({name(each), " ", each.refused}));
+      else if (state == task_state::left)
+        gave_up.push_back(str_cat({name(each), " ", how_it_left(each)}));
+      else if (!each.gone.empty())
+        result.lost.push_back(str_cat({name(each), " ", each.gone}));
+    }
+    result.lost.insert(result.lost.end(), gave_up.begin(), gave_up.end());
+  }
+
+ private:
+  std::string how_it_left(const worker& each) const {
+    const std::string reason = members_.reason(each.rank);
+    if (reason != "has left the cluster") return reason;
+    return each.took_part ? left_early : str_cat({left_early, ", and has asked this parameter server for nothing"});
+  }
+
+  membership& members_;
+  std::vector<worker> workers_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <weft/graph/effects.hpp>
+#include <weft/nn/activation.hpp>
+#include <weft/nn/dense.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/normalization.hpp>
+#include <weft/ops/shape.hpp>
+#include <weft/ops/state.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::nn {
+namespace detail {
+
+struct batch_norm_call {
+  double momentum, epsilon;
+  mode how;
+};
+
+/// Notes that training moves `average` towards `value`: average * momentum + value * factor * (1 - momentum).
+template <class T>
+void update_average(const symbol& average, const symbol& value, const symbol& factor, double momentum) {
+  using leaf = node<T>;
+  const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+  const symbol moved =
+      factor.is_number() ? record_untyped(keep * leaf(average) + take * leaf(value), average.extents())
+                         : record_untyped(keep * leaf(average) + take * leaf(factor) * leaf(value), average.extents());
+  graph_of(average).note_update(record<assign_op>({average, moved}, average.info()).id().node);
+}
+
+/// n / (n - 1) of the n elements of each channel, as a scalar: 1 where n is 1.
+template <class T>
+symbol unbiased_factor(const symbol& x) {
+  const T channels = static_cast<T>(x.extents()[x.extents().rank - 1]);
+  const auto n = let(cast<T>(size(node<T>(x))) / channels);
+  return let(n / max(n - T(1), T(1))).erased();
+}
+
+/// Parameters: scale, offset, moving_mean, moving_variance. `residual` is a number where the call has none.
+template <class T>
+symbol call_batch_norm(const symbol& x, const symbol& residual, const layer_state& layer,
+                       std::initializer_list<parameter_request> p, const batch_norm_call& o,
+                       const activation_option<T>& activation) {
+  using leaf = node<T>;
+  layer_call call(layer, x, p.begin(), p.size(), dtype_of<T>);
+  const symbol scale = call[0], offset = call[1], mean = call[2], variance = call[3];
+  symbol y;
+  if (o.how == mode::training) {
+    gpu::compile_kernels<batch_normalization_op, T>();
+    sequence<symbol> operands{x, scale, offset};
+    if (!residual.is_number()) operands.push_back(residual);
+    const value_info c = scale.info();
+    y = record<batch_normalization_op<T>>(operands, {x.info(), c, c, c, c}, {o.epsilon, activation.is_relu()});
+    update_average<T>(mean, y.output(1), symbol(), o.momentum);
+    update_average<T>(variance, y.output(2), unbiased_factor<T>(x), o.momentum);
+  } else {
+    const symbol factor =
+        record_untyped(leaf(scale) * rsqrt(leaf(variance) + static_cast<T>(o.epsilon)), scale.extents());
+    const auto normal = (leaf(x) - leaf(mean)) * leaf(factor) + leaf(offset);
+    const auto finish = [&](const auto& e) {
+      return activation.is_relu() ? record_untyped(weft::relu(e), x.extents()) : record_untyped(e, x.extents());
+    };
+    y = residual.is_number() ? finish(normal) : finish(normal + leaf(residual));
+  }
+  return call.result(activation.is_relu() ? y : activation.apply(y, symbol()));
+}
+
+}  // namespace detail
+
+/// Batch normalization of [..., channels] over all other axes (Ioffe and Szegedy, ICML 2015;
+/// tf.keras.layers.BatchNormalization, torch.nn.BatchNorm2d): activation((x - mean) / sqrt(variance + epsilon) * scale
+/// + offset + residual).
+///
+/// For training, mean and variance are the batch's, and each step moves the moving averages: average * momentum + value
+/// * (1 - momentum), of the unbiased variance. `minimize` takes these updates along if it is recorded after the call.
+/// For inference, they are the moving averages. Averages are shared by the workers of a cluster. The defaults are
+/// Keras's; torch.nn.BatchNorm2d has `{.momentum = 0.9, .epsilon = 1e-5}`. A residual, an operand of the extents of x,
+/// and a ReLU cost no further pass.
+template <int In = deduced, Element T = float>
+struct batch_norm {
+  double momentum = 0.99;
+  double epsilon = 1e-3;
+  activation_option<T> activation{};
+  stored_initializer scale_init = init::ones{};
+  stored_initializer offset_init = init::zeros{};
+  layer_state state{"batch_norm"};
+  using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
+  mutable parameter_type scale{}, offset{}, moving_mean{}, moving_variance{};
+
+  template <Expression X>
+  auto operator()(const X& x, mode how) const {
+    return call(x, symbol(), how);
+  }
+  template <Expression X, Expression Residual>
+  auto operator()(const X& x, const Residual& residual, mode how) const {
+    using mistaken = residual_mistake<X, Residual>;
+    static_assert(correct<mistaken>, "batch_norm: the residual must have the extents and elements of the operand");
+    if constexpr (correct<mistaken>)
+      return call(x, let(residual).erased(), how);
+    else
+      return call(x, symbol(), how);
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(
+        path, state,
+        {{"scale", &scale}, {"offset", &offset}, {"moving_mean", &moving_mean}, {"moving_variance", &moving_variance}});
+  }
+
+ private:
+  template <Expression X>
+  auto call(const X& x, const symbol& residual, mode how) const {
+    using D = dims_t<X>;
+    using mistaken = features_mistake<X, T, In>;
+    static_assert(correct<mistaken>, "batch_norm: needs a node [..., channels] of the layer's elements and channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(x);
+    } else {
+      const stored_initializer zeros = init::zeros{}, ones = init::ones{};
+      const shape c(D::spec[D::rank - 1]);
+      return weft::detail::make_node<T, D, device_t<X>>(
+          detail::call_batch_norm<T>(let(x).erased(), residual, state,
+                                     {{"scale", c, scale_init, scale},
+                                      {"offset", c, offset_init, offset},
+                                      {"moving_mean", c, zeros, moving_mean, variable_kind::averaged},
+                                      {"moving_variance", c, ones, moving_variance, variable_kind::averaged}},
+                                     {momentum, epsilon, how}, activation));
+    }
+  }
+};
+
+/// Layer normalization over the last axis (Ba et al., 2016; tf.keras.layers.LayerNormalization, torch.nn.LayerNorm):
+/// (x - mean) / sqrt(variance + epsilon) * scale + offset of [..., width], with the moments of each row. The default
+/// epsilon is Keras's; torch's is 1e-5.
+template <int In = deduced, Element T = float>
+struct layer_norm {
+  double epsilon = 1e-3;
+  stored_initializer scale_init = init::ones{};
+  stored_initializer offset_init = init::zeros{};
+  layer_state state{"layer_norm"};
+  using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
+  mutable parameter_type scale{}, offset{};
+
+  template <Expression X>
+  auto operator()(const X& e) const {
+    using D = dims_t<X>;
+    using mistaken = features_mistake<X, T, In>;
+    static_assert(correct<mistaken>, "layer_norm: needs a node [..., width] of the layer's elements and width");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(e);
+    } else {
+      const auto x = let(e);
+      const shape width(D::spec[D::rank - 1]);
+      using parameter_node = node<T, dims<weft::detail::extent_at<D, D::rank - 1>::value>>;
+      const parameter_request requests[] = {{"scale", width, scale_init, scale},
+                                            {"offset", width, offset_init, offset}};
+      layer_call call(state, x.erased(), requests, 2, dtype_of<T>);
+      const auto y =
+          let(layer_normalization(x, parameter_node(call[0]), parameter_node(call[1]), {.epsilon = epsilon}));
+      call.result(y.erased());
+      return y;
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"scale", &scale}, {"offset", &offset}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

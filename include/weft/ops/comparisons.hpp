@@ -1,0 +1,152 @@
+#pragma once
+
+#include <type_traits>
+
+#include <weft/ops/elementwise_call.hpp>
+#include <weft/ops/formulas.hpp>
+
+/// Comparisons and logic, whose results are tensors of bool.
+namespace weft {
+
+namespace detail {
+
+template <class A, class B>
+inline constexpr bool is_truth<formula::equal, A, B> = assignable(dims_t<A>::spec, dims_t<B>::spec);
+template <class A, class B>
+inline constexpr bool is_truth<formula::not_equal, A, B> = is_truth<formula::equal, A, B>;
+template <class A>
+inline constexpr bool is_truth<formula::logical_not, A> = is_truth_operand<A>;
+template <class A, class B>
+inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A> && is_truth_operand<B>;
+template <class A, class B>
+inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A> && is_truth_operand<B>;
+
+/// Whether two comparisons have extents that do not broadcast, so that `&&` and `||` make a bool of them alone.
+template <class A, class B>
+inline constexpr bool truths_of_other_extents = false;
+template <Expression A, Expression B>
+  requires(is_truth_operand<A> && is_truth_operand<B> && !A::symbolic && !B::symbolic)
+inline constexpr bool truths_of_other_extents<A, B> = !Broadcastable<dims_t<A>, dims_t<B>>;
+
+template <class A, class B>
+bool equal_elements(const A& a, const B& b) {
+  if constexpr (A::operations > 0) {
+    return equal_elements(eval(a), b);
+  } else if constexpr (B::operations > 0) {
+    return equal_elements(a, eval(b));
+  } else {
+    const auto *x = a.data(), *const end = x + a.elements(), *y = b.data();
+    if (!(a.extents() == b.extents())) return false;
+    for (; x != end; ++x, ++y)
+      if (!(*x == *y)) return false;
+    return true;
+  }
+}
+
+template <class X>
+bool is_true(const X& x) {
+  if constexpr (is_literal<X>) {
+    return x.value;
+  } else {
+    return is_true_as(x);
+  }
+}
+template <class Op, class D, class Dev, class A, class B>
+bool is_true_as(const expression<Op, bool, D, Dev, A, B>& e) {
+  if constexpr (std::is_same_v<Op, formula::logical_and>)
+    return is_true(e.a) && is_true(e.b);
+  else if constexpr (std::is_same_v<Op, formula::logical_or>)
+    return is_true(e.a) || is_true(e.b);
+  else
+    return equal_elements(e.a, e.b) == std::is_same_v<Op, formula::equal>;
+}
+template <class Op, class D, class Dev, class A>
+bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
+  return !is_true(e.a);
+}
+
+}  // namespace detail
+
+/// Whether a is less than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less).
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::less, A, B>>,
+                "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+  return detail::binary<formula::less>(a, b);
+}
+/// Whether a is at most b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less_equal).
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator<=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::less_equal, A, B>>,
+                "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+  return detail::binary<formula::less_equal>(a, b);
+}
+/// Whether a is greater than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.greater).
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::greater, A, B>>,
+                "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+  return detail::binary<formula::greater>(a, b);
+}
+/// Whether a is at least b, element by element, as bool; false where either is NaN. Extents broadcast
+/// (tf.greater_equal).
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator>=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::greater_equal, A, B>>,
+                "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
+  return detail::binary<formula::greater_equal>(a, b);
+}
+/// Whether a and b are equal, element by element, as bool; false where either is NaN. Extents broadcast (tf.equal). Of
+/// tensors, `bool(a == b)` says whether all elements and the extents are equal.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator==(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::equal, A, B>>,
+                "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
+  return detail::binary<formula::equal>(a, b);
+}
+/// Whether a and b differ, element by element, as bool; true where either is NaN. Extents broadcast (tf.not_equal). Of
+/// tensors, `bool(a != b)` says whether any element or the extents differ.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator!=(const A& a, const B& b) {
+  static_assert(correct<elementwise_mistake<formula::not_equal, A, B>>,
+                "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
+  return detail::binary<formula::not_equal>(a, b);
+}
+/// Whether both hold, element by element, of tensors of bool (tf.logical_and). Both sides are evaluated.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator&&(const A& a, const B& b) {
+  if constexpr (detail::truths_of_other_extents<A, B>) {
+    return detail::is_true(a) && detail::is_true(b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::logical_and, A, B>>,
+                  "operator&&: needs extents that broadcast and elements of bool: x > 0");
+    return detail::binary<formula::logical_and>(a, b);
+  }
+}
+/// Whether either holds, element by element, of tensors of bool (tf.logical_or). Both sides are evaluated.
+template <Operand A, Operand B>
+  requires(Expression<A> || Expression<B>)
+[[nodiscard]] auto operator||(const A& a, const B& b) {
+  if constexpr (detail::truths_of_other_extents<A, B>) {
+    return detail::is_true(a) || detail::is_true(b);
+  } else {
+    static_assert(correct<elementwise_mistake<formula::logical_or, A, B>>,
+                  "operator||: needs extents that broadcast and elements of bool: x > 0");
+    return detail::binary<formula::logical_or>(a, b);
+  }
+}
+/// Whether it does not hold, element by element, of a tensor of bool (tf.logical_not).
+template <Expression X>
+[[nodiscard]] auto operator!(const X& x) {
+  static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");
+  return detail::unary<formula::logical_not>(x);
+}
+
+}  // namespace weft

@@ -1,0 +1,564 @@
+#pragma once
+
+#include <weft/ops/check.hpp>
+#include <weft/ops/cpu/batch_normalization.hpp>
+#include <weft/ops/cpu/layer_normalization.hpp>
+#include <weft/ops/eager.hpp>
+#include <weft/ops/elementwise.hpp>
+#include <weft/ops/fused_operations.hpp>
+#include <weft/ops/lowering.hpp>
+#include <weft/ops/reduce.hpp>
+
+/// Moments, and the normalizations of batches, layers and groups. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+WEFT_COLD_BEGIN
+
+namespace detail {
+
+struct batch_normalization_attributes {
+  attribute<double> epsilon;
+  attribute<bool> relu;
+};
+
+/// The gradients of the operation, of which `first` computes those with respect to the result.
+void batch_normalization_gradient(gradient_context&, bool relu, const operation& first);
+/// The gradients of these gradients.
+void batch_normalization_second_gradient(gradient_context&, bool relu);
+
+/// The same of layer normalization, and of that by squares alone.
+void layer_normalization_gradient(gradient_context&, bool centred, const operation& first);
+void layer_normalization_second_gradient(gradient_context&, bool centred);
+
+}  // namespace detail
+
+/// Inputs: x, scale, mean, 1 / sqrt(variance + epsilon), shift, the gradient that arrives and, if a ReLU follows a
+/// residual, the result; outputs: the gradients of x, scale, offset and, in that case, of the residual.
+template <class T>
+struct batch_normalization_gradient_op {
+  static constexpr const char* name = "batch_normalization_gradient";
+  struct attributes {
+    attribute<bool> relu;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::batch_normalization_gradient_kernel<T, accumulator<T>>(p, a.relu);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    detail::batch_normalization_second_gradient(g, a.relu);
+  }
+  static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }
+};
+
+/// Inputs: x, scale, offset, and a residual or none; outputs: the result, the mean and the variance of each channel,
+/// 1 / sqrt(variance + epsilon), and shift, for which the result is (x - mean) * scale * output 3 + shift.
+template <class T>
+struct batch_normalization_op {
+  static constexpr const char* name = "batch_normalization";
+  static constexpr primitive_set gradient_uses{primitive::divide};  // of the moments
+  using attributes = detail::batch_normalization_attributes;
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::batch_normalization_kernel<T, accumulator<T>>(p, a.epsilon, a.relu);
+  }
+  static void gradient(gradient_context& g, const attributes& a) {
+    detail::batch_normalization_gradient(g, a.relu, operation_of<batch_normalization_gradient_op<T>>);
+  }
+  static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }
+};
+
+/// In place of these operations for gpu::compile_kernels.
+template <class T>
+struct layer_normalizations {};
+
+/// Inputs: x, scale, the gradient that arrives, 1 / sqrt(variance + epsilon) and, if centred, the mean; outputs: the
+/// gradients of x, scale and, if centred, offset.
+template <class T, bool Centred>
+struct layer_normalization_gradient_op {
+  static constexpr const char* name = Centred ? "layer_normalization_gradient" : "rms_normalization_gradient";
+
+  static kernel* prepare(const prepare_context& p) {
+    return new detail::layer_normalization_gradient_kernel<T, Centred>(p);
+  }
+  static void gradient(gradient_context& g) { detail::layer_normalization_second_gradient(g, Centred); }
+  static bool in_place(const node_def&, const value_info* inputs, const value_info&) {
+    return inputs[1].extents.rank < inputs[0].extents.rank;
+  }
+};
+
+/// Inputs: x, scale and, if centred, offset; outputs: the result, of each row 1 / sqrt(variance + epsilon) and, if
+/// centred, the mean.
+template <class T, bool Centred>
+struct layer_normalization_op {
+  static constexpr const char* name = Centred ? "layer_normalization" : "rms_normalization";
+  struct attributes {
+    attribute<double> epsilon;
+  };
+
+  static kernel* prepare(const prepare_context& p, const attributes& a) {
+    return new detail::layer_normalization_kernel<T, Centred>(p, a.epsilon);
+  }
+  static void gradient(gradient_context& g, const attributes&) {
+    detail::layer_normalization_gradient(g, Centred, operation_of<layer_normalization_gradient_op<T, Centred>>);
+  }
+  static bool in_place(const node_def&, const value_info* inputs, const value_info&) {
+    return inputs[1].extents.rank < inputs[0].extents.rank;
+  }
+};
+
+namespace detail {
+
+#if WEFT_DEFINITIONS
+
+/// All axes but the last.
+inline axis_set all_but_channels(symbol x) {
+  return axis_set::of_bits((std::int64_t{1} << (x.extents().rank - 1)) - 1);
+}
+
+/// The number of elements of each channel.
+inline symbol elements_of_channels(symbol x, dtype type) {
+  shape rows = x.extents();
+  --rows.rank;
+  return sum(fill(*x.builder(), {type, rows}, 1));
+}
+
+WEFT_DECL void batch_normalization_gradient(gradient_context& g, bool relu, const operation& first) {
+  const symbol x = g.input(0);
+  const value_info& channels = g.output(1).info();
+  const bool residual = g.node.inputs.size() == 4;
+  symbol dx;
+  if (g.has_upstream(0)) {
+    sequence<symbol> operands{x, g.input(1), g.output(1), g.output(3), g.output(4), g.upstream(0)};
+    sequence<value_info> results{x.info(), channels, channels};
+    if (residual && relu) {
+      operands.push_back(g.output(0));
+      results.push_back(x.info());
+    }
+    dx = record_call(first, operands.data(), operands.size(), static_cast<sequence<value_info>&&>(results), {relu});
+    g.set_gradient(1, dx.output(1));
+    g.set_gradient(2, dx.output(2));
+    if (residual) g.set_gradient(3, relu ? dx.output(3) : g.upstream(0));
+  }
+  if (g.has_upstream(1) || g.has_upstream(2) || g.has_upstream(3)) {
+    // d mean / d x is 1 / n, and d variance / d x is 2 (x - mean) / n.
+    symbol of_variance = g.upstream(2);
+    if (g.has_upstream(3)) {
+      const symbol r = g.output(3);
+      of_variance = of_variance - 0.5 * (r * r * r) * g.upstream(3);
+    }
+    symbol of_moments = g.upstream(1);
+    if (g.has_upstream(2) || g.has_upstream(3))
+      of_moments = of_moments + 2 * (math::convert(x, channels.type) - g.output(1)) * of_variance;
+    of_moments = math::convert(of_moments / elements_of_channels(x, channels.type), x.type());
+    dx = g.has_upstream(0) ? dx + of_moments : broadcast_to(of_moments, x.extents());
+  }
+  if (!dx.is_number()) g.set_gradient(0, dx);
+}
+
+WEFT_DECL void batch_normalization_second_gradient(gradient_context& g, bool relu) {
+  const auto arguments = arguments_of(g, g.node.inputs.size(), true);
+  const dtype stored = arguments[0].type(), type = arguments[1].type();
+  const symbol scale = arguments[1], mean = arguments[2], reciprocal = arguments[3], shift = arguments[4];
+  const symbol centred = math::convert(arguments[0], type) - mean, normal = centred * reciprocal;
+  symbol up = math::convert(arguments[5], type);
+  if (relu) {
+    const symbol result =
+        arguments.size() == 7 ? math::convert(arguments[6], type) : centred * (scale * reciprocal) + shift;
+    up = math::select(result > symbol(0), up, symbol(0));
+  }
+  const axis_set rows = all_but_channels(normal);
+  const symbol n = elements_of_channels(normal, type), of_scale = sum(up * normal, rows), of_offset = sum(up, rows);
+  const auto result = [&](std::size_t i) {
+    if (i == 0) return math::convert((up - of_offset / n - normal * (of_scale / n)) * (scale * reciprocal), stored);
+    return i == 1 ? of_scale : i == 2 ? of_offset : math::convert(up, stored);
+  };
+  sequence<symbol> results, arriving;
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
+    if (!g.has_upstream(i)) continue;
+    results.push_back(result(i));
+    arriving.push_back(g.upstream(i));
+  }
+  if (!results.empty()) give(g, arguments, results[0].builder()->differentiate(results, arriving, arguments, true));
+}
+
+/// The axes of a row, behind which there are none.
+inline axis_set axes_of_rows(symbol x, symbol scale) {
+  const std::size_t rank = x.extents().rank, first = rank - scale.extents().rank;
+  return axis_set::of_bits((std::int64_t{1} << rank) - (std::int64_t{1} << first));
+}
+/// The other ones.
+inline axis_set axes_between_rows(symbol x, symbol scale) {
+  return axis_set::of_bits((std::int64_t{1} << (x.extents().rank - scale.extents().rank)) - 1);
+}
+
+WEFT_DECL void layer_normalization_gradient(gradient_context& g, bool centred, const operation& first) {
+  const symbol x = g.input(0), scale = g.input(1);
+  symbol dx;
+  if (g.has_upstream(0)) {
+    sequence<symbol> operands{x, scale, g.upstream(0), g.output(1)};
+    sequence<value_info> results{x.info(), scale.info()};
+    if (centred) {
+      operands.push_back(g.output(2));
+      results.push_back(scale.info());
+    }
+    dx = record_call(first, operands.data(), operands.size(), static_cast<sequence<value_info>&&>(results), {});
+    g.set_gradient(1, dx.output(1));
+    if (centred) g.set_gradient(2, dx.output(2));
+  }
+  const auto add = [&](symbol more) { dx = dx.is_number() ? more : dx + more; };
+  const axis_set row = axes_of_rows(x, scale);
+  const bool of_mean = centred && g.has_upstream(2);
+  if (!g.has_upstream(1) && !of_mean) {
+    if (!dx.is_number()) g.set_gradient(0, dx);
+    return;
+  }
+  const symbol n = sum(fill(*x.builder(), scale.info(), 1));
+  // d mean / d x is 1 / n, and d reciprocal / d x is -reciprocal^3 (x - mean) / n.
+  if (g.has_upstream(1)) {
+    const symbol r = g.output(1), factor = expand_dims(r * r * r * g.upstream(1) / n, row);
+    add(-(centred ? x - expand_dims(g.output(2), row) : x) * factor);
+  }
+  if (of_mean) add(broadcast_to(expand_dims(g.upstream(2) / n, row), x.extents()));
+  g.set_gradient(0, dx);
+}
+
+WEFT_DECL void layer_normalization_second_gradient(gradient_context& g, bool centred) {
+  const auto arguments = arguments_of(g, g.node.inputs.size(), true);
+  const symbol x = arguments[0], scale = arguments[1], up = arguments[2];
+  const axis_set row = axes_of_rows(x, scale), between = axes_between_rows(x, scale);
+  const symbol reciprocal = expand_dims(arguments[3], row);
+  const symbol normal = (centred ? x - expand_dims(arguments[4], row) : x) * reciprocal, scaled = up * scale;
+  const symbol n = sum(fill(*x.builder(), scale.info(), 1));
+  const auto result = [&](std::size_t i) {
+    if (i == 1) return sum(up * normal, between);
+    if (i == 2) return sum(up, between);
+    const symbol sloped = scaled - normal * (sum(scaled * normal, row, true) / n);
+    return (centred ? sloped - sum(scaled, row, true) / n : sloped) * reciprocal;
+  };
+  sequence<symbol> results, arriving;
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
+    if (!g.has_upstream(i)) continue;
+    results.push_back(result(i));
+    arriving.push_back(g.upstream(i));
+  }
+  if (!results.empty()) give(g, arguments, results[0].builder()->differentiate(results, arriving, arguments, true));
+}
+
+#endif
+
+WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_gradient_op<float>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_op<float, false>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, true>>(const prepare_context&));
+WEFT_INSTANTIATE(kernel* prepare_declared<layer_normalization_gradient_op<float, false>>(const prepare_context&));
+
+}  // namespace detail
+
+WEFT_COLD_END
+
+// ---- batch normalization ----
+
+/// Of batch normalization in training.
+struct batch_normalization_options {
+  double epsilon = 1e-3;  ///< added to the variance
+  bool relu = false;      ///< the result is relu(...), computed in the same pass
+};
+
+/// The value has no axis beside that of the channels: `[batch, channels]` or `[batch, height, width, channels]`.
+template <class Dims>
+struct no_axis_beside_channels : mistake<(Dims::rank < 2)> {};
+
+namespace detail {
+constexpr bool fits_channels(const shape& x, const shape& parameter) {
+  return parameter.rank == 1 && x.rank > 0 && parameter[0] == x[x.rank - 1];
+}
+}  // namespace detail
+
+/// A scale, an offset, a mean or a variance is not `[channels]`, the last extent of the value.
+template <class Dims, class Parameter>
+struct channels_differ : mistake<!detail::fits_channels(Dims::spec, Parameter::spec)> {};
+
+/// The residual has other extents than the value that is normalized.
+template <class Dims, class Residual>
+struct residual_differs : mistake<!(Dims::spec == Residual::spec)> {};
+
+/// Normalization is defined for float, double, half and bfloat16.
+template <class T>
+struct normalization_undefined_for : mistake<!is_differentiable<T>> {};
+
+/// The mistake in the operands of batch normalization, if there is one. Parameters of half and bfloat16 are float.
+template <class X, class... Parameters>
+using batch_normalization_mistake =
+    first_mistake<no_axis_beside_channels<dims_t<X>>, normalization_undefined_for<value_t<X>>,
+                  channels_differ<dims_t<X>, dims_t<Parameters>>...,
+                  element_types_differ<accumulator<value_t<X>>, value_t<Parameters>>...>;
+template <class X, class Residual>
+using residual_mistake =
+    first_mistake<residual_differs<dims_t<X>, dims_t<Residual>>, element_types_differ<value_t<X>, value_t<Residual>>>;
+
+/// The result of batch normalization in training, and the moments of each channel.
+template <class Result, class Moments>
+struct batch_normalized {
+  Result result;
+  Moments mean, variance;  ///< [channels]; the variance divides by the number of elements, not by one less
+};
+
+namespace detail {
+
+template <class Expr, class Scale, class Offset, class... Residual>
+auto normalize_batch(const Expr& e, const Scale& scale, const Offset& offset, const batch_normalization_options& o,
+                     const Residual&... residual) {
+  using T = value_t<Expr>;
+  using S = accumulator<T>;
+  using D = dims_t<Expr>;
+  using C = dims_t<Scale>;
+  if constexpr (correct<batch_normalization_mistake<Expr, Scale, Offset>> &&
+                (correct<residual_mistake<Expr, Residual>> && ...)) {
+    if constexpr (((Expr::symbolic || Scale::symbolic || Offset::symbolic) || ... || Residual::symbolic))
+      gpu::compile_kernels<batch_normalization_op, T>();
+    const auto x = materialize(e);
+    const typed_result<S, C> channels{shape(extents_of(x)[D::rank - 1])};
+    auto [y, mean, variance, reciprocal, shift] = call_operation<batch_normalization_op<T>>(
+        std::tuple{typed_result<T, D>{extents_of(x)}, channels, channels, channels, channels}, {o.epsilon, o.relu}, x,
+        materialize(scale), materialize(offset), materialize(residual)...);
+    return batch_normalized<decltype(y), decltype(mean)>{y, mean, variance};
+  } else {
+    auto y = after_mistake<T, D>(e, scale, offset);
+    auto moments = after_mistake<S, C>(e, scale, offset);
+    return batch_normalized<decltype(y), decltype(moments)>{y, moments, moments};
+  }
+}
+
+}  // namespace detail
+
+/// Normalizes each channel of `[..., channels]`, as of `[batch, n]` or `[batch, height, width, n]`, by the moments of
+/// the batch: (x - mean) / sqrt(variance + epsilon) * scale + offset, with scale and offset `[channels]`
+/// (tf.nn.fused_batch_norm with is_training, torch.nn.functional.batch_norm):
+///
+///     auto [y, mean, variance] = batch_normalization_training(x, scale, offset, {.epsilon = 1e-5, .relu = true});
+///
+/// It reads x twice and its gradient reads x and the arriving gradient twice. The moments are results, for moving
+/// averages, and have gradients. The variance is the biased one, as in tf.nn.moments; moving averages of PyTorch and
+/// TensorFlow multiply it by n / (n - 1). One element in a channel has variance 0; none have moments NaN. Values of
+/// half and bfloat16 have parameters and moments of float.
+template <Expression X, Expression Scale, Expression Offset>
+[[nodiscard]] auto batch_normalization_training(const X& x, const Scale& scale, const Offset& offset,
+                                                const batch_normalization_options& options = {}) {
+  static_assert(correct<batch_normalization_mistake<X, Scale, Offset>>,
+                "batch_normalization_training: needs x of [..., channels], and scale and offset of [channels]");
+  return detail::normalize_batch(x, scale, offset, options);
+}
+/// The same with a residual of the extents of x, which is added before the ReLU, as in a residual network.
+template <Expression X, Expression Scale, Expression Offset, Expression Residual>
+[[nodiscard]] auto batch_normalization_training(const X& x, const Scale& scale, const Offset& offset,
+                                                const Residual& residual,
+                                                const batch_normalization_options& options = {}) {
+  static_assert(correct<batch_normalization_mistake<X, Scale, Offset>>,
+                "batch_normalization_training: needs x of [..., channels], and scale and offset of [channels]");
+  static_assert(correct<residual_mistake<X, Residual>>,
+                "batch_normalization_training: the residual has the extents and the element type of x");
+  return detail::normalize_batch(x, scale, offset, options, residual);
+}
+
+/// Of normalizations with given moments, and of layers and groups.
+struct normalization_options {
+  double epsilon = 1e-3;  ///< added to the variance
+};
+
+/// Normalizes `[..., channels]` by given moments, such as moving averages, each `[channels]`
+/// (tf.nn.batch_normalization, torch.nn.functional.batch_norm in inference): (x - mean) * (scale / sqrt(variance +
+/// epsilon)) + offset. It is an expression and fuses: `relu(batch_normalization(x, mean, variance, scale, offset) +
+/// residual)`.
+template <Expression X, Expression Mean, Expression Variance, Expression Scale, Expression Offset>
+[[nodiscard]] auto batch_normalization(const X& x, const Mean& mean, const Variance& variance, const Scale& scale,
+                                       const Offset& offset, const normalization_options& options = {}) {
+  using mistake = batch_normalization_mistake<X, Mean, Variance, Scale, Offset>;
+  static_assert(correct<mistake>,
+                "batch_normalization: needs x of [..., channels], and moments, scale and offset of [channels]");
+  using T = value_t<X>;
+  using S = accumulator<T>;
+  if constexpr (!correct<mistake>)
+    return detail::after_mistake<T, dims_t<X>>(x, mean, variance, scale, offset);
+  else if constexpr (is_storage_type<T>)
+    return cast<T>(batch_normalization(cast<S>(x), mean, variance, scale, offset, options));
+  else
+    return (x - mean) * (scale * rsqrt(variance + static_cast<S>(options.epsilon))) + offset;
+}
+
+// ---- moments, and normalization by moments of each element of a batch ----
+
+/// The mean and the variance over some axes.
+template <class Mean, class Variance>
+struct mean_and_variance {
+  Mean mean;
+  Variance variance;  ///< divides by the number of elements, not by one less
+};
+
+/// Mean and variance over the given axes, or over all (tf.nn.moments): `auto [mean, variance] = moments<0, 1, 2>(x)`;
+/// with `keep_dims` among the axes these keep extent 1. The variance is the mean of (x - mean)^2, so that it is right
+/// of values far from 0. Elements are float or double.
+template <auto... Axes, Expression Expr>
+[[nodiscard]] auto moments(const Expr& e) {
+  using D = dims_t<Expr>;
+  using mistake = mean_mistake<Expr, Axes...>;
+  static_assert(correct<mistake>,
+                "moments: needs axes of the operand and elements of float or double: moments<0, 1>(cast<float>(x))");
+  if constexpr (!correct<mistake>) {
+    const auto x = detail::same_after_mistake(e);
+    return mean_and_variance<decltype(x), decltype(x)>{x, x};
+  } else {
+    const auto x = materialize(e);
+    const auto average = mean<Axes...>(x);
+    const auto variance = [&] {
+      if constexpr (detail::keeps_dims<Axes...> || sizeof...(Axes) == 0)
+        return mean<Axes...>(square(x - average));
+      else
+        return mean<Axes...>(square(x - detail::with_reduced_axes<D, detail::reduced_axes<D, Axes...>()>(average)));
+    }();
+    return mean_and_variance<std::remove_const_t<decltype(average)>, std::remove_const_t<decltype(variance)>>{average,
+                                                                                                              variance};
+  }
+}
+
+namespace detail {
+
+constexpr bool fits_last_axes(const shape& x, const shape& parameter, int axes) {
+  if (axes < 1 || static_cast<std::size_t>(axes) > x.rank || parameter.rank != static_cast<std::size_t>(axes))
+    return false;
+  for (std::size_t i = 0; i < parameter.rank; ++i)
+    if (parameter[i] != x[x.rank - parameter.rank + i]) return false;
+  return true;
+}
+
+template <int Groups>
+constexpr bool divides_channels(const shape& x) {
+  return Groups > 0 && x.rank >= 2 && x[x.rank - 1] > 0 && x[x.rank - 1] % Groups == 0;
+}
+
+}  // namespace detail
+
+/// A scale or an offset does not have the last `Axes` extents of the value.
+template <class Dims, class Parameter, int Axes>
+struct last_axes_differ : mistake<!detail::fits_last_axes(Dims::spec, Parameter::spec, Axes)> {};
+
+/// The channels, the last axis of at least two, are not a known multiple of the groups.
+template <class Dims, int Groups>
+struct groups_do_not_divide_channels : mistake<!detail::divides_channels<Groups>(Dims::spec)> {};
+
+template <class X, int Axes, class... Parameters>
+using layer_normalization_mistake =
+    first_mistake<not_floating<value_t<X>>, last_axes_differ<dims_t<X>, dims_t<Parameters>, Axes>...,
+                  element_types_differ<value_t<X>, value_t<Parameters>>...>;
+
+namespace detail {
+
+/// The extents in front of the last `Axes`.
+template <class Dims, int Axes>
+using dims_before = without_axes<Dims, ((std::uint32_t{1} << Dims::rank) - (std::uint32_t{1} << (Dims::rank - Axes)))>;
+
+template <int Axes, class Expr, class... Parameters>
+auto normalize_rows(const Expr& e, double epsilon, const Parameters&... parameters) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  using R = dims_before<D, Axes>;
+  constexpr bool centred = sizeof...(Parameters) == 2;
+  using op = layer_normalization_op<T, centred>;
+  if constexpr ((Expr::symbolic || ... || Parameters::symbolic)) gpu::compile_kernels<layer_normalizations, T>();
+  const auto x = materialize(e);
+  const shape& extents = extents_of(x);
+  shape rows = extents;
+  rows.rank -= Axes;
+  const typed_result<T, R> each{rows};
+  if constexpr (centred)
+    return std::get<0>(call_operation<op>(std::tuple{typed_result<T, D>{extents}, each, each}, {epsilon}, x,
+                                          materialize(parameters)...));
+  else
+    return std::get<0>(
+        call_operation<op>(std::tuple{typed_result<T, D>{extents}, each}, {epsilon}, x, materialize(parameters)...));
+}
+
+/// `[batch, ..., channels]` with the channels in groups: `[batch, ..., groups, channels / groups]`.
+template <class Dims, int Groups, class Indices>
+struct grouped_dims;
+template <class Dims, int Groups, std::size_t... Index>
+struct grouped_dims<Dims, Groups, indices<Index...>> {
+  using type = dims<extent_at<Dims, Index>::value..., Groups, static_cast<int>(Dims::spec[Dims::rank - 1]) / Groups>;
+};
+
+template <int Groups, class Expr, std::size_t... Index>
+auto normalize_groups(const Expr& e, const auto& scale, const auto& offset, double epsilon, indices<Index...>) {
+  using T = value_t<Expr>;
+  using D = dims_t<Expr>;
+  constexpr int rank = static_cast<int>(D::rank), channels = static_cast<int>(D::spec[D::rank - 1]);
+  using G = typename grouped_dims<D, Groups, typename make_indices<D::rank - 1>::type>::type;
+  using parameters = dims<Groups, channels / Groups>;
+  const auto x = materialize(e);
+  shape extents = extents_of(x);
+  extents[D::rank - 1] = Groups;
+  extents.push_back(channels / Groups);
+  const auto grouped = under_extents<G>(x, extents);
+  // The positions, and the channels of a group.
+  const auto [average, variance] = moments<(1 + static_cast<int>(Index))..., rank, keep_dims>(grouped);
+  const auto y = materialize((grouped - average) * rsqrt(variance + static_cast<T>(epsilon)) *
+                                 under_extents<parameters>(materialize(scale), parameters::spec) +
+                             under_extents<parameters>(materialize(offset), parameters::spec));
+  return under_extents<D>(y, extents_of(x));
+}
+
+}  // namespace detail
+
+/// Normalizes each element of a batch over its last `Axes` axes, of which scale and offset have the extents
+/// (torch.nn.functional.layer_norm, Keras's LayerNormalization): (x - mean) / sqrt(variance + epsilon) * scale +
+/// offset. `layer_normalization(x, scale, offset)` of `[batch, words, width]` takes parameters of `[width]`, and
+/// `layer_normalization<3>` of `[batch, h, w, c]` takes those of `[h, w, c]`.
+template <int Axes = 1, Expression X, Expression Scale, Expression Offset>
+[[nodiscard]] auto layer_normalization(const X& x, const Scale& scale, const Offset& offset,
+                                       const normalization_options& options = {}) {
+  using mistake = layer_normalization_mistake<X, Axes, Scale, Offset>;
+  static_assert(correct<mistake>,
+                "layer_normalization: needs float or double, and scale and offset of the last extents of x");
+  if constexpr (!correct<mistake>)
+    return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale, offset);
+  else
+    return detail::normalize_rows<Axes>(x, options.epsilon, scale, offset);
+}
+
+/// Divides each element of a batch by the root of the mean of its squares, over its last `Axes` axes, of which scale
+/// has the extents (torch.nn.functional.rms_norm): x / sqrt(mean(x^2) + epsilon) * scale. Unless given, epsilon is
+/// 1e-6.
+template <int Axes = 1, Expression X, Expression Scale>
+[[nodiscard]] auto rms_normalization(const X& x, const Scale& scale,
+                                     const normalization_options& options = {.epsilon = 1e-6}) {
+  using mistake = layer_normalization_mistake<X, Axes, Scale>;
+  static_assert(correct<mistake>, "rms_normalization: needs float or double, and a scale of the last extents of x");
+  if constexpr (!correct<mistake>)
+    return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale);
+  else
+    return detail::normalize_rows<Axes>(x, options.epsilon, scale);
+}
+
+/// Normalizes each element of a batch `[batch, ..., channels]` over its positions and groups of neighbouring channels,
+/// with scale and offset `[channels]` (torch.nn.functional.group_norm, whose channels come first):
+/// `group_normalization<8>(x, scale, offset)`. One group of all channels, or as many groups as channels, are layer and
+/// instance normalization of images.
+template <int Groups, Expression X, Expression Scale, Expression Offset>
+[[nodiscard]] auto group_normalization(const X& x, const Scale& scale, const Offset& offset,
+                                       const normalization_options& options = {}) {
+  using mistake =
+      first_mistake<groups_do_not_divide_channels<dims_t<X>, Groups>, layer_normalization_mistake<X, 1, Scale, Offset>>;
+  static_assert(correct<mistake>,
+                "group_normalization: needs float or double, groups that divide the channels, and scale and offset of "
+                "[channels]");
+  if constexpr (!correct<mistake>)
+    return detail::after_mistake<value_t<X>, dims_t<X>>(x, scale, offset);
+  else
+    return detail::normalize_groups<Groups>(x, scale, offset, options.epsilon,
+                                            typename detail::make_indices<dims_t<X>::rank - 2>::type());
+}
+
+}  // namespace weft
+
+#if WEFT_COMPILES_FOR_GPU
+  #include <weft/ops/gpu/normalization.hpp>
+#endif

@@ -1,0 +1,141 @@
+"""Builds the site and checks that it has no warnings, that every link within it leads to a page and an anchor, that the names
+of docs/reference/names.md have entries with their text, and that nothing of the implementation has one.
+
+usage: site.py SOURCE_DIR [DOXYGEN]
+
+Skipped (77) without Doxygen 1.9.4 or newer.
+"""
+import html.parser
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import xml.etree.ElementTree
+
+root = pathlib.Path(sys.argv[1]).resolve()
+doxygen = shutil.which(sys.argv[2] if len(sys.argv) > 2 else "doxygen")
+version = subprocess.run([doxygen, "--version"], capture_output=True, text=True).stdout if doxygen else "0"
+if tuple(map(int, re.match(r"(\d+(?:\.\d+)*)", version)[1].split("."))) < (1, 9, 4):
+    print("skipped: no Doxygen 1.9.4 or newer")
+    sys.exit(77)
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, path):
+        super().__init__()
+        self.anchors, self.links, self.text = set(), [], []
+        self.feed(path.read_text(errors="replace"))
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name in ("id", "name") and value:
+                self.anchors.add(value)
+            if name in ("href", "src") and value:
+                self.links.append((value, self.getpos()[0]))
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def broken_links(pages):
+    count = 0
+    for path, page in pages.items():
+        for link, line in page.links:
+            target = urllib.parse.urlsplit(link)
+            if target.scheme:
+                continue
+            count += 1
+            to = (path.parent / urllib.parse.unquote(target.path)).resolve() if target.path else path
+            if not to.is_file():
+                yield f"{path.name}:{line}: {link}: no such file"
+            elif target.fragment and urllib.parse.unquote(target.fragment) not in pages[to].anchors:
+                yield f"{path.name}:{line}: {link}: no such anchor"
+    if count < 10000:
+        yield f"only {count} links were found"
+
+
+def broken_entries(folder):
+    """The pages that the tree and the search show by scripts. (Doxygen 1.9.4 has no anchors for enumerators there.)"""
+    for path in sorted(folder.rglob("*.js")):
+        for page in set(re.findall(r"""["'](?:\.\./)?([\w.-]+\.html)[#"']""", path.read_text(errors="replace"))):
+            if not (folder / page).is_file():
+                yield f"{path.name}: {page}: no such file"
+
+
+def names_of_page():
+    """The first name of each piece of code in the column of Weft's names; of TensorFlow's where they are the same."""
+    names = set()
+    for line in (root / "docs/reference/names.md").read_text().splitlines():
+        if not line.startswith("| ") or line.startswith("| TensorFlow 1 "):
+            continue
+        theirs, ours = line.strip("| ").split(" | ", 1)
+        for code in re.findall(r"`([^`]+)`", theirs if "the same names" in ours else ours):
+            name = re.match(r"(?:auto \[.*\] = |s\.|tf\.(?:nn\.)?)?([A-Za-z_][\w:]*)(?=$|[<({])", code)
+            if name and name[1] != "bool":
+                names.add(name[1].rpartition("::")[2])
+    return names
+
+
+def entries(folder):
+    """(kind, qualified name, page, anchor) of all that the reference lists."""
+    for compound in xml.etree.ElementTree.parse(folder / "weft.tag").getroot():
+        kind, scope, page = compound.get("kind"), compound.findtext("name") or "", compound.findtext("filename")
+        if kind in ("group", "file", "page", "dir"):
+            scope = ""
+        elif kind == "concept":  # which has no name here
+            yield kind, re.sub("_1_1", "::", page[len("concept"):-len(".html")]), page, ""
+        else:
+            yield kind, scope, page, ""
+        for member in compound.iter("member"):
+            name = member.findtext("name")
+            yield member.get("kind"), f"{scope}::{name}" if scope else name, member.findtext("anchorfile"), member.findtext("anchor")
+            for value in member.findall("enumvalue"):
+                yield "enumvalue", f"{scope}::{name}::{value.text}", value.get("file"), value.get("anchor")
+
+
+def check(folder):
+    pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
+    yield from broken_links(pages)
+    yield from broken_entries(folder)
+    if "index.html" not in {path.name for path in pages} or "README.md" in {path.name for path in pages}:
+        yield "README.md is not the main page"
+
+    listed = list(entries(folder))
+    for kind, name, page, _ in listed:
+        scope = name if kind == "namespace" else name.rpartition("::")[0]
+        if re.search(r"(^|::)(detail|device|plan|gpu|skeleton|formula|library|math)(::|$)", scope) or re.search(r"\w_op$", name):
+            yield f"{kind} {name} is listed ({page})"
+        if kind == "define" and name not in ("WEFT_CHECKED", "WEFT_HOST_DEVICE"):
+            yield f"the macro {name} is listed ({page})"
+    found = {name.rpartition("::")[2] for _, name, _, _ in listed}
+    wanted = names_of_page()
+    yield from (f"{name}, of docs/reference/names.md, has no entry" for name in sorted(wanted - found))
+    if len(wanted) < 90:
+        yield f"only {len(wanted)} names were found in docs/reference/names.md"
+
+    # Functions that a macro makes of the rows of a list: each has its own text.
+    formulas = (root / "include/weft/ops/formulas.hpp").read_text()
+    rows = re.findall(r"^  (?:function|composed)\((\w+), \d\)", formulas, re.M)
+    for name in rows:
+        said = re.search(rf"((?:^/// .*\n)+)struct {name} \{{", formulas, re.M)
+        words = " ".join(said[1].replace("///", " ").split()) if said else "?"
+        shown = {" ".join("".join(pages[folder / page].text).split()) for kind, entry, page, _ in listed
+                 if kind == "function" and entry.rpartition("::")[2] == name}
+        if not any(re.sub(r"\W", "", words) in re.sub(r"\W", "", text) for text in shown):
+            yield f"the function {name} does not show the docstring of formula::{name}: {words}"
+    if len(rows) < 20:
+        yield f"only {len(rows)} rows were found in ops/formulas.hpp"
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    built = subprocess.run([sys.executable, "-B", root / "docs/doxygen/build.py", temporary, "--doxygen", doxygen],
+                           capture_output=True, text=True)
+    if built.returncode:
+        sys.exit(built.stderr)
+    site = pathlib.Path(temporary, "html").resolve()
+    faults = list(check(site))
+print("\n".join(faults) or "the site has an entry for every name, and its links lead somewhere")
+sys.exit(bool(faults))
