@@ -56,6 +56,15 @@ inline constexpr activation<formula::sigmoid> sigmoid{};
 inline constexpr activation<formula::tanh> tanh{};
 /// The activation log(1 + exp(x)).
 inline constexpr activation<formula::softplus> softplus{};
+inline constexpr activation<formula::relu6> relu6{};
+inline constexpr activation<formula::elu> elu{};
+inline constexpr activation<formula::selu> selu{};
+inline constexpr activation<formula::gelu> gelu{};
+inline constexpr activation<formula::gelu_tanh> gelu_tanh{};
+inline constexpr activation<formula::silu> silu{};
+inline constexpr activation<formula::softsign> softsign{};
+inline constexpr activation<formula::hard_sigmoid> hard_sigmoid{};
+inline constexpr activation<formula::hard_swish> hard_swish{};
 
 /// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is.
 template <class T>
