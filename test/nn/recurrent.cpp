@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(steps_beyond_the_length_change_nothing) {
   session s{o.g};
   const auto h0 = numbers<float, state_dims>(6, state_extents), c0 = numbers<float, state_dims>(7, state_extents);
   const auto n = lengths_of({3, 0, 9});  // 9 counts as 5
-  const auto run = [&](const auto& x) {
+  const auto run = [&, states = states, h = h, c = c](const auto& x) {
     return s.run(fetch(states, h, c), with(o.x, x), with(o.n, n), with(o.states[0], h0), with(o.states[1], c0));
   };
   auto x = o.x_values();
