@@ -39,9 +39,6 @@ set(leaves_out_session.session
 the_gradient_of_an_activation_runs_with_the_product_before_it lanes_train_what_one_lane_trains \
 a_watcher_may_overwrite_what_has_come")
 
-# GPUs without cuDNN run a bias by itself.
-set(leaves_out_ops.image_operations "bias_and_relu_run_with_the_convolution_of_sequences")
-
 # It needs more memory than an emulated GPU has, and finds that first.
 set(leaves_out_ops.sort "an_axis_of_more_elements_than_have_numbers")
 

@@ -66,6 +66,17 @@ BOOST_AUTO_TEST_CASE(layers_compute_activation_of_operation_and_bias) {
     BOOST_CHECK_SMALL(found_rows.data()[i] - right_rows.data()[i], 1e-5f);
 }
 
+BOOST_AUTO_TEST_CASE(bias_and_activation_run_with_the_convolution_of_sequences) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 16, 3>>(g);
+  const nn::conv1d<3, 8> layer{.activation = nn::relu};
+  session s{g};
+  auto step = s.prepare(fetch(layer(x)), feed(x));
+  step(tensor<float, dims<8, 16, 3>>());
+  const std::string plan = step.explain();
+  BOOST_CHECK_MESSAGE(plan.find("1 kernels") != std::string::npos, plan);
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_pytorch_are_reordered) {
   // As torch.nn.ModuleDict(larger=ConvTranspose2d(2, 4, (3, 2)), rows=Conv1d(2, 5, 3)) saves them.
   graph g;

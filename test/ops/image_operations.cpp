@@ -120,18 +120,6 @@ BOOST_AUTO_TEST_CASE(convolutions_of_sequences) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(bias_and_relu_run_with_the_convolution_of_sequences) {
-  graph g;
-  const auto x = placeholder<float, dims<dyn<"batch">, 16, 3>>(g, "x");
-  const auto w = variable<float, dims<3, 3, 8>>(g, "w", init::he_normal{});
-  const auto b = variable<float, dims<8>>(g, "b", init::zeros{});
-  const auto y = let(relu(conv1d(x, w) + b));
-  session s{g};
-  const std::string plan = s.explain(y);
-  BOOST_TEST_MESSAGE(plan);
-  BOOST_CHECK_MESSAGE(plan.find("elementwise") == std::string::npos, plan);
-}
-
 BOOST_AUTO_TEST_CASE(grouped_convolutions) {
   const auto of = [](const std::string& name, auto f) {
     check<dims<2, 4, 5, 6>, dims<3, 2, 2, 9>, dims<dyn<"batch">, dyn<"height">, dyn<"width">, 6>>(name, "wide",

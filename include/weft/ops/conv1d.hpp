@@ -15,7 +15,8 @@ struct conv1d_options {
 };
 
 /// The convolution of sequences `[batch, length, in]` with filters `[window, in, out]`, `[batch, length', out]`
-/// (tf.nn.conv1d): conv2d of one row, whose rules hold.
+/// (tf.nn.conv1d): conv2d of one row, whose rules hold. What is added to the result runs in a kernel of its own; the
+/// layer nn::conv1d runs bias and activation in that of the convolution.
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d(const A& x, const B& filters);
 
