@@ -94,4 +94,12 @@ for height, width in [(8, 10), (3, 7), (1, 1), (9, 2), (4, 6)]:
 case("local_2", lambda x: last(F.local_response_norm(first(x), 5, 0.3 * 5, 0.75, 2.0)), wide)
 case("local_0", lambda x: last(F.local_response_norm(first(x), 1, 0.5, 0.5, 1.0)), wide)
 case("local_default", lambda x: last(F.local_response_norm(first(x), 11, 11.0, 0.5, 1.0)), wide)
+for multiplier in [1, 3]:
+    operand_name = f"depthwise_{multiplier}"
+    depthwise = operand(operand_name, 3, 2, 6, multiplier)  # height, width, channels, multiplier
+    for name, options in [("of_1", dict(padding=1)), ("valid_21", dict(stride=(2, 1))),
+                          ("dilated", dict(padding=2, dilation=2, stride=2))]:
+        case(f"{operand_name}_{name}",
+             lambda x, w: last(F.conv2d(first(x), w.permute(2, 3, 0, 1).reshape(-1, 1, 3, 2), groups=6, **options)), wide,
+             depthwise)
 pathlib.Path(__file__).with_name("image_operation_values.txt").write_text("\n".join(lines) + "\n")
