@@ -64,7 +64,8 @@ void of_zeros(const std::string& name, F f) {
 template <class T, class D, class... More>
 void same(const tensor<T, D>& found, More... expected) {
   const std::vector<T> values{static_cast<T>(expected)...};
-  BOOST_CHECK_EQUAL_COLLECTIONS(found.data(), found.data() + found.elements(), values.begin(), values.end());
+  BOOST_REQUIRE_EQUAL(found.elements(), values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) BOOST_CHECK(found.data()[i] == values[i]);
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ BOOST_AUTO_TEST_CASE(variances_biased_and_unbiased) {
   of_zeros("stddev_small_unbiased", [](const auto& x) { return stddev<1, unbiased>(x); });
   BOOST_CHECK(std::isnan(eval(variance<unbiased>(tensor<float, dims<1>>{3}))()));
   // As the square of the mean is not subtracted from the mean of squares, little is lost far from 0.
-  BOOST_CHECK_CLOSE(eval(variance(tensor<float, dims<4>>{10000, 10001, 10002, 10003}))(), 1.25f, 1e-3);
+  BOOST_CHECK_SMALL(eval(variance(tensor<float, dims<4>>{10000, 10001, 10002, 10003}))() - 1.25f, 1e-5f);
 }
 
 BOOST_AUTO_TEST_CASE(any_and_all) {

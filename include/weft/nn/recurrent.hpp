@@ -537,6 +537,7 @@ struct last_state_of {
     return detail::last_of(r);
   }
 };
+/// A step of `sequential`: last_state_of.
 inline constexpr last_state_of last_state{};
 
 /// All hidden states, [batch, time, units], as a step of `sequential`.
@@ -546,6 +547,7 @@ struct all_states_of {
     return r.states;
   }
 };
+/// A step of `sequential`: all_states_of.
 inline constexpr all_states_of all_states{};
 
 #undef WEFT_NEEDS_A_SEQUENCE

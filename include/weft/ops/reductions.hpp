@@ -42,6 +42,7 @@ template <auto... Axes, Expression Expr>
 
 /// Among the axes of variance and stddev: the sum of squares is divided by n - 1, not by n.
 struct unbiased_option {};
+/// The option itself: `variance<0, unbiased>(x)`.
 inline constexpr unbiased_option unbiased{};
 
 /// The mean square of differences from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`; of a
