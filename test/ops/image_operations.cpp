@@ -163,6 +163,9 @@ BOOST_AUTO_TEST_CASE(resized_images) {
   const std::vector<int> expected{1, 3, 7, 9, 10, 12};
   BOOST_REQUIRE_EQUAL(y.elements(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) BOOST_CHECK_EQUAL(y.data()[i], expected[i]);
+  // Rows 0, 0.5, 1 and 1.5, which is beyond the last one (tf.compat.v1.image.resize_bilinear).
+  const auto z = resize_bilinear<4, 1, resize_coordinates::asymmetric>(tensor<float, dims<1, 2, 1, 1>>{0, 2});
+  for (int i = 0; i < 4; ++i) BOOST_CHECK_EQUAL(z(0, i, 0, 0), i < 2 ? i : 2);
 }
 
 BOOST_AUTO_TEST_CASE(local_response_normalizations) {
