@@ -9,6 +9,7 @@ set(device_tests
     ops.elementwise_gradients
     ops.extents
     ops.gather
+    ops.image_operations
     ops.linear_algebra
     ops.losses
     ops.normalization

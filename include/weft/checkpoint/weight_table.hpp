@@ -33,6 +33,9 @@ namespace pytorch {
 /// height, width] becomes [height, width, output, input].
 inline weight_layout conv2d() { return {.axes = {2, 3, 1, 0}}; }
 
+/// Conv1d: [output, input, length] becomes [length, input, output].
+inline weight_layout conv1d() { return {.axes = {2, 1, 0}}; }
+
 /// Linear: [output, input] becomes [input, output].
 inline weight_layout linear() { return {.axes = {1, 0}}; }
 

@@ -49,7 +49,8 @@ class pytorch_rows final : public layer_visitor {
                                                                          {"moving_mean", "running_mean"},
                                                                          {"moving_variance", "running_var"}};
     const std::string_view kind = l.kind();
-    if (kind != "dense" && kind != "conv2d" && kind != "batch_norm" && kind != "layer_norm" && kind != "embedding")
+    if (kind != "dense" && kind != "conv2d" && kind != "conv2d_transpose" && kind != "conv1d" && kind != "batch_norm" &&
+        kind != "layer_norm" && kind != "embedding")
       throw error(error_code::unimplemented, path, {"no rule says how PyTorch stores the weights of a ", l.kind()});
     std::string prefix = path.empty() ? path : path + ".";
     for (char& c : prefix)
@@ -59,8 +60,9 @@ class pytorch_rows final : public layer_visitor {
         if (ours == p.name && !p.variable->empty())
           table.rows.push_back({prefix + theirs, graph_of(p.variable->erased())[p.variable->id().node].name,
                                 ours != "weights"  ? weight_layout()
-                                : kind == "conv2d" ? pytorch::conv2d()
-                                                   : pytorch::linear()});
+                                : kind == "conv1d" ? pytorch::conv1d()
+                                : kind == "dense"  ? pytorch::linear()
+                                                   : pytorch::conv2d()});
   }
 
   weight_table table{};

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <weft/nn/convolution.hpp>
+#include <weft/ops/conv2d_transpose.hpp>
+
+/// A layer of transposed convolutions. Included by name, not by <weft/nn.hpp>.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+namespace detail {
+
+template <class T>
+symbol call_convolution_transpose(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
+                                  const shape& result, const weft::detail::window_attributes& windows, bool use_bias,
+                                  const activation_option<T>& activation) {
+  gpu::compile_kernels<convolution_op, T>();
+  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
+  const symbol y = record<convolution_input_gradient_op<T>>({call[0], x}, {dtype_of<T>, result}, windows);
+  return call.result(activation.apply(y, use_bias ? call[1] : symbol()));
+}
+
+}  // namespace detail
+
+/// Enlarges images [batch, height, width, in] by `Filters` filters [window, window, Filters, in]:
+/// activation(conv2d_transpose(x, weights) + bias), the result [batch, height', width', Filters]
+/// (tf.keras.layers.Conv2DTranspose, torch.nn.ConvTranspose2d). `conv2d_transpose<4, 32,
+/// conv2d_transpose_options{.stride = 2}>` doubles height and width. It takes `in` from its first operand, unless `In`
+/// names it. Weights begin glorot_uniform, the bias 0.
+template <size2d Window, int Filters, conv2d_transpose_options Options = conv2d_transpose_options{}, int In = deduced,
+          Element T = float>
+struct conv2d_transpose {
+  bool use_bias = true;
+  activation_option<T> activation{};
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"conv2d_transpose"};
+  mutable
+      typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, Filters, In>>::type weights{};
+  mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
+
+  template <Expression X>
+  auto operator()(const X& images) const {
+    using D = dims_t<X>;
+    using W = dims<Window.height, Window.width, Filters, detail::channels_in<D, Window, Filters>()>;
+    using mistaken =
+        first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_transpose_mistake<D, W, Options>>;
+    static_assert(correct<mistaken>,
+                  "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's elements and input "
+                  "channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(images);
+    } else {
+      using R = weft::detail::conv2d_transpose_result<D, W, Options>;
+      const symbol x = let(images).erased();
+      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
+      return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution_transpose<T>(
+          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          weft::detail::transposed_windows(Options, Window.height, Window.width), use_bias, activation));
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END
