@@ -8,10 +8,11 @@
 /// Grouped convolutions. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
-/// conv2d of which each of `Groups` groups of filters sees only its group of channels (torch.nn.Conv2d's groups,
-/// tf.nn.conv2d of filters with fewer channels): images `[batch, height, width, in]` and filters `[height, width,
-/// in / Groups, out]` yield `[batch, height', width', out]`, `grouped_conv2d<32>(images, filters)`. One convolution
-/// runs for each group. Numbers of channels and of filters are multiples of `Groups` that the compiler knows.
+/// A convolution in which each of `Groups` groups of filters reads only its own group of channels (torch.nn.Conv2d with
+/// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are
+/// `[batch, height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents that
+/// conv2d gives it, with `out` channels. Each group runs as one convolution. The numbers of channels and filters must
+/// be multiples of `Groups` that the compiler knows.
 template <int Groups, conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto grouped_conv2d(const A& images, const B& filters);
 
