@@ -53,7 +53,7 @@ result run(const training_flags& f) {
       images.shuffled(static_cast<std::uint64_t>(f.seed)).batches(static_cast<std::size_t>(f.batch_size));
   const auto per_epoch = static_cast<std::int64_t>(batches.size());
   const std::int64_t steps = f.train_steps > 0 ? f.train_steps : f.epochs * per_epoch;
-  lenet model(f, steps);
+  lenet model(f, steps, per_epoch);
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
 
   std::vector<hook> hooks{
@@ -69,7 +69,8 @@ result run(const training_flags& f) {
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
   check_position(at, per_epoch);
   tell_resumed(run, f);
-  begin_log(log, run.global_step(), model.g, images);
+  log.begin(run.global_step(), model.g);
+  if (log) log_images(log, images, run.global_step());
   auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
 
   result r;

@@ -2,11 +2,11 @@
 
 using namespace weft;
 
-lenet::lenet(const training_flags& f, std::int64_t steps) : classifier(f.seed) {
+lenet::lenet(const training_flags& f, std::int64_t steps, std::int64_t steps_per_epoch) : classifier(f.seed) {
   logits = layers();
   loss = mean(softmax_cross_entropy(logits, labels));
   accuracy = mean(cast<float>(argmax<1>(logits) == labels));
-  train = minimize(f.optimizer, f.rate(), f.schedule, steps, loss);
+  train = minimize(f.recipe(steps, steps_per_epoch), loss);
 }
 
 node<float, dims<dyn<"batch">, 10>> lenet::layers() {

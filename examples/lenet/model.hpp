@@ -11,7 +11,7 @@
 /// compiles. For GPUs that alone is nvcc's: it has the expressions that become kernels.
 struct lenet : classifier {
   /// `steps`: of the whole run.
-  lenet(const training_flags& f, std::int64_t steps);
+  lenet(const training_flags& f, std::int64_t steps, std::int64_t steps_per_epoch);
 
  private:
   weft::node<float, weft::dims<weft::dyn<"batch">, 10>> layers();
