@@ -137,7 +137,7 @@ struct run_parts {
   kept_run& kept;
   event_log& log;
   time_table& time;
-  std::function<double()> test_accuracy;  ///< of what is learnt so far; in the chief alone
+  std::function<double(std::int64_t step)> test_accuracy;  ///< of what is learnt so far; in the chief alone
   std::function<void(std::int64_t step)> log_images;
   std::vector<weft::hook> hooks{};  ///< beside those of every run
 };
@@ -211,7 +211,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   r.lost = lost_workers;
   r.final_cost = p.at.cost;
   if (!f.is_chief()) return r;
-  r.test_accuracy = p.test_accuracy();
+  r.test_accuracy = p.test_accuracy(run.global_step());
   p.time.mark("testing");
   p.log.scalar("test/accuracy", r.test_accuracy, run.global_step());
   p.log.close();

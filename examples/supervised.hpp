@@ -47,7 +47,7 @@ class follow_hook final : public weft::run_hook {
   std::optional<weft::progress> shown_;
 };
 
-/// The hook that logs a run: its cost and rate, and each epoch the accuracy and the weights.
+/// The hook that logs a run: its cost and rate, and each epoch `accuracy(step)` and the weights.
 template <class Accuracy>
 weft::hook log_hook(event_log& log, weft::session& s, const training& train, double rate, weft::value cost,
                     std::int64_t steps_per_epoch, Accuracy accuracy) {
@@ -57,7 +57,7 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
     log.scalar("cost", *step.find(cost), made);
     log.scalar("learning_rate", train.rate ? s.eval(*train.rate) : rate, made);
     if (made % steps_per_epoch >= each) return;
-    log.scalar("test/accuracy", accuracy(), made);
+    log.scalar("test/accuracy", accuracy(made), made);
     log.weights(s, made);
   });
 }

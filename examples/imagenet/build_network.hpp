@@ -65,7 +65,7 @@ class network_of final : public network {
     graph of_description;
     const auto x = placeholder<float, dims<dyn<"batch">, Side, Side, 3>>(of_description, "images");
     const std::string table = nn::describe(nn::named(Model(), "net"), x);
-    return table + sums_of(table, "net/AuxLogits/");
+    return table + sums_of(table, "AuxLogits/");
   }
   void load(const std::string& weights, weft::session& s) const override {
     if (is_pytorch_file(weights))

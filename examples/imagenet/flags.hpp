@@ -18,7 +18,7 @@ struct flags : cluster_flags {
   std::string weights, save_weights, npy_in, npy_out, records, augment = "color";
   std::string image_dir = "tinted-images";
   bool describe = false, evaluate = false, make_images = false;
-  std::int64_t images_per_class = 600, decode_threads = 2, shuffle_buffer = 10'000;
+  std::int64_t images_per_class = 1200, decode_threads = 2, shuffle_buffer = 10'000;
   double label_smoothing = 0.1, auxiliary_weight = 0.4, weight_decay = 4e-5, average_decay = 0.9999;
   std::optional<double> momentum, decay, epsilon, min_crop;
 
@@ -52,7 +52,7 @@ struct flags : cluster_flags {
 /// The flags of the usual run.
 inline flags usual_flags() {
   flags f;
-  f.epochs = 8, f.batch_size = 50, f.optimizer = "adam", f.adam_rate = 0.004, f.schedule = "cosine";
+  f.epochs = 8, f.batch_size = 50, f.optimizer = "adam", f.adam_rate = 0.015, f.schedule = "cosine";
   return f;
 }
 

@@ -56,10 +56,10 @@ void infer(const flags& f) {
 }
 
 void evaluate(const flags& f) {
-  const image_source images(f.images(), find_network(f.model), "val");
   const auto net = network_for_inference(f);
   session s(net->g, {.threads = static_cast<int>(f.threads), .device = f.place()});
   net->load(f.weights, s);
+  const image_source images(f.images(), find_network(f.model), "val");
   const accuracies reached = measure(s, *net, images, static_cast<std::size_t>(f.batch_size));
   std::printf("test accuracy %.4f, top-5 %.4f, %zu images\n", reached.top_1, reached.top_5, images.size());
   check_output();

@@ -37,6 +37,10 @@ normalized normalize(const pixels& image, bool centred) {
   return centred ? data::normalize(image, half, half) : data::normalize(image, data::imagenet_mean, data::imagenet_std);
 }
 
+std::pair<pixels, std::int32_t> read_file(const std::string& path, std::int32_t label) {
+  return {data::read_image<3>(path), label};
+}
+
 [[noreturn]] void refuse(const std::string& why) { throw error(error_code::invalid_argument, "", why); }
 
 /// The files in a folder whose names begin so.
@@ -151,11 +155,9 @@ image_source::batches image_source::training_batches(std::size_t batch, std::siz
     return images.map(augment, how_.decode_threads).batches(batch).prefetch(4);
   };
   if (!how_.records.empty())
-    return batched(read_records(files_of(worker, workers)).shuffled(how_.seed + worker, {how_.shuffle_buffer}));
-  const auto read = [](const std::string& path, std::int32_t label) {
-    return std::pair(data::read_image<3>(path), label);
-  };
-  return batched(data::from_tensors(paths_, labels_).shuffled(how_.seed).shard(worker, workers).map(read));
+    return batched(read_records(files_of(worker, workers))
+                       .shuffled(how_.seed + worker, data::shuffle_buffer{how_.shuffle_buffer}));
+  return batched(data::from_tensors(paths_, labels_).shuffled(how_.seed).shard(worker, workers).map(read_file));
 }
 
 image_source::batches image_source::test_batches(std::size_t batch) const {
@@ -169,9 +171,7 @@ image_source::batches image_source::test_batches(std::size_t batch) const {
     return images.map(middle, how_.decode_threads).batches(batch).prefetch(2);
   };
   if (!how_.records.empty()) return batched(read_records(paths_));
-  return batched(data::from_tensors(paths_, labels_).map([](const std::string& path, std::int32_t label) {
-    return std::pair(data::read_image<3>(path), label);
-  }));
+  return batched(data::from_tensors(paths_, labels_).map(read_file));
 }
 
 namespace {

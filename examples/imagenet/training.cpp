@@ -30,6 +30,15 @@ namespace {
 
 constexpr double stated_accuracy = 0.85;  // of the usual run
 
+/// Where the images are; a run of one process makes them if they are not there.
+image_options images_of(const flags& f) {
+  if (f.strategy == "local" && f.records.empty() && !std::filesystem::exists(f.image_dir)) {
+    std::printf("writing %s from Fashion-MNIST\n", f.image_dir.c_str());
+    make_image_folder(f.image_dir, f.data_dir, f.images_per_class, static_cast<std::uint64_t>(f.seed));
+  }
+  return f.images();
+}
+
 /// Data, and what is kept of a run beside its result.
 struct surroundings {
   run_position at;
@@ -40,7 +49,7 @@ struct surroundings {
   explicit surroundings(const flags& f)
       : kept(f.checkpoint_dir, f.resume, f.settings(), at, f.is_chief()),
         log(f.is_chief() ? f.log_dir : ""),
-        images(f.images(), find_network(f.model), "train"),
+        images(images_of(f), find_network(f.model), "train"),
         test_images(f.images(), find_network(f.model), "val") {}
 };
 
@@ -76,9 +85,10 @@ result train_by(const flags& f, const plan_of_run& plan, Session& s, session& lo
   }
   session testing(net.g, {.threads = static_cast<int>(f.threads), .device = f.place()});
   accuracies reached;
-  const auto test = [&] {
+  const auto test = [&](std::int64_t step) {
     averages.copy(local, testing);
     reached = measure(testing, net, all.test_images, batch);
+    all.log.scalar("test/top_5", reached.top_5, step);
     return reached.top_1;
   };
   const run_parts parts{
@@ -112,10 +122,6 @@ result train_by(const flags& f, const plan_of_run& plan, Session& s, session& lo
 
 void train_alone(const flags& f) {
   time_table time;
-  if (f.records.empty() && !std::filesystem::exists(f.image_dir)) {
-    std::printf("writing %s from Fashion-MNIST\n", f.image_dir.c_str());
-    make_image_folder(f.image_dir, f.data_dir, f.images_per_class, static_cast<std::uint64_t>(f.seed));
-  }
   surroundings all(f);
   time.mark("listing the images");
   const plan_of_run plan = plan_run(f, all.images.size(), 1);

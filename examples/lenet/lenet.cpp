@@ -64,7 +64,7 @@ result run(const training_flags& f) {
               .steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress})};
   if (log)
     hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), per_epoch,
-                             [&] { return test_accuracy(s, model, test_images, 200); }));
+                             [&](std::int64_t) { return test_accuracy(s, model, test_images, 200); }));
   hooks.push_back(before_each_save([&](auto&) { log.flush(); }));
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
   check_position(at, per_epoch);

@@ -117,16 +117,17 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
              surroundings& all, example_queue& queue, time_table& time) {
   const auto examples = all.images.shuffled(static_cast<std::uint64_t>(f.seed)).shard(plan.worker, plan.workers);
   const auto mine = examples.batches(static_cast<std::size_t>(f.batch_size));
-  const run_parts parts{.g = model.g,
-                        .train = model.train,
-                        .cost = model.cost.id(),
-                        .batches = static_cast<std::int64_t>(mine.size()),
-                        .at = all.at,
-                        .kept = all.kept,
-                        .log = all.log,
-                        .time = time,
-                        .test_accuracy = [&] { return test_accuracy(local, model, all.test_images, 1000); },
-                        .log_images = [&](std::int64_t step) { log_images(all.log, all.images, step); }};
+  const run_parts parts{
+      .g = model.g,
+      .train = model.train,
+      .cost = model.cost.id(),
+      .batches = static_cast<std::int64_t>(mine.size()),
+      .at = all.at,
+      .kept = all.kept,
+      .log = all.log,
+      .time = time,
+      .test_accuracy = [&](std::int64_t) { return test_accuracy(local, model, all.test_images, 1000); },
+      .log_images = [&](std::int64_t step) { log_images(all.log, all.images, step); }};
   return train_supervised(f, plan, s, local, parts, [&](auto& run, auto begin, auto make) {
     if (queue) {
       auto step = run.prepare(fetch(model.cost, model.train.step), feed());
