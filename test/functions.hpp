@@ -21,6 +21,7 @@ struct row {
   double ulp, gradient_ulp, ulp_in_double;  // that are allowed; none: not measured
   double low, high;                         // the gradient is smooth there
   int order;                                // how many orders of gradients are compared with differences
+  real (*magnitude)(real x) = nullptr;      // the units of the value are of it; null: of the value itself
 };
 
 using std::cos, std::cosh, std::erf, std::exp, std::expm1, std::floor, std::log, std::log1p, std::sin, std::sqrt,
@@ -36,6 +37,23 @@ inline real exp_of_minus_square(real x) {
 }
 inline real bell(real x) { return 1.128379167095512573896159L * exp_of_minus_square(x); }
 inline real softplus(real x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
+inline real square(real x) { return x * x; }
+inline real clip6(real x) { return x > 6 ? 6 : relu(x); }
+inline real elu(real x) { return x < 0 ? expm1(x) : x; }
+constexpr real selu_scale = 1.05070098735548049342L, selu_alpha = 1.67326324235437728481L;
+inline real selu(real x) { return selu_scale * (x < 0 ? selu_alpha * expm1(x) : x); }
+inline real selu_slope(real x) { return selu_scale * (x < 0 ? selu_alpha * exp(x) : 1); }
+inline real phi(real x) { return std::erfc(-x / sqrt(real(2))) / 2; }
+inline real gelu_slope(real x) { return phi(x) + x * 0.398942280401432677939946L * exp(-x * x / 2); }
+inline real curve(real x) { return 1.595769121605730711759785L * x * (1 + 0.044715L * x * x); }
+inline real gelu_tanh_slope(real x) {
+  const real s = sigma(curve(x));
+  return s + x * s * sigma(-curve(x)) * 1.595769121605730711759785L * (1 + 3 * 0.044715L * x * x);
+}
+inline real silu_slope(real x) { return sigma(x) * (1 + x * sigma(-x)); }
+inline real hard_swish_slope(real x, real g) { return x <= -3 ? 0 : x < 3 ? g * (x + 1.5L) / 3 : g; }
+inline real magnitude(real x) { return x; }
+inline real one(real) { return 1; }
 inline real cube(real x) { return x * x * x; }
 constexpr double none = -1;
 
@@ -70,6 +88,15 @@ WEFT_ROW(square,   x * x,       2 * g * x,                0,                    
 WEFT_ROW(relu,     relu(x),     x > 0 ? g : 0,            0,                         0,    0,   none, -2,  2,   2)
 WEFT_ROW(softplus, softplus(x), g * sigma(x),             0,                         3,    5,   3.5,  -2,  2,   3)
 WEFT_ROW(rsqrt,    1 / sqrt(x), -g / 2 / cube(sqrt(x)),   0,                         3,    7,   3,    0.5, 2,   3)
+WEFT_ROW(relu6,    clip6(x),    x > 0 && x < 6 ? g : 0,   0,                         0,    0,   none, 0.5, 5,   2)
+WEFT_ROW(elu,      elu(x),      x < 0 ? g * exp(x) : g,   0,                         2.5,  3,   2.5,  -2,  2,   2)
+WEFT_ROW(selu,     selu(x),     g * selu_slope(x),        0,                         3,    4,   4,    -2,  2,   2)
+WEFT_ROW(gelu,     x * phi(x),  g * gelu_slope(x),        g,                         3,    5,   none, -2,  2,   3, magnitude)
+WEFT_ROW(gelu_tanh, x * sigma(curve(x)), g * gelu_tanh_slope(x), g,                  4,    7,   none, -2,  2,   3, magnitude)
+WEFT_ROW(silu,     x * sigma(x), g * silu_slope(x),       g,                         5,    30,  none, -2,  2,   3, magnitude)
+WEFT_ROW(softsign, x / (1 + abs(x)), g / square(1 + abs(x)), 0,                      2,    5,   2,    -2,  2,   2)
+WEFT_ROW(hard_sigmoid, clip6(x + 3) / 6, x > -3 && x < 3 ? g / 6 : 0, 0,             2,    1,   none, -2,  2,   2, one)
+WEFT_ROW(hard_swish, x * clip6(x + 3) / 6, hard_swish_slope(x, g), g,                3,    5,   none, -2,  2,   2, magnitude)
 // clang-format on
 #undef WEFT_ROW
 

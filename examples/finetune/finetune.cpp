@@ -9,9 +9,9 @@
 #include <system_error>
 #include <vector>
 
-#include <weft/checkpoint/weight_table.hpp>
 #include <weft/data/fashion_mnist.hpp>
-#include <weft/graph/variables.hpp>
+#include <weft/nn.hpp>
+#include <weft/nn/pytorch.hpp>
 #include <weft/weft.hpp>
 
 #include "../command_line.hpp"
@@ -52,59 +52,37 @@ data::labelled_images<784> some_of_each(const data::labelled_images<784>& images
   return data::from_tensors(data::scaled<dims<784>>(std::move(pixels)), std::move(labels));
 }
 
-/// The variables of what is taken over are in the scope "features".
+struct network {
+  nn::conv2d<5, 8> conv1{.activation = nn::relu};
+  nn::conv2d<5, 16> conv2{.activation = nn::relu};
+  nn::dense<64> fc1{.activation = nn::relu};
+
+  auto operator()(const auto& images) const {
+    auto halved = max_pool2d<2>(conv1(images));
+    auto quartered = max_pool2d<2>(conv2(halved));
+    return fc1(nn::flatten()(quartered));
+  }
+};
+
+/// The features come from PyTorch, where the members have the same names; the last layer is new.
 struct lenet {
   graph g;
   node<float, dims<dyn<"batch">, 784>> images = placeholder<float, dims<dyn<"batch">, 784>>(g, "images");
   node<std::int32_t, dims<dyn<"batch">>> labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
+  network features = nn::named(network(), "features");
+  nn::dense<classes> softmax{.weights_init = init::glorot_normal{}};
   node<float, dims<dyn<"batch">, classes>> logits;
   node<float> loss, accuracy;
   effect train_head, train_all;
 
   explicit lenet(std::uint64_t seed)
       : g(seed),
-        logits(new_last_layer(features())),
+        logits(softmax(features(reshape<dims<dyn<"batch">, 28, 28, 1>>(images)))),
         loss(mean(softmax_cross_entropy(logits, labels))),
         accuracy(mean(cast<float>(argmax<1>(logits) == labels))),
-        train_head(minimize_frozen()),
+        train_head(adam{.learning_rate = 2e-3}.minimize(loss, nn::parameters(softmax))),
         train_all(adam{.learning_rate = 5e-4}.minimize(loss)) {}
-
- private:
-  node<float, dims<dyn<"batch">, 64>> features() {
-    const variable_scope within(g, "features");
-    auto w1 = variable<float, dims<5, 5, 1, 8>>(g, "conv1/weights", init::he_normal{});
-    auto b1 = variable<float, dims<8>>(g, "conv1/bias", init::zeros{});
-    auto w2 = variable<float, dims<5, 5, 8, 16>>(g, "conv2/weights", init::he_normal{});
-    auto b2 = variable<float, dims<16>>(g, "conv2/bias", init::zeros{});
-    auto w3 = variable<float, dims<784, 64>>(g, "dense/weights", init::he_normal{});
-    auto b3 = variable<float, dims<64>>(g, "dense/bias", init::zeros{});
-    auto pixels = reshape<dims<dyn<"batch">, 28, 28, 1>>(images);
-    auto halved = max_pool2d<2>(relu(conv2d(pixels, w1) + b1));
-    auto quartered = max_pool2d<2>(relu(conv2d(halved, w2) + b2));
-    return let(relu(matmul(reshape<dims<dyn<"batch">, 784>>(quartered), w3) + b3));
-  }
-  node<float, dims<dyn<"batch">, classes>> new_last_layer(const node<float, dims<dyn<"batch">, 64>>& features) {
-    auto w = variable<float, dims<64, classes>>(g, "softmax/weights", init::glorot_normal{});
-    auto b = variable<float, dims<classes>>(g, "softmax/bias", init::zeros{});
-    return let(matmul(features, w) + b);
-  }
-  effect minimize_frozen() {
-    freeze(g, "features");
-    const effect train = adam{.learning_rate = 2e-3}.minimize(loss);
-    unfreeze(g, "features");
-    return train;
-  }
 };
-
-/// PyTorch's names and layouts; its last layer knows five classes.
-const weight_table from_pytorch = {{"conv1.weight", "features/conv1/weights", pytorch::conv2d()},
-                                   {"conv1.bias", "features/conv1/bias"},
-                                   {"conv2.weight", "features/conv2/weights", pytorch::conv2d()},
-                                   {"conv2.bias", "features/conv2/bias"},
-                                   {"fc1.weight", "features/dense/weights", pytorch::linear_after_flatten(16, 7, 7)},
-                                   {"fc1.bias", "features/dense/bias"},
-                                   {"fc2.weight", ""},
-                                   {"fc2.bias", ""}};
 
 void train(session& s, const lenet& model, const effect& by, const data::labelled_images<784>& images,
            std::int64_t epochs, std::uint64_t seed) {
@@ -120,6 +98,8 @@ void run(const flags& f, bool usual) {
 
   const lenet model(seed);
   session tuned(model.g), fresh(model.g);
+  weight_table from_pytorch = nn::pytorch_table(model.features);
+  from_pytorch["fc1.weight"].layout = pytorch::linear_after_flatten(16, 7, 7);
   const restore_report taken = load_weights(f.weights, tuned, from_pytorch, {.partial = true});
   if (taken.restored.size() != 6)
     refuse(f.weights + " must have conv1, conv2 and fc1 of the network: of them " +

@@ -16,7 +16,4 @@ struct image_classifier {
   weft::effect train;
 
   image_classifier(std::uint64_t seed, double learning_rate);
-
- private:
-  weft::node<float, weft::dims<weft::dyn<"batch">, classes>> layers();
 };

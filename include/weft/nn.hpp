@@ -3,6 +3,7 @@
 // Layers: dense<10>, conv2d<5, 32>, sequential(...). For one process <weft/weft.hpp> comes beside it.
 
 #include <weft/nn/activation.hpp>
+#include <weft/nn/attention.hpp>
 #include <weft/nn/convolution.hpp>
 #include <weft/nn/dense.hpp>
 #include <weft/nn/dropout.hpp>

@@ -10,8 +10,10 @@ set(device_tests
     ops.extents
     ops.gather
     ops.linear_algebra
+    ops.losses
     ops.normalization
     ops.reduction_gradients
+    ops.reductions
     ops.scan
     ops.sort
     ops.storage_types

@@ -10,8 +10,8 @@
 using namespace weft;
 
 /// A user's own operation.
-struct softsign {
-  static constexpr const char* name = "softsign";
+struct soft_sign {
+  static constexpr const char* name = "soft_sign";
   static constexpr bool floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static V apply(V x) {
@@ -72,7 +72,7 @@ int main() {
 
   auto a1 = let(sigmoid(x + b)), a2 = let(tanh(x * y - b)), a3 = let(exp(x) / (1.0f + exp(y)));
   auto a4 = let(maximum(x, 0.0f) + minimum(y, 1.0f) * b), a5 = let(select(i < 3, x, y * y)), a6 = let(relu(x) - abs(y));
-  auto a7 = let(elementwise<softsign>(x * b)), a8 = let(sqrt(square(x) + square(y))), a9 = let(pow(abs(x), y));
+  auto a7 = let(elementwise<soft_sign>(x * b)), a8 = let(sqrt(square(x) + square(y))), a9 = let(pow(abs(x), y));
   auto a10 = let(log(abs(x) + 1.0f) * sign(y));
   recorded(let(cast<weft::half>(x)), let(cast<bfloat16>(x)), let(cast<float>(i) * x), let(i * i + 7), let(exp(d) * 2.0),
            let(i < 3 && x > y), let(cast<double>(x) + d));

@@ -374,7 +374,7 @@ BOOST_AUTO_TEST_CASE(a_list_of_hosts) {
     CHECK_SAYS(among(hosts, on_b, ps, rank), said);
   };
   wrong("a,c", "hosts='a,c' does not name this host, which calls itself b");
-  wrong("a,b,b", "hosts='a,b,b' has several tasks on this host, b: 1 and 2; say by its index which this is");
+  wrong("a,b,b", "hosts='a,b,b' has several tasks on this host, b: 1 and 2; pass the index of this one");
   wrong("a,b", "hosts='a,b' has 2 tasks, numbered from 0; there is no task 2", 0, 2);
   wrong("a,b", "there is no task -1", 0, -1);
   wrong("a,b", "the list of hosts has 2 tasks, and 2 of them would be parameter servers", 2);

@@ -10,6 +10,7 @@
 #include <boost/test/unit_test.hpp>
 #include <weft/control_flow.hpp>
 #include <weft/nn.hpp>
+#include <weft/nn/pytorch.hpp>
 #include <weft/nn/weights.hpp>
 #include <weft/weft.hpp>
 
@@ -407,5 +408,53 @@ BOOST_AUTO_TEST_CASE(weights_of_one_model_are_saved_and_loaded) {
   BOOST_CHECK(s.get(w1) == saved);
   BOOST_CHECK(s.get(w2) == (ones<float, dims<4, 4>>()));
   BOOST_CHECK(test::code_of([&] { nn::load_weights(path, second, s); }) == error_code::invalid_argument);  // missing
+  std::remove(path.c_str());
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_a_pytorch_module_are_reordered) {
+  // As torch.nn.ModuleDict(conv=Conv2d(2, 3, (1, 2)), norm=BatchNorm2d(3), fc=Linear(3, 2)) saves them.
+  struct module {
+    nn::conv2d<size2d(1, 2), 3> conv;
+    nn::batch_norm<> norm;
+    nn::dense<2> fc;
+  };
+  graph g;
+  auto images = placeholder<float, dims<batch, 4, 4, 2>>(g, "images");
+  const auto net = nn::named(module(), "net");
+  const nn::dense<2> other;
+  other(net.fc(mean<1, 2>(net.norm(net.conv(images), mode::inference))));
+  session s{g};
+  const auto numbers = [](std::size_t count) {
+    std::vector<float> v(count);
+    for (std::size_t i = 0; i < count; ++i) v[i] = static_cast<float>(i);
+    return v;
+  };
+  const auto filters = numbers(12), matrix = numbers(6), three = numbers(3), two = numbers(2);
+  const std::int64_t batches = 7;
+  const auto write = [&](const std::string& path, bool whole) {
+    std::vector<named_tensor> tensors{{"conv.weight", dtype::float32, shape(3, 2, 1, 2), filters.data()},
+                                      {"conv.bias", dtype::float32, shape(3), three.data()},
+                                      {"norm.weight", dtype::float32, shape(3), three.data()},
+                                      {"norm.bias", dtype::float32, shape(3), three.data()},
+                                      {"norm.running_mean", dtype::float32, shape(3), three.data()},
+                                      {"norm.running_var", dtype::float32, shape(3), three.data()},
+                                      {"norm.num_batches_tracked", dtype::int64, shape(), &batches},
+                                      {"fc.weight", dtype::float32, shape(2, 3), matrix.data()}};
+    if (whole) tensors.emplace_back("fc.bias", dtype::float32, shape(2), two.data());
+    write_safetensors(path, tensors);
+  };
+  const std::string path = "nn_layers_pytorch.safetensors";
+  write(path, false);
+  BOOST_CHECK(test::code_of([&] { nn::load_pytorch_weights(path, net, s); }) == error_code::not_found);
+  write(path, true);
+  BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, s).restored.size(), 8u);
+  const auto w = s.get(net.conv.weights.as<dims<1, 2, 2, 3>>());
+  for (int x = 0; x < 2; ++x)
+    for (int i = 0; i < 2; ++i)
+      for (int o = 0; o < 3; ++o) BOOST_CHECK_EQUAL(w(0, x, i, o), static_cast<float>((o * 2 + i) * 2 + x));
+  const auto m = s.get(net.fc.weights.as<dims<3, 2>>());
+  for (int i = 0; i < 3; ++i)
+    for (int o = 0; o < 2; ++o) BOOST_CHECK_EQUAL(m(i, o), static_cast<float>(o * 3 + i));
+  BOOST_CHECK_EQUAL(s.get(net.norm.moving_variance.as<dims<3>>())(2), 2);
   std::remove(path.c_str());
 }

@@ -48,6 +48,8 @@ BOOST_AUTO_TEST_CASE(functions_of_two_operands_in_every_broadcast) {
   binary("pow", [](auto a, auto b) { return pow(a, b); }, 0.5, 2);
   binary("maximum", [](auto a, auto b) { return maximum(a, b); });
   binary("minimum", [](auto a, auto b) { return minimum(a, b); });
+  binary("leaky_relu", [](auto a, auto b) { return leaky_relu(a, b); });
+  binary("elu", [](auto a, auto b) { return elu(a, b); });
   binary("select", [](auto a, auto b) { return select(a < b, a * b, b); });
 }
 
@@ -58,6 +60,9 @@ BOOST_AUTO_TEST_CASE(numbers_as_operands) {
   unary("pow(2, x)", [](auto x) { return pow(2.0, x); });
   unary("maximum(x, 0.3)", [](auto x) { return maximum(x, 0.3); });
   unary("max(x, 0.3) * min(1, x)", [](auto x) { return max(x, 0.3) * min(1, x); });
+  unary("leaky_relu(x)", [](auto x) { return leaky_relu(x) * x; });
+  unary("leaky_relu(x, 3)", [](auto x) { return leaky_relu(x, 3) * x; });
+  unary("elu(x, 0.3)", [](auto x) { return elu(x, 0.3); });
   unary("select(x > 0.1, x, 0.5)", [](auto x) { return select(x > 0.1, square(x), 0.5); });
 }
 

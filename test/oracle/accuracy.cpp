@@ -49,8 +49,9 @@ template <class T>
 using at_once_of_two = numbers (*)(const data<T>&, const data<T>&);
 
 template <class T>
-void check_forward(const char* name, double bound, runner run, at_once_of_one<T> eager, real (*reference)(real)) {
-  row& value = measure<T>(name, "value", unit::result, bound);
+void check_forward(const char* name, double bound, runner run, at_once_of_one<T> eager, real (*reference)(real),
+                   real (*magnitude)(real)) {
+  row& value = measure<T>(name, "value", magnitude ? unit::magnitudes : unit::result, bound);
   source random(1);
   std::size_t next = 0;
   const std::vector<T> edge = edges<T>();
@@ -61,7 +62,8 @@ void check_forward(const char* name, double bound, runner run, at_once_of_one<T>
     same(name, eager(d), found);
     for (std::size_t i = 0; i < d.size(); ++i) {
       const real expected = reference(real(d.v[i]));
-      value.template add<T>(found[i], expected, expected, {"of ", double(d.v[i])});
+      value.template add<T>(found[i], expected, magnitude ? magnitude(real(d.v[i])) : expected,
+                            {"of ", double(d.v[i])});
       if (expected == 0 && found[i] == 0 && std::signbit(expected) != std::signbit(found[i]))
         BOOST_ERROR(name << " of " << d.v[i] << " is a zero of the wrong sign");
     }
@@ -70,13 +72,13 @@ void check_forward(const char* name, double bound, runner run, at_once_of_one<T>
 }
 
 template <class T, class Op>
-void forward(const char* name, double bound, Op op, real (*reference)(real)) {
+void forward(const char* name, double bound, Op op, real (*reference)(real), real (*magnitude)(real) = nullptr) {
   graph g;
   const auto x = placeholder<T, matrix>(g);
   const auto y = let(op(x));
   check_forward<T>(
       name, bound, {g, {x.erased()}, {y.erased()}},
-      [](const data<T>& d) { return at_once(eval(Op{}(d.template as<matrix>()))); }, reference);
+      [](const data<T>& d) { return at_once(eval(Op{}(d.template as<matrix>()))); }, reference, magnitude);
 }
 
 template <class T>
@@ -104,8 +106,8 @@ void check_gradient(const char* name, double gradient_bound, runner run, real (*
 
 template <class T, class Op>
 void unary(const char* name, double bound, double gradient_bound, Op op, real (*reference)(real),
-           derived (*derivative)(real, real)) {
-  forward<T>(name, bound, op, reference);
+           derived (*derivative)(real, real), real (*magnitude)(real) = nullptr) {
+  forward<T>(name, bound, op, reference, magnitude);
   graph g;
   const auto x = placeholder<T, matrix>(g), up = placeholder<T, matrix>(g);
   const auto y = let(op(x));
@@ -153,7 +155,8 @@ BOOST_AUTO_TEST_CASE(of_one_operand) {
         return derived{-g, 0};
       });
   functions::each([]<class F>(F, const functions::row& right) {
-    unary<T>(F::name, right.ulp, right.gradient_ulp, OF(elementwise<F>), right.value, right.gradient);
+    unary<T>(F::name, right.ulp, right.gradient_ulp, OF(elementwise<F>), right.value, right.gradient,
+             right.magnitude);
   });
   forward<T>("math::log1p", 3, OF(elementwise<log1p_operation>), [](real x) { return std::log1p(x); });
   forward<T>("math::expm1", 2.5, OF(elementwise<expm1_operation>), [](real x) { return std::expm1(x); });

@@ -25,11 +25,34 @@ def write(kind, dtype, name, *numbers):
     lines.append(" ".join([kind, dtype.name, name, *as_text]))
 
 
+# tf.nn.gelu rounds its constants to float, in double too.
+def gelu(x):
+    return 0.5 * x * (1 + tf.math.erf(x / math.sqrt(2)))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + tf.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+# The gradient of tf.nn.softsign has none itself.
+@tf.custom_gradient
+def softsign(x):
+    return tf.nn.softsign(x), lambda g: g / tf.square(1 + tf.abs(x))
+
+
+# TensorFlow has none; PyTorch's gradient chooses by x, so that it is a number where x is infinite.
+@tf.custom_gradient
+def hard_swish(x):
+    return x * tf.nn.relu6(x + 3) / 6, lambda g: tf.where(x < 3, tf.where(x > -3, g * (x + 1.5) / 3, 0 * g), g)
+
+
 one = {
     "abs": tf.abs, "sign": tf.sign, "floor": tf.floor, "sqrt": tf.sqrt, "rsqrt": tf.math.rsqrt, "exp": tf.exp,
     "log": tf.math.log, "log1p": tf.math.log1p, "expm1": tf.math.expm1, "tanh": tf.tanh, "sigmoid": tf.sigmoid,
     "erf": tf.math.erf, "sin": tf.sin, "cos": tf.cos, "square": tf.square, "relu": tf.nn.relu,
-    "softplus": tf.math.softplus,
+    "softplus": tf.math.softplus, "relu6": tf.nn.relu6, "elu": tf.nn.elu, "selu": tf.nn.selu, "gelu": gelu,
+    "gelu_tanh": gelu_tanh, "silu": tf.nn.silu, "softsign": softsign,
+    "hard_sigmoid": lambda x: tf.nn.relu6(x + 3) / 6, "hard_swish": hard_swish,
 }
 two = {
     "multiply": tf.multiply, "divide": tf.divide, "pow": tf.pow, "maximum": tf.maximum, "minimum": tf.minimum,

@@ -8,6 +8,7 @@ The programs, and behind each a line `values`: the loss, the last matrix, the lo
 matrix, row and weights, and of those with respect to the filters and the pictures a weighted sum. Blocks are as in
 random/blocks.hpp, of width 4.
 """
+import math
 import sys
 
 import torch
@@ -175,6 +176,16 @@ BLOCKS = {
     "erf_sin": ("M", lambda a, b: torch.erf(a) + torch.sin(b) * 0.5),
     "cos_mul": ("M", lambda a, b: torch.cos(a * 2) * b),
     "pow_of": ("M", lambda a, b: torch.pow(square(tanh(a)) + 0.5, tanh(b))),
+    "activated": ("M", lambda a, b: F.gelu(a) * 0.5 + F.silu(b) - F.softsign(a * b)),
+    "kinked": ("M", lambda a, b, c: F.relu6(a + 1.0) * 0.3 - F.hardswish(b)
+               + torch.where(a > 0, a, torch.sigmoid(c) * a) * 0.5),
+    "exponential_units": ("M", lambda a, b: F.elu(a) * 0.5 + F.selu(b) * 0.3 + F.gelu(b, approximate="tanh") * 0.1),
+    "independent_loss": ("M", lambda a, b: F.binary_cross_entropy_with_logits(a, torch.sigmoid(b), reduction="none")
+                         * 0.5),
+    "robust_loss": ("M", lambda a, b: F.huber_loss(a, tanh(b), reduction="none", delta=0.7) * 0.5
+                    - torch.relu(1 - (2 * (a > 0).double() - 1) * b) * 0.1),
+    "tiled": ("M", lambda a: torch.tile(a[:, :2], (1, 2)) * 0.5
+              + torch.stack([a[:, 2:], tanh(a[:, :2])], 2).reshape(-1, 4)),
     "softplus_of": ("M", lambda a, b: torch.logaddexp(a, torch.zeros(())) * 0.5 - b),
     "floor_of": ("M", lambda a, b: torch.floor(a * 3) * 0.1 + b),
     "sign_abs": ("M", lambda a, b: torch.sign(a) * 0.3 + torch.abs(b)),
@@ -199,6 +210,11 @@ BLOCKS = {
     "mean_concat": ("R", lambda a, b: torch.cat([a, b, a]).mean(0)),
     "solve_row": ("R", lambda a, b: torch.linalg.solve(near_unit(a), b)),
     "masked_rows": ("R", lambda a, b, c: tanh(a[b <= c].sum(0) * 0.1)),
+    "spread": ("R", lambda a: torch.std(a, 0, correction=0) * 0.5 + tanh(torch.var(a, 0, correction=0))),
+    "row_norms": ("R", lambda a, b: torch.linalg.vector_norm(a, math.inf, 0) * 0.3
+                  - torch.linalg.vector_norm(b, 1, 0) * 0.1),
+    "diagonal": ("R", lambda a: torch.diagonal(a)),
+    "banded": ("W", lambda a, b: torch.triu(torch.tril(a), -1) + torch.diag(tanh(b)) * 0.5),
     "gram": ("W", lambda a, b: tanh(a.T @ b * 0.2)),
     "scale_weights": ("W", lambda a, b: a * b.reshape(4, 1)),
     "transposed": ("W", lambda a: a.T),
@@ -213,6 +229,9 @@ BLOCKS = {
     "kept_sum": ("C", lambda a: a.sum(1, keepdim=True) * 0.25),
     "matvec": ("C", lambda a, b: a @ b.reshape(4, 1) * 0.5),
     "dense_loss": ("C", lambda a, b: column(dense_cross_entropy(a, b)) * 0.3),
+    "smoothed_loss": ("C", lambda a, b: column(F.cross_entropy(a, b, reduction="none", label_smoothing=0.2)) * 0.3),
+    "row_logsumexp": ("C", lambda a: torch.logsumexp(a, 1, keepdim=True) * 0.3),
+    "row_norm": ("C", lambda a: torch.linalg.vector_norm(a, 2, 1, keepdim=True) * 0.5),
     "class_loss": ("C", lambda a, b: column(cross_entropy(a, b)) * 0.3),
     "batch_taken": ("C", lambda a, b: column(torch.gather(tanh(a), 1, b.reshape(-1, 1))[:, 0]) * 0.5),
     "top_mean": ("C", lambda a: column(ordered(a).values[:, :2].mean(1))),
@@ -224,10 +243,12 @@ BLOCKS = {
     "mean_loss": ("S", lambda a, b: cross_entropy(a, b).mean()),
     "mean_pool": ("S", lambda a: pooled(F.avg_pool2d, a).mean()),
     "determinant_of": ("S", lambda a: torch.linalg.det(near_unit(a))),
+    "trace_of": ("S", lambda a: torch.trace(a) * 0.3 + square(a).sum() * 0.025),
     "masked_mean": ("S", lambda a, b: a[b].sum() * 0.01),
     "deviation": ("S", lambda a: torch.sqrt(square(a).mean() + 0.1)),
     "largest": ("S", lambda a: a.amax() * 0.5),
     "argmax_of": ("L", lambda a: ordered(a).indices[:, 0]),
+    "argmin_of": ("L", lambda a: torch.sort(a, dim=1, stable=True).indices[:, 0]),
     "second_best": ("L", lambda a: ordered(a).indices[:, 1]),
     "smallest_index": ("L", lambda a: torch.sort(a, dim=1, stable=True).indices[:, 0]),
     "class_of": ("L", lambda a: torch.clamp(torch.abs(a.reshape(-1)) * 2, max=3).long()),
@@ -236,6 +257,8 @@ BLOCKS = {
     "less_of": ("B", lambda a, b: a < b),
     "greater_equal_of": ("B", lambda a, b: a >= b * 0.5),
     "equal_floors": ("B", lambda a, b: torch.floor(a * 2) == torch.floor(b * 2)),
+    "in_top": ("B", lambda a, b: (a > 0.1) & ((a > torch.gather(a, 1, column(b))).sum(1, keepdim=True) < 2)),
+    "any_all": ("B", lambda a, b: (a & b.any(1, keepdim=True)) | b.all(0)),
     "logic": ("B", lambda a, b: (a & ~b) | (b != a)),
     "conv": ("P", conv),
     "batch_normal_pictures": ("P", lambda a, b: torch.relu(normalized(a, (0, 1, 2), b[0:2], b[1:3])) * 0.5),

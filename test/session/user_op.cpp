@@ -2,8 +2,8 @@
 #include "ops/gradient_check.hpp"
 
 // The whole of a user's own operation: a formula, its gradient, and a function to call it by.
-struct softsign {
-  static constexpr const char* name = "softsign";
+struct soft_sign {
+  static constexpr const char* name = "soft_sign";
   static constexpr bool floating_only = true;
   template <class V>
   WEFT_HOST_DEVICE static V apply(V x) {
@@ -15,7 +15,7 @@ struct softsign {
     return g / (d * d);
   }
 };
-auto soft(const weft::Expression auto& x) { return weft::elementwise<softsign>(x); }
+auto soft(const weft::Expression auto& x) { return weft::elementwise<soft_sign>(x); }
 
 // Has two operands, and a condition and numbers in its gradients.
 struct clipped_product {
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_any_order) {
   gradient_check check;
   const auto x = check.input<dims<2, 3>>();
   const auto w = check.input<dims<3>>();
-  check("softsign", soft(x), 3);
+  check("soft_sign", soft(x), 3);
   check("fused among others", tanh(soft(x * w) + 0.5) * x);
   check("inside a reduction", mean<0>(soft(x) * w));
   check("two operands", elementwise<clipped_product>(x, w), 3);
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(in_a_session) {
   const auto [cost, none] = step();
   BOOST_CHECK_CLOSE(cost, 0.5f + 2.0f / 3 - 0.75f, 1e-4);
   BOOST_CHECK_CLOSE(s.eval(w)(2), -3 - 1.0f / 16, 1e-4);
-  CHECK_SAYS(explain(step), "softsign(a0)");
+  CHECK_SAYS(explain(step), "soft_sign(a0)");
 }
 
 namespace {

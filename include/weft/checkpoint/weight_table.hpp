@@ -56,6 +56,13 @@ struct weight_row {
 struct weight_table {
   std::vector<weight_row> rows;
   weight_table(std::initializer_list<weight_row> list) : rows(list) {}
+
+  /// The row of a tensor; throws not_found without one.
+  weight_row& operator[](const std::string& in_file) {
+    for (weight_row& row : rows)
+      if (row.in_file == in_file) return row;
+    throw error(error_code::not_found, "weight_table", {"no row for the tensor '", in_file, "'"});
+  }
 };
 
 /// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that
@@ -167,12 +174,13 @@ inline restore_report load_weights(const std::string& path, session& s, const we
       orders[i] = detail::apply_layout(path, row->layout, entries[i]);
   std::vector<detail::restorable> tensors;
   for (const safetensors_entry& e : entries) tensors.push_back({&file, &e});
-  const restore_options by_table{.partial = options.partial, .rename = [&](const std::string& name) {
-                                   const auto row = row_of(name);
-                                   return row == table.rows.end() ? options.rename(name) : row->variable;
-                                 }};
-  detail::restore_plan plan =
-      detail::plan_restore(s, path, tensors, by_table, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
+  const detail::wanted_variables wanted(s, options.variables);
+  restore_options by_table = options;
+  by_table.rename = [&](const std::string& name) {
+    const auto row = row_of(name);
+    return row == table.rows.end() ? options.rename(name) : row->variable;
+  };
+  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, by_table), wanted);
   for (const detail::restored_variable& v : plan.variables) {
     const detail::axis_order& order = orders[static_cast<std::size_t>(v.from.entry - entries.data())];
     detail::restore_variable(s, v, [&](void* to) {

@@ -35,14 +35,50 @@ restore_report load_weights(const std::string& path, session& s, const restore_o
 
 namespace detail {
 
-/// `wanted(node)` says which variables to save.
-template <class Wanted>
-void save_weights_of(const std::string& path, session& s, const safetensors_metadata& metadata, Wanted wanted) {
+/// The variables that a list names, or all weights if it is empty. Throws invalid_argument if they belong to another
+/// graph than the session's.
+class wanted_variables {
+ public:
+  wanted_variables(const session& s, const variable_list& variables) : graph_(s.of()) {
+    if (variables.size() == 0) return;
+    for (const symbol& v : variables.erased()) {
+      if (&graph_of(v).self() != &graph_.self())
+        throw error(error_code::invalid_argument, "weights",
+                    "the variables belong to another graph than the session's");
+      nodes_.push_back(v.id().node);
+    }
+    std::sort(nodes_.begin(), nodes_.end());
+  }
+  bool operator()(std::uint32_t n) const {
+    return nodes_.empty() ? is_weight(graph_, n) : std::binary_search(nodes_.begin(), nodes_.end(), n);
+  }
+  /// The options that leave tensors for other variables of the graph out, if there is a list.
+  restore_options only(const session& s, const restore_options& options) const {
+    if (nodes_.empty()) return options;
+    restore_options mine = options;
+    mine.rename = [this, &s, rename = options.rename](const std::string& name) {
+      const std::string renamed = rename(name);
+      const std::uint32_t n = s.of().find(renamed);
+      return n == graph_node::no_node || (*this)(n) ? renamed : std::string();
+    };
+    return mine;
+  }
+
+ private:
+  const graph& graph_;
+  std::vector<std::uint32_t> nodes_;
+};
+
+}  // namespace detail
+
+inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata,
+                         const variable_list& variables) {
   const graph& g = s.of();
+  const detail::wanted_variables wanted(s, variables);
   std::vector<named_tensor> tensors;
   std::vector<storage> staged;  // of variables that lie on GPUs
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (!records_variable(g, n) || !wanted(n)) continue;
+    if (!detail::records_variable(g, n) || !wanted(n)) continue;
     const plan::variable_state& v = s.state_of(n);
     if (!v.initialized)
       throw error(error_code::failed_precondition, g[n].name,
@@ -59,55 +95,15 @@ void save_weights_of(const std::string& path, session& s, const safetensors_meta
   write_safetensors(path, tensors, metadata);
 }
 
-template <class Wanted>
-restore_report load_weights_of(const std::string& path, session& s, const restore_options& options, Wanted wanted) {
-  const safetensors_file file(path);
-  std::vector<restorable> tensors;
-  for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
-  restore_plan plan = plan_restore(s, path, tensors, options, wanted);
-  for (const restored_variable& v : plan.variables)
-    restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
-  return std::move(plan.report);
-}
-
-/// Whether a node is one of the variables. Throws invalid_argument if they belong to another graph than the session's.
-class variable_filter {
- public:
-  variable_filter(const session& s, const variable_list& variables) {
-    for (const symbol& v : variables.erased()) {
-      if (&graph_of(v).self() != &s.of().self())
-        throw error(error_code::invalid_argument, "weights",
-                    "the variables belong to another graph than the session's");
-      nodes_.push_back(v.id().node);
-    }
-    std::sort(nodes_.begin(), nodes_.end());
-  }
-  bool operator()(std::uint32_t n) const { return std::binary_search(nodes_.begin(), nodes_.end(), n); }
-
- private:
-  std::vector<std::uint32_t> nodes_;
-};
-
-}  // namespace detail
-
-inline void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata,
-                         const variable_list& variables) {
-  if (variables.size() == 0)
-    return detail::save_weights_of(path, s, metadata, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-  detail::save_weights_of(path, s, metadata, detail::variable_filter(s, variables));
-}
-
 inline restore_report load_weights(const std::string& path, session& s, const restore_options& options) {
-  if (options.variables.size() == 0)
-    return detail::load_weights_of(path, s, options, [&](std::uint32_t n) { return detail::is_weight(s.of(), n); });
-  const detail::variable_filter wanted(s, options.variables);
-  restore_options mine = options;
-  mine.rename = [&](const std::string& name) {
-    const std::string renamed = options.rename(name);
-    const std::uint32_t n = s.of().find(renamed);
-    return n == graph_node::no_node || wanted(n) ? renamed : std::string();
-  };
-  return detail::load_weights_of(path, s, mine, wanted);
+  const safetensors_file file(path);
+  std::vector<detail::restorable> tensors;
+  for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
+  const detail::wanted_variables wanted(s, options.variables);
+  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, options), wanted);
+  for (const detail::restored_variable& v : plan.variables)
+    detail::restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
+  return std::move(plan.report);
 }
 
 }  // namespace weft

@@ -19,9 +19,10 @@ struct initializer {
     uniform,
     normal,
     truncated_normal,
+    orthogonal,
     value
   } kind = kind_type::none;
-  double a = 0;  ///< constant; lowest; mean
+  double a = 0;  ///< constant; lowest; mean; gain
   double b = 0;  ///< highest; standard deviation
   storage data;  ///< value
 };

@@ -88,6 +88,18 @@ struct he_uniform {
     return uniform{-limit, limit}(s);
   }
 };
+/// A matrix with orthonormal rows or columns, whichever are fewer, times `gain`: Saxe et al., ICLR 2014. The leading
+/// axes of a convolution's kernel count as rows (tf.keras.initializers.Orthogonal). Throws invalid_argument for fewer
+/// than 2 axes. Of n by m elements, n <= m, it takes n * n * m multiply-adds.
+struct orthogonal {
+  double gain = 1;
+  initializer operator()(const shape& s) const {
+    if (s.rank < 2)
+      throw error(error_code::invalid_argument, "init::orthogonal",
+                  {"needs a variable of at least 2 axes, not ", to_string(s)});
+    return {initializer::kind_type::orthogonal, gain, 0, {}};
+  }
+};
 
 }  // namespace init
 

@@ -37,6 +37,7 @@ struct loop_op {
   static kernel* prepare(const prepare_context&, const attributes&);
   static std::size_t workspace_bytes(const prepare_context&);
   static bool optional(const node_def&, std::uint32_t output);
+  static std::int64_t iterations(const node_def& c) { return attributes_of<loop_op>(c).max_iterations; }
   static void gradient(gradient_context&, const attributes&);
 };
 

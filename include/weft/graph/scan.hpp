@@ -213,55 +213,91 @@ constexpr auto find_scan_mistake() {
 
 // ---- in a graph ----
 
-template <class X, class Node>
-auto parameter_of_scan(subgraph_recorder& b, const Node& entered) {
-  const value_info& info = entered.erased().info();
-  return scan_parameter<true, X>(b.parameter(scan_operand<X>::is_rows ? row_of(info) : info));
-}
+/// How the body of a scan is given an operand.
+enum class scan_role : unsigned char { carry, rows, invariant };
+
+/// A scan that is being recorded, over symbols: the parameters of its body, then the results that the body returned,
+/// then the loop.
+class scan_recorder {
+ public:
+  struct operand {
+    symbol value;
+    scan_role role;
+  };
+
+  /// Operands in any order, at least one of them rows.
+  scan_recorder(graph& where, const sequence<operand>& operands) : where_(where), body_(where, "body") {
+    for (const operand& x : operands) {
+      const value_info& info = x.value.info();
+      parameters_.push_back(body_.parameter(x.role == scan_role::rows ? row_of(info) : info));
+    }
+    body_.made().parameters.clear();
+    for (const scan_role wanted : {scan_role::carry, scan_role::rows, scan_role::invariant})
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].role != wanted) continue;
+        if (wanted == scan_role::rows && rows_++ == 0) count_ = operands[i].value.extents()[0];
+        carries_ += wanted == scan_role::carry;
+        loop_.inputs.push_back(operands[i].value.id());
+        body_.made().parameters.push_back(parameters_[i].id());
+      }
+  }
+
+  /// The parameter of the body for operand i.
+  const symbol& parameter(std::size_t i) const { return parameters_[i]; }
+  /// Receives the results: first the carries in their order, then what is stacked.
+  subgraph_recorder& body() { return body_; }
+
+  void record(bool reverse) {
+    const subgraph& made = body_.made();
+    for (std::size_t r = 0; r < made.results.size(); ++r)
+      loop_.outputs.push_back(r < carries_ ? where_.info(loop_.inputs[r])
+                                           : rows_of(count_, made.nodes.info(made.results[r])));
+    loop_.subgraphs = {body_.number()};
+    const std::size_t stacked = made.results.size() - carries_;
+    result_ = record_loop(where_, static_cast<node_def&&>(loop_),
+                          {count_, carries_, rows_, stacked, false, false, false, reverse, 0});
+  }
+  /// The last value of carry j.
+  symbol last(std::size_t j) const { return result_.output(static_cast<std::uint32_t>(j)); }
+  /// The values that were stacked.
+  symbol stacked(std::size_t r) const {
+    const loop_signature s(where_[result_.id().node].def);
+    return result_.output(static_cast<std::uint32_t>(s.row_out(r)));
+  }
+
+ private:
+  graph& where_;
+  subgraph_recorder body_;
+  node_def loop_;
+  sequence<symbol> parameters_;
+  std::int64_t count_ = 0;
+  std::size_t carries_ = 0, rows_ = 0;
+  symbol result_;
+};
+
+template <class X>
+constexpr scan_role role_of = scan_operand<X>::is_carry  ? scan_role::carry
+                              : scan_operand<X>::is_rows ? scan_role::rows
+                                                         : scan_role::invariant;
 
 template <class Body, class... X, class... Operands>
 auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), const Operands&... operands) {
   using rows_dims = scanned_dims<X...>;
   compile_loop_kernels<Operands...>();
   graph& where = graph_around(operands...);
-  constexpr int kind[] = {scan_operand<X>::is_carry ? 0 : scan_operand<X>::is_rows ? 1 : 2 ...};
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
-  const auto in_order = [&](const sequence<value>& all) {
-    sequence<value> ordered;
-    for (const int wanted : {0, 1, 2})
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (kind[i] == wanted) ordered.push_back(all[i]);
-    return ordered;
-  };
-  const auto entered = std::tuple{enter(where, operands)...};
-  node_def c;
-  subgraph_recorder made(where, "body");
-  const auto results = std::apply(
-      [&](const auto&... x) {
-        c.inputs = in_order({x.id()...});
-        const std::tuple<scan_parameter<true, X>...> parameters{parameter_of_scan<X>(made, x)...};
-        return made.record_results(std::apply(body, parameters));
-      },
-      entered);
-  made.made().parameters = in_order(made.made().parameters);
-  const std::size_t stacked = made.made().results.size() - carries;
-  for (std::size_t r = 0; r < carries + stacked; ++r) {
-    const value_info& info = made.made().nodes.info(made.made().results[r]);
-    c.outputs.push_back(r < carries ? where.info(c.inputs[r]) : rows_of(rows_dims::spec[0], info));
-  }
-  c.subgraphs = {made.number()};
-  constexpr std::size_t scanned = (std::size_t{scan_operand<X>::is_rows} + ... + 0);
-  const symbol loop = record_loop(where, static_cast<node_def&&>(c),
-                                  {rows_dims::spec[0], carries, scanned, stacked, false, false, false, o.reverse, 0});
-  const loop_signature s(where[loop.id().node].def);
+  scan_recorder made(where, {scan_recorder::operand{enter(where, operands).erased(), role_of<X>}...});
+  std::size_t next = 0;
+  const std::tuple<scan_parameter<true, X>...> parameters{scan_parameter<true, X>(made.parameter(next++))...};
+  const auto results = made.body().record_results(std::apply(body, parameters));
+  made.record(o.reverse);
   const auto tuple = as_tuple(results);
   const auto last = part_of<0, carries>(tuple, [&]<class R>(const R&, std::size_t j) {
-    return make_node<value_t<R>, dims_t<R>, device_t<R>>(loop.output(static_cast<std::uint32_t>(j)));
+    return make_node<value_t<R>, dims_t<R>, device_t<R>>(made.last(j));
   });
   const auto all =
       part_of<carries, std::tuple_size_v<decltype(tuple)> - carries>(tuple, [&]<class R>(const R&, std::size_t r) {
-        return make_node<value_t<R>, stacked_dims<rows_dims, dims_t<R>>, device_t<R>>(
-            loop.output(static_cast<std::uint32_t>(s.row_out(r))));
+        return make_node<value_t<R>, stacked_dims<rows_dims, dims_t<R>>, device_t<R>>(made.stacked(r));
       });
   return one_or_tuple(std::tuple_cat(last, all));
 }

@@ -56,6 +56,24 @@ inline constexpr activation<formula::sigmoid> sigmoid{};
 inline constexpr activation<formula::tanh> tanh{};
 /// The activation log(1 + exp(x)).
 inline constexpr activation<formula::softplus> softplus{};
+/// The activation min(max(x, 0), 6): weft::relu6.
+inline constexpr activation<formula::relu6> relu6{};
+/// The activation x above 0, otherwise exp(x) - 1: weft::elu.
+inline constexpr activation<formula::elu> elu{};
+/// The activation elu scaled so that activations keep mean 0 and variance 1: weft::selu.
+inline constexpr activation<formula::selu> selu{};
+/// The activation x times the normal distribution function of x: weft::gelu.
+inline constexpr activation<formula::gelu> gelu{};
+/// The activation gelu with the distribution function approximated by tanh: weft::gelu_tanh.
+inline constexpr activation<formula::gelu_tanh> gelu_tanh{};
+/// The activation x * sigmoid(x): weft::silu.
+inline constexpr activation<formula::silu> silu{};
+/// The activation x / (1 + abs(x)): weft::softsign.
+inline constexpr activation<formula::softsign> softsign{};
+/// The activation min(max(x + 3, 0), 6) / 6: weft::hard_sigmoid.
+inline constexpr activation<formula::hard_sigmoid> hard_sigmoid{};
+/// The activation x * hard_sigmoid(x): weft::hard_swish.
+inline constexpr activation<formula::hard_swish> hard_swish{};
 
 /// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is.
 template <class T>

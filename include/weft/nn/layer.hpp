@@ -56,10 +56,13 @@ class stored_initializer {
 /// The number of input features of a layer that takes it from its first operand.
 inline constexpr int deduced = 0;
 
-/// The last call of a layer that recorded nodes: its result, and the nodes from `first` up to `last`.
+/// The last call of a layer that recorded nodes: its operand and its result. Equal calls share nodes: those of this
+/// call are what the result is computed from, as far as the names begin with `scope`, and no further than to the
+/// operand.
 struct recorded_call {
-  symbol result;
-  std::uint32_t first = 0, last = 0;
+  symbol operand, result;
+  std::string scope;
+  std::uint32_t first = 0;  ///< the first node that the call added
 };
 
 /// The name of a layer, and its last call. `named` (model.hpp) sets the name. A layer without a name is called after
@@ -111,6 +114,7 @@ class layer_call {
   const layer_state& layer_;
   const parameter_request* parameters_;
   graph& graph_;
+  symbol operand_;
   std::uint32_t first_;
   graph::variable_scope scope_;
 };
@@ -168,6 +172,7 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
     : layer_(layer),
       parameters_(parameters),
       graph_(graph_of(x)),
+      operand_(x),
       first_(static_cast<std::uint32_t>(graph_.size())),
       scope_(graph_, detail::scope_of(layer.path_, layer.kind_, graph_)) {
   for (std::size_t i = 0; i < count; ++i)
@@ -183,7 +188,8 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
 
 WEFT_DECL symbol layer_call::result(const symbol& y) {
   const auto last = static_cast<std::uint32_t>(graph_.size());
-  if (last > first_ || layer_.call_.result.is_number()) layer_.call_ = {y, first_, last};
+  if (last > first_ || layer_.call_.result.is_number())
+    layer_.call_ = {operand_, y, std::string(graph_.scope()), first_};
   return y;
 }
 

@@ -117,6 +117,33 @@ inline shape of_one_example(shape s) {
   return s;
 }
 
+/// Those of one example, of a node and of the subgraphs that it runs.
+inline double multiply_adds_of(const graph& g, const node_def& d) {
+  double sum = 0;
+  if (d.op->multiply_adds)
+    sum = d.op->multiply_adds(of_one_example(g.info(d.inputs[0]).extents), of_one_example(g.info(d.inputs[1]).extents),
+                              of_one_example(d.outputs[0].extents));
+  if (!d.op->iterations) return sum;
+  const std::int64_t iterations = d.op->iterations(d);
+  for (const std::uint32_t b : d.subgraphs) {
+    const graph& body = g.subgraph_at(b).nodes;
+    for (std::uint32_t n = 0; n < body.size(); ++n)
+      sum += static_cast<double>(iterations < 0 ? 1 : iterations) * multiply_adds_of(body, body[n].def);
+  }
+  return sum;
+}
+inline double multiply_adds_of(const graph& g, const recorded_call& call) {
+  double sum = 0;
+  sequence<char> reached(call.result.id().node + 1, 0);
+  reached[call.result.id().node] = 1;
+  for (std::uint32_t n = call.result.id().node + 1; n-- > 0;) {
+    if (!reached[n] || n == call.operand.id().node || !g[n].name.starts_with(call.scope)) continue;
+    sum += multiply_adds_of(g, g[n].def);
+    for (const value& in : g[n].def.inputs) reached[in.node] = 1;
+  }
+  return sum;
+}
+
 WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
                                   std::initializer_list<named_parameter> variables) {
   const recorded_call& call = l.last_call();
@@ -129,13 +156,7 @@ WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
   for (const named_parameter& p : variables)
     if (!p.variable->empty() && kind_of(g[p.variable->id().node].def) != variable_kind::averaged)
       r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
-  for (std::uint32_t n = call.first; n < call.last; ++n) {
-    const node_def& d = g[n].def;
-    if (d.op->multiply_adds)
-      r.multiply_adds += static_cast<std::int64_t>(d.op->multiply_adds(of_one_example(g.info(d.inputs[0]).extents),
-                                                                       of_one_example(g.info(d.inputs[1]).extents),
-                                                                       of_one_example(d.outputs[0].extents)));
-  }
+  r.multiply_adds = static_cast<std::int64_t>(multiply_adds_of(g, call));
   r.bytes = static_cast<std::int64_t>(value_info{call.result.type(), of_one_example(call.result.extents())}.bytes());
   std::size_t at = rows_.size();
   rows_.push_back(r);

@@ -40,6 +40,11 @@ constexpr int static_extent() {
     return 1;
 }
 
+/// Matrices are square: the last two extents are equal.
+template <class Dims>
+struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::rank - (Dims::rank < 2 ? 0 : 2)] !=
+                                                                Dims::spec[Dims::rank - (Dims::rank < 1 ? 0 : 1)])> {};
+
 /// The operation needs float or double.
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};

@@ -243,6 +243,19 @@ template <Expression P, Operand A, Operand B>
   }
 }
 
+/// x where it is positive, alpha * x elsewhere (tf.nn.leaky_relu). `alpha` is a number, or a tensor or a node whose
+/// extents broadcast, such as one slope for each channel (PReLU).
+template <Expression X, Operand Alpha = double>
+[[nodiscard]] auto leaky_relu(const X& x, const Alpha& alpha = 0.2) {
+  return select(x > 0, x, alpha * x);
+}
+
+/// x where it is positive, alpha * (e^x - 1) elsewhere (torch.nn.functional.elu). `elu(x)` has the alpha 1.
+template <Expression X, Operand Alpha>
+[[nodiscard]] auto elu(const X& x, const Alpha& alpha) {
+  return select(x > 0, x, alpha * expm1(minimum(x, 0)));
+}
+
 /// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. A
 /// number that an integer type does not have becomes the nearest that it has, and a NaN 0, on CPUs and GPUs. Its
 /// gradient is that of the result, converted back.

@@ -47,7 +47,16 @@
   function(minimum, 2)                               \
   composed(square, 1)                                \
   composed(relu, 1)                                  \
-  composed(softplus, 1)
+  composed(softplus, 1)                              \
+  composed(relu6, 1)                                 \
+  composed(elu, 1)                                   \
+  composed(selu, 1)                                  \
+  composed(gelu, 1)                                  \
+  composed(gelu_tanh, 1)                             \
+  composed(silu, 1)                                  \
+  composed(softsign, 1)                              \
+  composed(hard_sigmoid, 1)                          \
+  composed(hard_swish, 1)
 // clang-format on
 
 #define WEFT_NO_ROW(name, operands)
@@ -579,6 +588,139 @@ struct relu {
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that x is not kept but overwritten in place
     return math::select(y > V(0), g, V(0));
+  }
+};
+/// min(max(x, 0), 6) (tf.nn.relu6).
+struct relu6 {
+  static constexpr const char* name = "relu6";
+  static constexpr bool cheap = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::minimum(math::maximum(x, V(0)), V(6));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
+    return math::select(y < V(6), math::select(y > V(0), g, V(0)), V(0));
+  }
+};
+/// x where it is positive, e^x - 1 elsewhere (tf.nn.elu; Clevert et al. 2015).
+struct elu {
+  static constexpr const char* name = "elu";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::select(x < V(0), math::expm1(x), x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    // Not e^x everywhere: where it is infinite or NaN, the next gradient would multiply it by 0.
+    return g * math::exp(math::select(x < V(0), x, V(0)));
+  }
+};
+/// elu with two factors for which activations keep mean 0 and variance 1 (tf.nn.selu; Klambauer et al.,
+/// Self-Normalizing Neural Networks, 2017). As in TensorFlow, the gradient at 0 is that of the positive side.
+struct selu {
+  static constexpr const char* name = "selu";
+  static constexpr bool cheap = false, floating_only = true;
+  static constexpr double above = 1.0507009873554805, below = 1.7580993408473766;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::select(x < V(0), V(below) * math::expm1(x), V(above) * x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g * math::select(x < V(0), V(below) * math::exp(math::select(x < V(0), x, V(0))), V(above));
+  }
+};
+/// x times the probability that a standard normal variable is below x (tf.nn.gelu; Hendrycks and Gimpel 2016). As in
+/// TensorFlow and PyTorch, 1 + erf rounds what is left of the probability where x is far below 0.
+struct gelu {
+  static constexpr const char* name = "gelu";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V below(V x) {
+    return V(0.5) + V(0.5) * math::erf(x * V(0.7071067811865476));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return x * below(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return g * (below(x) + x * V(0.3989422804014327) * math::exp(V(-0.5) * x * x));  // 1 / sqrt(2 pi)
+  }
+};
+/// gelu by the approximation x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) (tf.nn.gelu(x, approximate=True)), which is
+/// usually written with tanh.
+struct gelu_tanh {
+  static constexpr const char* name = "gelu_tanh";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V curve(V x) {
+    return x * (V(1.5957691216057308) + V(0.07135481627260025) * x * x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return x * math::sigmoid(curve(x));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    const V s = math::sigmoid(curve(x)), rest = math::sigmoid(-curve(x));  // 1 - s would be rounded where s is near 1
+    return g * (s + x * (s * rest) * (V(1.5957691216057308) + V(0.21406444881780076) * x * x));
+  }
+};
+/// x sigmoid(x) (tf.nn.silu), also called swish.
+struct silu {
+  static constexpr const char* name = "silu";
+  static constexpr bool cheap = false, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return x * math::sigmoid(x);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    const V s = math::sigmoid(x);
+    return g * (s + x * s * (V(1) - s));
+  }
+};
+/// x / (1 + |x|) (tf.nn.softsign).
+struct softsign {
+  static constexpr const char* name = "softsign";
+  static constexpr bool cheap = true, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return x / (V(1) + math::abs(x));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    const V d = V(1) + math::abs(x);
+    return g / (d * d);
+  }
+};
+/// relu6(x + 3) / 6 (torch.nn.functional.hardsigmoid; Keras 2 has another slope).
+struct hard_sigmoid {
+  static constexpr const char* name = "hard_sigmoid";
+  static constexpr bool cheap = true, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6);
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return math::select(x < V(3), math::select(x > V(-3), g / V(6), V(0)), V(0));
+  }
+};
+/// x relu6(x + 3) / 6 (torch.nn.functional.hardswish; Howard et al., Searching for MobileNetV3, 2019).
+struct hard_swish {
+  static constexpr const char* name = "hard_swish";
+  static constexpr bool cheap = true, floating_only = true;
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V apply(V x) {
+    return x * (math::minimum(math::maximum(x + V(3), V(0)), V(6)) / V(6));
+  }
+  template <class V>
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
+    return math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g);
   }
 };
 /// The larger of a and b, NaN if either is NaN (tf.maximum). Where they are equal the gradient goes to a, and where one

@@ -100,11 +100,6 @@ struct solve_op {
 
 WEFT_COLD_END
 
-/// Matrices are square: the last two extents are equal.
-template <class Dims>
-struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::rank - (Dims::rank < 2 ? 0 : 2)] !=
-                                                                Dims::spec[Dims::rank - (Dims::rank < 1 ? 0 : 1)])> {};
-
 /// Right sides have as many rows as the matrices, and the same leading extents: `[..., n, n]` and `[..., n, m]`.
 template <class A, class B>
 struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {

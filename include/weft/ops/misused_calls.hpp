@@ -85,6 +85,13 @@ auto concat(detail::braces, detail::anything = {}) {
   return detail::after_mistake<float, dims<>>();
 }
 
+template <auto...>
+auto leaky_relu(...) WEFT_DELETED;  // alpha is an argument: leaky_relu(x, 0.1f)
+template <auto...>
+auto elu(...) WEFT_DELETED;  // alpha is an argument: elu(x), elu(x, 0.5f)
+template <auto...>
+auto gelu(...) WEFT_DELETED;  // takes one value: gelu(x); gelu_tanh(x) is the approximation
+
 // clang-format off
 #define WEFT_OPERANDS 1
 #define WEFT_NAME abs

@@ -262,6 +262,8 @@ struct operation {
   bool adds_to_variables = false;
   /// The multiply-adds of a product whose two operands and result have these extents. Null for all other operations.
   double (*multiply_adds)(const shape& left, const shape& right, const shape& result) = nullptr;
+  /// How often a loop runs its subgraphs: a number, or one below 0 if that is not known. Null for all other operations.
+  std::int64_t (*iterations)(const node_def&) = nullptr;
   /// The attributes in words, where they are not printed as numbers.
   std::string (*attributes_text)(const node_def&) = nullptr;
   /// The layout of an update of a variable by an optimizer (ops/update_view.hpp). Null for everything else.
@@ -342,6 +344,7 @@ constexpr operation declare() {
   if constexpr (requires { Op::takes_gradients; }) o.takes_gradients = Op::takes_gradients;
   if constexpr (requires { Op::adds_to_variables; }) o.adds_to_variables = Op::adds_to_variables;
   if constexpr (requires { &Op::multiply_adds; }) o.multiply_adds = Op::multiply_adds;
+  if constexpr (requires { &Op::iterations; }) o.iterations = Op::iterations;
   if constexpr (requires { &Op::attributes_text; }) o.attributes_text = Op::attributes_text;
   if constexpr (requires { Op::update; }) o.update = Op::update;
   if constexpr (requires { Op::row_sums; }) o.row_sums = Op::row_sums;

@@ -67,6 +67,39 @@ inline double draw(const initializer& init, const random_stream& numbers, std::s
   }
 }
 
+/// A matrix of standard normal numbers, made orthonormal by modified Gram-Schmidt along the shorter of its sides. The
+/// result is uniformly distributed, since the triangular factor has a positive diagonal (Mezzadri, Notices AMS 2007).
+inline void initialize_orthogonal(double gain, const value_info& info, const random_stream& numbers, void* to) {
+  const std::size_t n = info.extents.elements();
+  if (n == 0) return;
+  const auto columns = static_cast<std::size_t>(info.extents[info.extents.rank - 1]), rows = n / columns;
+  const bool by_rows = rows <= columns;
+  const std::size_t count = by_rows ? rows : columns, length = by_rows ? columns : rows;
+  const auto element = [&](std::size_t v, std::size_t k) { return by_rows ? v * columns + k : k * columns + v; };
+  const storage memory(n * sizeof(double));  // the vectors, one after the other
+  auto* const vectors = reinterpret_cast<double*>(memory.data());
+  const auto dot = [&](const double* a, const double* b) {
+    double lanes[4] = {}, sum = 0;
+    std::size_t k = 0;
+    for (; k + 4 <= length; k += 4)
+      for (std::size_t l = 0; l < 4; ++l) lanes[l] += a[k + l] * b[k + l];
+    for (; k < length; ++k) sum += a[k] * b[k];
+    return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]) + sum;
+  };
+  for (std::size_t v = 0; v < count; ++v) {
+    double* const x = vectors + v * length;
+    for (std::size_t k = 0; k < length; ++k) x[k] = numbers.normal(element(v, k));
+    for (std::size_t u = 0; u < v; ++u) {
+      const double* const y = vectors + u * length;
+      const double along = dot(x, y);
+      for (std::size_t k = 0; k < length; ++k) x[k] -= along * y[k];
+    }
+    const double scale = 1 / __builtin_sqrt(dot(x, x));
+    for (std::size_t k = 0; k < length; ++k) x[k] *= scale;
+    for (std::size_t k = 0; k < length; ++k) store(info.type, gain * x[k], to, element(v, k));
+  }
+}
+
 /// Writes a variable's first value. Returns whether it has one. Keyed by the graph's seed and the variable's name, so
 /// that it does not depend on what else is in the graph, nor on which task holds which part.
 inline bool initialize(const initializer& init, const value_info& info, std::uint64_t seed, const std::string& name,
@@ -87,6 +120,10 @@ inline bool initialize(const initializer& init, const value_info& info, std::uin
   hasher h;
   h.add(name);
   const random_stream numbers(seed, h.result());
+  if (init.kind == initializer::kind_type::orthogonal) {
+    initialize_orthogonal(init.a, info, numbers, to);
+    return true;
+  }
   for (std::size_t i = 0; i < n; ++i) store(info.type, draw(init, numbers, i, info.type), to, i);
   return true;
 }

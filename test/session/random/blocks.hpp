@@ -4,11 +4,14 @@
 #include <utility>
 #include <weft/control_flow.hpp>
 #include <weft/graph/random.hpp>
+#include <weft/ops/arrays.hpp>
 #include <weft/ops/categorical.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/linear_algebra.hpp>
+#include <weft/ops/losses.hpp>
 #include <weft/ops/normalization.hpp>
+#include <weft/ops/reductions.hpp>
 #include <weft/ops/reverse.hpp>
 #include <weft/ops/scan.hpp>
 #include <weft/ops/shuffle.hpp>
@@ -254,6 +257,17 @@ struct world {
   static M cos_mul(M a, M b) { return let(cos(a * 2.0) * b); }
   static M pow_of(M a, M b) { return let(pow(square(tanh(a)) + 0.5, tanh(b))); }
   static M softplus_of(M a, M b) { return let(softplus(a) * 0.5 - b); }
+  static M activated(M a, M b) { return let(gelu(a) * 0.5 + silu(b) - softsign(a * b)); }
+  static M kinked(M a, M b, R c) { return let(relu6(a + 1.0) * 0.3 - hard_swish(b) + leaky_relu(a, sigmoid(c)) * 0.5); }
+  static M exponential_units(M a, M b) { return let(elu(a) * 0.5 + selu(b) * 0.3 + gelu_tanh(b) * 0.1); }
+  static M independent_loss(M a, M b) { return let(sigmoid_cross_entropy(a, sigmoid(b)) * 0.5); }
+  static M robust_loss(M a, M b) {
+    return let(huber_loss(a, tanh(b), 0.7) * 0.5 - hinge_loss(b, cast<T>(a > 0)) * 0.1);
+  }
+  static M tiled(M a) {
+    const auto [left, right] = unstack<1>(reshape<dims<batch{}, 2, Width / 2>>(a));
+    return let(tile<1, 2>(left) * 0.5 + reshape<dims<batch{}, Width>>(stack<2>(right, tanh(left))));
+  }
   static M floor_of(M a, M b) { return let(floor(a * 3.0) * 0.1 + b); }
   static M sign_abs(M a, M b) { return let(sign(a) * 0.3 + abs(b)); }
   static M stopped(M a, M b) { return let(stop_gradient(tanh(a)) * b); }
@@ -326,6 +340,13 @@ struct world {
   }
   static R masked_rows(M a, L b, L c) { return let(tanh(sum<0>(boolean_mask(a, b <= c)) * 0.1)); }
 
+  static R spread(M a) { return let(stddev<0>(a) * 0.5 + tanh(variance<0>(a))); }
+  static R row_norms(M a, M b) {
+    return let(norm<0, norm_order::infinity>(a) * 0.3 - norm<0, norm_order::one>(b) * 0.1);
+  }
+  static R diagonal(W a) { return diag_part(a); }
+
+  static W banded(W a, R b) { return let(band_part(a, 1, 0) + diag(tanh(b)) * 0.5); }
   static W gram(M a, M b) { return let(tanh(matmul<transpose_of::a>(a, b) * 0.2)); }
   static W scale_weights(W a, R b) { return let(a * reshape<dims<Width, 1>>(b)); }
   static W transposed(W a) { return transpose(a); }
@@ -343,6 +364,11 @@ struct world {
   static C kept_sum(M a) { return let(expand_dims<-1>(squeeze<1>(sum<1, keep_dims>(a))) * (1.0 / Width)); }
   static C matvec(M a, R b) { return let(matmul(a, reshape<dims<Width, 1>>(b)) * (1.0 / side)); }
   static C dense_loss(M a, M b) { return let(as_column(softmax_cross_entropy(a, softmax(b))) * 0.3); }
+  static C smoothed_loss(M a, L b) {
+    return let(as_column(softmax_cross_entropy(a, b, {.label_smoothing = 0.2})) * 0.3);
+  }
+  static C row_logsumexp(M a) { return let(logsumexp<1, keep_dims>(a) * 0.3); }
+  static C row_norm(M a) { return let(norm<1, keep_dims>(a) * 0.5); }
   static C class_loss(M a, L b) { return let(as_column(softmax_cross_entropy(a, b)) * 0.3); }
   static C batch_taken(M a, L b) { return let(as_column(batch_gather<1>(tanh(a), b)) * 0.5); }
   static C top_mean(M a) { return let(as_column(mean<1>(top_k<2>(a).values))); }
@@ -358,6 +384,7 @@ struct world {
   static S mean_loss(M a, L b) { return let(mean(softmax_cross_entropy(a, b))); }
   static S mean_pool(P a) { return let(mean(avg_pool2d<2>(a))); }
   static S determinant_of(world& at, W a) { return let(determinant(near_unit(at, a))); }
+  static S trace_of(W a) { return let(trace(a) * 0.3 + l2_loss(a) * 0.05); }
   static S masked_mean(M a, B b) { return let(sum(boolean_mask(a, b).values) * 0.01); }
   static S deviation(M a) { return let(sqrt(mean(square(a)) + 0.1)); }
   static S largest(M a) { return let(max(a) * 0.5); }
@@ -365,6 +392,7 @@ struct world {
   static L sampled(M a) { return categorical(a * 0.5); }
   static L integers(world& at, L a) { return let((a + random_int<std::int32_t, dims<batch{}>>(at.g, 0, Width)) / 2); }
   static L argmax_of(M a) { return argmax<1>(a); }
+  static L argmin_of(M a) { return argmin<1>(a); }
   static L second_best(M a) {
     const auto best = top_k<2>(a);
     return reshape<dims<batch{}>>(slice<1, 1, 1>(best.indices));
@@ -377,6 +405,8 @@ struct world {
   static B less_of(M a, R b) { return let(a < b); }
   static B greater_equal_of(M a, M b) { return let(a >= b * 0.5); }
   static B equal_floors(M a, M b) { return let(floor(a * 2.0) == floor(b * 2.0)); }
+  static B in_top(M a, L b) { return let(a > 0.1 && expand_dims<1>(in_top_k(a, b, 2))); }
+  static B any_all(B a, B b) { return let((a && any<1, keep_dims>(b)) || all<0>(b)); }
   static B logic(B a, B b) { return let((a && !b) || (b != a)); }
 
   static P conv(P a, K b) { return let(tanh(conv2d(a, b) * 0.3)); }
@@ -492,6 +522,12 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(cos_mul, smooth),
       RANDOM_BLOCK(pow_of, smooth),
       RANDOM_BLOCK(softplus_of, smooth),
+      RANDOM_BLOCK(activated, 0),
+      RANDOM_BLOCK(kinked, 0),
+      RANDOM_BLOCK(exponential_units, 0),
+      RANDOM_BLOCK(independent_loss, smooth),
+      RANDOM_BLOCK(robust_loss, 0),
+      RANDOM_BLOCK(tiled, smooth),
       RANDOM_BLOCK(floor_of, 0),
       RANDOM_BLOCK(sign_abs, 0),
       RANDOM_BLOCK(stopped, stops),
@@ -522,6 +558,10 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(mean_concat, smooth),
       RANDOM_BLOCK(solve_row, smooth),
       RANDOM_BLOCK(masked_rows, 0),
+      RANDOM_BLOCK(spread, 0),
+      RANDOM_BLOCK(row_norms, 0),
+      RANDOM_BLOCK(diagonal, smooth),
+      RANDOM_BLOCK(banded, smooth),
       RANDOM_BLOCK(gram, smooth),
       RANDOM_BLOCK(scale_weights, smooth),
       RANDOM_BLOCK(transposed, smooth),
@@ -536,6 +576,9 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(kept_sum, smooth),
       RANDOM_BLOCK(matvec, smooth),
       RANDOM_BLOCK(dense_loss, smooth),
+      RANDOM_BLOCK(smoothed_loss, smooth),
+      RANDOM_BLOCK(row_logsumexp, smooth),
+      RANDOM_BLOCK(row_norm, 0),
       RANDOM_BLOCK(class_loss, 0),
       RANDOM_BLOCK(batch_taken, 0),
       RANDOM_BLOCK(top_mean, 0),
@@ -547,12 +590,14 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(mean_loss, 0),
       RANDOM_BLOCK(mean_pool, smooth),
       RANDOM_BLOCK(determinant_of, smooth),
+      RANDOM_BLOCK(trace_of, smooth),
       RANDOM_BLOCK(masked_mean, 0),
       RANDOM_BLOCK(deviation, smooth),
       RANDOM_BLOCK(largest, 0),
       RANDOM_BLOCK(sampled, draws),
       RANDOM_BLOCK(integers, draws),
       RANDOM_BLOCK(argmax_of, 0),
+      RANDOM_BLOCK(argmin_of, 0),
       RANDOM_BLOCK(second_best, 0),
       RANDOM_BLOCK(smallest_index, 0),
       RANDOM_BLOCK(class_of, 0),
@@ -561,6 +606,8 @@ const std::vector<typename world<T, Width>::block>& world<T, Width>::blocks() {
       RANDOM_BLOCK(less_of, 0),
       RANDOM_BLOCK(greater_equal_of, 0),
       RANDOM_BLOCK(equal_floors, 0),
+      RANDOM_BLOCK(in_top, 0),
+      RANDOM_BLOCK(any_all, 0),
       RANDOM_BLOCK(logic, 0),
       RANDOM_BLOCK(conv, smooth),
       RANDOM_BLOCK(batch_normal_pictures, 0),

@@ -81,8 +81,8 @@ namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
 /// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
-/// gradients of the filters, one for each part, are then summed in order. How the batch is cut depends on the shape
-/// alone.
+/// gradients of the filters, one for each part, are then summed in order. Fewer than four images are each cut into
+/// bands of rows, which are images with less padding. How the work is cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -90,32 +90,31 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
   using kind = convolution_kind;
 
-  /// Makes the kernel for float or bfloat16. Null where oneDNN has no fast code, or the batch is so small that Weft's
+  /// Makes the kernel for float or bfloat16. Null where oneDNN has no fast code, or the work is so small that Weft's
   /// own kernels cut it better. Slots of what is read (images or filters, then filters or what arrives at the result)
   /// and of what is written; takes over the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue) {
-    if (s.batch < 4 || writes_beyond_scratch(s) ||
-        (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()))
-      return nullptr;
+    if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
+    if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
     return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
   }
   ~dnnl_convolution_kernel() override {
-    for (part& p : parts_) dnnl_stream_destroy(p.stream);
-    if (stream_) dnnl_stream_destroy(stream_);
+    for (part& p : parts_)
+      if (p.stream) dnnl_stream_destroy(p.stream);
+    for (reordering& r : reordering_)
+      if (r.stream) dnnl_stream_destroy(r.stream);
   }
 
   void run(const kernel_context& f) override {
     const weft::detail::one_openmp_thread guard;
-    if (kind_ != kind::filter_gradient)
-      reorder(plain_filters_.at(f.buffers[kind_ == kind::forward ? b_ : a_]), blocked_filters_.get());
+    if (kind_ != kind::filter_gradient) reorder(f, f.buffers[kind_ == kind::forward ? b_ : a_]);
     f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
-    if (kind_ != kind::filter_gradient) return;
-    float* const sum = reinterpret_cast<float*>(blocked_.data());
-    const std::size_t elements = filter_bytes_ / sizeof(float);
-    for (std::size_t i = 1; i < parts_.size(); ++i)
-      add(sum, reinterpret_cast<const float*>(blocked_.data() + i * filter_lines_), elements);
-    reorder(blocked_filters_.get(), plain_filters_.at(f.buffers[out_]));
+    if (kind_ == kind::filter_gradient) {
+      sum_parts(f);
+      reorder(f, f.buffers[out_]);
+    }
+    if (epilogue_ && bands_ > 0) epilogue_->run(f);
   }
 
   std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
@@ -125,18 +124,36 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
                                      : kind_ == kind::input_gradient ? "convolution, gradient of images"
                                                                      : "convolution, gradient of filters",
                                      shape_);
-    append(text, {", oneDNN ", larger_.name()});
+    append(text, {", oneDNN ", codes_[0].name()});
     if (epilogue_) append(text, {", then ", epilogue_->describe()});
     return text;
   }
 
  private:
   struct part {
-    std::int64_t begin, end;
-    bool large;
+    std::int64_t begin, end;          ///< images
+    std::size_t first_in, first_out;  ///< elements of images, and of results
+    const weft::detail::dnnl_code* code;
     dnnl_stream_t stream;
     weft::detail::dnnl_buffer images, filters, result, scratch;
   };
+  /// Some filters, in both layouts.
+  struct reordering {
+    weft::detail::dnnl_code code;
+    weft::detail::dnnl_buffer plain, blocked;
+    dnnl_stream_t stream = nullptr;
+  };
+  static constexpr std::int64_t max_bands = 4;
+  static constexpr std::size_t max_reorderings = 4;
+
+  /// The bands of rows that an image of a small batch is cut into; 0 where Weft's own kernels are as good.
+  static std::int64_t bands_of(kind k, const convolution_shape& s) {
+    if (k != kind::forward || s.batch == 0) return 0;
+    const std::size_t work = detail::multiply_adds(s) / static_cast<std::size_t>(s.batch);
+    // Few pixels have many filters, which each band reads.
+    const std::int64_t most = s.out_height * s.out_width < 400 ? 2 : max_bands;
+    return work < 4 * detail::convolution_chunk || s.out_height < most ? 0 : most;
+  }
 
   dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                           std::uint32_t out)
@@ -151,46 +168,116 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     const weft::detail::dnnl_description plain = weft::detail::filters_of(shape_, dnnl_hwio, type);
     if (!any.good() || !plain.good() || !make_attributes()) return false;
 
-    // Parts of the batch, of two sizes that differ by one.
+    const dnnl_query_t filters = gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
+    if (shape_.batch < 4) bands_ = bands_of(kind_, shape_);
+    if (!(bands_ > 0 ? cut_into_bands(type, any.get()) : cut_batch(type, any.get()))) return false;
+    const weft::detail::dnnl_layout blocked = codes_[0].layout(filters);
+    filter_bytes_ = weft::detail::bytes_of(blocked);
+    filter_lines_ = (filter_bytes_ + 63) / 64;
+    blocked_.resize(filter_lines_ * (gather ? parts_.size() : 1));
+    reserve_scratch(parts_.size(), {&codes_[0], &codes_[1], &codes_[2], &codes_[3]});
+    if (!make_reorderings(plain.get(), blocked)) return false;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      part& p = parts_[i];
+      const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
+      const dnnl_query_t result = kind_ == kind::forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
+      if (!p.images.make(p.code->layout(image), nullptr) || !p.result.make(p.code->layout(result), nullptr) ||
+          !p.filters.make(p.code->layout(filters), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
+          !p.scratch.make(p.code->layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
+          !weft::detail::make_stream(p.stream))
+        return false;
+    }
+    return true;
+  }
+
+  /// Makes code number `i` for some images of a shape; all codes have the layout of the first one's filters.
+  bool make_code(std::size_t i, const convolution_shape& s, std::int64_t images, dnnl_data_type_t type,
+                 weft::detail::dnnl_layout any) {
+    const bool gather = kind_ == kind::filter_gradient;
+    const auto filters = i == 0 ? any : codes_[0].layout(gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
+    const dnnl_primitive_desc_t d = weft::detail::describe(kind_, s, images, type, filters, attributes_);
+    return d && codes_[i].make(d) && is_fast(codes_[i].name());
+  }
+
+  /// Parts of the batch, of two sizes that differ by one.
+  bool cut_batch(dnnl_data_type_t type, weft::detail::dnnl_layout any) {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (gather) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
     count = count > most ? most : count;
-    const std::int64_t small = shape_.batch / static_cast<std::int64_t>(count);
-    const bool two = shape_.batch % static_cast<std::int64_t>(count) != 0;
-    const dnnl_query_t filters = gather ? dnnl_query_diff_weights_md : dnnl_query_weights_md;
-    dnnl_primitive_desc_t d = weft::detail::describe(kind_, shape_, small + two, type, any.get(), attributes_);
-    if (!d || !larger_.make(d) || !is_fast(larger_.name())) return false;
-    const weft::detail::dnnl_layout blocked = larger_.layout(filters);
-    if (two) {
-      d = weft::detail::describe(kind_, shape_, small, type, blocked, attributes_);
-      if (!d || !smaller_.make(d) || !is_fast(smaller_.name())) return false;
+    const auto all = static_cast<std::int64_t>(count);
+    const std::int64_t small = shape_.batch / all;
+    const bool two = shape_.batch % all != 0;
+    if (!make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any))) return false;
+    for (std::int64_t n = 0; n < all; ++n) {
+      const std::int64_t begin = shape_.batch * n / all, end = shape_.batch * (n + 1) / all;
+      parts_.push_back({begin,
+                        end,
+                        static_cast<std::size_t>(begin) * shape_.image_elements(),
+                        static_cast<std::size_t>(begin) * shape_.out_elements(),
+                        &codes_[two && end - begin == small],
+                        nullptr,
+                        {},
+                        {},
+                        {},
+                        {}});
     }
-    d = weft::detail::describe_reorder(gather ? blocked : plain.get(), gather ? plain.get() : blocked);
-    if (!d || !reorder_.make(d)) return false;
+    return true;
+  }
 
-    filter_bytes_ = weft::detail::bytes_of(blocked);
-    filter_lines_ = (filter_bytes_ + 63) / 64;
-    blocked_.resize(filter_lines_ * (gather ? count : 1));
-    reserve_scratch(count, larger_, two ? &smaller_ : nullptr);
-    if (!plain_filters_.make(plain.get(), nullptr) || !blocked_filters_.make(blocked, blocked_.data()) ||
-        !weft::detail::make_stream(stream_))
-      return false;
+  /// Bands of rows of each image. The rows that a band reads are an image of their own, padded where it is at an edge.
+  bool cut_into_bands(dnnl_data_type_t type, weft::detail::dnnl_layout any) {
+    const std::int64_t reach = (shape_.window_height - 1) * shape_.dilation_height + 1;
+    const std::size_t in_row = static_cast<std::size_t>(shape_.width * shape_.channels),
+                      out_row = static_cast<std::size_t>(shape_.out_width * shape_.filters);
+    for (std::int64_t n = 0; n < bands_; ++n) {
+      const std::int64_t begin = shape_.out_height * n / bands_, end = shape_.out_height * (n + 1) / bands_;
+      const std::int64_t first = begin * shape_.stride_height - shape_.pad_top,
+                         last = (end - 1) * shape_.stride_height - shape_.pad_top + reach;
+      convolution_shape band = shape_;
+      const std::int64_t from = first < 0 ? 0 : first, to = last < shape_.height ? last : shape_.height;
+      if (to <= from) return false;
+      band.height = to - from, band.out_height = end - begin;
+      band.pad_top = from - first, band.pad_bottom = last - to;
+      if (!make_code(static_cast<std::size_t>(n), band, 1, type, any)) return false;
+      for (std::int64_t image = 0; image < shape_.batch; ++image)
+        parts_.push_back(
+            {image,
+             image + 1,
+             static_cast<std::size_t>(image) * shape_.image_elements() + static_cast<std::size_t>(from) * in_row,
+             static_cast<std::size_t>(image) * shape_.out_elements() + static_cast<std::size_t>(begin) * out_row,
+             &codes_[n],
+             nullptr,
+             {},
+             {},
+             {},
+             {}});
+    }
+    return true;
+  }
 
-    const bool forward = kind_ == kind::forward;
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto n = static_cast<std::int64_t>(i), all = static_cast<std::int64_t>(count);
-      part p{shape_.batch * n / all, shape_.batch * (n + 1) / all, false, nullptr, {}, {}, {}, {}};
-      p.large = !two || p.end - p.begin > small;
-      const weft::detail::dnnl_code& code = p.large ? larger_ : smaller_;
-      const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
-      const dnnl_query_t result = forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
-      if (!p.images.make(code.layout(image), nullptr) || !p.result.make(code.layout(result), nullptr) ||
-          !p.filters.make(code.layout(filters), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
+  /// Many filters are brought from one layout into the other by several threads, each some of them.
+  bool make_reorderings(weft::detail::dnnl_layout plain, weft::detail::dnnl_layout blocked) {
+    constexpr std::int64_t block = 64;  // a multiple of every block of filters that oneDNN has
+    const std::int64_t blocks =
+        shape_.filters % block == 0 && shape_.filter_elements() > 65536 ? shape_.filters / block : 1;
+    reorderings_ = detail::between(1, static_cast<std::size_t>(blocks), max_reorderings);
+    const bool gather = kind_ == kind::filter_gradient;
+    for (std::size_t i = 0; i < reorderings_; ++i) {
+      reordering& r = reordering_[i];
+      const auto n = static_cast<std::int64_t>(i), all = static_cast<std::int64_t>(reorderings_);
+      const std::int64_t begin = blocks * n / all * block, end = blocks * (n + 1) / all * block;
+      const std::int64_t extents[] = {all == 1 ? shape_.filters : end - begin, shape_.channels, shape_.window_height,
+                                      shape_.window_width};
+      const std::int64_t offsets[] = {all == 1 ? 0 : begin, 0, 0, 0};
+      const weft::detail::dnnl_description some(plain, extents, offsets), same(blocked, extents, offsets);
+      if (!some.good() || !same.good()) return false;
+      const dnnl_primitive_desc_t d = gather ? weft::detail::describe_reorder(same.get(), some.get())
+                                             : weft::detail::describe_reorder(some.get(), same.get());
+      if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), blocked_.data()) ||
+          !weft::detail::make_stream(r.stream))
         return false;
-      parts_.push_back(static_cast<part&&>(p));
     }
     return true;
   }
@@ -209,8 +296,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
     part& p = parts_[i];
-    const auto images = static_cast<std::size_t>(p.begin) * shape_.image_elements();
-    const auto results = static_cast<std::size_t>(p.begin) * shape_.out_elements();
+    const std::size_t images = p.first_in, results = p.first_out;
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
     dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
     if (kind_ == kind::forward) {
@@ -226,15 +312,34 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, p.filters.get()};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
-    execute("conv2d", (p.large ? larger_ : smaller_).get(), p.stream, 4, arguments);
-    if (epilogue_)
+    execute("conv2d", p.code->get(), p.stream, 4, arguments);
+    if (epilogue_ && bands_ == 0)
       epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end),
                           static_cast<std::size_t>(shape_.batch));
   }
 
-  void reorder(dnnl_memory_t from, dnnl_memory_t to) {
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
-    execute("conv2d", reorder_.get(), stream_, 2, arguments);
+  void reorder(const kernel_context& f, std::byte* plain) {
+    f.threads->parallel_for(reorderings_, [&](std::size_t i) {
+      const weft::detail::one_openmp_thread guard;
+      reordering& r = reordering_[i];
+      const dnnl_memory_t outer = r.plain.at(plain), inner = r.blocked.get();
+      const bool gather = kind_ == kind::filter_gradient;
+      const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, gather ? inner : outer},
+                                           {DNNL_ARG_TO, gather ? outer : inner}};
+      execute("conv2d", r.code.get(), r.stream, 2, arguments);
+    });
+  }
+
+  /// Adds the gradients of all parts to the first one's, element by element in the order of the parts.
+  void sum_parts(const kernel_context& f) {
+    float* const sum = reinterpret_cast<float*>(blocked_.data());
+    constexpr std::size_t block = 8192;
+    const std::size_t elements = filter_bytes_ / sizeof(float), blocks = (elements + block - 1) / block;
+    f.threads->parallel_for(blocks, [&](std::size_t n) {
+      const std::size_t begin = n * block, end = begin + block < elements ? begin + block : elements;
+      for (std::size_t i = 1; i < parts_.size(); ++i)
+        add(sum + begin, reinterpret_cast<const float*>(blocked_.data() + i * filter_lines_) + begin, end - begin);
+    });
   }
 
   static void add(float* to, const float* from, std::size_t n) {
@@ -248,12 +353,12 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   dtype type_;
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
-  weft::detail::dnnl_code larger_, smaller_, reorder_;
-  weft::detail::dnnl_buffer plain_filters_, blocked_filters_;
-  std::size_t filter_bytes_ = 0, filter_lines_ = 0;
+  std::int64_t bands_ = 0;  // of each image; 0 where the batch is cut
+  weft::detail::dnnl_code codes_[max_bands];
+  reordering reordering_[max_reorderings];
+  std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
   sequence<line> blocked_;
   sequence<part> parts_;
-  dnnl_stream_t stream_ = nullptr;
 };
 
 }  // namespace weft::device

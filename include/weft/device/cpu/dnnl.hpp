@@ -39,6 +39,14 @@ class dnnl_description {
     good_ = dnnl_memory_desc_init_by_strides(&it_, 2, extents, type, steps) == dnnl_success;
 #endif
   }
+  /// A part of memory that is described.
+  dnnl_description(dnnl_layout whole, const std::int64_t (&extents)[4], const std::int64_t (&offsets)[4]) {
+#if DNNL_VERSION_MAJOR >= 3
+    good_ = dnnl_memory_desc_create_submemory(&it_, whole, extents, offsets) == dnnl_success;
+#else
+    good_ = dnnl_memory_desc_init_submemory(&it_, whole, extents, offsets) == dnnl_success;
+#endif
+  }
   dnnl_description(const dnnl_description&) = delete;
   dnnl_description& operator=(const dnnl_description&) = delete;
 #if DNNL_VERSION_MAJOR >= 3

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 
 #include <weft/device/cpu/dnnl.hpp>
 #include <weft/device/cpu/loop_kernel.hpp>
@@ -48,10 +49,12 @@ class dnnl_kernel : public kernel {
            dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) == dnnl_success;
   }
 
-  /// Takes scratch memory for so many parts, each of which runs one code or the other, if there is another.
-  void reserve_scratch(std::size_t parts, const weft::detail::dnnl_code& one, const weft::detail::dnnl_code* other) {
-    const std::size_t first = scratch_lines(one), second = other ? scratch_lines(*other) : 0;
-    scratch_of_part_ = first > second ? first : second;
+  /// Takes scratch memory for so many parts, each of which runs one of the codes; codes that were not made need none.
+  void reserve_scratch(std::size_t parts, std::initializer_list<const weft::detail::dnnl_code*> codes) {
+    for (const weft::detail::dnnl_code* code : codes) {
+      const std::size_t lines = code->get() ? scratch_lines(*code) : 0;
+      scratch_of_part_ = lines > scratch_of_part_ ? lines : scratch_of_part_;
+    }
     scratch_.resize(scratch_of_part_ * parts);
   }
   line* scratch_of(std::size_t part) { return scratch_.data() + part * scratch_of_part_; }

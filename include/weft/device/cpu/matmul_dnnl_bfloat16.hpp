@@ -64,7 +64,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     const std::size_t count = (extent + width - 1) / width, last = extent - (count - 1) * width;
     if (!make(whole_, width) || (last != width && !make(last_, last))) return false;
 
-    reserve_scratch(count, whole_, last != width ? &last_ : nullptr);
+    reserve_scratch(count, {&whole_, &last_});
     for (std::size_t i = 0; i < count; ++i) {
       part p{i * width, i + 1 == count && last != width ? &last_ : &whole_, nullptr, {}, {}, {}, {}};
       const weft::detail::dnnl_code& code = *p.code;

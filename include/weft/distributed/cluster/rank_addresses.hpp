@@ -174,13 +174,14 @@ inline int rank_of_this_host(const environment_variable& list, const std::vector
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     if (!is_this_host(hosts[i], own)) continue;
     if (found)
-      list.fail(
-          {"has several tasks on this host, ", own, ": ", *found, " and ", i, "; say by its index which this is"});
+      list.fail({"has several tasks on this host, ", own, ": ", *found, " and ", i,
+                 "; pass the index of this one (--task_index, or an argument of from_hosts)"});
     found = static_cast<int>(i);
   }
   if (!found)
     list.fail({"does not name this host, which calls itself ", own,
-               "; name it so, say by its index which task this is, or set WEFT_HOST to one of the names"});
+               "; use that name, pass the index of this task (--task_index, or an argument of from_hosts), or set "
+               "WEFT_HOST to one of the names"});
   return *found;
 }
 

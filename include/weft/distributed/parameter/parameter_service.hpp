@@ -348,8 +348,11 @@ class parameter_service {
     if (!gone && signal_ != 0 && !workers_.have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
     if (gone) {
-      const std::string early = str_cat(
-          {quorum_.is_synchronous() ? "synchronous" : "asynchronous", " training ended early: ", gone->sentence()});
+      // Without a worker, nobody has said how to train.
+      const char* const training = !contract_                 ? "the wait for workers"
+                                   : quorum_.is_synchronous() ? "synchronous training"
+                                                              : "asynchronous training";
+      const std::string early = str_cat({training, " ended early: ", gone->sentence()});
       result.interrupted = error(error_code::unavailable, here_.name(), early);
       here_.set_failure(error(error_code::unavailable, "join", early));  // for one that takes a lost one's place
     }

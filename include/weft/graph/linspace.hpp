@@ -1,0 +1,40 @@
+#pragma once
+
+#include <weft/graph/leaves.hpp>
+
+/// Numbers at equal distances between two. Included by name, not by <weft/weft.hpp>.
+namespace weft {
+
+/// `Count` numbers from `start` to `stop`, both included, at equal distances (tf.linspace, numpy.linspace):
+/// `linspace<float, 5>(0, 1)`, `[5]`, is 0, 0.25, 0.5, 0.75 and 1. One number is `start`. Float or double.
+template <class T, int Count>
+[[nodiscard]] tensor<T, dims<Count>> linspace(T start, T stop);
+
+/// The same as a constant of a graph.
+template <class T, int Count>
+[[nodiscard]] auto linspace(graph& g, T start, T stop);
+
+/// Numbers at equal distances are fractions, and at least one is wanted.
+template <class T, int Count>
+using linspace_mistake = first_mistake<not_floating<T>, extents_are_not_valid<dims<Count>>>;
+
+template <class T, int Count>
+tensor<T, dims<Count>> linspace(T start, T stop) {
+  using mistake = linspace_mistake<T, Count>;
+  static_assert(correct<mistake>, "linspace<T, count>(start, stop): T is float or double, and count a number");
+  tensor<T, dims<Count>> made;
+  if constexpr (correct<mistake>) {
+    const double from = static_cast<double>(start), step = (static_cast<double>(stop) - from) / (Count - 1);
+    for (int i = 0; i < Count; ++i) made.data()[i] = static_cast<T>(from + i * step);
+    if (Count > 1) made.data()[Count - 1] = stop;
+    if (Count > 0) made.data()[0] = start;
+  }
+  return made;
+}
+
+template <class T, int Count>
+auto linspace(graph& g, T start, T stop) {
+  return constant(g, linspace<T, Count>(start, stop));
+}
+
+}  // namespace weft

@@ -1,0 +1,276 @@
+#pragma once
+
+#include <weft/nn/activation.hpp>
+#include <weft/nn/dense.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/sequence_arguments.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/dropout.hpp>
+#include <weft/ops/range.hpp>
+#include <weft/ops/softmax.hpp>
+
+/// Attention: docs/how-to/sequences.md.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+
+/// Queries, keys and values are sequences: [batch, steps, features].
+template <class X>
+struct operand_of_attention_is_not_a_sequence : mistake<(X::rank != 3)> {};
+
+/// Queries, keys and values have one batch, and each key has a value.
+template <class Query, class Key, class Value>
+struct keys_and_values_differ
+    : mistake<(Query::spec[0] != Key::spec[0] || Key::spec[0] != Value::spec[0] || Key::spec[1] != Value::spec[1])> {};
+
+/// The features of a query are the same number for each head.
+template <class Query, int Heads>
+struct heads_do_not_divide_the_features : mistake<(Heads < 1 || Query::spec[2] % (Heads < 1 ? 1 : Heads) != 0)> {};
+
+namespace detail {
+
+/// Whether a mask broadcasts to [batch, heads, queries, keys]; of rank 3, to [batch, queries, keys].
+constexpr bool mask_fits(const shape& m, std::int64_t batch, int heads, std::int64_t queries, std::int64_t keys) {
+  if (m.rank < 2 || m.rank > 4) return false;
+  const auto fits = [](std::int64_t extent, std::int64_t whole) { return extent == 1 || extent == whole; };
+  return fits(m[m.rank - 1], keys) && fits(m[m.rank - 2], queries) && (m.rank < 3 || fits(m[0], batch)) &&
+         (m.rank < 4 || fits(m[1], heads));
+}
+
+}  // namespace detail
+
+/// A mask is a node of bool that broadcasts to [batch, heads, queries, keys].
+template <class X, class Query, class Key, int Heads>
+struct mask_does_not_fit
+    : mistake<!(X::symbolic && std::is_same_v<value_t<X>, bool> &&
+                detail::mask_fits(dims_t<X>::spec, Query::spec[0], Heads, Query::spec[1], Key::spec[1]))> {};
+
+namespace detail {
+
+/// A call of multi_head_attention, in symbols. Lengths is a number if no lengths were given.
+struct attention_call {
+  symbol query, key, value, lengths;
+  sequence<symbol> masks;
+  std::int64_t heads = 1;
+  bool causal = false, use_bias = true;
+  double dropout = 0;
+};
+
+inline symbol record_and(const symbol& a, const symbol& b) {
+  if (a.is_number()) return b;
+  const shape &x = a.extents(), &y = b.extents();
+  shape both = x.rank >= y.rank ? x : y;
+  const shape& other = x.rank >= y.rank ? y : x;
+  for (std::size_t i = 0; i < other.rank; ++i)
+    if (std::int64_t& extent = both[both.rank - other.rank + i]; extent == 1) extent = other[i];
+  return record_untyped(node<bool>(a) && node<bool>(b), both);
+}
+
+/// The keys to which each query attends, of bool, as it broadcasts to [batch, heads, queries, keys]; a number if each
+/// attends to all.
+inline symbol record_attended(const attention_call& s) {
+  op_builder& where = *s.query.builder();
+  const std::int64_t batch = s.query.extents()[0], queries = s.query.extents()[1], keys = s.key.extents()[1];
+  using index = node<std::int32_t>;
+  symbol attended;
+  if (s.causal) {
+    const symbol row = reshape(record_steps(where, queries), shape(queries, 1));
+    attended = record_untyped(index(row) >= index(record_steps(where, keys)), shape(queries, keys));
+  }
+  if (!s.lengths.is_number()) {
+    const symbol n = reshape(s.lengths, shape(batch, 1, 1, 1));
+    attended =
+        record_and(attended, record_untyped(index(record_steps(where, keys)) < index(n), shape(batch, 1, 1, keys)));
+  }
+  for (const symbol& m : s.masks) attended = record_and(attended, m.extents().rank == 3 ? expand_dims(m, {1}) : m);
+  return attended;
+}
+
+/// x * weights + bias.
+template <class T>
+symbol project(const symbol& x, const symbol& weights, const symbol& bias) {
+  return record_activation<void, T>(matmul<T>(x, weights), bias);
+}
+
+/// [batch, steps, heads * width] as [batch, heads, steps, width].
+inline symbol split_heads(const symbol& x, std::int64_t heads) {
+  const shape& e = x.extents();
+  return transpose(reshape(x, shape(e[0], e[1], heads, e[2] / heads)), {0, 2, 1, 3});
+}
+
+/// The scores of keys that are not attended to: their exponential is 0, and differences of them are finite.
+template <class T>
+inline constexpr T lowest_score = std::is_same_v<T, double> ? static_cast<T>(-1e300) : static_cast<T>(-1e37f);
+
+template <class T>
+symbol record_attention(const attention_call& s, const layer_state& layer, std::initializer_list<parameter_request> p) {
+  gpu::compile_kernels<matmul_op, T>();
+  gpu::compile_kernels<gpu::moves, T>();
+  gpu::compile_kernels<softmax_op, T>();
+  using leaf = node<T>;
+  const auto check = [&](const symbol& x) {
+    weft::detail::check_same_graph(layer.kind(), s.query.builder(), x.builder());
+  };
+  check(s.key), check(s.value);
+  if (!s.lengths.is_number()) check(s.lengths);
+  for (const symbol& m : s.masks) check(m);
+  layer_call call(layer, s.query, p.begin(), s.use_bias ? 8 : 4, dtype_of<T>);
+  const auto bias = [&](std::size_t i) { return s.use_bias ? call[4 + i] : symbol(); };
+  const symbol q = split_heads(project<T>(s.query, call[0], bias(0)), s.heads);
+  const symbol k = split_heads(project<T>(s.key, call[1], bias(1)), s.heads);
+  const symbol v = split_heads(project<T>(s.value, call[2], bias(2)), s.heads);
+
+  const symbol scores = matmul<T>(q, k, false, true);
+  const T scale = static_cast<T>(1 / __builtin_sqrt(static_cast<double>(q.extents()[3])));
+  const symbol attended = record_attended(s);
+  symbol weights;
+  if (attended.is_number()) {
+    const symbol scaled = record_untyped(leaf(scores) * scale, scores.extents());
+    weights = record<softmax_op<T>>({scaled}, scaled.info());
+  } else {
+    const node<bool> where(attended);
+    const symbol scaled = record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>), scores.extents());
+    weights = record<softmax_op<T>>({scaled}, scaled.info());
+    // A query may attend to no key: then all weights are 0.
+    if (!s.lengths.is_number() || !s.masks.empty())
+      weights = record_untyped(weft::select(where, leaf(weights), T(0)), scores.extents());
+  }
+  if (s.dropout != 0) {
+    gpu::compile_kernels<dropout_op, T>();
+    weft::detail::check_dropout_rate(s.dropout);
+    weights = weft::detail::record_dropout<T>(weights, symbol(s.dropout), {});
+  }
+  const symbol heads = transpose(matmul<T>(weights, v), {0, 2, 1, 3});
+  return call.result(project<T>(reshape(heads, s.query.extents()), call[3], bias(3)));
+}
+
+WEFT_INSTANTIATE(symbol record_attention<float>(const attention_call&, const layer_state&,
+                                                std::initializer_list<parameter_request>));
+
+template <class Query, class Key, int Heads, class... M>
+constexpr auto find_mask_mistake(std::tuple<M...>*) {
+  return first_mistake<mistake<false>, mask_does_not_fit<M, Query, Key, Heads>...>{};
+}
+template <class X, class T, int In>
+constexpr auto find_attended_mistake() {
+  return first_mistake<value_not_in_a_graph<X>, operand_of_attention_is_not_a_sequence<dims_t<X>>,
+                       features_mistake<X, T, In>>{};
+}
+template <class Q, class K, class V, class Layer, class Arguments>
+constexpr auto find_attention_mistake() {
+  using T = typename Layer::element_type;
+  using each = first_mistake<decltype(find_attended_mistake<Q, T, Layer::features>()),
+                             decltype(find_attended_mistake<K, T, deduced>()),
+                             decltype(find_attended_mistake<V, T, deduced>()), not_floating<T>>;
+  if constexpr (!correct<each>) {
+    return each{};
+  } else {
+    using DQ = dims_t<Q>;
+    using DK = dims_t<K>;
+    return first_mistake<keys_and_values_differ<DQ, DK, dims_t<V>>, heads_do_not_divide_the_features<DQ, Layer::heads>,
+                         lengths_mistake<Arguments, dims_t<dims<extent_of<DQ, 0>()>>>,
+                         decltype(find_mask_mistake<DQ, DK, Layer::heads>(
+                             static_cast<decltype(Arguments::masks)*>(nullptr)))>{};
+  }
+}
+
+}  // namespace detail
+
+/// The mistake in a call of multi_head_attention, if there is one.
+template <class Query, class Key, class Value, class Layer, class Arguments>
+using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Value, Layer, Arguments>());
+
+#define WEFT_NEEDS_SEQUENCES                                                                                \
+  "multi_head_attention: needs nodes [batch, steps, features] of the layer's elements, lengths [batch] of " \
+  "std::int32_t, and a mask of bool that broadcasts to [batch, heads, queries, keys]"
+
+/// Multi-head scaled dot-product attention of "Attention Is All You Need" (Vaswani et al., NeurIPS 2017): queries
+/// [batch, queries, features], keys and values [batch, keys, ...], the result [batch, queries, features]
+/// (torch.nn.MultiheadAttention with batch_first, tf.keras.layers.MultiHeadAttention with key_dim = features / Heads).
+///
+///     attention(x)                   self-attention
+///     attention(x, memory)           the keys are the values
+///     attention(query, key, value)
+///
+/// Behind these come `nn::lengths(n)`, the numbers of valid keys, [batch] of std::int32_t, `nn::mask(m)`, and a mode.
+/// If several are given, a query attends to the keys that all of them allow. A query that attends to no key has
+/// attention 0, and its result is output_bias, as in torch with need_weights=False. With `.causal`, query i attends to
+/// the keys 0 to i. A call with mode::training applies dropout of rate `.dropout` to the weights of the keys.
+///
+/// Of torch, query_weights, key_weights and value_weights are the transposed thirds of in_proj_weight in this order, or
+/// q_proj_weight', k_proj_weight' and v_proj_weight'; their biases are the thirds of in_proj_bias. output_weights are
+/// out_proj.weight'. Head h has the columns from h * features / Heads on. Weights begin glorot_uniform, biases 0.
+template <int Heads, int In = deduced, Element T = float>
+struct multi_head_attention {
+  bool use_bias = true;
+  bool causal = false;
+  double dropout = 0;
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"attention"};
+  mutable parameter query_weights{}, key_weights{}, value_weights{};  ///< [features of each, features]
+  mutable parameter output_weights{};                                 ///< [features, features]
+  mutable parameter query_bias{}, key_bias{}, value_bias{}, output_bias{};
+
+  using element_type = T;
+  static constexpr int heads = Heads, features = In;
+
+  template <Expression X, detail::AttentionArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    static_assert(correct<attention_mistake<X, X, X, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
+    return run(x, x, x, detail::arguments_of(arguments...));
+  }
+  template <Expression X, Expression Memory, detail::AttentionArgument... A>
+  auto operator()(const X& x, const Memory& memory, const A&... arguments) const {
+    static_assert(correct<attention_mistake<X, Memory, Memory, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
+    return run(x, memory, memory, detail::arguments_of(arguments...));
+  }
+  template <Expression Query, Expression Key, Expression Value, detail::AttentionArgument... A>
+  auto operator()(const Query& query, const Key& key, const Value& value, const A&... arguments) const {
+    static_assert(correct<attention_mistake<Query, Key, Value, multi_head_attention, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_SEQUENCES);
+    return run(query, key, value, detail::arguments_of(arguments...));
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state,
+            {{"query_weights", &query_weights},
+             {"key_weights", &key_weights},
+             {"value_weights", &value_weights},
+             {"output_weights", &output_weights},
+             {"query_bias", &query_bias},
+             {"key_bias", &key_bias},
+             {"value_bias", &value_bias},
+             {"output_bias", &output_bias}});
+  }
+
+ private:
+  template <class Q, class K, class V, class Arguments>
+  auto run(const Q& query, const K& key, const V& value, const Arguments& a) const {
+    if constexpr (!correct<attention_mistake<Q, K, V, multi_head_attention, Arguments>>)
+      return weft::detail::after_mistake<T, dims_t<Q>>(query);
+    else
+      return weft::detail::make_node<T, dims_t<Q>, device_t<Q>>(
+          record({let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
+                  detail::symbols_of(a.masks), Heads, causal, use_bias, a.how == mode::training ? dropout : 0}));
+  }
+  symbol record(const detail::attention_call& s) const {
+    const std::int64_t width = s.query.extents()[2];
+    return detail::record_attention<T>(
+        s, state,
+        {{"query_weights", shape(width, width), weights_init, query_weights},
+         {"key_weights", shape(s.key.extents()[2], width), weights_init, key_weights},
+         {"value_weights", shape(s.value.extents()[2], width), weights_init, value_weights},
+         {"output_weights", shape(width, width), weights_init, output_weights},
+         {"query_bias", shape(width), bias_init, query_bias},
+         {"key_bias", shape(width), bias_init, key_bias},
+         {"value_bias", shape(width), bias_init, value_bias},
+         {"output_bias", shape(width), bias_init, output_bias}});
+  }
+};
+
+#undef WEFT_NEEDS_SEQUENCES
+
+}  // namespace weft::nn
+WEFT_COLD_END

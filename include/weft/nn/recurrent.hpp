@@ -1,0 +1,556 @@
+#pragma once
+
+#include <array>
+#include <tuple>
+
+#include <weft/graph/scan.hpp>
+#include <weft/nn/activation.hpp>
+#include <weft/nn/dense.hpp>
+#include <weft/nn/layer.hpp>
+#include <weft/nn/sequence_arguments.hpp>
+#include <weft/nn/visit.hpp>
+#include <weft/ops/concat.hpp>
+#include <weft/ops/dropout.hpp>
+#include <weft/ops/range.hpp>
+#include <weft/plan/subgraphs.hpp>
+
+/// Recurrent layers. Included by name, since programs with loops take longer to compile: docs/how-to/sequences.md.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+
+/// The axes of a recurrent layer's operand and of its states.
+struct recurrent_options {
+  /// [time, batch, features] instead of [batch, time, features]. A loop reads rows of the first axis, so this saves the
+  /// transposition of the operand and of all states.
+  bool time_major = false;
+};
+
+/// The results of a simple_rnn or a gru: all states [batch, time, units], and the last one of each sequence, [batch,
+/// units].
+template <class States, class State>
+struct recurrent_result {
+  States states;
+  State h;
+};
+/// The results of an lstm: all hidden states [batch, time, units], and the last hidden and cell state of each sequence,
+/// [batch, units].
+template <class States, class State>
+struct lstm_result {
+  States states;
+  State h, c;
+};
+/// The results of a bidirectional layer: all states of both layers side by side, [batch, time, 2 * units], and the
+/// results of each.
+template <class States, class Result>
+struct bidirectional_result {
+  States states;
+  Result forward, backward;
+};
+/// The results of stacked layers: all states of the last layer, and the results of each.
+template <class Result, std::size_t Count>
+struct stacked_result {
+  decltype(Result::states) states;
+  std::array<Result, Count> layers;
+};
+
+/// A recurrent layer takes [batch, time, features].
+template <class X>
+struct operand_is_not_a_sequence : mistake<(X::rank != 3)> {};
+
+/// A layer takes as many initial states as it has: 1, or an lstm 2, for each direction and each stacked layer.
+template <std::size_t Given, std::size_t Needed>
+struct initial_states_differ_in_number : mistake<(Given != 0 && Given != Needed)> {};
+
+/// An initial state is a node [batch, units] of the layer's elements.
+template <class X, class State>
+struct initial_state_does_not_fit : mistake<!(X::symbolic && std::is_same_v<tensor<value_t<X>, dims_t<X>>, State>)> {};
+
+/// The first value of an lstm's bias: 1 for the forget gate and 0 elsewhere (Jozefowicz et al., ICML 2015; Keras's
+/// unit_forget_bias).
+template <class T>
+struct unit_forget_bias {
+  initializer operator()(const shape& s) const {
+    const std::size_t n = s.elements();
+    storage bias(n * sizeof(T));
+    for (std::size_t i = 0; i < n; ++i) reinterpret_cast<T*>(bias.data())[i] = i / (n / 4) == 1 ? T(1) : T(0);
+    return {initializer::kind_type::value, 0, 0, bias};
+  }
+};
+
+namespace detail {
+
+/// A call of a recurrent layer, in symbols.
+struct recurrent_call {
+  symbol x, lengths;  ///< lengths is a number if all sequences are as long as x
+  sequence<symbol> states;
+  bool time_major = false, backwards = false;
+};
+struct recurrent_symbols {
+  symbol states, last[2];
+};
+
+/// The first two axes exchanged.
+template <class T>
+symbol swap_batch_and_time(const symbol& x) {
+  gpu::compile_kernels<gpu::moves, T>();
+  return transpose(x, {1, 0, 2});
+}
+
+/// Parts of equal size along the last axis: the gates of a cell.
+template <class T>
+symbol split_gates(const symbol& x, std::int64_t count) {
+  gpu::compile_kernels<gpu::moves, T>();
+  value_info part = x.info();
+  const std::size_t axis = part.extents.rank - 1;
+  part.extents[axis] /= count;
+  sequence<value_info> parts;
+  for (std::int64_t i = 0; i < count; ++i) parts.push_back(part);
+  return record<split_op>(sequence<symbol>{x}, parts, {axis});
+}
+
+template <class T>
+symbol add(const symbol& a, const symbol& b) {
+  return record_untyped(node<T>(a) + node<T>(b), a.extents());
+}
+template <class T>
+symbol select(const symbol& condition, const symbol& a, const symbol& b) {
+  return record_untyped(weft::select(node<bool>(condition), node<T>(a), node<T>(b)), a.extents());
+}
+
+/// The states after a step, from those before it and the input's products.
+struct cell_step {
+  symbol x, recurrent_weights, recurrent_bias;
+  symbol states[2];
+};
+
+template <class T>
+struct simple_cell {
+  static constexpr std::size_t states = 1;
+  const activation_option<T>& activation;
+
+  void operator()(cell_step& s) const {
+    s.states[0] = activation.apply(matmul<T>(s.states[0], s.recurrent_weights), s.x);
+  }
+};
+
+/// Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers et al. 2000.
+template <class T>
+struct lstm_cell {
+  static constexpr std::size_t states = 2;
+
+  void operator()(cell_step& s) const {
+    using leaf = node<T>;
+    const symbol gates = split_gates<T>(add<T>(s.x, matmul<T>(s.states[0], s.recurrent_weights)), 4);
+    const leaf i(gates), f(gates.output(1)), g(gates.output(2)), o(gates.output(3)), c(s.states[1]);
+    s.states[1] = record_untyped(weft::sigmoid(f) * c + weft::sigmoid(i) * weft::tanh(g), gates.extents());
+    s.states[0] = record_untyped(weft::sigmoid(o) * weft::tanh(leaf(s.states[1])), gates.extents());
+  }
+};
+
+/// Cho et al., EMNLP 2014, in the form of cuDNN, whose reset gate is applied after the product.
+template <class T>
+struct gru_cell {
+  static constexpr std::size_t states = 1;
+
+  void operator()(cell_step& s) const {
+    using leaf = node<T>;
+    symbol product = matmul<T>(s.states[0], s.recurrent_weights);
+    if (!s.recurrent_bias.is_number()) product = add<T>(product, s.recurrent_bias);
+    const symbol from_x = split_gates<T>(s.x, 3), from_h = split_gates<T>(product, 3);
+    const leaf xr(from_x), xz(from_x.output(1)), xn(from_x.output(2));
+    const leaf hr(from_h), hz(from_h.output(1)), hn(from_h.output(2)), h(s.states[0]);
+    const leaf z(record_untyped(weft::sigmoid(xz + hz), from_x.extents()));
+    s.states[0] = record_untyped(z * h + (T(1) - z) * weft::tanh(xn + weft::sigmoid(xr + hr) * hn), from_x.extents());
+  }
+};
+
+/// [time, batch, 1] of bool: whether a step is before the end of its sequence.
+inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
+  const std::int64_t time = x.extents()[0], batch = x.extents()[1];
+  const symbol steps = reshape(record_steps(*x.builder(), time), shape(time, 1));
+  return reshape(record_untyped(node<std::int32_t>(steps) < node<std::int32_t>(lengths), shape(time, batch)),
+                 shape(time, batch, 1));
+}
+
+/// The states of all steps, from the variables weights [features, gates * units], recurrent_weights [units, gates *
+/// units] and biases. One product before the loop multiplies the inputs of all steps.
+template <class T, class Cell>
+recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& layer,
+                                   std::initializer_list<parameter_request> p, bool use_bias, const Cell& cell) {
+  gpu::compile_kernels<matmul_op, T>();
+  gpu::compile_kernels<gpu::moves, T>();
+  for (const symbol& state : s.states) weft::detail::check_same_graph(layer.kind(), s.x.builder(), state.builder());
+  if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths.builder());
+  layer_call call(layer, s.x, p.begin(), use_bias ? p.size() : 2, dtype_of<T>);
+  graph& g = graph_of(s.x);
+  const symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x);
+  symbol products = matmul<T>(x, call[0]);
+  if (use_bias) products = add<T>(products, call[2]);
+  const value_info state{dtype_of<T>, shape(x.extents()[1], p.begin()[1].extents[0])};
+
+  using weft::detail::scan_role;
+  sequence<weft::detail::scan_recorder::operand> operands;
+  for (std::size_t j = 0; j < Cell::states; ++j)
+    operands.push_back({s.states.empty() ? fill(g, state, 0) : s.states[j], scan_role::carry});
+  operands.push_back({products, scan_role::rows});
+  operands.push_back({call[1], scan_role::invariant});
+  const std::size_t bias = operands.size();
+  if (use_bias && p.size() > 3) operands.push_back({call[3], scan_role::invariant});
+  const std::size_t valid = operands.size();
+  if (!s.lengths.is_number()) operands.push_back({record_valid_steps(x, s.lengths), scan_role::rows});
+
+  weft::detail::scan_recorder loop(g, operands);
+  cell_step step{loop.parameter(Cell::states),
+                 loop.parameter(Cell::states + 1),
+                 bias < valid ? loop.parameter(bias) : symbol(),
+                 {}};
+  for (std::size_t j = 0; j < Cell::states; ++j) step.states[j] = loop.parameter(j);
+  cell(step);
+  symbol row = step.states[0];
+  if (valid < operands.size()) {  // past its end, a sequence keeps its state
+    const symbol is_valid = loop.parameter(valid);
+    for (std::size_t j = 0; j < Cell::states; ++j)
+      step.states[j] = select<T>(is_valid, step.states[j], loop.parameter(j));
+    row = select<T>(is_valid, row, fill(*row.builder(), row.info(), 0));
+  }
+  for (std::size_t j = 0; j < Cell::states; ++j) loop.body().result_of(step.states[j]);
+  loop.body().result_of(row);
+  loop.body().check();
+  loop.record(s.backwards);
+  recurrent_symbols result{loop.stacked(0), {}};
+  for (std::size_t j = 0; j < Cell::states; ++j) result.last[j] = loop.last(j);
+  if (!s.time_major) result.states = swap_batch_and_time<T>(result.states);
+  call.result(result.states);
+  return result;
+}
+
+template <class State, class... S>
+constexpr auto find_state_mistake(std::tuple<S...>*) {
+  return first_mistake<mistake<false>, initial_state_does_not_fit<S, State>...>{};
+}
+template <class X, class Layer, class Arguments>
+constexpr auto find_recurrent_mistake() {
+  using D = dims_t<X>;
+  using T = typename Layer::element_type;
+  using of_operand = first_mistake<value_not_in_a_graph<X>, operand_is_not_a_sequence<D>,
+                                   features_mistake<X, T, Layer::features>, not_floating<T>>;
+  using of_number = initial_states_differ_in_number<Arguments::states_given, Layer::states>;
+  if constexpr (!correct<of_operand>) {
+    return of_operand{};
+  } else if constexpr (!correct<of_number>) {
+    return of_number{};
+  } else {
+    constexpr std::size_t axis = Layer::options.time_major ? 1 : 0;
+    using state = tensor<T, dims_t<dims<extent_of<D, axis>(), Layer::units>>>;
+    return first_mistake<lengths_mistake<Arguments, dims_t<dims<extent_of<D, axis>()>>>,
+                         decltype(find_state_mistake<state>(static_cast<decltype(Arguments::states)*>(nullptr)))>{};
+  }
+}
+}  // namespace detail
+
+/// The mistake in a call of a recurrent layer, if there is one.
+template <class X, class Layer, class Arguments>
+using recurrent_mistake = decltype(detail::find_recurrent_mistake<X, Layer, Arguments>());
+
+#define WEFT_NEEDS_A_SEQUENCE(layer)                                                                                  \
+  layer                                                                                                               \
+      ": needs a node [batch, time, features] of the layer's elements, lengths [batch] of std::int32_t, and initial " \
+      "states [batch, units]"
+
+namespace detail {
+
+template <class Layer, class X>
+struct recurrent_types {
+  using D = dims_t<X>;
+  static constexpr std::size_t batch = Layer::options.time_major ? 1 : 0;
+  using states = node<typename Layer::element_type, with_extent<D, 2, Layer::units>, device_t<X>>;
+  using state = node<typename Layer::element_type, dims_t<dims<extent_of<D, batch>(), Layer::units>>, device_t<X>>;
+};
+
+/// Computes the types of a call without a mistake, and calls `layer.record`.
+template <template <class, class> class Result, class Layer, class X, class Arguments>
+auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool backwards) {
+  if constexpr (!correct<recurrent_mistake<X, Layer, Arguments>>) {
+    using empty = node<typename Layer::element_type, dims<>>;
+    return Result<empty, empty>();
+  } else {
+    using types = recurrent_types<Layer, X>;
+    const recurrent_symbols r = layer.record({let(x).erased(), symbol_of(a.lengths), symbols_of(a.states),
+                                              Layer::options.time_major, backwards != layer.reverse});
+    Result<typename types::states, typename types::state> result;
+    result.states = typename types::states(r.states);
+    result.h = typename types::state(r.last[0]);
+    if constexpr (Layer::states == 2) result.c = typename types::state(r.last[1]);
+    return result;
+  }
+}
+
+}  // namespace detail
+
+/// An Elman network over whole sequences: h = activation(x_t * weights + bias + h * recurrent_weights), x [batch, time,
+/// features], the result a recurrent_result (tf.keras.layers.SimpleRNN, torch.nn.RNN). By default, it begins with h = 0
+/// and goes from the first step to the last. `nn::lengths(n)` and `nn::initial_state(h)` come behind x: beyond the
+/// length of its sequence, h stays as it is, and the states are 0; with `.reverse`, each sequence begins at its own
+/// end. Of torch, weights are weight_ih', recurrent_weights weight_hh', and the bias is bias_ih + bias_hh.
+template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
+struct simple_rnn {
+  bool use_bias = true;
+  bool reverse = false;  ///< from the last step to the first
+  activation_option<T> activation = nn::tanh;
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer recurrent_init = init::orthogonal{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"simple_rnn"};
+  mutable parameter weights{};            ///< [in, Units]
+  mutable parameter recurrent_weights{};  ///< [Units, Units]
+  mutable parameter bias{};               ///< [Units]
+
+  using element_type = T;
+  static constexpr recurrent_options options = Options;
+  static constexpr int units = Units, features = In;
+  static constexpr std::size_t states = 1;
+
+  template <Expression X, detail::RecurrentArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    static_assert(correct<recurrent_mistake<X, simple_rnn, detail::arguments_type<A...>>>,
+                  WEFT_NEEDS_A_SEQUENCE("simple_rnn"));
+    return detail::call_recurrent<recurrent_result>(*this, x, detail::arguments_of(arguments...), false);
+  }
+  template <class X, class Arguments>
+  auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, simple_rnn, Arguments>>, WEFT_NEEDS_A_SEQUENCE("simple_rnn"));
+    return detail::call_recurrent<recurrent_result>(*this, x, a, backwards);
+  }
+  detail::recurrent_symbols record(const detail::recurrent_call& s) const {
+    return detail::record_recurrent<T>(s, state,
+                                       {{"weights", shape(s.x.extents()[2], Units), weights_init, weights},
+                                        {"recurrent_weights", shape(Units, Units), recurrent_init, recurrent_weights},
+                                        {"bias", shape(Units), bias_init, bias}},
+                                       use_bias, detail::simple_cell<T>{activation});
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"recurrent_weights", &recurrent_weights}, {"bias", &bias}});
+  }
+};
+
+/// Long short-term memory over whole sequences, x [batch, time, features], the result an lstm_result
+/// (tf.keras.layers.LSTM, torch.nn.LSTM):
+///
+///     [i, f, g, o] = x_t * weights + bias + h * recurrent_weights
+///     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+///     h = sigmoid(o) * tanh(c)
+///
+/// The columns of the variables are the gates i, f, g, o, as in torch and Keras. Of torch, weights are weight_ih',
+/// recurrent_weights weight_hh', and the bias is bias_ih + bias_hh. Lengths, initial states (h and c) and `.reverse`
+/// are as in simple_rnn. The bias of the forget gate begins as 1; `.bias_init = init::zeros{}` lets it begin as 0.
+template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
+struct lstm {
+  bool use_bias = true;
+  bool reverse = false;  ///< from the last step to the first
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer recurrent_init = init::orthogonal{};
+  stored_initializer bias_init = unit_forget_bias<T>{};
+  layer_state state{"lstm"};
+  mutable parameter weights{};            ///< [in, 4 * Units]
+  mutable parameter recurrent_weights{};  ///< [Units, 4 * Units]
+  mutable parameter bias{};               ///< [4 * Units]
+
+  using element_type = T;
+  static constexpr recurrent_options options = Options;
+  static constexpr int units = Units, features = In;
+  static constexpr std::size_t states = 2;
+
+  template <Expression X, detail::RecurrentArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    static_assert(correct<recurrent_mistake<X, lstm, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("lstm"));
+    return detail::call_recurrent<lstm_result>(*this, x, detail::arguments_of(arguments...), false);
+  }
+  template <class X, class Arguments>
+  auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, lstm, Arguments>>, WEFT_NEEDS_A_SEQUENCE("lstm"));
+    return detail::call_recurrent<lstm_result>(*this, x, a, backwards);
+  }
+  detail::recurrent_symbols record(const detail::recurrent_call& s) const {
+    return detail::record_recurrent<T>(
+        s, state,
+        {{"weights", shape(s.x.extents()[2], 4 * Units), weights_init, weights},
+         {"recurrent_weights", shape(Units, 4 * Units), recurrent_init, recurrent_weights},
+         {"bias", shape(4 * Units), bias_init, bias}},
+        use_bias, detail::lstm_cell<T>());
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"recurrent_weights", &recurrent_weights}, {"bias", &bias}});
+  }
+};
+
+/// Gated recurrent units over whole sequences, x [batch, time, features], the result a recurrent_result
+/// (tf.keras.layers.GRU, torch.nn.GRU):
+///
+///     [xr, xz, xn] = x_t * weights + bias
+///     [hr, hz, hn] = h * recurrent_weights + recurrent_bias
+///     z = sigmoid(xz + hz)
+///     h = (1 - z) * tanh(xn + sigmoid(xr + hr) * hn) + z * h
+///
+/// The columns of the variables are the gates r, z, n, as in torch; Keras has z, r, n. Of torch, weights are
+/// weight_ih', recurrent_weights weight_hh', bias bias_ih and recurrent_bias bias_hh. Lengths, the initial state and
+/// `.reverse` are as in simple_rnn.
+template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
+struct gru {
+  bool use_bias = true;  ///< both biases
+  bool reverse = false;  ///< from the last step to the first
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer recurrent_init = init::orthogonal{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"gru"};
+  mutable parameter weights{};            ///< [in, 3 * Units]
+  mutable parameter recurrent_weights{};  ///< [Units, 3 * Units]
+  mutable parameter bias{};               ///< [3 * Units]
+  mutable parameter recurrent_bias{};     ///< [3 * Units]
+
+  using element_type = T;
+  static constexpr recurrent_options options = Options;
+  static constexpr int units = Units, features = In;
+  static constexpr std::size_t states = 1;
+
+  template <Expression X, detail::RecurrentArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    static_assert(correct<recurrent_mistake<X, gru, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("gru"));
+    return detail::call_recurrent<recurrent_result>(*this, x, detail::arguments_of(arguments...), false);
+  }
+  template <class X, class Arguments>
+  auto run(const X& x, const Arguments& a, bool backwards) const {
+    static_assert(correct<recurrent_mistake<X, gru, Arguments>>, WEFT_NEEDS_A_SEQUENCE("gru"));
+    return detail::call_recurrent<recurrent_result>(*this, x, a, backwards);
+  }
+  detail::recurrent_symbols record(const detail::recurrent_call& s) const {
+    return detail::record_recurrent<T>(
+        s, state,
+        {{"weights", shape(s.x.extents()[2], 3 * Units), weights_init, weights},
+         {"recurrent_weights", shape(Units, 3 * Units), recurrent_init, recurrent_weights},
+         {"bias", shape(3 * Units), bias_init, bias},
+         {"recurrent_bias", shape(3 * Units), bias_init, recurrent_bias}},
+        use_bias, detail::gru_cell<T>());
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state,
+            {{"weights", &weights},
+             {"recurrent_weights", &recurrent_weights},
+             {"bias", &bias},
+             {"recurrent_bias", &recurrent_bias}});
+  }
+};
+
+/// Two layers over the same sequences, the second from the last step of each to the first; the result is a
+/// bidirectional_result (tf.keras.layers.Bidirectional, torch's bidirectional=True):
+/// `nn::bidirectional<nn::lstm<64>> encoder;`.
+template <class Layer>
+struct bidirectional {
+  Layer forward{}, backward{};
+
+  using element_type = typename Layer::element_type;
+  static constexpr recurrent_options options = Layer::options;
+  static constexpr int units = 2 * Layer::units, features = Layer::features;
+  static constexpr std::size_t states = 2 * Layer::states;
+
+  template <Expression X, detail::RecurrentArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    using mistaken = initial_states_differ_in_number<detail::arguments_type<A...>::states_given, states>;
+    static_assert(correct<mistaken>, "bidirectional: needs the initial states of the forward and the backward layer");
+    return run(x, detail::arguments_of(arguments...), false);
+  }
+  template <class X, class Arguments>
+  auto run(const X& x, const Arguments& a, bool backwards) const {
+    constexpr std::size_t half = Layer::states;
+    const auto f = forward.run(x, detail::arguments_for_part<0, half>(a), backwards);
+    const auto b = backward.run(x, detail::arguments_for_part<half, half>(a), !backwards);
+    const auto both = concat<-1>(f.states, b.states);
+    return bidirectional_result<decltype(let(both)), std::remove_const_t<decltype(f)>>{let(both), f, b};
+  }
+};
+
+/// `Count` layers, each over all states of the one before; the result is a stacked_result (torch's num_layers). A call
+/// with mode::training applies dropout of this rate to the states between two layers: `nn::stacked<nn::lstm<64>, 2>
+/// encoder{.dropout = 0.2}; auto [states, layers] = encoder(x, how);`. Layer i is called i: "encoder/0/weights".
+template <class Layer, std::size_t Count>
+struct stacked {
+  double dropout = 0;
+  std::array<Layer, Count> layers{};
+
+  using element_type = typename Layer::element_type;
+  static constexpr recurrent_options options = Layer::options;
+  static constexpr int units = Layer::units, features = Layer::features;
+  static constexpr std::size_t states = Count * Layer::states;
+
+  template <Expression X, detail::RecurrentArgument... A>
+  auto operator()(const X& x, const A&... arguments) const {
+    using mistaken = initial_states_differ_in_number<detail::arguments_type<A...>::states_given, states>;
+    static_assert(correct<mistaken>, "stacked: needs the initial states of each layer");
+    return run(x, detail::arguments_of(arguments...), false);
+  }
+  template <class X, class Arguments>
+  auto run(const X& x, const Arguments& a, bool backwards) const {
+    const auto first = layers[0].run(x, detail::arguments_for_part<0, Layer::states>(a), backwards);
+    stacked_result<std::remove_const_t<decltype(first)>, Count> result;
+    result.layers[0] = first;
+    call_from<1>(result, a, backwards);
+    result.states = result.layers.back().states;
+    return result;
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const { detail::visit_any(path, layers, v); }
+
+ private:
+  template <std::size_t Index, class Result, class Arguments>
+  void call_from(Result& result, const Arguments& a, bool backwards) const {
+    if constexpr (Index < Count) {
+      const auto& x = result.layers[Index - 1].states;
+      result.layers[Index] =
+          layers[Index].run(a.how == mode::training ? weft::dropout(x, dropout) : x,
+                            detail::arguments_for_part<Index * Layer::states, Layer::states>(a), backwards);
+      call_from<Index + 1>(result, a, backwards);
+    }
+  }
+};
+
+namespace detail {
+
+template <class Result>
+auto last_of(const Result& r) {
+  if constexpr (requires { r.layers; })
+    return last_of(r.layers.back());
+  else if constexpr (requires { r.backward; })
+    return let(concat<-1>(last_of(r.forward), last_of(r.backward)));
+  else
+    return r.h;
+}
+
+}  // namespace detail
+
+/// The last hidden state of each sequence, as a step of `sequential`: `sequential(lstm<64>{}, last_state,
+/// dense<10>{})`. Of a bidirectional layer, both side by side; of stacked layers, that of the last one.
+struct last_state_of {
+  template <class Result>
+  auto operator()(const Result& r) const {
+    return detail::last_of(r);
+  }
+};
+/// A step of `sequential`: last_state_of.
+inline constexpr last_state_of last_state{};
+
+/// All hidden states, [batch, time, units], as a step of `sequential`.
+struct all_states_of {
+  template <class Result>
+  auto operator()(const Result& r) const {
+    return r.states;
+  }
+};
+/// A step of `sequential`: all_states_of.
+inline constexpr all_states_of all_states{};
+
+#undef WEFT_NEEDS_A_SEQUENCE
+
+}  // namespace weft::nn
+WEFT_COLD_END
