@@ -9,7 +9,7 @@
 #include <weft/checkpoint/weights.hpp>
 #include <weft/nn.hpp>
 #include <weft/nn/pytorch.hpp>
-#include <weft/ops/sort.hpp>
+#include <weft/ops/losses.hpp>
 #include <weft/weft.hpp>
 
 #include "network.hpp"
@@ -43,15 +43,12 @@ class network_of final : public network {
     images = decltype(images)(pixels.erased());
     logits = decltype(logits)(inferred.erased());
     top_1 = mean(cast<float>(argmax<1>(inferred) == labels));
-    const auto best = top_k<5>(inferred).indices;
-    top_5 = 5.0f * mean(cast<float>(best == reshape<dims<dyn<"batch">, 1>>(labels)));
+    top_5 = mean(cast<float>(in_top_k(inferred, labels, 5)));
     if (!how.recipe) return;
 
     const auto result = model_(pixels, nn::mode::training);
-    const auto share = static_cast<float>(how.loss.label_smoothing);
     const auto loss_of = [&](const auto& trained) -> node<float> {
-      if (share == 0) return mean(softmax_cross_entropy(trained, labels));
-      return mean(softmax_cross_entropy(trained, let((1 - share) * one_hot<Classes>(labels) + share / Classes)));
+      return mean(softmax_cross_entropy(trained, labels, {.label_smoothing = how.loss.label_smoothing}));
     };
     cost = loss_of(logits_of(result));
     if constexpr (requires { result.auxiliary; })
