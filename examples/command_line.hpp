@@ -93,6 +93,15 @@ class command_line {
     };
     flags()(flag, po::value<double>()->notifier(take), meaning);
   }
+  /// Adds a flag for a number that may be 0.
+  void add_from_0(const char* flag, double& to, double below, const char* meaning) {
+    std::ostringstream shown;
+    shown << to;
+    const auto check = [=](double value) {
+      if (value != 0) check_number(flag, value, 0, below);
+    };
+    flags()(flag, po::value(&to)->default_value(to, shown.str())->notifier(check), meaning);
+  }
   /// Adds a flag for what is, or is not.
   void add(const char* flag, bool& to, const char* meaning) { flags()(flag, po::bool_switch(&to), meaning); }
 
@@ -193,6 +202,13 @@ struct training_flags {
   double rate() const {
     if (learning_rate) return *learning_rate;
     return optimizer == "adam" && adam_rate > 0 ? adam_rate : usual_rate(optimizer);
+  }
+  training_recipe recipe(std::int64_t steps, std::int64_t steps_per_epoch) const {
+    return {.optimizer = optimizer,
+            .rate = rate(),
+            .schedule = schedule,
+            .steps = steps,
+            .steps_per_epoch = steps_per_epoch};
   }
   weft::every checkpoints_every() const {
     return checkpoint_steps > 0 ? weft::every{.steps = checkpoint_steps} : weft::every{.time = std::chrono::minutes(1)};

@@ -25,10 +25,10 @@ void event_log::scalar(const char* tag, double value, std::int64_t step) {
   if (writer_) writer_->to.add_scalar(tag, value, step);
 }
 
-void event_log::images(const char* tag, const tensor<float, dims<dyn<"batch">, 784>>& batch, std::int64_t step) {
+void event_log::images(const char* tag, const float* pixels, const shape& extents, std::int64_t step) {
   if (!writer_) return;
-  tensor<float, dims<dyn<"batch">, 28, 28, 1>> shown{shape(batch.extents()[0], 28, 28, 1)};
-  std::copy(batch.data(), batch.data() + batch.elements(), shown.data());
+  tensor<float, dims<dyn<"count">, dyn<"height">, dyn<"width">, dyn<"channels">>> shown{extents};
+  std::copy(pixels, pixels + shown.elements(), shown.data());
   writer_->to.add_image(tag, shown, step);
 }
 

@@ -21,9 +21,8 @@ class event_log {
   /// The run begins, or goes on, at this step: TensorBoard forgets what an earlier one has said of later steps.
   void begin(std::int64_t step, const weft::graph& g);
   void scalar(const char* tag, double value, std::int64_t step);
-  /// The first images of a batch.
-  void images(const char* tag, const weft::tensor<float, weft::dims<weft::dyn<"batch">, 784>>& batch,
-              std::int64_t step);
+  /// Images [count, height, width, channels] with pixels from 0 to 1.
+  void images(const char* tag, const float* pixels, const weft::shape& extents, std::int64_t step);
   /// A histogram of each variable that is trained.
   void weights(weft::session& s, std::int64_t step);
   /// Waits until what was logged is in the file, so that it has what a checkpoint has if the run is killed. Events that

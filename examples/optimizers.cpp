@@ -8,6 +8,7 @@
 
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/train/all_optimizers.hpp>
+#include <weft/train/decay.hpp>
 #include <weft/train/schedules.hpp>
 
 using namespace weft;
@@ -27,13 +28,16 @@ void for_each_optimizer(F f) {
 [[noreturn]] void refuse(const std::string& why) { throw error(error_code::invalid_argument, "", why); }
 
 constexpr const char* schedules =
-    "constant, exponential:0.96/1000, natural_exp:0.5/1000, inverse_time:0.5/1000, piecewise:1000=0.5,2000=0.1, "
-    "polynomial:5000/2, cosine:5000, cosine_restarts:1000, one_cycle:5000, and warmup:500+ before any of them";
+    "constant, exponential:0.96/1000, staircase:0.94/2epochs, natural_exp:0.5/1000, inverse_time:0.5/1000, "
+    "piecewise:1000=0.5,2000=0.1, "
+    "polynomial:5000/2, cosine:5000, cosine_restarts:1000, one_cycle:5000, warmup:500+ before any of them, and 5epochs "
+    "for so many epochs' steps";
 
 /// A schedule as it was written, number by number.
 class schedule_reader {
  public:
-  explicit schedule_reader(const std::string& spec) : spec_(spec), left_(spec) {}
+  schedule_reader(const std::string& spec, std::int64_t steps_per_epoch)
+      : spec_(spec), left_(spec), steps_per_epoch_(static_cast<double>(steps_per_epoch)) {}
 
   bool take(std::string_view word) {
     if (left_.substr(0, word.size()) != word) return false;
@@ -54,8 +58,8 @@ class schedule_reader {
   }
   double steps() {
     constexpr double most = 1e15;
-    const double x = number();
-    if (!(x >= 1 && x <= most && std::floor(x) == x)) wrong();
+    const double given = number(), x = take("epochs") ? std::round(given * steps_per_epoch_) : given;
+    if (!(given > 0 && x >= 1 && x <= most && std::floor(x) == x)) wrong();
     return x;
   }
   void expect(std::string_view word) {
@@ -71,6 +75,7 @@ class schedule_reader {
  private:
   const std::string& spec_;
   std::string_view left_;
+  double steps_per_epoch_;
 };
 
 /// The schedule in numbers, before there is a graph.
@@ -78,6 +83,7 @@ struct schedule_plan {
   enum kind_type {
     constant,
     exponential,
+    staircase,
     natural_exp,
     inverse_time,
     piecewise,
@@ -104,14 +110,15 @@ void read_piecewise(schedule_reader& in, schedule_plan& plan) {
   } while (in.take(","));
 }
 
-schedule_plan read_schedule(const std::string& spec) {
+schedule_plan read_schedule(const std::string& spec, std::int64_t steps_per_epoch) {
   schedule_plan plan;
-  schedule_reader in(spec);
+  schedule_reader in(spec, steps_per_epoch);
   if (in.take("warmup:")) {
     plan.warmup = in.steps();
     if (!in.take("+")) return in.end(), plan;
   }
   const std::pair<const char*, schedule_plan::kind_type> decays[] = {{"exponential", schedule_plan::exponential},
+                                                                     {"staircase", schedule_plan::staircase},
                                                                      {"natural_exp", schedule_plan::natural_exp},
                                                                      {"inverse_time", schedule_plan::inverse_time}};
   for (const auto& [name, kind] : decays)
@@ -152,6 +159,8 @@ node<double> schedule_of(const schedule_plan& plan, double rate, const variable_
       break;
     case schedule_plan::exponential:
       return exponential_decay(rate, step, steps, plan.number);
+    case schedule_plan::staircase:
+      return exponential_decay(rate, step, steps, plan.number, true);
     case schedule_plan::natural_exp:
       return natural_exp_decay(rate, step, steps, plan.number);
     case schedule_plan::inverse_time:
@@ -199,26 +208,59 @@ void add_update_rules() {
   });
 }
 
-void check_schedule(const std::string& spec) { read_schedule(spec); }
+void check_schedule(const std::string& spec) {
+  constexpr std::int64_t some = 1000;  // the number of steps of an epoch is not known yet
+  read_schedule(spec, some);
+}
 
-training minimize(const std::string& optimizer, double rate, const std::string& schedule, std::int64_t steps,
-                  const node<float>& loss) {
-  const schedule_plan plan = read_schedule(schedule);
-  auto& g = *static_cast<graph*>(loss.erased().builder());
+namespace {
+
+/// Sets a hyperparameter that the optimizer may not have.
+#define SET_HYPERPARAMETER(member)                                                     \
+  if (recipe.member) {                                                                 \
+    if constexpr (requires { to.member; })                                             \
+      to.member = *recipe.member;                                                      \
+    else                                                                               \
+      refuse(std::string(Optimizer::name) + " has no hyperparameter \"" #member "\""); \
+  }
+
+template <class Optimizer>
+void set_hyperparameters(Optimizer& to, const training_recipe& recipe){
+    SET_HYPERPARAMETER(momentum) SET_HYPERPARAMETER(decay) SET_HYPERPARAMETER(epsilon)}
+#undef SET_HYPERPARAMETER
+
+/// The gradients of all variables, those of kernels with their decay.
+variable_gradients<float> gradients_of(const node<float>& loss, double weight_decay) {
+  variable_gradients<float> all = compute_gradients(loss);
+  if (weight_decay == 0) return all;
+  variable_gradients<float> decayed, others;
+  for (const auto& each : all) (each.variable.extents().rank > 1 ? decayed : others).pairs.push_back(each);
+  if (decayed.size() > 0) decayed = add_l2(decayed, weight_decay);
+  for (const auto& each : others) decayed.pairs.push_back(each);
+  return decayed;
+}
+
+}  // namespace
+
+training minimize(const training_recipe& recipe, const node<float>& loss) {
+  const schedule_plan plan = read_schedule(recipe.schedule, recipe.steps_per_epoch);
+  graph& g = graph_of(loss);
   std::optional<variable_node<std::int64_t>> counter;
   training made{effect(symbol()), {}};
+  if (recipe.counts_steps || !plan.is_number()) counter = global_step(g);
   if (!plan.is_number()) {
-    counter = global_step(g);
-    made.rate = schedule_of(plan, rate, *counter, static_cast<double>(steps));
+    made.rate = schedule_of(plan, recipe.rate, *counter, static_cast<double>(recipe.steps));
     if (plan.warmup > 0 && plan.kind != schedule_plan::constant) made.rate = linear_warmup(*made.rate, plan.warmup);
   }
+  const variable_gradients<float> gradients = gradients_of(loss, recipe.weight_decay);
   bool found = false;
   for_each_optimizer([&](auto each) {
-    if (optimizer != each.name) return;
+    if (recipe.optimizer != each.name) return;
     found = true;
-    each.learning_rate = made.rate ? hyperparameter(*made.rate) : hyperparameter(rate);
-    made.step = counter ? weft::minimize(each, loss, *counter) : weft::minimize(each, loss);
+    each.learning_rate = made.rate ? hyperparameter(*made.rate) : hyperparameter(recipe.rate);
+    set_hyperparameters(each, recipe);
+    made.step = counter ? apply_gradients(each, gradients, *counter) : apply_gradients(each, gradients);
   });
-  if (!found) refuse("there is no optimizer \"" + optimizer + "\"");
+  if (!found) refuse("there is no optimizer \"" + recipe.optimizer + "\"");
   return made;
 }

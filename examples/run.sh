@@ -3,6 +3,7 @@
 #
 #   bash examples/run.sh                   trains a classifier of images on a cluster of this machine's own: one parameter
 #                                          server and two workers, each a process, on loopback
+#   bash examples/run.sh imagenet          trains a narrow ResNet on such a cluster, on JPEG files that it makes
 #   bash examples/run.sh NAME [FLAGS...]   runs one example with its own flags; NAME --help lists them
 set -euo pipefail
 caller=$PWD  # the flags' paths are relative to it
@@ -31,6 +32,14 @@ need_examples
 install_missing
 build default "${name/\//_}" >&2  # the example alone writes to the output
 program=$PWD/build/default/examples/$name
+if [[ $name == imagenet && $# -eq 1 ]]; then
+  build default weft_launch >&2
+  folder=build/default/tinted-images
+  "$program" --make_images --image_dir "$folder"
+  echo "training on 12,000 colour images: a parameter server and two workers on loopback"
+  exec timeout --foreground 360 build/default/tools/weft_launch -n 3 --ps 1 -- "$program" --strategy sync --threads 1 --decode_threads 1 --batch_size 50 \
+    --image_dir "$folder" --least_accuracy "$least_accuracy"
+fi
 if [[ $# -gt 0 ]]; then
   shift
   cd "$caller"

@@ -47,7 +47,7 @@ class follow_hook final : public weft::run_hook {
   std::optional<weft::progress> shown_;
 };
 
-/// The hook that logs a run: its cost and rate, and each epoch the accuracy and the weights.
+/// The hook that logs a run: its cost and rate, and each epoch `accuracy(step)` and the weights.
 template <class Accuracy>
 weft::hook log_hook(event_log& log, weft::session& s, const training& train, double rate, weft::value cost,
                     std::int64_t steps_per_epoch, Accuracy accuracy) {
@@ -57,7 +57,7 @@ weft::hook log_hook(event_log& log, weft::session& s, const training& train, dou
     log.scalar("cost", *step.find(cost), made);
     log.scalar("learning_rate", train.rate ? s.eval(*train.rate) : rate, made);
     if (made % steps_per_epoch >= each) return;
-    log.scalar("test/accuracy", accuracy(), made);
+    log.scalar("test/accuracy", accuracy(made), made);
     log.weights(s, made);
   });
 }
@@ -70,11 +70,11 @@ inline void check_position(const run_position& at, std::int64_t batches) {
          " batches, counted from 0: give the images that the run has begun with, or another --checkpoint_dir");
 }
 
-/// Logs a run that begins, or goes on: the graph, and some of the images.
-inline void begin_log(event_log& log, std::int64_t step, const weft::graph& g,
-                      const weft::data::labelled_images<784>& images) {
-  log.begin(step, g);
-  if (log) log.images("images", std::get<0>(*images.batches(3).begin()), step);
+/// Logs some of the images of 28 x 28 that a run learns from.
+template <class Images>
+void log_images(event_log& log, const Images& images, std::int64_t step) {
+  const auto some = std::get<0>(*images.batches(3).begin());
+  log.images("images", some.data(), weft::shape(some.extent(0), 28, 28, 1), step);
 }
 
 /// Makes a run's steps until it is to end, a shuffled epoch after the other, from `at` on: `step(x, y)` makes one.

@@ -53,7 +53,7 @@ result run(const training_flags& f) {
       images.shuffled(static_cast<std::uint64_t>(f.seed)).batches(static_cast<std::size_t>(f.batch_size));
   const auto per_epoch = static_cast<std::int64_t>(batches.size());
   const std::int64_t steps = f.train_steps > 0 ? f.train_steps : f.epochs * per_epoch;
-  lenet model(f, steps);
+  lenet model(f, steps, per_epoch);
   session s{model.g, {.threads = static_cast<int>(f.threads), .device = f.place()}};
 
   std::vector<hook> hooks{
@@ -64,12 +64,13 @@ result run(const training_flags& f) {
               .steps = steps, .steps_per_epoch = per_epoch, .items_per_step = f.batch_size, .mode = f.progress})};
   if (log)
     hooks.push_back(log_hook(log, s, model.train, f.rate(), model.loss.id(), per_epoch,
-                             [&] { return test_accuracy(s, model, test_images, 200); }));
+                             [&](std::int64_t) { return test_accuracy(s, model, test_images, 200); }));
   hooks.push_back(before_each_save([&](auto&) { log.flush(); }));
   supervised_session run(s, {.checkpoints = kept.of(s), .save = f.checkpoints_every()}, hooks);
   check_position(at, per_epoch);
   tell_resumed(run, f);
-  begin_log(log, run.global_step(), model.g, images);
+  log.begin(run.global_step(), model.g);
+  if (log) log_images(log, images, run.global_step());
   auto step = run.prepare(fetch(model.loss, model.train.step), feed(model.images, model.labels));
 
   result r;

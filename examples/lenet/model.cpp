@@ -22,9 +22,9 @@ struct network {
 
 }  // namespace
 
-lenet::lenet(const training_flags& f, std::int64_t steps) : classifier(f.seed) {
+lenet::lenet(const training_flags& f, std::int64_t steps, std::int64_t steps_per_epoch) : classifier(f.seed) {
   logits = nn::named(network(), "")(reshape<dims<dyn<"batch">, 28, 28, 1>>(images));
   loss = mean(softmax_cross_entropy(logits, labels));
   accuracy = mean(cast<float>(argmax<1>(logits) == labels));
-  train = minimize(f.optimizer, f.rate(), f.schedule, steps, loss);
+  train = minimize(f.recipe(steps, steps_per_epoch), loss);
 }

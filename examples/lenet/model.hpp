@@ -10,5 +10,5 @@
 /// model.cpp has the layers and the loss, whose kernels nvcc compiles for GPUs; no other file needs nvcc.
 struct lenet : classifier {
   /// `steps`: of the whole run.
-  lenet(const training_flags& f, std::int64_t steps);
+  lenet(const training_flags& f, std::int64_t steps, std::int64_t steps_per_epoch);
 };

@@ -21,7 +21,8 @@ two_layers::weights two_layers::make_weights(std::int64_t hidden_units, const Pl
 }
 
 template <class Place>
-two_layers::two_layers(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input)
+two_layers::two_layers(const flags& f, const training_recipe& recipe, const Place& place,
+                       const training_input::source& input)
     : classifier(f.seed), layers_(make_weights(f.hidden_units, place)) {
   logits = logits_of(images);
   loss = mean(softmax_cross_entropy(logits, labels));
@@ -31,8 +32,10 @@ two_layers::two_layers(const flags& f, std::int64_t steps, const Place& place, c
     const training_input taken = input(g);
     cost = mean(softmax_cross_entropy(logits_of(taken.images), taken.labels));
   }
-  train = minimize(f.optimizer, f.rate(), f.schedule, steps, cost);
+  train = minimize(recipe, cost);
 }
 
-template two_layers::two_layers(const flags&, std::int64_t, const device_spec&, const training_input::source&);
-template two_layers::two_layers(const flags&, std::int64_t, const variable_placement&, const training_input::source&);
+template two_layers::two_layers(const flags&, const training_recipe&, const device_spec&,
+                                const training_input::source&);
+template two_layers::two_layers(const flags&, const training_recipe&, const variable_placement&,
+                                const training_input::source&);

@@ -6,10 +6,8 @@
 #include <weft/weft.hpp>
 
 #include "../classifier.hpp"
+#include "../placement.hpp"
 #include "flags.hpp"
-
-/// A replica_device_setter, or another function that says where a variable lives.
-using variable_placement = std::function<weft::device_spec(const weft::placement_query&)>;
 
 /// A step's images and labels, which it takes from a queue.
 struct training_input {
@@ -26,9 +24,10 @@ struct two_layers : classifier {
   weft::node<float> cost;  // the loss of a training step: that of what is fed, or of its own input
 
   /// `place` says where variables live: a device_spec of this process, or a variable_placement on the parameter
-  /// servers. `steps`: of the whole run. `input`: what training steps learn from, where nobody feeds them.
+  /// servers. `input`: what training steps learn from, where nobody feeds them.
   template <class Place>
-  two_layers(const flags& f, std::int64_t steps, const Place& place, const training_input::source& input = {});
+  two_layers(const flags& f, const training_recipe& recipe, const Place& place,
+             const training_input::source& input = {});
 
  private:
   struct weights {

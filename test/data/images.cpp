@@ -165,11 +165,13 @@ BOOST_AUTO_TEST_CASE(random_parts_are_within_their_bounds_and_depend_on_the_posi
     BOOST_TEST((ratio > 0.72 && ratio < 1.39));
     BOOST_TEST((place.top + place.height <= 100 && place.left + place.width <= 150));
     if (i >= 200) continue;
-    if (i < 20)
-      BOOST_TEST(
-          same(data::random_resized_crop<8, 8>(x, again),
-               data::resize<8, 8>(data::crop(x, static_cast<std::int64_t>(place.top),
-                                             static_cast<std::int64_t>(place.left), place.height, place.width))));
+    if (i < 20) {
+      const auto taken = data::crop(x, static_cast<std::int64_t>(place.top), static_cast<std::int64_t>(place.left),
+                                    place.height, place.width);
+      BOOST_TEST(same(data::random_resized_crop<8, 8>(x, again), data::resize<8, 8>(taken)));
+      data::element_random of_run(1, {0, i});
+      BOOST_TEST(same(data::random_resized_crop(x, of_run, 8, 9), data::resize(taken, 8, 9)));
+    }
     const auto part = data::random_crop<100, 150>(x, random, 2);
     edges[0] |= part(50, 0, 2) == 0, edges[1] |= part(50, 149, 2) == 0;
     edges[2] |= part(0, 75, 2) == 0, edges[3] |= part(99, 75, 2) == 0;

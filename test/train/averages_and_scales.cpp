@@ -196,6 +196,25 @@ BOOST_AUTO_TEST_CASE(averages_are_swapped_in_and_back) {
   BOOST_TEST((bytes_of(s)["w"] == before.at("w")));
 }
 
+// The moving averages of a model's layers have no types that apply_to_present_values(v...) could take.
+BOOST_AUTO_TEST_CASE(variables_of_a_list_are_averaged) {
+  graph g;
+  const auto w = variable<float, dims<2>>(g, "net/w", 1.0f);
+  const auto mean = variable<double>(g, "net/mean", 4.0, variable_kind::averaged);
+  const auto count = variable<std::int32_t>(g, "net/count", 7), other = variable<std::int32_t>(g, "other", 1);
+  const exponential_moving_average how{.decay = 0.75};
+  const auto averages = how.apply_to_present_values(variables_in(g, "net"));
+  session s(g);
+  s.set(w, tensor<float, dims<2>>{5, -3});
+  s.set(mean, 8.0);
+  s.run(fetch(averages));
+  const auto of_w = s.get(averages.average(w));
+  BOOST_TEST((of_w(0) == 2 && of_w(1) == 0 && s.get(averages.average(mean)) == 5));
+  BOOST_CHECK(test::code_of([&] { static_cast<void>(how.apply_to_present_values(variables_in(g, "other"))); }) ==
+              error_code::invalid_argument);
+  static_cast<void>(count), static_cast<void>(other);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_average_is_said) {
   graph g;
   const auto w = variable<float>(g, "w", 1.0f), never = variable(g, "never", 1.0f);

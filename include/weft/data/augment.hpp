@@ -50,6 +50,10 @@ struct random_part {
 template <int Height, int Width, Pixels Image>
 auto random_resized_crop(const Image& from, element_random& random, const random_part& part = {},
                          interpolation by = interpolation::bilinear);
+template <Pixels Image>
+image<channels_of<Image>> random_resized_crop(const Image& from, element_random& random, std::size_t height,
+                                              std::size_t width, const random_part& part = {},
+                                              interpolation by = interpolation::bilinear);
 
 /// Left becomes right (tf.image.flip_left_right).
 template <Pixels Image>
@@ -290,14 +294,30 @@ auto random_crop(const Image& from, element_random& random, std::size_t padding)
   return crop<Height, Width>(from, top - around, left - around);
 }
 
-template <int Height, int Width, Pixels Image>
-auto random_resized_crop(const Image& from, element_random& random, const random_part& part, interpolation by) {
-  detail::image_part taken = detail::all_of(from);
-  const detail::random_place place = detail::draw_part(taken.height, taken.width, random, part);
-  auto to = detail::image_like<Image, Height, Width>();
+namespace detail {
+
+template <Pixels Image>
+image_part draw_part_of(const Image& from, element_random& random, const random_part& part) {
+  image_part taken = all_of(from);
+  const random_place place = draw_part(taken.height, taken.width, random, part);
   taken.data += place.top * taken.stride + place.left * taken.channels;
   taken.height = place.height, taken.width = place.width;
-  detail::resize_part(taken, to.data(), Height, Width, by);
+  return taken;
+}
+
+}  // namespace detail
+
+template <int Height, int Width, Pixels Image>
+auto random_resized_crop(const Image& from, element_random& random, const random_part& part, interpolation by) {
+  auto to = detail::image_like<Image, Height, Width>();
+  detail::resize_part(detail::draw_part_of(from, random, part), to.data(), Height, Width, by);
+  return to;
+}
+template <Pixels Image>
+image<channels_of<Image>> random_resized_crop(const Image& from, element_random& random, std::size_t height,
+                                              std::size_t width, const random_part& part, interpolation by) {
+  auto to = detail::image_like<Image>(height, width);
+  detail::resize_part(detail::draw_part_of(from, random, part), to.data(), height, width, by);
   return to;
 }
 

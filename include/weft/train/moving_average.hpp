@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/graph/effects.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/optimizer.hpp>
 
@@ -88,6 +89,8 @@ struct exponential_moving_average {
   /// An effect that averages the variables as a step finds them, whatever has updated them.
   template <class... V>
   [[nodiscard]] moving_averages apply_to_present_values(const V&... variables) const;
+  /// The same of the variables of float and double in a list: `apply_to_present_values(nn::parameters(net))`.
+  [[nodiscard]] moving_averages apply_to_present_values(const variable_list& variables) const;
 
   template <class X, class... V>
     requires(!std::is_base_of_v<effect, X>)
@@ -479,6 +482,16 @@ moving_averages exponential_moving_average::apply_to_present_values(const V&... 
   static_assert(sizeof...(V) != 0 && (correct<averaged_value_is_not_a_variable<V>> && ...), WEFT_NEEDS_OF_AVERAGE);
   const sequence<symbol> all{variables.erased()...};
   return record(*static_cast<graph*>(all[0].builder()), nullptr, all);
+}
+
+inline moving_averages exponential_moving_average::apply_to_present_values(const variable_list& variables) const {
+  sequence<symbol> floating;
+  for (const symbol& v : variables.erased())
+    if (v.type() == dtype::float32 || v.type() == dtype::float64) floating.push_back(v);
+  if (floating.empty())
+    throw error(error_code::invalid_argument, "exponential_moving_average",
+                "the list has no variable of float or double");
+  return record(graph_of(floating[0]), nullptr, floating);
 }
 
 template <class X, class... V>

@@ -96,7 +96,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
-    if (s.batch < 4 && bands_of(k, s) == 0) return nullptr;
+    if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
     return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
   }
   ~dnnl_convolution_kernel() override {
@@ -280,6 +280,14 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
         return false;
     }
     return true;
+  }
+
+  // oneDNN 2.6 gathers the pixels of strided 1 x 1 windows in scratch memory, and its code for AVX2 writes beyond what
+  // it has asked for unless the channels fill its vectors.
+  static bool writes_beyond_scratch(const convolution_shape& s) {
+    constexpr std::int64_t widest_vector = 16;
+    return s.window_height == 1 && s.window_width == 1 && (s.stride_height > 1 || s.stride_width > 1) &&
+           s.channels % widest_vector != 0;
   }
 
   // By name: oneDNN falls back to code that is hundreds of times slower without a word.

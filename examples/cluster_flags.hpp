@@ -1,0 +1,227 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <weft/distributed/cluster/environment.hpp>
+
+#include "command_line.hpp"
+
+/// The flags of an example that trains in one process or on a cluster: those of TensorFlow's distributed programs, and
+/// a list of hosts.
+struct cluster_flags : training_flags {
+  std::string job_name, ps_hosts, worker_hosts, hosts, strategy = "local";
+  std::string secret_file, tls_cert, tls_key, tls_ca;
+  std::optional<std::string> chosen_strategy;  // as given
+  std::optional<std::int64_t> ps, index, min_workers;
+  std::optional<double> heartbeat_timeout;  // seconds
+  std::int64_t task_index = 0;
+
+  std::optional<weft::task_environment> environment;  // where that, or --hosts, tells what the other flags did not
+  std::optional<weft::cluster_secret> secret;
+  std::optional<weft::tls_credentials> tls;
+
+  bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
+
+  void add_to(command_line& line);
+  /// Reads what the flags name, when all of them are parsed, and checks that they agree.
+  void resolve();
+};
+
+/// How many addresses there are. Refuses one that the other tasks could not know.
+inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
+  std::int64_t count = 0;
+  for (std::size_t at = 0, end; at < hosts.size(); at = end + 1) {
+    end = std::min(hosts.find(',', at), hosts.size());
+    if (weft::parse_endpoint(hosts.substr(at, end - at)).port == 0)
+      refuse(std::string("--") + flag + " has port 0, which means any; the other tasks must know which");
+    ++count;
+  }
+  return count;
+}
+
+inline constexpr std::uint16_t first_port = 2222;  // of each host of --hosts
+
+/// Whether parameter servers keep the variables.
+inline bool has_servers(const cluster_flags& f) { return f.strategy == "async" || f.strategy == "sync"; }
+
+/// Whom to trust, from the files that the flags name.
+inline void take_trust(cluster_flags& f) {
+  const std::pair<const char*, const std::string&> of_tls[] = {
+      {"--tls_cert", f.tls_cert}, {"--tls_key", f.tls_key}, {"--tls_ca", f.tls_ca}};
+  std::string missing;
+  for (const auto& [flag, path] : of_tls)
+    if (path.empty()) missing += (missing.empty() ? "" : " and ") + std::string(flag);
+  const bool has_tls = !f.tls_cert.empty() || !f.tls_key.empty() || !f.tls_ca.empty();
+  if (has_tls && !missing.empty()) refuse("--tls_cert, --tls_key and --tls_ca go together: give " + missing + " too");
+  if (f.strategy == "local" && (has_tls || !f.secret_file.empty()))
+    refuse("--strategy local talks to nobody: leave out --secret_file, --tls_cert, --tls_key and --tls_ca");
+  if (!f.secret_file.empty()) f.secret = weft::cluster_secret::from_file(f.secret_file);
+  if (has_tls) f.tls = weft::tls_credentials::from_files(f.tls_cert, f.tls_key, f.tls_ca);
+}
+
+/// Says what the environment lacks, too: under a launcher or a scheduler that is what went wrong.
+[[noreturn]] inline void refuse_without_cluster(const cluster_flags& f) {
+  std::string why;
+  try {
+    weft::cluster_spec::from_environment();
+  } catch (const weft::error& lack) {
+    why = std::string("; ") + lack.sentence();
+  }
+  refuse("--strategy " + f.strategy + " needs --hosts, or --job_name worker" + (has_servers(f) ? " or ps" : "") + why);
+}
+
+/// A cluster that the environment names must suit the strategy.
+inline void check_environment(const cluster_flags& f) {
+  const weft::task_environment& told = *f.environment;
+  const int servers = told.cluster.num_tasks("ps");
+  const bool by_tf_config = told.source == "TF_CONFIG";  // weft_launch sets it
+  if (has_servers(f) && servers == 0)
+    refuse("--strategy " + f.strategy + " needs parameter servers, and " + told.source +
+           " names none: " + (by_tf_config ? "start it by weft_launch with --ps 1" : "give --ps 1") +
+           ", or choose allreduce, which needs none");
+  if (!has_servers(f) && servers > 0)
+    refuse("--strategy " + f.strategy + " has no parameter servers, and " + told.source + " names " +
+           std::to_string(servers) + ": start it by weft_launch without --ps, or choose async or sync");
+  if (told.cluster.num_tasks("worker") == 0)
+    refuse(told.source + " names no task of job 'worker': " + to_string(told.cluster));
+  if (told.job != "ps" && told.job != "worker")
+    refuse(told.source + " makes this process a task of job '" + told.job + "'; this program has ps and worker");
+  for (const char* job : {"ps", "worker"})
+    if (told.cluster.num_tasks(job) > 0 && !told.cluster.is_dense(job))
+      refuse(told.source + " numbers the tasks of job '" + job + "' with holes, and these divide the work by their " +
+             "numbers: number them from 0 on; the cluster is " + to_string(told.cluster));
+}
+
+/// The cluster of --hosts, or the one that a launcher or a scheduler has told, where no flag names any; one parameter
+/// server where neither says how many.
+inline void take_cluster(cluster_flags& f) {
+  const bool named = !f.job_name.empty() || !f.ps_hosts.empty() || !f.worker_hosts.empty();
+  if (!f.hosts.empty() && named)
+    refuse(
+        "--hosts says where all tasks are: leave out --job_name, --ps_hosts and --worker_hosts, or leave out --hosts");
+  if (f.strategy == "local") {
+    if (const std::size_t tasks = f.chosen_strategy ? 1 : weft::tasks_in_environment(); tasks > 1)
+      refuse("this is one of " + std::to_string(tasks) +
+             " tasks that were started together, and without --strategy each would train a model of its own: give "
+             "--strategy sync, async, allreduce or mpi, or --strategy local if that is what you want");
+    return;
+  }
+  if (!has_servers(f) && f.ps) refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps");
+  const bool told = f.hosts.empty() && !named && weft::has_cluster_environment();
+  if (f.hosts.empty() && !told) {
+    if (f.ps) refuse("--ps is of --hosts, or of a launcher's tasks; here --ps_hosts says how many there are");
+    if (!named) refuse_without_cluster(f);
+    return;
+  }
+  weft::environment_options options;
+  options.ps = has_servers(f) ? static_cast<int>(f.ps.value_or(1)) : 0;
+  options.secret = f.secret;
+  if (told) {
+    f.environment = weft::cluster_spec::from_environment(options);
+  } else {
+    options.port = first_port;
+    std::optional<int> rank;
+    if (f.index) rank = static_cast<int>(*f.index);
+    try {
+      f.environment = weft::cluster_spec::from_hosts(f.hosts, options, rank);
+    } catch (const weft::error& why) {
+      refuse(std::string("--hosts: ") + why.sentence() + (f.index ? "" : " (--task_index is this task's index)"));
+    }
+  }
+  const weft::cluster_spec& cluster = f.environment->cluster;
+  check_environment(f);
+  if (f.ps && cluster.num_tasks("ps") != *f.ps)
+    refuse("--ps is " + std::to_string(*f.ps) + ", and " + f.environment->source + " names " +
+           std::to_string(cluster.num_tasks("ps")) + " parameter servers");
+  f.job_name = f.environment->job;
+  f.task_index = f.environment->index;
+  const auto list = [&](const char* job) {
+    std::string hosts;
+    for (const int task : cluster.task_indices(job))
+      hosts += (hosts.empty() ? "" : ",") + to_string(cluster.task_address(job, task));
+    return hosts;
+  };
+  f.ps_hosts = list("ps");
+  f.worker_hosts = list("worker");
+  // A launcher's tasks all write to one place.
+  if (told && !f.is_chief() && f.progress == weft::progress_mode::automatic) f.progress = weft::progress_mode::none;
+}
+
+inline void check_cluster(const cluster_flags& f) {
+  if (f.strategy == "local") {
+    if (!f.job_name.empty() || f.index.value_or(0) != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
+        !f.hosts.empty() || f.ps)
+      refuse(
+          "--strategy local takes no cluster: leave out --hosts, --ps, --job_name, --task_index, --ps_hosts and "
+          "--worker_hosts, or choose async, sync, allreduce or mpi");
+    if (f.heartbeat_timeout) refuse("--strategy local talks to nobody: leave out --heartbeat_timeout");
+    return;
+  }
+#if !defined(WEFT_HAS_MPI)
+  if (f.strategy == "mpi")
+    refuse(
+        "this program was built without MPI: install libopenmpi-dev or libmpich-dev and build it again, or choose "
+        "allreduce");
+#endif
+  if (f.environment) {  // check_environment() has looked at it
+    if (f.min_workers) check_range("min_workers", *f.min_workers, 1, f.environment->cluster.num_tasks("worker"));
+    return;
+  }
+  const auto needs = [&](const std::string& flag) {
+    refuse("--strategy " + f.strategy + " needs " + flag +
+           (weft::has_cluster_environment()
+                ? "; or leave out --job_name, --ps_hosts and --worker_hosts, for a launcher has named a cluster"
+                : ""));
+  };
+  if (f.job_name != "worker" && f.job_name != "ps")
+    needs(std::string("--hosts, or --job_name worker") + (has_servers(f) ? " or ps" : ""));
+  if (!has_servers(f) && (f.job_name == "ps" || !f.ps_hosts.empty()))
+    refuse("--strategy " + f.strategy + " has no parameter servers: leave out --ps_hosts and --job_name ps");
+  if (has_servers(f) && f.ps_hosts.empty()) needs("--ps_hosts host:port,...");
+  if (f.worker_hosts.empty()) needs("--worker_hosts host:port,...");
+  const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
+                     workers = count_hosts("worker_hosts", f.worker_hosts);
+  if (f.min_workers) check_range("min_workers", *f.min_workers, 1, workers);
+  check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
+}
+
+inline void cluster_flags::add_to(command_line& line) {
+  training_flags::add_to(line);
+  line.heading("Cluster");
+  line.add("strategy", chosen_strategy, {"local", "async", "sync", "allreduce", "mpi"},
+           "local, unless given: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, "
+           "started by mpirun, "
+           "whose library forms the sums");
+  line.add("hosts", hosts,
+           "where tasks run, one entry for each: a,a,b or node[1-4], at port 2222 of a host and those above it, or "
+           "a:2222,a:2223,b:2222");
+  line.add("ps", ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
+  line.add("min_workers", min_workers, 1, 4096,
+           "of --strategy async: with fewer the run ends with an error; all of them unless given");
+  line.add("task_index", index, 0, INT32_MAX,
+           "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
+           "which of its job's tasks, 0 unless given. Worker 0 reports");
+  line.add("job_name", job_name, "in place of --hosts, as TensorFlow's programs have it: ps or worker");
+  line.add("ps_hosts", ps_hosts, "and the parameter servers' addresses: host:port,host:port,...");
+  line.add("worker_hosts", worker_hosts, "and the workers' addresses");
+  line.add("heartbeat_timeout", heartbeat_timeout, 1e5,
+           "seconds of silence after which another task is lost; 1.75 on one host and 10 between hosts unless given");
+  line.heading("Trust between hosts");
+  line.add("secret_file", secret_file, "file of mode 0600 whose first line all tasks know and nobody else does");
+  line.add("tls_cert", tls_cert, "PEM file of this task's certificate, which encrypts all that travels");
+  line.add("tls_key", tls_key, "that of the certificate's key, of mode 0600");
+  line.add("tls_ca", tls_ca, "that of the authority that has signed the certificates of all tasks");
+}
+
+inline void cluster_flags::resolve() {
+  strategy = chosen_strategy.value_or("local");
+  if (min_workers && strategy != "async") refuse("--min_workers is of --strategy async: the others need all workers");
+  task_index = index.value_or(0);
+  take_trust(*this);
+  take_cluster(*this);
+  check_cluster(*this);
+}

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed.hpp>
+#if defined(WEFT_HAS_MPI)
+  #include <weft/distributed/collective/mpi_all_reduce.hpp>
+#endif
+#include <weft/train/progress.hpp>
+#include <weft/train/supervised_session.hpp>
+#include <weft/weft.hpp>
+
+#include "cluster_flags.hpp"
+#include "report.hpp"
+#include "supervised.hpp"
+
+/// What the examples share that train in one process or on a cluster.
+
+inline std::atomic<int> lost_workers{0};  // counted on the server's thread
+
+/// How far a run goes and which part of the data is this process's.
+struct plan_of_run {
+  std::int64_t steps, steps_per_epoch, images_per_step;
+  std::size_t worker = 0, workers = 1;
+};
+
+inline plan_of_run plan_run(const cluster_flags& f, std::size_t images, std::size_t workers) {
+  if (images < workers)
+    refuse("there are " + std::to_string(images) + " images for " + std::to_string(workers) +
+           " workers; each needs one at least");
+  // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
+  const bool together = f.strategy != "local" && f.strategy != "async";
+  const std::int64_t at_once = f.batch_size * (together ? static_cast<std::int64_t>(workers) : 1);
+  const std::int64_t per_epoch = (static_cast<std::int64_t>(images) + at_once - 1) / at_once;
+  return {f.train_steps ? f.train_steps : f.epochs * per_epoch, per_epoch, at_once,
+          static_cast<std::size_t>(f.task_index), workers};
+}
+
+/// The settings that all workers must be given alike, beside the model and the seed. Their batches may differ.
+inline std::string settings_of(const cluster_flags& f, const plan_of_run& run, std::size_t images) {
+  return std::to_string(run.steps) + " steps on " + std::to_string(images) + " images" +
+         (f.checkpoint_dir.empty() ? "" : ", with --checkpoint_dir");
+}
+
+// ---- a task of a cluster ----
+
+inline weft::cluster_spec cluster_of(const cluster_flags& f) {
+  weft::cluster_spec cluster;
+  if (!f.ps_hosts.empty()) cluster.add_job("ps", f.ps_hosts);
+  cluster.add_job("worker", f.worker_hosts);
+  return cluster;
+}
+
+/// Says at once that a worker is gone, or back: a run may go on without it.
+inline void tell_change(const weft::worker_change& change) {
+  if (change.failed) ++lost_workers;
+  if (change.is_back && lost_workers > 0) --lost_workers;
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%s%s\n", over_the_bar, to_string(change).c_str());
+}
+
+/// Says at once that a process was rejected that may be a task of this run, with another secret or certificate.
+inline void tell_rejected(const weft::error& why) {
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%srejected: %s\n", over_the_bar, why.sentence());
+}
+
+inline weft::server_options options_of(const cluster_flags& f) {
+  weft::server_options options = f.environment ? f.environment->complete() : weft::server_options();
+  options.secret = f.secret;
+  options.tls = f.tls;
+  options.on_worker_change = tell_change;
+  if (f.min_workers) options.min_workers = static_cast<int>(*f.min_workers);
+  if (f.heartbeat_timeout)
+    options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
+  options.on_rejected = tell_rejected;
+  return options;
+}
+
+inline void serve(const cluster_flags& f) {
+  weft::server here(cluster_of(f), f.job_name, static_cast<int>(f.task_index), options_of(f));
+  const weft::join_report ended = here.join();
+  if (ended.signal != 0) {
+    here.stop();
+    end_by_signal(ended.signal);
+  }
+  if (ended.interrupted) throw *ended.interrupted;
+  std::string lost;
+  for (const std::string& each : ended.lost) lost += (lost.empty() ? "" : "; ") + each;
+  if (ended.finished.empty())
+    throw weft::error(weft::error_code::unavailable, here.name(), "no worker has finished: " + lost);
+  if (!lost.empty()) std::fprintf(stderr, "not all workers have finished: %s\n", lost.c_str());
+}
+
+/// Returns what `read()` does. Where that throws, the other tasks are told why this one ends.
+template <class Read>
+auto read_or_tell(weft::server& here, Read read) {
+  try {
+    return read();
+  } catch (const weft::error& why) {
+    here.set_failure(why);
+    throw;
+  }
+}
+
+/// Calls `train(strategy)` with that of the flags, which is not local.
+template <class Train>
+void with_strategy(const cluster_flags& f, Train train) {
+  using namespace weft;
+  if (f.strategy == "async") return train(parameter_server<asynchronous>{});
+  if (f.strategy == "sync") return train(parameter_server<synchronous>{});
+#if defined(WEFT_HAS_MPI)
+  if (f.strategy == "mpi") return train(mpi_collective{});
+#endif
+  train(collective{});
+}
+
+// ---- a run ----
+
+/// What a run is made of, beside its sessions and its data.
+struct run_parts {
+  const weft::graph& g;
+  const training& train;
+  weft::value cost;
+  std::int64_t batches;  ///< of this process, in an epoch
+  run_position& at;
+  kept_run& kept;
+  event_log& log;
+  time_table& time;
+  std::function<double(std::int64_t step)> test_accuracy;  ///< of what is learnt so far; in the chief alone
+  std::function<void(std::int64_t step)> log_images;
+  std::vector<weft::hook> hooks{};  ///< beside those of every run
+};
+
+/// Trains by a session, or a replicated session, whose own session is `local`. `loop(run, begin, make)` prepares a
+/// step, calls begin(), and makes each step by make(step, operands...) until the run is to stop.
+template <class Session, class Loop>
+result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session& s, weft::session& local,
+                        const run_parts& p, Loop loop) {
+  using namespace weft;
+  constexpr bool alone = std::is_same_v<Session, session>;
+  const progress_options shown{.steps = plan.steps,
+                               .steps_per_epoch = plan.steps_per_epoch,
+                               .items_per_step = plan.images_per_step,
+                               .mode = f.progress};
+  const char* const phase = alone ? "training steps" : "exchanging with others";
+  std::vector<hook> hooks{call_every({.steps = 1}, [&](auto&, auto&) { p.time.mark(phase); }), stop_at_step(plan.steps),
+                          std::make_shared<follow_hook>(p.cost, p.at, p.batches, f.rate(), shown)};
+  hooks.insert(hooks.end(), p.hooks.begin(), p.hooks.end());
+  if (p.log) hooks.push_back(log_hook(p.log, local, p.train, f.rate(), p.cost, plan.steps_per_epoch, p.test_accuracy));
+  hooks.push_back(before_each_save([&](auto&) { p.log.flush(); }));
+  const bool kept = !f.checkpoint_dir.empty();
+  supervised_session run(
+      s, {.checkpoints = p.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
+  // A run that ends with an error may have saved a checkpoint too.
+  struct tell_at_end {
+    supervised_session<Session>* run;
+    const cluster_flags& f;
+    ~tell_at_end() {
+      if (run) tell_saved(*run, f);
+    }
+  } saved{&run, f};
+  // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
+  if (!alone && run.restored_step() >= 0) {
+    const std::int64_t made =
+        run.restored_step() / (f.strategy == "async" ? static_cast<std::int64_t>(plan.workers) : 1);
+    p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
+  }
+  check_position(p.at, p.batches);
+  if (f.is_chief()) tell_resumed(run, f);
+  p.log.begin(run.global_step(), p.g);
+  if (p.log) p.log_images(run.global_step());
+  result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
+  auto start = time_table::clock::now();
+  std::int64_t first = 0;
+  const auto begin = [&] {
+    p.time.mark(alone ? "building the graph" : "meeting the others");
+    start = time_table::clock::now();
+    first = run.global_step();
+  };
+  const auto make = [&](auto& by, const auto&... fed) {
+    p.time.mark("making batches");
+    if constexpr (alone) {
+      by(fed...);
+    } else {
+      by.compute(fed...);
+      p.time.mark("computing gradients");
+      by.exchange();
+    }
+    if (kept || p.log) p.time.mark("checkpoints and events");
+  };
+  loop(run, begin, make);
+  r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
+  r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
+  r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
+  run.close();
+  saved.run = nullptr;
+  if (!alone) p.time.mark("exchanging with others");
+  if (kept) p.time.mark("checkpoints and events");
+  end_by_signal(run, f, p.log);
+  r.lost = lost_workers;
+  r.final_cost = p.at.cost;
+  if (!f.is_chief()) return r;
+  r.test_accuracy = p.test_accuracy(run.global_step());
+  p.time.mark("testing");
+  p.log.scalar("test/accuracy", r.test_accuracy, run.global_step());
+  p.log.close();
+  if (p.log) p.time.mark("checkpoints and events");
+  return r;
+}

@@ -1,0 +1,6 @@
+#include "build_network.hpp"
+#include "resnet.hpp"
+
+std::unique_ptr<imagenet::network> imagenet::make_tiny(const network_options& how) {
+  return std::make_unique<network_of<resnet18<10, 4>, 32, 10>>(how);
+}
