@@ -22,6 +22,7 @@ training_flags("model", "weights", "npy_in", "image_dir", "records", "strategy",
 refused(["--model", "resnet51", "resnet50, inception_v3"], "--model", "resnet51")
 refused(["--npy_in", "--npy_out"], "--npy_in", "x.npy")
 refused(["--npy_in", "--weights"], "--npy_in", "x.npy", "--npy_out", "y.npy")
+refused(["--weights", "one process"], "--weights", "x.safetensors", "--strategy", "sync")
 refused(["--label_smoothing", "1", "below 1"], "--label_smoothing", "1")
 refused(["--weight_decay", "-1"], "--weight_decay", "-1")
 refused(["32 x 32", "resnet18 takes 224 x 224"], "--model", "resnet18", "--weights", f"{here}.safetensors", "--npy_in",
@@ -113,7 +114,7 @@ def accuracy(done):
 def learns(name, done):
     """The cost ends below ln 10, that of a network which knows nothing; so many images are recognized."""
     found = re.search(r"test accuracy (0\.\d+).*final cost (\d\.\d+)", done.stdout) if done and not done.returncode else None
-    if not found or float(found[1]) < 0.25 or float(found[2]) > 2.1:
+    if not found or float(found[1]) < 0.25 or float(found[2]) > 2.3:
         faults.append(f"{name} does not learn: {done}")
     print(f"{name}: {found and found[0]}")
 
