@@ -93,9 +93,6 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   if (f.npy_in.empty() != f.npy_out.empty()) refuse("--npy_in and --npy_out go together");
   if (f.weights.empty() && !f.npy_in.empty()) refuse("--npy_in needs --weights");
   if (f.weights.empty() && f.evaluate) refuse("--evaluate needs --weights");
-  // The tasks of a cluster have agreed on their variables before one could load others.
-  if (!f.weights.empty() && f.chosen_strategy && *f.chosen_strategy != "local")
-    refuse("--weights begins a run of one process: leave it out, or train without --strategy");
   if (!f.describe && f.npy_in.empty() && !f.evaluate && !f.make_images) f.resolve();
   return f;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,7 @@ result train_by(const flags& f, const plan_of_run& plan, Session& s, session& lo
                 const averaged_network& averages, surroundings& all, time_table& time) {
   const auto batch = static_cast<std::size_t>(f.batch_size);
   const auto batches = all.images.training_batches(batch, plan.worker, plan.workers);
-  if (!f.weights.empty()) {
+  if (!f.weights.empty() && (std::is_same_v<Session, session> || f.is_chief())) {
     net.load(f.weights, local);
     averages.restart(local);
   }

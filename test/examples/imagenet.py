@@ -22,7 +22,6 @@ training_flags("model", "weights", "npy_in", "image_dir", "records", "strategy",
 refused(["--model", "resnet51", "resnet50, inception_v3"], "--model", "resnet51")
 refused(["--npy_in", "--npy_out"], "--npy_in", "x.npy")
 refused(["--npy_in", "--weights"], "--npy_in", "x.npy", "--npy_out", "y.npy")
-refused(["--weights", "one process"], "--weights", "x.safetensors", "--strategy", "sync")
 refused(["--label_smoothing", "1", "below 1"], "--label_smoothing", "1")
 refused(["--weight_decay", "-1"], "--weight_decay", "-1")
 refused(["32 x 32", "resnet18 takes 224 x 224"], "--model", "resnet18", "--weights", f"{here}.safetensors", "--npy_in",
@@ -62,7 +61,7 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{took:5.2f} s  {len(found)} logits, {apart:.1e} from PyTorch's")
         if len(found) != 40 or not apart < 5e-6:
             faults.append(f"inference: logits are {apart} from PyTorch's: {found}")
-    refused(["tiny_resnet18.safetensors", "must have the model's variables", "net/conv1/weights"], "--model", "resnet18",
+    refused(["tiny_resnet18.safetensors", "must have the graph's variables", "net/conv1/weights"], "--model", "resnet18",
             "--weights", f"{here}.safetensors", "--evaluate", "--image_dir", f"{folder}/images")
 
 
