@@ -61,7 +61,7 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{took:5.2f} s  {len(found)} logits, {apart:.1e} from PyTorch's")
         if len(found) != 40 or not apart < 5e-6:
             faults.append(f"inference: logits are {apart} from PyTorch's: {found}")
-    refused(["tiny_resnet18.safetensors", "must have the model's variables", "net/conv1/weights"], "--model", "resnet18",
+    refused(["tiny_resnet18.safetensors", "must have the graph's variables", "net/conv1/weights"], "--model", "resnet18",
             "--weights", f"{here}.safetensors", "--evaluate", "--image_dir", f"{folder}/images")
 
 
@@ -113,7 +113,7 @@ def accuracy(done):
 def learns(name, done):
     """The cost ends below ln 10, that of a network which knows nothing; so many images are recognized."""
     found = re.search(r"test accuracy (0\.\d+).*final cost (\d\.\d+)", done.stdout) if done and not done.returncode else None
-    if not found or float(found[1]) < 0.25 or float(found[2]) > 2.1:
+    if not found or float(found[1]) < 0.25 or float(found[2]) > 2.3:
         faults.append(f"{name} does not learn: {done}")
     print(f"{name}: {found and found[0]}")
 
