@@ -42,7 +42,7 @@ struct tensor_storage;
 
 /// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written. A
 /// scalar converts to its element. A tensor is a contiguous range of all its elements; `t[i]` is a row.
-template <Element T, class Dims, class Device>
+template <Element T, class Dims = dims<>, class Device = cpu>
 class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims> {
   using base = detail::tensor_number<detail::tensor_elements<T>, T, Dims>;
   using base::bytes_, base::raw, base::shape_;

@@ -14,8 +14,8 @@
 
 namespace weft {
 
-template <Element T, class Dims = dims<>, class Device = cpu>
-class tensor;  // tensor/tensor.hpp
+template <Element T, class Dims, class Device>
+class tensor;  // tensor/tensor.hpp. Without its default arguments: clang 14 crashes on those of a precompiled header.
 
 /// Elements that live elsewhere: an operand of expressions, and of steps that it is fed to. The viewed memory must
 /// outlive the view and every expression in which it stands; nothing else in Weft keeps one past the call it is given
@@ -46,12 +46,12 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
       : base(data, Dims::spec) {}
   tensor_view(T* data, const shape& extents, detail::extents_are_checked) : base(data, extents) {}
 
-  tensor_view(const tensor<value_type, Dims>& t)
+  tensor_view(const tensor<value_type, Dims, cpu>& t)
     requires std::is_const_v<T>
       : base(t.data(), t.extents()) {}
-  tensor_view(tensor<value_type, Dims>& t) : base(t.data(), t.extents()) {}
-  tensor_view(const tensor<value_type, Dims>&&) : base(nullptr, Dims::spec) {
-    static_assert(correct<view_of_a_temporary<std::enable_if_t<Dims::rank <= max_rank, tensor<value_type, Dims>>>>,
+  tensor_view(tensor<value_type, Dims, cpu>& t) : base(t.data(), t.extents()) {}
+  tensor_view(const tensor<value_type, Dims, cpu>&&) : base(nullptr, Dims::spec) {
+    static_assert(correct<view_of_a_temporary<std::enable_if_t<Dims::rank <= max_rank, tensor<value_type, Dims, cpu>>>>,
                   "tensor_view: the tensor ends before the view: give it a name");
   }
 
@@ -194,9 +194,9 @@ template <class T>
 tensor_view(T*, const shape&) -> tensor_view<T, detail::no_dims>;
 
 template <class T, class Dims>
-tensor_view(tensor<T, Dims>&) -> tensor_view<T, Dims>;
+tensor_view(tensor<T, Dims, cpu>&) -> tensor_view<T, Dims>;
 template <class T, class Dims>
-tensor_view(const tensor<T, Dims>&) -> tensor_view<const T, Dims>;
+tensor_view(const tensor<T, Dims, cpu>&) -> tensor_view<const T, Dims>;
 
 }  // namespace weft
 
