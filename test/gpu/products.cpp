@@ -220,13 +220,16 @@ template <class T>
 void check_pools() {
   gpu::compile_kernels<max_pool_op, T>();
   for (const window& w : pools) {
-    const attributes a = {w.stride, w.stride, 1, 1, w.top, w.bottom, w.left, w.right, w.window_height, w.window_width};
     const shape images(3, w.height, w.width, w.channels), results(3, w.out_height(), w.out_width(), w.channels);
-    call<T>(operation_of<max_pool_op<T>>, {images}, results, a).check();
-    call<T>(operation_of<max_pool_gradient_op<T>>, {images, results, results}, images, a).check();
-    call<T>(operation_of<max_pool_choice_op<T>>, {images, images}, results, a).check();
-    call<T>(operation_of<average_pool_op<T>>, {images}, results, a).check();
-    call<T>(operation_of<average_pool_gradient_op<T>>, {results}, images, a).check();
+    for (const bool counts_padding : {false, true}) {
+      const attributes a = {w.stride,       w.stride,      1, 1, w.top, w.bottom, w.left, w.right, w.window_height,
+                            w.window_width, counts_padding};
+      call<T>(operation_of<max_pool_op<T>>, {images}, results, a).check();
+      call<T>(operation_of<max_pool_gradient_op<T>>, {images, results, results}, images, a).check();
+      call<T>(operation_of<max_pool_choice_op<T>>, {images, images}, results, a).check();
+      call<T>(operation_of<average_pool_op<T>>, {images}, results, a).check();
+      call<T>(operation_of<average_pool_gradient_op<T>>, {results}, images, a).check();
+    }
   }
 }
 
@@ -268,7 +271,8 @@ BOOST_AUTO_TEST_CASE(pools_are_the_cpus) {
 
 BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
   gpu::compile_kernels<max_pool_op, float>();
-  call<float> pool(operation_of<max_pool_op<float>>, {}, shape(1 << 15, 256, 256, 1), {1, 1, 1, 1, 0, 0, 0, 0, 1, 1});
+  call<float> pool(operation_of<max_pool_op<float>>, {}, shape(1 << 15, 256, 256, 1),
+                   {1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0});
   pool.inputs = {{dtype::float32, pool.output.extents}};
   pool.slots = {0};
   [[maybe_unused]] const some_gpu here;
@@ -282,7 +286,7 @@ BOOST_AUTO_TEST_CASE(pools_of_more_elements_than_kernels_count_are_errors) {
 
 BOOST_AUTO_TEST_CASE(what_is_no_number_wins_a_maximum) {
   call<float> pool(operation_of<max_pool_op<float>>, {shape(1, 2, 2, 1)}, shape(1, 1, 1, 1),
-                   {2, 2, 1, 1, 0, 0, 0, 0, 2, 2});
+                   {2, 2, 1, 1, 0, 0, 0, 0, 2, 2, 0});
   pool.operands[0] = {1, NAN, 3, 2};
   BOOST_CHECK(std::isnan(pool.on_gpu({0})[0]));
 }

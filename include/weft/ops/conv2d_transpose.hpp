@@ -144,8 +144,10 @@ auto conv2d_transpose(const A& images, const B& filters) {
     const auto x = materialize(images);
     const auto w = materialize(filters);
     const shape from = extents_of(x), window = extents_of(w);
-    const shape to(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
-                   from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]);
+    shape to = D::spec;
+    if constexpr (!A::symbolic && !B::symbolic)
+      to = shape(from[0], from[1] * Options.stride.height + detail::transposed_rows_excess(window[0], Options),
+                 from[2] * Options.stride.width + detail::transposed_columns_excess(window[1], Options), window[2]);
     return call_operation<convolution_input_gradient_op<T>, T, D>(
         to, detail::transposed_windows(Options, window[0], window[1]), w, x);
   }
