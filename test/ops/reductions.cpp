@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(stacks_tiles_and_their_parts) {
 BOOST_AUTO_TEST_CASE(diagonals_and_bands) {
   of_cube("diag", [](const auto& x) { return diag(x); });
   of_squares("diag_part", [](const auto& x) { return diag_part(x); });
-  of_squares("trace", [](const auto& x) { return trace(x); });
+  of_squares("trace", [](const auto& x) { return matrix_trace(x); });
   of_cube("band_lower", [](const auto& x) { return band_part(x, -1, 0); });
   of_cube("band_upper", [](const auto& x) { return band_part(x, 0, -1); });
   of_cube("band_01", [](const auto& x) { return band_part(x, 0, 1); });
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(diagonals_and_bands) {
   graph g;
   const auto p = placeholder<float, dims<dyn<"n">, dyn<"n">>>(g, "p");
   session s{g, {.threads = 1}};
-  BOOST_CHECK_EQUAL(s.eval(trace(p), with(p, tensor<float, dims<2, 2>>{1, 2, 3, 4})), 5);
+  BOOST_CHECK_EQUAL(s.eval(matrix_trace(p), with(p, tensor<float, dims<2, 2>>{1, 2, 3, 4})), 5);
 }
 
 BOOST_AUTO_TEST_CASE(numbers_at_equal_distances) {
@@ -206,6 +206,6 @@ BOOST_AUTO_TEST_CASE(gradients_of_higher_order) {
   check("norm", norm<0>(x), 3);
   check("variance", variance<0, unbiased>(x) * variance<1>(x));
   check("stddev", stddev<0>(x), 3);
-  check("arrays", square(diag(diag_part(x) * trace(x)) + band_part(x, 1, 0)));
+  check("arrays", square(diag(diag_part(x) * matrix_trace(x)) + band_part(x, 1, 0)));
   check("tile", square(tile<2, 3, 1>(stack<1>(x, x * x))));
 }

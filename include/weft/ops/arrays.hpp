@@ -40,7 +40,7 @@ template <Expression Expr>
 
 /// The sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace): of numbers, not bool, half or bfloat16.
 template <Expression Expr>
-[[nodiscard]] auto trace(const Expr& e);
+[[nodiscard]] auto matrix_trace(const Expr& e);
 
 /// Matrices, `[..., m, n]`, of which only the diagonal, `lower` diagonals below it and `upper` above stay, among zeros
 /// (tf.linalg.band_part). A negative number keeps all of that side: `band_part(x, -1, 0)` is the lower triangle. Of
@@ -245,9 +245,9 @@ auto diag_part(const Expr& e) {
 }
 
 template <Expression Expr>
-auto trace(const Expr& e) {
+auto matrix_trace(const Expr& e) {
   using mistake = first_mistake<matrices_are_not_square<dims_t<Expr>>, reduction_undefined_for<value_t<Expr>>>;
-  static_assert(correct<mistake>, "trace: takes square matrices of numbers, [..., n, n]: cast<float>(x)");
+  static_assert(correct<mistake>, "matrix_trace: takes square matrices of numbers, [..., n, n]: cast<float>(x)");
   if constexpr (correct<mistake>)
     return sum<-1>(diag_part(e));
   else

@@ -54,7 +54,7 @@ struct loss_operands_differ : mistake<!(A::spec == B::spec)> {};
 
 /// The labels are classes: integers, one for each row of the logits.
 template <class Logits, class Labels, class Label>
-struct labels_are_not_classes
+struct class_labels_do_not_fit
     : mistake<!detail::are_classes<Label> || !detail::labels_fit(Logits::spec, Labels::spec)> {};
 
 namespace detail {
@@ -171,7 +171,7 @@ auto softmax_cross_entropy(const L& logits, const Y& labels, const cross_entropy
 template <Expression L, Expression Y>
 auto in_top_k(const L& logits, const Y& labels, int k) {
   using D = dims_t<L>;
-  using mistake = first_mistake<labels_are_not_classes<D, dims_t<Y>, value_t<Y>>, not_floating<value_t<L>>>;
+  using mistake = first_mistake<class_labels_do_not_fit<D, dims_t<Y>, value_t<Y>>, not_floating<value_t<L>>>;
   static_assert(correct<mistake>,
                 "in_top_k: float or double logits [..., classes] and labels [...], std::int32_t or std::int64_t");
   if constexpr (correct<mistake>) {

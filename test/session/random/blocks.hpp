@@ -384,7 +384,7 @@ struct world {
   static S mean_loss(M a, L b) { return let(mean(softmax_cross_entropy(a, b))); }
   static S mean_pool(P a) { return let(mean(avg_pool2d<2>(a))); }
   static S determinant_of(world& at, W a) { return let(determinant(near_unit(at, a))); }
-  static S trace_of(W a) { return let(trace(a) * 0.3 + l2_loss(a) * 0.05); }
+  static S trace_of(W a) { return let(matrix_trace(a) * 0.3 + l2_loss(a) * 0.05); }
   static S masked_mean(M a, B b) { return let(sum(boolean_mask(a, b).values) * 0.01); }
   static S deviation(M a) { return let(sqrt(mean(square(a)) + 0.1)); }
   static S largest(M a) { return let(max(a) * 0.5); }
