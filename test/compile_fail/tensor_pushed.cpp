@@ -1,5 +1,5 @@
 // A tensor as a std::vector.
-// error(clang++): no member named 'push_back' in 'weft::tensor<float, weft::dims<3>>'
+// error(clang++): no member named 'push_back' in 'weft::tensor<float, weft::dims<3>(, weft::cpu)?>'
 // error(g++): 'class weft::tensor<float, weft::dims<3>(, weft::cpu)? ?>' has no member named 'push_back'
 #include <weft/weft.hpp>
 using namespace weft;
