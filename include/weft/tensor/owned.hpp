@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// Owns an object. std::unique_ptr in a header that every program includes would cost it a fifth of a second to

@@ -27,15 +27,15 @@ class tcp_watch {
 
   /// For the next time only. Nothing changes where it waits already.
   void arm(bool read, bool write) {
-    using descriptor = boost::asio::posix::stream_descriptor;
+    using asio_descriptor = boost::asio::posix::stream_descriptor;
     if (const tls_session* const session = from_.session()) {
       if (read && session->has_more()) return post();
       const short events = session->events(read, write);
       read = (events & POLLIN) != 0;
       write = (events & POLLOUT) != 0;
     }
-    if (read) wait(descriptor::wait_read, &state::reads);
-    if (write) wait(descriptor::wait_write, &state::writes);
+    if (read) wait(asio_descriptor::wait_read, &state::reads);
+    if (write) wait(asio_descriptor::wait_write, &state::writes);
   }
 
  private:
