@@ -93,7 +93,12 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   if (f.npy_in.empty() != f.npy_out.empty()) refuse("--npy_in and --npy_out go together");
   if (f.weights.empty() && !f.npy_in.empty()) refuse("--npy_in needs --weights");
   if (f.weights.empty() && f.evaluate) refuse("--evaluate needs --weights");
-  if (!f.describe && f.npy_in.empty() && !f.evaluate && !f.make_images) f.resolve();
+  if (!f.describe && f.npy_in.empty() && !f.evaluate && !f.make_images) {
+    // The other tasks would not get these values.
+    if (!f.weights.empty() && f.chosen_strategy.value_or("local") != "local")
+      refuse("--weights starts training in one process only: use --strategy local, or leave out --weights");
+    f.resolve();
+  }
   return f;
 }
 

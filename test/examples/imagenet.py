@@ -22,6 +22,8 @@ training_flags("model", "weights", "npy_in", "image_dir", "records", "strategy",
 refused(["--model", "resnet51", "resnet50, inception_v3"], "--model", "resnet51")
 refused(["--npy_in", "--npy_out"], "--npy_in", "x.npy")
 refused(["--npy_in", "--weights"], "--npy_in", "x.npy", "--npy_out", "y.npy")
+for strategy in ["async", "sync", "allreduce", "mpi"]:
+    refused(["--weights", "--strategy local"], "--weights", f"{here}.safetensors", "--strategy", strategy)
 refused(["--label_smoothing", "1", "below 1"], "--label_smoothing", "1")
 refused(["--weight_decay", "-1"], "--weight_decay", "-1")
 refused(["32 x 32", "resnet18 takes 224 x 224"], "--model", "resnet18", "--weights", f"{here}.safetensors", "--npy_in",
