@@ -463,6 +463,21 @@ inline void give(gradient_context& g, const sequence<symbol>& arguments, const s
   }
 }
 
+/// The gradients of a call whose output i is `result(i)` in other operations on `arguments`, or a number if it has no
+/// gradient.
+template <class F>
+void give_of_outputs(gradient_context& g, const sequence<symbol>& arguments, F result) {
+  sequence<symbol> ys, arriving;
+  for (std::size_t i = 0; i < g.node.outputs.size(); ++i) {
+    if (!g.has_upstream(i)) continue;
+    const symbol y = result(i);
+    if (y.is_number()) continue;
+    ys.push_back(y);
+    arriving.push_back(g.upstream(i));
+  }
+  if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
+}
+
 /// Throws unimplemented if a gradient is asked for that would pass through an operation without one.
 inline void check_differentiable(const gradient_context& g, const fused& f) {
   for (std::size_t i = 0; i < f.signature.arguments; ++i)
@@ -510,14 +525,10 @@ WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attr
   sequence<symbol> gradients(n);
   use_primitives_of(f, *upstream.builder());
   f.expand_gradient(arguments.data(), g.node.literals.data(), upstream, gradients.data());
-  sequence<symbol> ys, arriving;
-  for (std::size_t o = 0; o < g.node.outputs.size(); ++o) {
-    const std::size_t i = elementwise_gradient_op::argument_of(g.node, o);
-    if (!g.has_upstream(o) || gradients[i].is_number()) continue;
-    ys.push_back(sum_to(gradients[i], arguments[i].extents()));
-    arriving.push_back(g.upstream(o));
-  }
-  if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
+  give_of_outputs(g, arguments, [&](std::size_t output) {
+    const std::size_t i = elementwise_gradient_op::argument_of(g.node, output);
+    return gradients[i].is_number() ? symbol() : sum_to(gradients[i], arguments[i].extents());
+  });
 }
 
 inline axis_set axes_between(std::size_t begin, std::size_t end) {
