@@ -24,7 +24,7 @@
 #include "report.hpp"
 #include "supervised.hpp"
 
-/// What the examples share that train in one process or on a cluster.
+/// The parts of a run that examples share: they train in one process or on a cluster.
 
 inline std::atomic<int> lost_workers{0};  // counted on the server's thread
 
@@ -127,7 +127,7 @@ void with_strategy(const cluster_flags& f, Train train) {
 
 // ---- a run ----
 
-/// What a run is made of, beside its sessions and its data.
+/// The graph, the cost and the schedule of a run.
 struct run_parts {
   const weft::graph& g;
   const training& train;

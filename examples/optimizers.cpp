@@ -190,12 +190,16 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+[[noreturn]] static void refuse_optimizer(const std::string& name) {
+  refuse("unknown optimizer \"" + name + "\"; --help lists them");
+}
+
 double usual_rate(const std::string& optimizer) {
   double rate = 0;
   for_each_optimizer([&](const auto& each) {
     if (optimizer == each.name) rate = each.learning_rate.number();
   });
-  if (rate == 0) refuse("there is no optimizer \"" + optimizer + "\"");
+  if (rate == 0) refuse_optimizer(optimizer);
   return rate;
 }
 
@@ -261,6 +265,6 @@ training minimize(const training_recipe& recipe, const node<float>& loss) {
     set_hyperparameters(each, recipe);
     made.step = counter ? apply_gradients(each, gradients, *counter) : apply_gradients(each, gradients);
   });
-  if (!found) refuse("there is no optimizer \"" + recipe.optimizer + "\"");
+  if (!found) refuse_optimizer(recipe.optimizer);
   return made;
 }

@@ -30,7 +30,7 @@ class averaged_network {
   /// Without averages where the decay is 0.
   averaged_network(network& net, double decay);
 
-  /// What updates the averages after each step: `s` is the session of this process.
+  /// Returns the hooks that update the averages after each step. `s` is the session of this process.
   std::vector<weft::hook> hooks(weft::session& s) const;
   /// Begins the averages anew, from what the variables are.
   void restart(weft::session& s) const;

@@ -33,7 +33,7 @@ class image_source {
   image_source(const image_options& how, const network_kind& kind, const std::string& part);
 
   std::size_t size() const { return size_; }
-  /// Of one worker of several. Each file of records belongs to one worker.
+  /// Returns the number of images that one of several workers reads. Each file of records belongs to one worker.
   std::size_t size(std::size_t worker, std::size_t workers) const;
 
   /// Shuffled and augmented images of one worker.

@@ -41,7 +41,7 @@ std::vector<std::string> network_names() {
 const network_kind& find_network(const std::string& name) {
   for (const network_kind& k : kinds)
     if (name == k.name) return k;
-  throw error(error_code::invalid_argument, "", "there is no network \"" + name + "\"");
+  throw error(error_code::invalid_argument, "", "unknown network \"" + name + "\"; --help lists them");
 }
 
 bool is_pytorch_file(const std::string& path) {

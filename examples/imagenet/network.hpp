@@ -20,7 +20,7 @@ struct loss_options {
   double auxiliary_weight = 0.4;  ///< of the loss of an auxiliary classifier, where the network has one
 };
 
-/// What a network is built from. Without `recipe` it has no training step.
+/// Configures a network. Without `recipe`, it has no training step.
 struct network_options {
   std::uint64_t seed = 1;
   variable_placement place = [](const weft::placement_query&) { return weft::device_spec(weft::cpu{0}); };

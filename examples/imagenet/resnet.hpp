@@ -77,7 +77,7 @@ struct bottleneck {
   }
 };
 
-/// `Count` blocks, of which the first divides height and width by the stride.
+/// Chains `Count` blocks. The first divides height and width by the stride.
 template <template <int, int, bool> class Block, int Width, int Stride, int Count, bool Projected>
 struct stage {
   Block<Width, Stride, Projected> first;

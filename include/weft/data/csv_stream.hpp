@@ -311,7 +311,7 @@ class csv_stream final : public stream {
       fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields where ", count, " are expected"}));
   }
 
-  /// Fields one after the other, each a number behind the last one. Returns what stands behind them, null at the end.
+  /// Parses `run` consecutive numeric fields. Returns a pointer to the text after them, or null at the end.
   template <class T>
   const char* parse_run(const char* at, const char* end, std::size_t number, std::size_t run, std::byte* to) {
     const char separator = options_.separator;

@@ -45,9 +45,9 @@ WEFT_INLINE const char* take_all_digits(const char* at, std::uint64_t& digits) {
   return at;
 }
 
-/// Parses a decimal number from its first character on. Returns what stands behind it, an exponent too, or null where
-/// it is written in a way that std::from_chars must look at. Behind the text there are 8 bytes that can be read, the
-/// first of them no part of a number.
+/// Parses a decimal number that starts at `at`. Returns a pointer to the text after it, including an exponent, or null
+/// if only std::from_chars can parse it exactly. The caller makes 8 bytes after the text readable; the first of them
+/// must not be part of a number.
 template <class T>
 WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   const bool negative = *at == '-';

@@ -66,6 +66,10 @@ struct strided_copies {
   sequence<strided_region> regions;
 
   explicit strided_copies(dtype t) : type(t) {}
+  /// Of one region, of these extents, of the first operand and the first result.
+  strided_copies(dtype t, const shape& extents, const device::operand& from, const device::operand& to) : type(t) {
+    regions.push_back({0, 0, extents, 0, 0, {from, to}});
+  }
 
   std::string describe(const char* operation) const {
     std::size_t elements = 0;

@@ -93,5 +93,17 @@ class activation_option {
   bool is_relu_ = false;
 };
 
+namespace detail {
+
+/// A call of a layer that makes a product with its weights, by `product(weights)`, and then activation(product + bias).
+/// Parameters: the weights, the bias.
+template <class T, class Product>
+symbol call_biased(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p, bool use_bias,
+                   const activation_option<T>& activation, Product product) {
+  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
+  return call.result(activation.apply(product(call[0]), use_bias ? call[1] : symbol()));
+}
+
+}  // namespace detail
 }  // namespace weft::nn
 WEFT_COLD_END

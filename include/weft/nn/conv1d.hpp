@@ -8,14 +8,6 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-template <class X>
-constexpr auto sequence_channels() {
-  if constexpr (X::rank == 3)
-    return weft::detail::extent_at<X, 2>::value;
-  else
-    return 1;
-}
-
 /// `row` and `filters` are the extents of the images of one row that the sequences are, and of their filters.
 template <class T>
 symbol call_convolution_of_rows(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
@@ -50,7 +42,7 @@ struct conv1d {
   template <Expression X>
   auto operator()(const X& sequences) const {
     using D = dims_t<X>;
-    using W = dims<Window, detail::sequence_channels<D>(), Filters>;
+    using W = dims<Window, detail::features_of<D, 3>(), Filters>;
     using mistaken =
         first_mistake<sequences_are_not_of_rank_3<D>, features_mistake<X, T, In>, conv1d_mistake<D, W, Options>>;
     static_assert(correct<mistaken>,

@@ -13,9 +13,9 @@ symbol call_convolution_transpose(const symbol& x, const layer_state& layer, std
                                   const shape& result, const weft::detail::window_attributes& windows, bool use_bias,
                                   const activation_option<T>& activation) {
   gpu::compile_kernels<convolution_op, T>();
-  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
-  const symbol y = record<convolution_input_gradient_op<T>>({call[0], x}, {dtype_of<T>, result}, windows);
-  return call.result(activation.apply(y, use_bias ? call[1] : symbol()));
+  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
+    return record<convolution_input_gradient_op<T>>({weights, x}, {dtype_of<T>, result}, windows);
+  });
 }
 
 }  // namespace detail
@@ -40,7 +40,7 @@ struct conv2d_transpose {
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using W = dims<Window.height, Window.width, Filters, detail::channels_in<D, Window, Filters>()>;
+    using W = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
     using mistaken =
         first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_transpose_mistake<D, W, Options>>;
     static_assert(correct<mistaken>,

@@ -15,21 +15,12 @@ symbol call_convolution(const symbol& x, const layer_state& layer, std::initiali
                         const shape& result, const weft::detail::window_options& options, bool use_bias,
                         const activation_option<T>& activation) {
   gpu::compile_kernels<convolution_op, T>();
-  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
   const shape& window = p.begin()->extents;
-  const symbol y = record<convolution_op<T>>(
-      {x, call[0]}, {dtype_of<T>, result},
-      weft::detail::call_windows(x.extents(), window[0], window[1], window[3], options).attributes);
-  return call.result(activation.apply(y, use_bias ? call[1] : symbol()));
-}
-
-/// The extents of a convolution's filters; of images that are no images, those of one channel.
-template <class Images, size2d Window, int Filters>
-constexpr auto channels_in() {
-  if constexpr (Images::rank == 4)
-    return weft::detail::extent_at<Images, 3>::value;
-  else
-    return 1;
+  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
+    return record<convolution_op<T>>(
+        {x, weights}, {dtype_of<T>, result},
+        weft::detail::call_windows(x.extents(), window[0], window[1], window[3], options).attributes);
+  });
 }
 
 }  // namespace detail
@@ -53,7 +44,7 @@ struct conv2d {
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using W = dims<Window.height, Window.width, detail::channels_in<D, Window, Filters>(), Filters>;
+    using W = dims<Window.height, Window.width, detail::features_of<D, 4>(), Filters>;
     using mistaken =
         first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_mistake<D, W, Options>>;
     static_assert(correct<mistaken>,

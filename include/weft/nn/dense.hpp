@@ -13,8 +13,7 @@ template <class T>
 symbol call_dense(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p, bool use_bias,
                   const activation_option<T>& activation) {
   gpu::compile_kernels<matmul_op, T>();
-  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
-  return call.result(activation.apply(matmul<T>(x, call[0]), use_bias ? call[1] : symbol()));
+  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) { return matmul<T>(x, weights); });
 }
 
 /// A layer's variable: typed where the layer's type says its extents.
@@ -41,6 +40,19 @@ struct features_are_dynamic : mistake<(X::rank > 0 && X::spec[X::rank - (X::rank
 template <class X>
 struct operand_has_no_features : mistake<(X::rank < 2)> {};
 
+namespace detail {
+
+/// The last extent of an operand; of one of another rank, which is a mistake, 1.
+template <class X, std::size_t Rank>
+constexpr auto features_of() {
+  if constexpr (X::rank == Rank)
+    return weft::detail::extent_at<X, Rank - 1>::value;
+  else
+    return 1;
+}
+
+}  // namespace detail
+
 /// The mistake in the operand of a layer whose last axis holds `In` features, if there is one.
 template <class X, class T, int In>
 using features_mistake =
@@ -60,10 +72,6 @@ struct dense {
   layer_state state{"dense"};
   mutable typename detail::parameter_type<In != deduced, T, dims<In, Out>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Out>>::type bias{};
-
-  static constexpr std::int64_t parameters(bool with_bias = true) {
-    return In == deduced ? -1 : std::int64_t{In} * Out + (with_bias ? Out : 0);
-  }
 
   template <Expression X>
   auto operator()(const X& x) const {

@@ -7,6 +7,7 @@
 #include <weft/graph/graph_of.hpp>
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/scopes.hpp>
+#include <weft/graph/variables.hpp>
 
 /// What every layer is made of: a name, variables that its first call creates, and initializers that it stores.
 WEFT_COLD_BEGIN
@@ -122,12 +123,8 @@ class layer_call {
 #if WEFT_DEFINITIONS
 
 WEFT_DECL void parameter::check(const value_info& asked) const {
-  const value_info& there = erased().info();
-  if (there == asked) return;
-  const graph& g = graph_of(symbol_);
-  throw error(error_code::invalid_argument, g[symbol_.id().node].name,
-              {"the variable is ", weft::name(there.type), " ", g.to_string(there.extents), ", and is asked for as ",
-               weft::name(asked.type), " ", g.to_string(asked.extents)});
+  const graph& g = graph_of(erased());
+  weft::detail::find_variable(g, g[symbol_.id().node].name, asked);
 }
 
 WEFT_DECL void layer_state::set_path(const std::string& path) const {

@@ -42,12 +42,19 @@ namespace detail {
 class parameter_collector final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
-  variable_list list(const std::string& scope) const;
+  variable_list list() const;
   std::size_t set_frozen(bool frozen) const;
 
  private:
   sequence<symbol> found_;
 };
+
+template <class Model>
+parameter_collector collect_parameters(const Model& model) {
+  parameter_collector v;
+  visit_model("", model, v);
+  return v;
+}
 
 /// Names the layers of a model.
 class path_setter final : public layer_visitor {
@@ -91,17 +98,17 @@ WEFT_DECL void parameter_collector::layer(const std::string&, const layer_state&
     if (!p.variable->empty()) found_.push_back(p.variable->erased());
 }
 
-WEFT_DECL variable_list parameter_collector::list(const std::string& scope) const {
+WEFT_DECL variable_list parameter_collector::list() const {
   if (found_.empty())
-    throw error(error_code::failed_precondition, scope.empty() ? "parameters" : scope,
+    throw error(error_code::failed_precondition, "parameters",
                 "the model has no variables yet: its first call creates them");
-  return {scope, found_};
+  return {"", found_};
 }
 
 WEFT_DECL std::size_t parameter_collector::set_frozen(bool frozen) const {
   std::size_t changed = 0;
   const variable_kind from = frozen ? variable_kind::trained : variable_kind::frozen;
-  const variable_list all = list("");
+  const variable_list all = list();
   for (const symbol& v : all.erased()) {
     if (kind_of(graph_of(v)[v.id().node].def) != from) continue;
     weft::detail::set_frozen(v, frozen);
@@ -214,22 +221,16 @@ Model named(Model model, const std::string& name) {
 
 template <class Model>
 variable_list parameters(const Model& model) {
-  detail::parameter_collector v;
-  detail::visit_model("", model, v);
-  return v.list("");
+  return detail::collect_parameters(model).list();
 }
 
 template <class Model>
 std::size_t freeze(const Model& model) {
-  detail::parameter_collector v;
-  detail::visit_model("", model, v);
-  return v.set_frozen(true);
+  return detail::collect_parameters(model).set_frozen(true);
 }
 template <class Model>
 std::size_t unfreeze(const Model& model) {
-  detail::parameter_collector v;
-  detail::visit_model("", model, v);
-  return v.set_frozen(false);
+  return detail::collect_parameters(model).set_frozen(false);
 }
 
 template <class Model, Expression X>

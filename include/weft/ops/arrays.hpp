@@ -114,13 +114,8 @@ inline strided_copies diag_part_op::copies(const prepare_context& p) {
   const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
   if (from[from.rank - 1] != from[from.rank - 2])
     throw error(error_code::invalid_argument, name, {"the matrices of ", to_string(from), " are not square"});
-  strided_copies all(p.inputs[0].type);
-  strided_region r;
-  r.extents = to;
-  r.ends[0] = detail::diagonals_among(all.type, from, to);
-  r.ends[1] = device::broadcast_operand(all.type, to, to);
-  all.regions.push_back(r);
-  return all;
+  const dtype type = p.inputs[0].type;
+  return {type, to, detail::diagonals_among(type, from, to), device::broadcast_operand(type, to, to)};
 }
 
 inline void diag_part_op::gradient(gradient_context& g) {
@@ -129,13 +124,9 @@ inline void diag_part_op::gradient(gradient_context& g) {
 
 inline strided_copies diag_op::copies(const prepare_context& p) {
   const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
-  strided_copies all(p.inputs[0].type);
+  const dtype type = p.inputs[0].type;
+  strided_copies all(type, from, device::broadcast_operand(type, from, from), detail::diagonals_among(type, to, from));
   all.fills = true;
-  strided_region r;
-  r.extents = from;
-  r.ends[0] = device::broadcast_operand(all.type, from, from);
-  r.ends[1] = detail::diagonals_among(all.type, to, from);
-  all.regions.push_back(r);
   return all;
 }
 

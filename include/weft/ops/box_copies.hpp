@@ -5,9 +5,8 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with
-/// pad. Each says which boxes
-/// of its operands go to which of its results (`Op::copies`), once for all kinds of devices.
+/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with pad. Each says
+/// which boxes of its operands go to which of its results (`Op::copies`), once for all kinds of devices.
 namespace weft {
 
 WEFT_COLD_BEGIN
@@ -76,14 +75,10 @@ WEFT_DECL kernel* prepare_copies(const prepare_context& p) {
 }
 
 WEFT_DECL strided_copies permuted(dtype type, const shape& from, const shape& to, const std::int64_t* order) {
-  strided_copies all(type);
-  strided_region r;
-  r.extents = to;
   const device::operand all_of = device::broadcast_operand(type, from, from);
-  for (std::size_t i = 0; i < to.rank; ++i) r.ends[0].stride[i] = all_of.stride[order[i]];
-  r.ends[1] = device::broadcast_operand(type, to, to);
-  all.regions.push_back(r);
-  return all;
+  device::operand in_order{};
+  for (std::size_t i = 0; i < to.rank; ++i) in_order.stride[i] = all_of.stride[order[i]];
+  return {type, to, in_order, device::broadcast_operand(type, to, to)};
 }
 
 #endif

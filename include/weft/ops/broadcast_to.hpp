@@ -82,13 +82,8 @@ WEFT_DECL void check_broadcast(const shape& from, const shape& to) {
 WEFT_DECL strided_copies broadcast_to_op::copies(const prepare_context& p) {
   const shape &from = p.inputs[0].extents, &to = p.outputs[0].extents;
   detail::check_broadcast(from, to);
-  strided_copies all(p.inputs[0].type);
-  strided_region r;
-  r.extents = to;
-  r.ends[0] = device::broadcast_operand(all.type, from, to);
-  r.ends[1] = device::broadcast_operand(all.type, to, to);
-  all.regions.push_back(r);
-  return all;
+  const dtype type = p.inputs[0].type;
+  return {type, to, device::broadcast_operand(type, from, to), device::broadcast_operand(type, to, to)};
 }
 
 WEFT_DECL void broadcast_to_op::gradient(gradient_context& g) {

@@ -5,10 +5,9 @@
 #include <weft/ops/reductions.hpp>
 #include <weft/ops/softmax.hpp>
 
-/// Losses beside softmax_cross_entropy. Included by name, not by <weft/weft.hpp>. Those of two operands are
-/// elementwise: `mean(huber_loss(predictions, targets))`. Their operands have equal extents, which do not broadcast,
-/// because a
-/// `[batch]` against a `[batch, 1]` would yield `[batch, batch]`; either may be a number.
+/// Losses other than softmax_cross_entropy. Included by name, not by <weft/weft.hpp>. Losses of two operands are
+/// elementwise: `mean(huber_loss(predictions, targets))`. Their operands have equal extents or are numbers. They do not
+/// broadcast, because `[batch]` against `[batch, 1]` would yield `[batch, batch]`.
 namespace weft {
 
 /// The cross-entropy of independent labels: -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) of a logit x and a

@@ -13,7 +13,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// Elements that a thread, or as many as a map says, makes ahead of time.
+/// Produces elements ahead of time on one thread, or on the threads of the map before it.
 class prefetched_stage final : public further_stage {
  public:
   prefetched_stage(stage_ptr upstream, std::uint64_t count)

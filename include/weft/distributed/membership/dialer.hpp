@@ -20,8 +20,8 @@
 namespace weft::detail {
 
 /// Opens the control connections to the tasks of lower rank that this one connects to, and opens them again after those
-/// tasks are gone. Works on the
-/// event loop's thread, and never waits there: not for a name, nor for a host that does not answer.
+/// tasks are gone. It works on the event loop's thread and never waits there, neither for a name nor for a host that
+/// does not answer.
 template <transport T, typename Clock>
 class dialer {
  public:
