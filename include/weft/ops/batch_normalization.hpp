@@ -269,5 +269,5 @@ template <Expression X, Expression Mean, Expression Variance, Expression Scale, 
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU
-  #include <weft/ops/gpu/normalization.hpp>
+  #include <weft/ops/gpu/batch_normalization.hpp>
 #endif
