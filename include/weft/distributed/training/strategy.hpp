@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 
 namespace weft {
