@@ -71,7 +71,7 @@ WEFT_DECL void assign_addresses(compiled_step& step, binding& b) {
       b.addresses[i] = p.is_subgraph ? reinterpret_cast<std::byte*>(assigned.offset(i))
                                      : b.bases[p.buffers[i].arena] + assigned.offset(i);
   for (const std::uint32_t n : p.variables)
-    b.addresses[p.nodes[n].first_buffer] = session.variables[p.nodes[n].number].address();
+    b.addresses[p.nodes[n].first_buffer] = session.variables[p.nodes[n].number].address_in_steps();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
   for (const std::uint32_t n : p.positions)
     b.addresses[p.nodes[p.index[n]].first_buffer] = reinterpret_cast<std::byte*>(&session.random.position);

@@ -13,6 +13,7 @@
 #include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -80,9 +81,10 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
-/// gradients of the filters, one for each part, are then summed in order. Fewer than four images are each cut into
-/// bands of rows, which are images with less padding. How the work is cut depends on the shape alone.
+/// oneDNN's when they have changed or, where they have no version, in every run. The batch is cut among Weft's threads,
+/// each of which calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in
+/// order. Fewer than four images are each cut into bands of rows, which are images with less padding. How the work is
+/// cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -94,10 +96,10 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   /// own kernels cut it better. Slots of what is read (images or filters, then filters or what arrives at the result)
   /// and of what is written; takes over the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                      std::uint32_t out, epilogue_kernel* epilogue) {
+                      std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
     if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
-    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
+    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out, filters), epilogue);
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_)
@@ -108,7 +110,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   void run(const kernel_context& f) override {
     const weft::detail::one_openmp_thread guard;
-    if (kind_ != kind::filter_gradient) reorder(f, f.buffers[kind_ == kind::forward ? b_ : a_]);
+    if (kind_ != kind::filter_gradient) pack_filters(f, f.buffers[kind_ == kind::forward ? b_ : a_]);
     f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
     if (kind_ == kind::filter_gradient) {
       sum_parts(f);
@@ -156,8 +158,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                          std::uint32_t out)
-      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out) {}
+                          std::uint32_t out, const content_version* filters)
+      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out), version_(filters) {}
 
   bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
@@ -318,6 +320,14 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
                           static_cast<std::size_t>(shape_.batch));
   }
 
+  void pack_filters(const kernel_context& f, std::byte* plain) {
+    const std::uint64_t now = version_ ? version_->number() : 0;
+    if (now != 0 && now == packed_) return;
+    packed_ = 0;  // an error leaves them half packed
+    reorder(f, plain);
+    packed_ = now;
+  }
+
   void reorder(const kernel_context& f, std::byte* plain) {
     f.threads->parallel_for(reorderings_, [&](std::size_t i) {
       const weft::detail::one_openmp_thread guard;
@@ -353,7 +363,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   dtype type_;
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
-  std::int64_t bands_ = 0;  // of each image; 0 where the batch is cut
+  const content_version* version_;  // of the filters, if they have one
+  std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
+  std::int64_t bands_ = 0;          // of each image; 0 where the batch is cut
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
