@@ -32,7 +32,8 @@ class kernel_preparation {
   explicit kernel_preparation(const compiled_step& step) : step_(step), p_(*step.made) {}
 
   kernel* prepare(const instruction& i) {
-    if (i.copies) {
+    if (i.transfer != none) return step_.tasks->prepare(p_, i, step_.infos.data());
+    if (i.kind == instruction_kind::copy) {
       if (i.on.gpu) return step_.gpus->prepare_copy(p_, i, step_.infos.data());
       return new snapshot_kernel(i.reads[0], i.writes[0], step_.infos[i.writes[0]].bytes());
     }

@@ -14,7 +14,7 @@ namespace weft::plan {
 std::string describe(const compiled_step&, const binding* current, std::size_t bindings);
 
 /// Where each operation runs, in TensorFlow's form.
-std::string placement_log(const program&);
+std::string placement_log(const program&, const placement&);
 
 /// The bytes that all arenas of a binding need.
 inline std::size_t arena_bytes(const binding& b) {
@@ -44,7 +44,7 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
     }
     text += "\n";
     current->kernels[i]->describe_subgraphs(text, 6);
-    fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
+    fused += in.leader != none, assigned += in.assigned != none, copies += in.kind == instruction_kind::copy;
     workspaces += workspace_bytes(p, *current, i);
   }
   extent_bindings known = current->extents;
@@ -71,12 +71,11 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
   return text;
 }
 
-WEFT_DECL std::string placement_log(const program& p) {
+WEFT_DECL std::string placement_log(const program& p, const placement& place) {
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
     if (p.computes(n) || p.def(n).op == &operation_of<variable_op>)
-      append(text,
-             {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
+      append(text, {p.name(n), ": (", p.op(n).name, "): ", place.full_name(p.nodes[n].on), "\n"});
   return text;
 }
 

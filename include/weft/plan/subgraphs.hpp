@@ -78,11 +78,11 @@ class compiled_subgraphs final : public step_subgraphs {
     const program& p = *step.made;
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
-      if (in.copies || p.def(in.node).subgraphs.empty()) continue;
+      if (!p.has_subgraphs(in)) continue;
       of_node of;
       of.instruction = i;
       // A CPU's threads are given when it runs.
-      const device_number on = in.on.gpu ? in.on : device_number{};
+      const device_number on = in.on.gpu ? device_number{true, in.on.ordinal} : device_number{};
       for (const std::uint32_t b : p.def(in.node).subgraphs)
         of.steps.push_back(owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
       all_.push_back(static_cast<of_node&&>(of));
