@@ -83,8 +83,8 @@ namespace weft::device {
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
 /// oneDNN's when they have changed or, where they have no version, in every run. The batch is cut among Weft's threads,
 /// each of which calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in
-/// order. Fewer than four images are each cut into bands of rows, which are images with less padding. How the work is
-/// cut depends on the shape alone.
+/// order. Fewer than four images are each cut into bands of rows, which are images with less padding. The epilogue
+/// follows each part while the caches hold the result. How the work is cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -99,7 +99,10 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
                       std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
     if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
-    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out, filters), epilogue);
+    auto* const made = new dnnl_convolution_kernel(k, type, s, a, b, out, filters);
+    if (!prepared(made, epilogue)) return nullptr;
+    made->by_parts_ = epilogue && epilogue->has_rows(made->rows_);
+    return made;
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_)
@@ -116,7 +119,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       sum_parts(f);
       reorder(f, f.buffers[out_]);
     }
-    if (epilogue_ && bands_ > 0) epilogue_->run(f);
+    if (epilogue_ && !by_parts_) epilogue_->run(f);
   }
 
   std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
@@ -133,7 +136,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
  private:
   struct part {
-    std::int64_t begin, end;          ///< images
+    std::int64_t begin, end;          ///< rows of the result, see rows_
     std::size_t first_in, first_out;  ///< elements of images, and of results
     const weft::detail::dnnl_code* code;
     dnnl_stream_t stream;
@@ -209,6 +212,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
     count = count > most ? most : count;
     const auto all = static_cast<std::int64_t>(count);
+    rows_ = static_cast<std::size_t>(shape_.batch);
     const std::int64_t small = shape_.batch / all;
     const bool two = shape_.batch % all != 0;
     if (!make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any))) return false;
@@ -233,6 +237,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     const std::int64_t reach = (shape_.window_height - 1) * shape_.dilation_height + 1;
     const std::size_t in_row = static_cast<std::size_t>(shape_.width * shape_.channels),
                       out_row = static_cast<std::size_t>(shape_.out_width * shape_.filters);
+    rows_ = static_cast<std::size_t>(shape_.batch * shape_.out_height);
     for (std::int64_t n = 0; n < bands_; ++n) {
       const std::int64_t begin = shape_.out_height * n / bands_, end = shape_.out_height * (n + 1) / bands_;
       const std::int64_t first = begin * shape_.stride_height - shape_.pad_top,
@@ -245,8 +250,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       if (!make_code(static_cast<std::size_t>(n), band, 1, type, any)) return false;
       for (std::int64_t image = 0; image < shape_.batch; ++image)
         parts_.push_back(
-            {image,
-             image + 1,
+            {image * shape_.out_height + begin,
+             image * shape_.out_height + end,
              static_cast<std::size_t>(image) * shape_.image_elements() + static_cast<std::size_t>(from) * in_row,
              static_cast<std::size_t>(image) * shape_.out_elements() + static_cast<std::size_t>(begin) * out_row,
              &codes_[n],
@@ -315,9 +320,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
     execute("conv2d", p.code->get(), p.stream, 4, arguments);
-    if (epilogue_ && bands_ == 0)
-      epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end),
-                          static_cast<std::size_t>(shape_.batch));
+    if (by_parts_) epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end), rows_);
   }
 
   void pack_filters(const kernel_context& f, std::byte* plain) {
@@ -366,6 +369,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   const content_version* version_;  // of the filters, if they have one
   std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
   std::int64_t bands_ = 0;          // of each image; 0 where the batch is cut
+  std::size_t rows_ = 0;            // of the result: images or, where these are cut, rows of pixels
+  bool by_parts_ = false;           // whether the epilogue runs part by part
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
