@@ -1,5 +1,5 @@
-// Large convolutions are cut into parts, each followed by its share of the expression that reads the result. The values
-// are those of the sum that defines a convolution.
+// Large convolutions are cut into parts, each followed by its share of the expression that reads the result, and 1 x 1
+// windows that skip pixels gather the others first. The values are those of the sum that defines a convolution.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +39,47 @@ bool runs_with(const std::string& explained, const char* what) {
   return explained.find(", then map") != std::string::npos && explained.find(what) != std::string::npos;
 }
 
+template <std::int64_t Height, std::int64_t Width, std::int64_t Channels, std::int64_t Filters, conv2d_options Options>
+void check_strided() {
+  graph g(1);
+  const auto x = placeholder<float, dims<dyn<"batch">, Height, Width, Channels>>(g, "x");
+  const auto w = variable<float, dims<1, 1, Channels, Filters>>(g, "w", init::zeros{});
+  const auto b = variable<float, dims<Filters>>(g, "b", init::zeros{});
+  const auto y = let(relu(conv2d<Options>(x, w) + b));
+  session s(g, {.threads = 2});
+  tensor<float, dims<1, 1, Channels, Filters>> filters;
+  tensor<float, dims<Filters>> bias;
+  fill(filters, 1), fill(bias, 2);
+  s.set(w, filters), s.set(b, bias);
+  auto infer = s.prepare(fetch(y), feed(x));
+  for (const std::int64_t batch : {1, 3, 5, 18}) {
+    tensor<float, dims<dyn<"batch">, Height, Width, Channels>> images(shape(batch, Height, Width, Channels));
+    fill(images, static_cast<int>(batch));
+    const auto result = infer(images);
+    double worst = 0;
+    for (std::int64_t n = 0; n < batch; ++n)
+      for (std::int64_t i = 0; i < result.extents()[1]; ++i)
+        for (std::int64_t j = 0; j < result.extents()[2]; ++j)
+          for (std::int64_t f = 0; f < Filters; f += 7) {
+            const double expected = positive(
+                convolved(images, filters, n, i, j, f, Options.stride.height, Options.stride.width, 0, 0) + bias(f));
+            worst = std::max(worst, std::abs(expected - static_cast<double>(result(n, i, j, f))));
+          }
+    BOOST_TEST(worst < 1e-3, "batch " << batch << " of " << Height << " x " << Width << " x " << Channels
+                                      << ": the largest difference is " << worst);
+  }
+}
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(windows_of_one_pixel_skip_pixels) {
+  check_strided<56, 56, 64, 256, conv2d_options{.stride = 2}>();
+  check_strided<27, 31, 48, 128, conv2d_options{.stride = 2}>();
+  check_strided<28, 28, 40, 256, conv2d_options{.stride = 2}>();  // channels that do not fill vectors
+  check_strided<40, 17, 64, 128, conv2d_options{.stride = {3, 1}}>();
+  check_strided<24, 40, 64, 128, conv2d_options{.stride = {1, 3}, .pad = padding::valid}>();
+  check_strided<9, 9, 256, 512, conv2d_options{.stride = 2}>();
+}
 
 BOOST_AUTO_TEST_CASE(bands_are_followed_by_their_share_of_the_expression) {
   constexpr std::int64_t side = 24, channels = 32, count = 64;

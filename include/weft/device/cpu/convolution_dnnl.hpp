@@ -98,7 +98,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
-    if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
+    if ((writes_beyond_scratch(s) && !skips_pixels(k, s)) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
     auto* const made = new dnnl_convolution_kernel(k, type, s, a, b, out, filters);
     if (!prepared(made, epilogue)) return nullptr;
     made->by_parts_ = epilogue && epilogue->has_rows(made->rows_);
@@ -122,7 +122,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (epilogue_ && !by_parts_) epilogue_->run(f);
   }
 
-  std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
+  std::size_t memory_bytes() const override {
+    return dnnl_kernel::memory_bytes() + blocked_.memory_bytes() + gathered_.memory_bytes();
+  }
   std::string describe() const override {
     std::string text =
         detail::describe_convolution(kind_ == kind::forward          ? "convolution"
@@ -138,6 +140,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   struct part {
     std::int64_t begin, end;          ///< rows of the result, see rows_
     std::size_t first_in, first_out;  ///< elements of images, and of results
+    std::int64_t calls, call_rows;    ///< of oneDNN, each for so many rows of the result; see gather()
     const weft::detail::dnnl_code* code;
     dnnl_stream_t stream;
     weft::detail::dnnl_buffer images, filters, result, scratch;
@@ -162,7 +165,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                           std::uint32_t out, const content_version* filters)
-      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out), version_(filters) {}
+      : kind_(k), type_(type), shape_(s), convolved_(s), a_(a), b_(b), out_(out), version_(filters) {
+    if (!skips_pixels(k, s)) return;
+    gathers_ = true;
+    convolved_.height = s.out_height, convolved_.width = s.out_width;
+    convolved_.stride_height = convolved_.stride_width = 1;
+    convolved_.pad_top = convolved_.pad_left = convolved_.pad_bottom = convolved_.pad_right = 0;
+  }
 
   bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
@@ -181,6 +190,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     filter_lines_ = (filter_bytes_ + 63) / 64;
     blocked_.resize(filter_lines_ * (gather ? parts_.size() : 1));
     reserve_scratch(parts_.size(), {&codes_[0], &codes_[1], &codes_[2], &codes_[3]});
+    if (gathers_) reserve_gathered();
     if (!make_reorderings(plain.get(), blocked)) return false;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       part& p = parts_[i];
@@ -215,14 +225,18 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     rows_ = static_cast<std::size_t>(shape_.batch);
     const std::int64_t small = shape_.batch / all;
     const bool two = shape_.batch % all != 0;
-    if (!make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any))) return false;
+    if (gathers_ ? !make_code(0, convolved_, 1, type, any)
+                 : !make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any)))
+      return false;
     for (std::int64_t n = 0; n < all; ++n) {
       const std::int64_t begin = shape_.batch * n / all, end = shape_.batch * (n + 1) / all;
       parts_.push_back({begin,
                         end,
                         static_cast<std::size_t>(begin) * shape_.image_elements(),
                         static_cast<std::size_t>(begin) * shape_.out_elements(),
-                        &codes_[two && end - begin == small],
+                        gathers_ ? end - begin : 1,
+                        shape_.out_height,
+                        &codes_[!gathers_ && two && end - begin == small],
                         nullptr,
                         {},
                         {},
@@ -242,10 +256,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       const std::int64_t begin = shape_.out_height * n / bands_, end = shape_.out_height * (n + 1) / bands_;
       const std::int64_t first = begin * shape_.stride_height - shape_.pad_top,
                          last = (end - 1) * shape_.stride_height - shape_.pad_top + reach;
-      convolution_shape band = shape_;
+      convolution_shape band = convolved_;
       const std::int64_t from = first < 0 ? 0 : first, to = last < shape_.height ? last : shape_.height;
       if (to <= from) return false;
-      band.height = to - from, band.out_height = end - begin;
+      band.out_height = end - begin;
+      band.height = gathers_ ? end - begin : to - from;
       band.pad_top = from - first, band.pad_bottom = last - to;
       if (!make_code(static_cast<std::size_t>(n), band, 1, type, any)) return false;
       for (std::int64_t image = 0; image < shape_.batch; ++image)
@@ -254,6 +269,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
              image * shape_.out_height + end,
              static_cast<std::size_t>(image) * shape_.image_elements() + static_cast<std::size_t>(from) * in_row,
              static_cast<std::size_t>(image) * shape_.out_elements() + static_cast<std::size_t>(begin) * out_row,
+             1,
+             end - begin,
              &codes_[n],
              nullptr,
              {},
@@ -300,14 +317,52 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   // By name: oneDNN falls back to code that is hundreds of times slower without a word.
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
+  /// Whether windows are single pixels and skip some, none of them in the padding. oneDNN's code for strides takes up
+  /// to three times as long as its code for the pixels that are left.
+  static bool skips_pixels(kind k, const convolution_shape& s) {
+    return k == kind::forward && s.window_height == 1 && s.window_width == 1 &&
+           (s.stride_height > 1 || s.stride_width > 1) && s.pad_top == 0 && s.pad_left == 0 &&
+           (s.out_height - 1) * s.stride_height < s.height && (s.out_width - 1) * s.stride_width < s.width;
+  }
+
+  void reserve_gathered() {
+    std::int64_t rows = 0;
+    for (const part& p : parts_) rows = p.call_rows > rows ? p.call_rows : rows;
+    const auto pixels = static_cast<std::size_t>(rows * shape_.out_width * shape_.channels);
+    gathered_of_part_ = (pixels * size_of(type_) + sizeof(line) - 1) / sizeof(line);
+    gathered_.resize(gathered_of_part_ * parts_.size());
+  }
+
+  /// Copies the pixels of an image that windows do not skip, for the rows of one call.
+  std::byte* gather(std::size_t part, const std::byte* image) {
+    const std::size_t pixel = static_cast<std::size_t>(shape_.channels) * size_of(type_),
+                      step = pixel * static_cast<std::size_t>(shape_.stride_width),
+                      row = pixel * static_cast<std::size_t>(shape_.width * shape_.stride_height);
+    auto* const all = reinterpret_cast<std::byte*>(gathered_.data() + part * gathered_of_part_);
+    std::byte* to = all;
+    for (std::int64_t y = 0; y < parts_[part].call_rows; ++y)
+      for (std::int64_t x = 0; x < shape_.out_width; ++x, to += pixel)
+        std::memcpy(to, image + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x) * step, pixel);
+    return all;
+  }
+
   void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
+    const part& p = parts_[i];
+    for (std::int64_t n = 0; n < p.calls; ++n)
+      convolve(f, i, p.first_in + static_cast<std::size_t>(n) * shape_.image_elements(),
+               p.first_out + static_cast<std::size_t>(n) * shape_.out_elements());
+    if (by_parts_) epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end), rows_);
+  }
+
+  /// One call for a part, from these elements of the images and of the results on.
+  void convolve(const kernel_context& f, std::size_t i, std::size_t images, std::size_t results) {
     part& p = parts_[i];
-    const std::size_t images = p.first_in, results = p.first_out;
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
     dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
     if (kind_ == kind::forward) {
-      arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
+      std::byte* const from = at(a_, images);
+      arguments[0] = {DNNL_ARG_SRC, p.images.at(gathers_ ? gather(i, from) : from)};
       arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
       arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
     } else if (kind_ == kind::input_gradient) {
@@ -320,7 +375,6 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
     execute("conv2d", p.code->get(), p.stream, 4, arguments);
-    if (by_parts_) epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end), rows_);
   }
 
   void pack_filters(const kernel_context& f, std::byte* plain) {
@@ -364,7 +418,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   kind kind_;
   dtype type_;
-  convolution_shape shape_;
+  convolution_shape shape_, convolved_;  // the call's, and the one that oneDNN knows: see gather()
+  bool gathers_ = false;
   std::uint32_t a_, b_, out_;
   const content_version* version_;  // of the filters, if they have one
   std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
@@ -374,7 +429,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
-  sequence<line> blocked_;
+  sequence<line> blocked_, gathered_;
+  std::size_t gathered_of_part_ = 0;
   sequence<part> parts_;
 };
 
