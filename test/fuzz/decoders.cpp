@@ -524,21 +524,15 @@ void rows(input in) {
 void once(input in) {
   replay_window window;
   std::set<std::int64_t> known;
-  std::uint64_t incarnation = 1;
   while (!in.empty()) {
     const unsigned what = in.byte();
-    if (what == 255) {
-      ++incarnation;
-      known.clear();
-      continue;
-    }
     const std::int64_t base = what & 64u ? std::numeric_limits<std::int64_t>::max() - 255 : 0;
     const std::int64_t step = base + (what & 32u ? in.byte() : what & 31u);
-    if (known.contains(step)) MUST(window.contains(incarnation, step));
-    if (window.contains(incarnation, step)) continue;  // known, or too old to tell
-    window.insert(incarnation, step);
+    if (known.contains(step)) MUST(window.contains(step));
+    if (window.contains(step)) continue;  // known, or too old to tell
+    window.insert(step);
     known.insert(step);
-    MUST(window.newest(incarnation) == *known.rbegin());
+    MUST(window.newest() == *known.rbegin());
   }
 }
 
