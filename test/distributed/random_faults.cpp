@@ -246,13 +246,13 @@ struct schedule {
   std::string text() const {
     static constexpr const char* names[] = {"synchronous", "asynchronous", "collective", "with a backup",
                                             "bounded staleness"};
-    std::string all = "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " +
-                      std::to_string(how.ps) + " ps, " + std::to_string(how.workers) + " workers, up to " +
-                      std::to_string(latency.count()) + " us to travel, a step within " +
-                      std::to_string(how.step.count()) + " ms, " +
-                      (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed" +
-                      (how.on_loss != loss_policy{} ? ", waits " + std::to_string(how.on_loss.wait.count()) + " ms" : "") +
-                      (how.on_loss.then == loss_action::shrink ? ", then shrinks" : "") + "\n  started after";
+    std::string all =
+        "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " + std::to_string(how.ps) +
+        " ps, " + std::to_string(how.workers) + " workers, up to " + std::to_string(latency.count()) +
+        " us to travel, a step within " + std::to_string(how.step.count()) + " ms, " +
+        (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed" +
+        (how.on_loss != loss_policy{} ? ", waits " + std::to_string(how.on_loss.wait.count()) + " ms" : "") +
+        (how.on_loss.then == loss_action::shrink ? ", then shrinks" : "") + "\n  started after";
     for (const milliseconds each : starts) all += " " + std::to_string(each.count());
     all += " ms\n";
     for (const fault& f : faults) all += "  " + to_string(f) + "\n";
@@ -834,7 +834,9 @@ schedule with_policy(std::uint64_t seed, strategy how, loss_policy policy, bool 
   plan.faults.clear();
   const int n = 1 + below(restarts ? 4 : 2);
   for (int i = 0; i < n; ++i) {
-    fault f{.what = below(3) == 0 ? kind::terminate : below(2) ? kind::kill : kind::cut_off,
+    fault f{.what = below(3) == 0 ? kind::terminate
+                    : below(2)    ? kind::kill
+                                  : kind::cut_off,
             .rank = plan.how.ps + below(plan.how.workers),
             .at = milliseconds((plan.latency > 10ms ? 700 : 300) + below(700))};
     if (restarts) f.restart = milliseconds(below(3) == 0 ? 0 : below(1500));
@@ -853,7 +855,11 @@ verdict wrong_steps(const schedule& plan, const outcome& out) {
     if (each->rank >= plan.how.ps) continue;
     if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice";
     if (!each->report) return name_of(plan.how, each->rank) + " has not joined: " + each->said;
-    if (first && each->steps != first->steps)
+    auto made = each->steps;
+    if (first && !std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; }) &&
+        made.size() + 1 == first->steps.size())
+      made.insert(*first->steps.rbegin());  // nobody was there any more to make it for
+    if (first && made != first->steps)
       return name_of(plan.how, each->rank) + " has made other steps than " + name_of(plan.how, first->rank);
     if (!first) first = each.get();
   }
@@ -896,6 +902,13 @@ float distance(const std::vector<float>& a, const std::vector<float>& b) {
   return most;
 }
 
+/// Whether a worker was started again when training had ended already.
+bool came_too_late(const schedule& plan, const outcome& out, const life& of) {
+  return !of.is_first && !of.of.finished && std::any_of(out.lives.begin(), out.lives.end(), [&](const auto& each) {
+    return each->rank < plan.how.ps && each->ended <= of.started + 1000ms;
+  });
+}
+
 /// Runs schedules and prints those whose outcome `judge(plan, out)` finds wrong.
 template <class Judge>
 void survive(std::uint64_t seeds, const std::function<schedule(std::uint64_t)>& planned_for, Judge judge) {
@@ -930,11 +943,41 @@ BOOST_AUTO_TEST_CASE(replaced_workers_end_with_the_bits_of_an_undisturbed_run) {
         for (const auto& [rank, each] : last) {
           if (each->report && each->report->interrupted) return name_of(plan.how, rank) + " was interrupted";
           if (each->report || each->was_terminated || each->ended_by_force()) continue;
+          if (came_too_late(plan, out, *each)) {
+            const auto& ended = last[0]->report->finished;
+            if (std::find(ended.begin(), ended.end(), name_of(plan.how, rank)) == ended.end())
+              return name_of(plan.how, rank) + " was not waited for";
+            continue;
+          }
           if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
           if (each->of.values != reference) return name_of(plan.how, rank) + " has other values";
         }
         return {};
       });
+}
+
+// At any moment of a step: its gradients may have come to one server and not to the other, or a decision may be on its
+// way.
+BOOST_AUTO_TEST_CASE(a_worker_may_die_between_two_servers) {
+  for (const kind what : {kind::kill, kind::cut_off}) {
+    survive(
+        100,
+        [&](std::uint64_t seed) {
+          schedule plan = planned(strategy::synchronous, 2, 2, {0ms, 0ms, 0ms, 0ms},
+                                  {{what, 3, milliseconds(600 + 2 * seed), 0ms, 400ms}});
+          plan.seed = seed;
+          plan.latency = 20'000us;
+          plan.how.steps = 12;
+          plan.how.on_loss = wait_for{20s};
+          return plan;
+        },
+        [](const schedule& plan, const outcome& out) -> verdict {
+          for (const auto& each : out.lives)
+            if (!each->report && !each->ended_by_force() && each->of.values != undisturbed(plan.how))
+              return name_of(plan.how, each->rank) + " has other values: " + each->said;
+          return {};
+        });
+  }
 }
 
 // Nobody comes: the others go on without, say so, and their values are those of the gradients that were used.
@@ -943,8 +986,8 @@ BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
   survive(
       sanitized ? 20 : 150,
       [](std::uint64_t seed) {
-        return with_policy(seed, strategy::synchronous, wait_for{milliseconds(seed % 2 ? 600 : 0)}.then(loss_action::shrink),
-                           seed % 3 == 0);
+        return with_policy(seed, strategy::synchronous,
+                           wait_for{milliseconds(seed % 2 ? 600 : 0)}.then(loss_action::shrink), seed % 3 == 0);
       },
       [&](const schedule& plan, const outcome& out) -> verdict {
         std::map<int, const life*> last;
@@ -955,7 +998,7 @@ BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
           if (rank < plan.how.ps) continue;
           const bool is_hit = each->was_terminated || each->ended_by_force();
           hit += is_hit;
-          if (is_hit && !each->of.finished) continue;
+          if ((is_hit && !each->of.finished) || came_too_late(plan, out, *each)) continue;
           if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
           finished = each;
           if (const float d = distance(each->of.values, values_after(last[0]->steps)); !(d < 1e-4f))
@@ -988,10 +1031,11 @@ BOOST_AUTO_TEST_CASE(steps_with_a_backup_have_the_gradients_that_are_reported) {
         for (const auto& each : out.lives) {
           if (each->rank < plan.how.ps) continue;
           stale += each->of.stale;
-          if (each->was_terminated || each->ended_by_force()) continue;
+          if (each->was_terminated || each->ended_by_force() || came_too_late(plan, out, *each)) continue;
           if (!each->of.finished) return name_of(plan.how, each->rank) + " has not finished: " + each->said;
         }
-        const auto server = std::find_if(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->rank == 0; });
+        const auto server =
+            std::find_if(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->rank == 0; });
         for (const auto& each : out.lives)
           if (each->of.finished)
             if (const float d = distance(each->of.values, values_after((*server)->steps)); !(d < 1e-4f))
@@ -1019,7 +1063,8 @@ BOOST_AUTO_TEST_CASE(replaced_asynchronous_workers_make_each_update_once) {
           for (const auto& [rank, each] : last) {
             if (each->report && each->report->interrupted) return name_of(plan.how, rank) + " was interrupted";
             if (each->report) continue;
-            if ((each->was_terminated || each->ended_by_force()) && !each->of.finished) {
+            if ((each->was_terminated || each->ended_by_force() || came_too_late(plan, out, *each)) &&
+                !each->of.finished) {
               all_finished = false;
               continue;
             }

@@ -18,9 +18,9 @@
 
 namespace weft::detail {
 
-/// Asynchronous training: each worker's gradients are applied as they come, and answered with the values right after or,
-/// where staleness is bounded, as soon as the worker is no more than that many steps ahead of the slowest. Invariant: an
-/// update is in the history exactly when it is in the values. Not locked: the serving thread owns it.
+/// Asynchronous training: each worker's gradients are applied as they come, and answered with the values right after
+/// or, where staleness is bounded, as soon as the worker is no more than that many steps ahead of the slowest.
+/// Invariant: an update is in the history exactly when it is in the values. Not locked: the serving thread owns it.
 template <typename Server>
 class asynchronous_updates {
  public:
@@ -52,8 +52,8 @@ class asynchronous_updates {
     if (only_finite_)
       if (const auto found = store_.find_nonfinite(gradients))
         throw nonfinite_refusal(workers_.name(from), store_, *found, asked.step);
-    from.staleness = static_cast<std::uint32_t>(
-        std::min<std::int64_t>(store_.global_step() - from.values_at, update_notes::max));
+    from.staleness =
+        static_cast<std::uint32_t>(std::min<std::int64_t>(store_.global_step() - from.values_at, update_notes::max));
     const bool waits = is_ahead(from, std::max(history_.next_step(from.index), asked.step + 1));
     answers_.keep_answers_in_flight();
     copies_.clear();

@@ -115,8 +115,8 @@ class basic_parameter_client {
   // ---- checkpoints ----
 
   /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
-  /// is of one step, or throws failed_precondition; deadline_exceeded where others go on meanwhile. In asynchronous mode what one server holds is of one moment, and
-  /// two servers' need not be of the same.
+  /// is of one step, or throws failed_precondition; deadline_exceeded where others go on meanwhile. In asynchronous
+  /// mode what one server holds is of one moment, and two servers' need not be of the same.
   detail::server_state pull_state(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("save", out);
     detail::server_state state = room_for_state();
@@ -198,9 +198,9 @@ class basic_parameter_client {
   /// The number of the first update, and of the next one after: none that this worker has made under another client
   /// of the same server has it, and in synchronous mode it is the same for all workers.
   std::int64_t first_step() const {
-    const auto [least, most] = std::minmax_element(
-        servers_.begin(), servers_.end(),
-        [](const connection& a, const connection& b) { return a.next_step() < b.next_step(); });
+    const auto [least, most] =
+        std::minmax_element(servers_.begin(), servers_.end(),
+                            [](const connection& a, const connection& b) { return a.next_step() < b.next_step(); });
     // An asynchronous worker's update may have come to some of the servers: the others still need it.
     return terms_.is_synchronous() ? most->next_step() : least->next_step();
   }
@@ -301,9 +301,9 @@ class basic_parameter_client {
 
   /// Whether what the servers have answered is of one step, where it must be.
   bool are_in_step() const {
-    return !terms_.has_decisions() ||
-           std::all_of(servers_.begin(), servers_.end(),
-                       [&](const connection& each) { return each.answer().tag == servers_.front().answer().tag; });
+    return !terms_.has_decisions() || std::all_of(servers_.begin(), servers_.end(), [&](const connection& each) {
+      return each.answer().tag == servers_.front().answer().tag;
+    });
   }
 
   /// Asks until all servers answer at the same step: those that are behind wait until they have made it, others may

@@ -181,7 +181,10 @@ struct enroll_message {
     message_writer out;
     out.number(static_cast<std::uint8_t>(terms.model.mode)).number(terms.model.backups).number(terms.model.staleness);
     out.number(static_cast<std::int64_t>(terms.on_loss.wait.count()));
-    out.number(static_cast<std::uint8_t>(terms.on_loss.then)).number(graph.hash).number(graph.seed).text(printable(graph.settings));
+    out.number(static_cast<std::uint8_t>(terms.on_loss.then))
+        .number(graph.hash)
+        .number(graph.seed)
+        .text(printable(graph.settings));
     out.number(static_cast<std::uint32_t>(variables.size()));
     for (const parameter_spec& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));

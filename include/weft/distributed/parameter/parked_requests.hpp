@@ -4,8 +4,8 @@
 #include <string>
 
 #include <weft/distributed/membership/membership.hpp>
-#include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/asynchronous_updates.hpp>
+#include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>
 #include <weft/distributed/parameter/synchronous_steps.hpp>
 #include <weft/distributed/parameter/worker_answers.hpp>
@@ -42,7 +42,7 @@ class parked_requests {
       if (each.connection->asks_for(frame_kind::pull)) {
         if (each.connection->request().step <= steps_.next_step()) answers_.send_values(each);
       } else if (each.connection->asks_for(frame_kind::await_values) ||
-               (each.connection->asks_for(frame_kind::await_restore) && checkpoint_.is_settled()))
+                 (each.connection->asks_for(frame_kind::await_restore) && checkpoint_.is_settled()))
         answers_.acknowledge(each);
     }
   }
@@ -105,7 +105,8 @@ class parked_requests {
                         return &each != &waiting && !workers_.has_ended(each);
                       })});
     if (store_.initialised() && !with.asks_for(frame_kind::push_pull))
-      return str_cat({"step ", steps_.next_step(), " is not made; values of step ", with.request().step, " are wanted"});
+      return str_cat(
+          {"step ", steps_.next_step(), " is not made; values of step ", with.request().step, " are wanted"});
     if (!with.asks_for(frame_kind::push_pull))
       return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialised the variables in time"});
     if (!quorum_.is_synchronous()) return updates_.whom_it_waits_for(waiting);

@@ -110,7 +110,8 @@ class synchronous_steps {
   /// All workers that are not done.
   void choose_all() {
     for (const worker& each : workers_)
-      if (!each.contributes() && !each.done) return chosen_.clear();
+      if (!each.contributes() && !each.done)
+        return chosen_.clear();
       else if (each.contributes())
         chosen_.push_back(each.index);
   }
@@ -276,10 +277,11 @@ class synchronous_steps {
   update_history& history_;
   worker_answers<Server>& answers_;
   shard_links<Server>& links_;
-  bool stopping_ = false;                       // training ends with the last step, for a worker stops
-  bool is_to_stop_ = false;                     // a worker has said so, whether its gradients came in time or not
-  std::uint32_t unit_weight_ = 0;               // the number of examples that counts 1
-  std::vector<std::size_t> complete_, chosen_;  // whose gradients of the step all servers hold, as they came; who makes it
+  bool stopping_ = false;          // training ends with the last step, for a worker stops
+  bool is_to_stop_ = false;        // a worker has said so, whether its gradients came in time or not
+  std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
+  std::vector<std::size_t> complete_,
+      chosen_;  // whose gradients of the step all servers hold, as they came; who makes it
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

@@ -17,9 +17,9 @@
 namespace weft::detail {
 
 /// Decides which workers are gone, and whether training can go on without them. For the time that the loss policy
-/// says, another process may take the place of one that is gone. After that synchronous training needs all workers, less
-/// its backups; asynchronous training server_options::min_workers, or all; and either of them, where the policy is to
-/// shrink, min_workers or one.
+/// says, another process may take the place of one that is gone. After that synchronous training needs all workers,
+/// less its backups; asynchronous training server_options::min_workers, or all; and either of them, where the policy is
+/// to shrink, min_workers or one.
 ///
 /// Invariant: once synchronous training has ended for a worker that is gone, or by decision of parameter server 0,
 /// why_broken() never becomes empty again. Not locked: the serving thread owns it.
@@ -194,13 +194,14 @@ class worker_quorum {
       return {};
     }
     if (needed < all)
-      first = error(first->code(), "push_pull",
-                    {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
-                     is_synchronous() && terms_->on_loss.then != loss_action::shrink ? ""
-                                                                                      : " (server_options::min_workers)"});
+      first = error(
+          first->code(), "push_pull",
+          {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
+           is_synchronous() && terms_->on_loss.then != loss_action::shrink ? "" : " (server_options::min_workers)"});
     if (terms_->on_loss.wait.count() > 0)
-      first = error(first->code(), "push_pull",
-                    {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
+      first =
+          error(first->code(), "push_pull",
+                {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
     if (is_synchronous() && has_decisions()) interrupted_ = first;
     return first;
   }

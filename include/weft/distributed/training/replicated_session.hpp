@@ -136,9 +136,9 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step; }
 
-  /// The number of this worker's next update: 0 in a new training, and where another process takes a worker's place that
-  /// of the update with which it goes on. A program that chooses its batch by this number and the worker's index, and
-  /// nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
+  /// The number of this worker's next update: 0 in a new training, and where another process takes a worker's place
+  /// that of the update with which it goes on. A program that chooses its batch by this number and the worker's index,
+  /// and nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
   std::int64_t next_step() const {
     if constexpr (requires { exchange_.next_step(); })
       return exchange_.next_step();
@@ -153,8 +153,8 @@ class replicated_session {
   {
     return exchange_.stale_gradients();
   }
-  /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates that
-  /// others had made at parameter server 0 between the values that the gradients were computed from and their
+  /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates
+  /// that others had made at parameter server 0 between the values that the gradients were computed from and their
   /// application. Element k counts those of staleness k.
   const std::vector<std::int64_t>& staleness() const
     requires requires(const exchange_type& e) { e.staleness(); }
