@@ -33,7 +33,7 @@ class server_exchange {
       : here_(here),
         variables_(variables),
         local_(variables.local()),
-        terms_(Strategy::model, how.on_loss),
+        terms_(how.model, how.on_loss),
         gradients_(variables) {
     describe_variables();
     find_values();

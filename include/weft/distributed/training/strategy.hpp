@@ -10,7 +10,8 @@
 namespace weft {
 
 // A strategy is a structure that says by its members how workers train together, and is given to a
-// replicated_session. One with `mode` has parameter servers. One with `group` averages gradients by such
+// replicated_session. One with `mode` has parameter servers: `mode` is known when the program is compiled, `model` and
+// `on_loss` may be chosen when it runs. One with `group` averages gradients by such
 // groups, which have the members of basic_all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
 // mpi_collective are others than the one here.
 
