@@ -68,6 +68,16 @@ struct compiled_step {
   program_extents extents;
   buffer_extents infos;
   arena_memory arenas;
+
+  /// By buffer: the version of a variable that the step only reads, or of a constant; null of others.
+  sequence<const content_version*> versions;
+  sequence<content_version*> changed;  ///< of the variables that the step writes
+
+  void report_changes() const noexcept {
+    if (changed.empty()) return;
+    const std::uint64_t now = content_version::next();
+    for (content_version* v : changed) v->change(now);
+  }
 };
 
 #if WEFT_DEFINITIONS
@@ -91,6 +101,26 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
     throw error(error_code::failed_precondition, "prepare",
                 "a step with cond or while_loop needs a file of the program that includes <weft/control_flow.hpp>");
   step.subgraphs = owned(new_step_subgraphs(step));
+}
+
+/// Lists the variables whose values kernels may keep something of, and those that the step changes.
+WEFT_DECL void list_versions(compiled_step& step) {
+  const program& p = *step.made;
+  step.versions.assign(p.buffers.size(), nullptr);
+  step.changed.clear();
+  sequence<char> written(p.buffers.size(), 0);
+  for (const instruction& i : p.instructions)
+    for (const std::uint32_t b : i.writes) written[p.buffers[b].root] = 1;
+  for (const std::uint32_t n : p.variables) {
+    const std::uint32_t b = p.nodes[n].first_buffer;
+    const variable_state& v = step.session.variables[p.nodes[n].number];
+    if (v.where.gpu) continue;
+    if (written[b])
+      step.changed.push_back(v.version_to_change());
+    else
+      step.versions[b] = v.version();
+  }
+  for (const std::uint32_t n : p.constants) step.versions[p.nodes[n].first_buffer] = p.node_of(n).init.data.version();
 }
 
 WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
@@ -145,6 +175,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   step.operands = list_operands(p);
   step.extents = list_extents(p, step.operands, session.extents);
   list_subgraphs(step);
+  list_versions(step);
   step.compiled = true;
   unless_compiled.step = nullptr;
 }

@@ -93,8 +93,10 @@ WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n,
   const std::uint32_t *const slots = table.slots(n), *const buffers = table.buffers(n);
   operands.resize(count);
   for (std::size_t k = 0; k < count; ++k) operands[k] = step.infos[buffers[k]];
-  return {step.made->def(n), operands.data(), operands.data() + inputs,  slots,
-          slots + inputs,    nullptr,         step.made->nodes[n].layout};
+  prepare_context of{step.made->def(n), operands.data(), operands.data() + inputs,  slots,
+                     slots + inputs,    nullptr,         step.made->nodes[n].layout};
+  of.versions = step.versions.data();
+  return of;
 }
 
 #endif

@@ -331,9 +331,10 @@ class gpu_executor {
       if (state.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
-  static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, const kernel_context& f,
+  static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, kernel_context f,
                               step_times* times, gpu::queue* wait_for = nullptr) {
     if (times) times->of[i].began = nanoseconds();
+    f.workspace = b.workspaces[i];
     try {
       b.kernels[i]->run(f);
       if (wait_for) wait_for->synchronize();

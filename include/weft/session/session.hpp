@@ -421,7 +421,7 @@ WEFT_DECL plan::variable_state& session::state_of(std::uint32_t node) {
 WEFT_DECL void session::read_variable(std::uint32_t node, void* to) {
   const plan::variable_state& v = state_of(node);
   if (state_->tasks && v.where.task != state_->tasks->self()) return state_->tasks->read_variable(node, v.where, to);
-  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data.data(), v.data.bytes()));
+  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data(), v.bytes()));
   state_->gpus->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
 }
 
@@ -439,7 +439,7 @@ WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
   plan::variable_state& v = state_to_write(node);
   if (state_->tasks && v.where.task != state_->tasks->self()) return state_->tasks->write_variable(node, v.where, from);
   v.initialized = true;
-  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.data.data(), from, v.data.bytes()));
+  if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.write().data(), from, v.bytes()));
   state_->gpus->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
 }
 
@@ -500,11 +500,8 @@ WEFT_DECL void detail::session_core::share_variables(session_core& from) {
   extents = from.extents;
   variables = from.variables;
   for (std::uint32_t n = 0; n < variables.size(); ++n) {
-    const storage& theirs = from.variables[n].data;
-    if (!theirs.bytes() || kind_of(nodes()[n].def) != variable_kind::local) continue;
-    storage own(theirs.bytes(), memory);
-    __builtin_memcpy(own.data(), theirs.data(), theirs.bytes());
-    variables[n].data = std::move(own);
+    plan::variable_state& v = variables[n];
+    if (v.bytes() && kind_of(nodes()[n].def) == variable_kind::local) v.copy_values(memory);
   }
   adopt_new_variables();
 }
@@ -568,7 +565,7 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
     first = with.find_or_add(with.container, g[n].name, info, first);
   }
   if (!v.where.gpu) {
-    v.data = std::move(first);
+    v.lie_in(std::move(first));
     return v;
   }
   v.on_gpu = gpus->allocate(v.where.ordinal, info.bytes(), g[n].name);

@@ -31,6 +31,7 @@ class step_plan {
 
   void run(plan::binding& b, step_times* times, fetch_watcher* watcher) {
     check_initialized();
+    const change_report at_end{step_};
     if (step_.tasks)
       run_task(b, times);
     else if (step_.gpus)
@@ -74,6 +75,12 @@ class step_plan {
   std::string placement_log() const { return plan::placement_log(*step_.made, s_.place); }
 
  private:
+  /// Reports what a step has written, also if it ends in an error.
+  struct change_report {
+    const plan::compiled_step& of;
+    ~change_report() { of.report_changes(); }
+  };
+
   plan::binding& choose_binding(const plan::fed_value* fed);
   void check_initialized();
   void note_effects();
@@ -106,7 +113,10 @@ inline plan::binding& step_plan::bind(const plan::fed_value* fed) {
   return current_ && current_->is_for(fed) ? *current_ : choose_binding(fed);
 }
 inline bool step_plan::runs_kernels_alone() const { return kernels_alone_; }
-inline void step_plan::run_kernels(const plan::binding& b) { executor_->run(b, s_, nullptr); }
+inline void step_plan::run_kernels(const plan::binding& b) {
+  const change_report at_end{step_};
+  executor_->run(b, s_, nullptr);
+}
 
 WEFT_COLD_BEGIN
 
