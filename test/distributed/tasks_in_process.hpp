@@ -148,9 +148,11 @@ class tasks_in_process {
 
   static weft::sequence<weft::detail::task_devices> table(std::size_t count, std::uint32_t cpus) {
     weft::sequence<weft::detail::task_devices> all;
+    auto* const platform = weft::gpu::installed_platform;
+    const auto gpus = platform ? static_cast<std::uint32_t>(platform->count()) : 0u;
     for (std::size_t t = 0; t < count; ++t) {
       const std::string name = "/job:worker/task:" + std::to_string(t);
-      all.push_back({weft::parse_device(name.data(), name.size()), cpus, 0});
+      all.push_back({weft::parse_device(name.data(), name.size()), cpus, gpus});
     }
     return all;
   }

@@ -48,10 +48,11 @@ BOOST_AUTO_TEST_CASE(values_cross_between_the_gpus_of_two_tasks) {
       gpu::emulated_platform gpus({.devices = 2, .early = early});
       session_options options{.threads = 1};
       options.gpu.record_steps = record;
-      // The same kernels: a session with both GPUs has the first task's on the first and the second task's on the other.
+      // The same kernels: a session with both GPUs has the first task's on the first and the second task's on the
+      // other.
       const model one({cuda{0}, cuda{1}, cpu{0}});
-      const model many({"/job:worker/task:0/gpu:0"_device, "/job:worker/task:1/gpu:0"_device,
-                        "/job:worker/task:1/cpu:0"_device});
+      const model many(
+          {"/job:worker/task:0/gpu:0"_device, "/job:worker/task:1/gpu:0"_device, "/job:worker/task:1/cpu:0"_device});
       session alone(one.g, options);
       test::tasks_in_process spread(many.g, 2, options);
       prepared_step right(alone, {one.fetches, {one.train}, {one.x.id()}});
