@@ -182,8 +182,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   } saved{&run, f};
   // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
   if (!alone && run.restored_step() >= 0) {
-    const std::int64_t made =
-        run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
+    const std::int64_t made = run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
     p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
   }
   check_position(p.at, p.batches);

@@ -74,7 +74,8 @@ struct two_servers {
 
 /// Sends a request by hand and waits for the answer until the deadline; returns its kind, or heartbeat where none came.
 template <class Stream>
-frame_kind ask(Stream& stream, frame_kind kind, const std::vector<std::byte>& payload, std::int64_t step, deadline until) {
+frame_kind ask(Stream& stream, frame_kind kind, const std::vector<std::byte>& payload, std::int64_t step,
+               deadline until) {
   frame_header header;
   header.kind = kind;
   header.step = step;
@@ -281,7 +282,8 @@ BOOST_AUTO_TEST_CASE(a_fast_worker_waits_for_a_slow_one_and_staleness_is_counted
 BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
   detail::held_message few{0, {0}};
   detail::held_message negative{-1, {0, 0}};
-  for (const auto& [kind, bytes] : {std::pair{frame_kind::held, few.bytes()}, {frame_kind::held, negative.bytes()},
+  for (const auto& [kind, bytes] : {std::pair{frame_kind::held, few.bytes()},
+                                    {frame_kind::held, negative.bytes()},
                                     {frame_kind::decision, detail::decision_message{0, {0, 1}}.bytes()},
                                     {frame_kind::held, std::vector<std::byte>(5)}}) {
     in_process network;

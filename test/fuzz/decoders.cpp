@@ -34,6 +34,7 @@
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/distributed/parameter/shard_links.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>
 #include <weft/graph/device_spec.hpp>
@@ -409,6 +410,20 @@ void decision(input in) {
       [](const auto& said) { return said.bytes(); });
 }
 
+/// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
+void run_of_step(input in) {
+  const char* const shapes[] = {"iqqqiiibqqb", "iqqqiiiibqbiqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
+  reads_what_it_writes(
+      message_of(in, shapes[in.byte() % std::size(shapes)]),
+      [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
+      [](const auto& said) { return said.bytes(); });
+}
+
+void end_of_step(input in) {
+  reads_what_it_writes(message_of(in, "bbtt"), detail::end_message::read,
+                       [](const auto& said) { return said.bytes(); });
+}
+
 void error_message(input in) {
   reads_what_it_writes(
       message_of(in, "bt"), [](const_bytes bytes) { return detail::read_error(bytes, "an operation"); },
@@ -780,8 +795,8 @@ void environment(input in) {
   if (named == ok) MUST(parse_endpoint(to_string(endpoint{host, 1})) == (endpoint{host, 1}));
 }
 
-constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",
-                                        ":0",    "4294967296", "99999999",  "worker",   "/",   ":"};
+constexpr const char* device_words[] = {"/job:",      "/task:",   "/replica:", "/device:", "CPU", "GPU",   "gpu",  ":0",
+                                        "4294967296", "99999999", "worker",    "/",        ":",   "/cpu:", "/gpu", "*"};
 
 void device(input in) {
   const std::string text = in.text(device_words);
@@ -791,7 +806,7 @@ void device(input in) {
   if (code != ok) return;
   const std::string shown = to_string(spec);
   MUST(parse_device(shown.data(), shown.size()) == spec);
-  MUST(shown.size() <= text.size());
+  MUST(shown.size() <= text.size() + 7);  // "/cpu:0" is "/device:CPU:0"
   MUST(merge(spec, device_spec{}) == spec && merge(spec, spec) == spec);
 }
 
@@ -1406,6 +1421,8 @@ constexpr target targets[] = {
     {"notice", notice},
     {"held", held},
     {"decision", decision},
+    {"run_of_step", run_of_step},
+    {"end_of_step", end_of_step},
     {"error", error_message},
     {"group", group},
     {"offer", offer},

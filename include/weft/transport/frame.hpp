@@ -14,35 +14,42 @@ namespace weft {
 
 /// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,      // the task that dials: a nonce
-  challenge,      // the answer: another nonce, and the proof of knowing the secret
-  introduce,      // the task that dials: the same proof, which task it is, and for which channel
-  welcome,        // the answer: which task was reached
-  refuse,         // the other answer: why not
-  heartbeat,      // nothing but a sign of life
-  notice,         // what became of a third task
-  goodbye,        // the task leaves in order
-  failure,        // an answer: the request failed, here is the code and the sentence
-  enroll,         // worker to ps: the variables, their rules and the consistency mode
-  initialise,     // chief to ps: the first values
-  await_values,   // worker to ps: answer when there are values
-  pull,           // worker to ps: the values, please
-  push_pull,      // worker to ps: here are gradients, the fresh values please
-  done,           // worker to ps: no more updates from here
-  acknowledge,    // an answer without values
-  values,         // an answer with values
-  group,          // between ranks: what this rank believes about the group
-  reduce,         // between ranks: part of an all-reduce
-  share,          // worker to ps: memory of this host that both could map
-  state,          // worker to ps: values, slots and step, all of one moment, please
-  restore,        // chief to ps: a checkpoint's values, slots and step; without a payload: there is none
-  await_restore,  // worker to ps: answer when the chief has said either
-  await_others,   // worker to ps: no more updates from here; answer when no other worker makes any
-  held,           // ps to ps 0: the next step, and of which step each worker's gradients are here
-  decision,       // ps 0 to ps: whose gradients make a step
+  hello = 1,       // the task that dials: a nonce
+  challenge,       // the answer: another nonce, and the proof of knowing the secret
+  introduce,       // the task that dials: the same proof, which task it is, and for which channel
+  welcome,         // the answer: which task was reached
+  refuse,          // the other answer: why not
+  heartbeat,       // nothing but a sign of life
+  notice,          // what became of a third task
+  goodbye,         // the task leaves in order
+  failure,         // an answer: the request failed, here is the code and the sentence
+  enroll,          // worker to ps: the variables, their rules and the consistency mode
+  initialise,      // chief to ps: the first values
+  await_values,    // worker to ps: answer when there are values
+  pull,            // worker to ps: the values, please
+  push_pull,       // worker to ps: here are gradients, the fresh values please
+  done,            // worker to ps: no more updates from here
+  acknowledge,     // an answer without values
+  values,          // an answer with values
+  group,           // between ranks: what this rank believes about the group
+  reduce,          // between ranks: part of an all-reduce
+  share,           // worker to ps: memory of this host that both could map
+  state,           // worker to ps: values, slots and step, all of one moment, please
+  restore,         // chief to ps: a checkpoint's values, slots and step; without a payload: there is none
+  await_restore,   // worker to ps: answer when the chief has said either
+  await_others,    // worker to ps: no more updates from here; answer when no other worker makes any
+  held,            // ps to ps 0: the next step, and of which step each worker's gradients are here
+  decision,        // ps 0 to ps: whose gradients make a step
+  run_step,        // client to a task, and from there to the others: a run of a step
+  transfer,        // between the tasks of a step: a value
+  step_ended,      // task to client: its part has ended, or why it has not
+  cancel_step,     // client to tasks: the run has failed elsewhere
+  list_devices,    // client to task: its devices, please
+  read_variable,   // client to task: the value of a variable, please
+  write_variable,  // client to task: the value of a variable
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::decision);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::write_variable);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
