@@ -84,8 +84,8 @@ struct call {
                             reinterpret_cast<std::byte*>(out.data())};
     thread_pool one(1);
     const std::unique_ptr<kernel> k(forward  ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
-                                    : spread ? device::make_convolution_input_gradient<double>(s, 0, 1, 2)
-                                             : device::make_convolution_filter_gradient<double>(s, 0, 1, 2));
+                                    : spread ? device::make_convolution_input_gradient<double>(s, 0, 1, 2, false)
+                                             : device::make_convolution_filter_gradient<double>(s, 0, 1, 2, false));
     k->run({buffers, &one});
     std::vector<float> result(out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
