@@ -220,7 +220,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (kind_ == kind::filter_gradient) {
+      // A power of two: three parts of eight images would leave one of two threads idle for a third of the time.
+      const std::size_t fits = (std::size_t{1} << 21) / shape_.filter_elements();
+      most = fits > 4 ? 8 : fits > 2 ? 4 : 2;
+    }
     count = count > most ? most : count;
     const auto all = static_cast<std::int64_t>(count);
     rows_ = static_cast<std::size_t>(shape_.batch);
