@@ -993,6 +993,8 @@ BOOST_AUTO_TEST_CASE(a_lost_parameter_server_ends_training_whatever_the_policy) 
     plan.faults = {{seed % 3 ? kind::kill : kind::cut_off, victim, milliseconds(700 + 10 * (seed % 50)), 0ms, {}}};
     run r(plan);
     const outcome out = r.result();
+    if (std::none_of(out.lives.begin(), out.lives.end(), [](const auto& each) { return each->ended_by_force(); }))
+      continue;  // training had ended
     std::string bad = out.over ? "" : "not all have come to their end";
     for (const auto& each : out.lives) {
       if (each->rank == victim) continue;
