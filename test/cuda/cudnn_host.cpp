@@ -93,8 +93,8 @@ struct call {
                            ? device::make_grouped_convolution<double, convolution_kind::input_gradient>(s, 0, 1, 2)
                            : device::make_grouped_convolution<double, convolution_kind::filter_gradient>(s, 0, 1, 2)
         : forward ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
-        : spread     ? device::make_convolution_input_gradient<double>(s, 0, 1, 2)
-                     : device::make_convolution_filter_gradient<double>(s, 0, 1, 2));
+        : spread     ? device::make_convolution_input_gradient<double>(s, 0, 1, 2, false)
+                     : device::make_convolution_filter_gradient<double>(s, 0, 1, 2, false));
     k->run({buffers, &one});
     std::vector<float> result(out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {

@@ -65,7 +65,7 @@ struct convolution_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_convolution<T>(
         detail::convolution_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-        p.input_slots[1], f.result, f.epilogue_on_cpu());
+        p.input_slots[1], f.result, f.epilogue_on_cpu(), p.version_of(1));
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
@@ -83,12 +83,13 @@ struct convolution_op {
 template <class T>
 struct convolution_input_gradient_op {
   static constexpr const char* name = "conv2d_input_gradient";
+  static constexpr bool skips_zeros = true;
   using attributes = detail::window_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return device::make_convolution_input_gradient<T>(
         detail::convolution_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
+        p.input_slots[1], p.output_slots[0], p.zeros_arrive, p.version_of(0));
   }
   static void gradient(gradient_context&, const attributes&);
 };
@@ -98,12 +99,13 @@ struct convolution_input_gradient_op {
 template <class T>
 struct convolution_filter_gradient_op {
   static constexpr const char* name = "conv2d_filter_gradient";
+  static constexpr bool skips_zeros = true;
   using attributes = detail::window_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return device::make_convolution_filter_gradient<T>(
         detail::convolution_of(a, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
+        p.input_slots[1], p.output_slots[0], p.zeros_arrive);
   }
   static void gradient(gradient_context&, const attributes&);
 };
