@@ -79,6 +79,8 @@ struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar
 /// once.
 template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
 class replicated_session {
+  using exchange_type = typename detail::exchange_of<Strategy, T, Clock>::type;
+
  public:
   using deadline_type = basic_deadline<Clock>;
 
@@ -134,8 +136,24 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step; }
 
-  /// Whether this is worker 0, which restores and saves for all.
+  /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
+  /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
+
+  /// The number of the next step, from 0 on: where a process that takes a lost worker's place begins. Empty steps are
+  /// counted, so that a batch may be chosen by it.
+  std::int64_t step() const
+    requires requires(const exchange_type& e) { e.step(); }
+  {
+    return exchange_.step();
+  }
+
+  /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
+  training_view view() const
+    requires requires(const exchange_type& e) { e.view(); }
+  {
+    return exchange_.view();
+  }
 
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
@@ -186,7 +204,7 @@ class replicated_session {
   }
 
   /// Whether all workers make the same steps, and so can end with the same one.
-  static constexpr bool keeps_in_step = detail::exchange_of<Strategy, T, Clock>::type::keeps_in_step;
+  static constexpr bool keeps_in_step = exchange_type::keeps_in_step;
   /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
   /// of them. A worker that is to end before the others calls it, and makes steps until then.
   void request_stop() { exchange_.request_stop(); }
@@ -208,6 +226,8 @@ class replicated_session {
 
   /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
   bool chief_leaves_too() {
+    if constexpr (requires { exchange_.leaves_alone(); })
+      if (exchange_.leaves_alone()) return false;
     if (all_stop()) return true;
     try {
       return exchange_.announce_stop(std::chrono::seconds(5));
@@ -266,7 +286,7 @@ class replicated_session {
 
   basic_server<T, Clock>& here_;
   detail::shared_variables variables_;
-  typename detail::exchange_of<Strategy, T, Clock>::type exchange_;
+  exchange_type exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   std::optional<error> failure_;             // of the last update
