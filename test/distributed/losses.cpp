@@ -127,6 +127,7 @@ BOOST_AUTO_TEST_CASE(the_values_are_those_of_a_run_that_nobody_has_disturbed) {
   for (const bool shared : {true, false})
     for (const int workers : {2, 3}) {
       settings p{.steps = 50, .how = {.on_loss = wait_for{20s}}, .shares_memory = shared};
+      if (!shared) p.how.bucket_bytes = 64;  // buckets that travel while the step is computed
       const std::vector<std::string> reference = undisturbed(workers, p);
       settings usual = p;
       usual.how.on_loss = {};
@@ -225,8 +226,12 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_are_refused) {
   settings other{.how = {.on_loss = wait_for{2s}}};
   const cluster_spec cluster = test::local_cluster(0, 2);
   test::process a = worker(cluster, 0, p), b = worker(cluster, 1, other);
-  BOOST_TEST(contains(a.text(), "collective::on_loss"));
-  BOOST_TEST(contains(b.text(), "collective::on_loss"));
+  for (test::process* each : {&a, &b}) {
+    const std::string text = each->text();
+    BOOST_TEST(
+        (contains(text, "have different collective::on_loss") || contains(text, "has left the cluster after an error")),
+        text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(take_over_is_not_there_yet) {

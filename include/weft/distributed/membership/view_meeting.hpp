@@ -301,7 +301,11 @@ class view_meeting {
 
   /// Before the first view all workers are needed.
   [[noreturn]] void tell_who_is_missing(deadline_type until) {
+    const membership& members = here_.members();
     here_.members().wait_for(until, [&](const task_id& task) { return task.job == here_.job(); });
+    for (int index = 0; index < workers_; ++index)
+      if (const std::size_t rank = rank_of(index); members.state(rank) == task_state::left)
+        throw members.diagnose(rank, members.incarnation(rank), operation, "is gone");
     throw error(error_code::deadline_exceeded, operation,
                 "the workers have not agreed in time on who trains; give all of them the same collective::on_loss");
   }

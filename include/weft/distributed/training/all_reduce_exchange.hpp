@@ -483,6 +483,7 @@ class all_reduce_exchange : private fetch_watcher {
     for (int attempt = 0;; ++attempt, admits = false) {
       const bool had_begun = updates_ >= 0;
       const training_view next = meeting_->meet(updates_, admits, had_begun ? deadline_type(time) : until);
+      if (next.epoch == 1 && updates_ < 0) note_update(0);  // all have the same first values
       const deadline_type by(std::max<typename Clock::duration>(had_begun ? time : until.remaining(), least_time));
       try {
         take_view(next, by);
@@ -522,24 +523,32 @@ class all_reduce_exchange : private fetch_watcher {
       examples_.assign(group_->size(), 0);
       std::size_t source = 0;
       while (next.members[source].index != next.source) ++source;
-      if (next.epoch == 1 && !is_laid_out_) {
+      if (next.epoch == 1) {
         compare_policies(until);
         compare_buckets(bucket_bytes_, until);
-        if (group_->shares_memory() || group_->size() == 1) bucket_bytes_ = 0;
-      } else {  // the layout of the first view, whoever is left of it
-        double bytes = static_cast<double>(bucket_bytes_);
-        group_->broadcast(std::span<double>(&bytes, 1), source, until);
-        if (!is_laid_out_) bucket_bytes_ = static_cast<std::size_t>(bytes);
       }
-      if (!is_laid_out_) lay_out_gradients();
-      is_laid_out_ = true;
+      agree_on_layout(until);
       make_blocks(until);
       apply_.reset();
       fed_.clear();
       if (next.brings_values) bring_values(next, source, until);
-      if (updates_ < 0) note_update(0);
       rewind();
     }
+  }
+
+  /// Gradients stay where they are when the view changes: a member that has laid them out tells the others how.
+  void agree_on_layout(deadline_type until) {
+    std::vector<double> of_each(group_->size());
+    of_each[group_->rank()] = is_laid_out_ ? static_cast<double>(bucket_bytes_) + 1 : 0;
+    group_->sum(std::span<double>(of_each), until);
+    if (is_laid_out_) return;
+    const double known = *std::max_element(of_each.begin(), of_each.end());
+    if (known > 0)
+      bucket_bytes_ = static_cast<std::size_t>(known) - 1;
+    else if (group_->shares_memory() || group_->size() == 1)
+      bucket_bytes_ = 0;
+    lay_out_gradients();
+    is_laid_out_ = true;
   }
 
   /// Workers with other policies would wait for each other.
