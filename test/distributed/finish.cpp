@@ -84,7 +84,7 @@ void run(std::vector<worker>& workers) {
         mine.said.push_back(name(problem.code()) + (": " + std::string(problem.what())));
         if (more == 1) throw;
       }
-    mine.w = *reinterpret_cast<const float*>(s.local().state_of(m.w.id().node).data.data());
+    mine.w = *reinterpret_cast<const float*>(s.local().state_of(m.w.id().node).data());
     mine.global_step = s.global_step();
   };
   for (std::size_t i = 0; i < workers.size(); ++i)

@@ -65,7 +65,7 @@ struct model {
   std::vector<float> values(session& s) const {
     std::vector<float> all;
     for (const std::uint32_t n : {w1.id().node, w2.id().node}) {
-      const auto* data = reinterpret_cast<const float*>(s.state_of(n).data.data());
+      const auto* data = reinterpret_cast<const float*>(s.state_of(n).data());
       all.insert(all.end(), data, data + s.variable_info(n).extents.elements());
     }
     return all;

@@ -80,7 +80,7 @@ std::vector<float> values_of(const graph& g, session& s) {
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     if (!g[n].def.op->update) continue;
     const std::uint32_t variable = g[n].def.inputs[0].node;  // not the slots, which are the server's
-    const auto* data = reinterpret_cast<const float*>(s.state_of(variable).data.data());
+    const auto* data = reinterpret_cast<const float*>(s.state_of(variable).data());
     all.insert(all.end(), data, data + s.variable_info(variable).extents.elements());
   }
   return all;

@@ -183,12 +183,12 @@ BOOST_AUTO_TEST_CASE(clones_read_the_variables_of_one_session) {
   const auto counted = assign_add(count, 1.0f);
   step<float()> counted_by_owner = m.s.prepare(fetch(counted));
   counted_by_owner();
-  const void* const values = m.s.state_of(m.w.id().node).data.data();
+  const void* const values = m.s.state_of(m.w.id().node).data();
   {
     session clone = m.s.clone_for_inference({.threads = 1});
     session also = clone.clone_for_inference();
-    BOOST_TEST(clone.state_of(m.w.id().node).data.data() == values);
-    BOOST_TEST(also.state_of(m.w.id().node).data.data() == values);
+    BOOST_TEST(clone.state_of(m.w.id().node).data() == values);
+    BOOST_TEST(also.state_of(m.w.id().node).data() == values);
     step<float(three)> evaluate = clone.prepare(fetch(m.loss), feed(m.x));
     step<float(three)> train = also.prepare(fetch(m.loss, group(assign(m.w, m.w * 2.0f))), feed(m.x));
     BOOST_TEST(evaluate({1, 2, 3}) == -1);

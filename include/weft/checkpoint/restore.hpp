@@ -148,8 +148,9 @@ void restore_variable(session& s, const restored_variable& v, Read read) {
   plan::variable_state& state = s.state_to_write(v.node);
   const std::string& path = v.from.file->path();
   if (!state.where.gpu) {
-    read(state.data.data());
-    check_bools(path, *v.from.entry, state.data.data());
+    const plan::variable_writer to = state.write();
+    read(to.data());
+    check_bools(path, *v.from.entry, to.data());
     state.initialized = true;
     return;
   }

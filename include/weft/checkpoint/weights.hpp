@@ -84,7 +84,7 @@ inline void save_weights(const std::string& path, session& s, const safetensors_
       throw error(error_code::failed_precondition, g[n].name,
                   "the variable has no value to save: call set(), or run a step that assigns to it");
     const value_info info = s.variable_info(n);
-    const void* data = v.data.data();
+    const void* data = v.data();
     if (v.where.gpu) {
       staged.emplace_back(info.bytes());
       s.read_variable(n, staged.back().data());

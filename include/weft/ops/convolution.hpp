@@ -61,7 +61,7 @@ struct convolution_op {
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {
     return device::make_convolution<T>(
         detail::convolution_of(a, p.inputs[0].extents, p.inputs[1].extents, p.outputs[0].extents), p.input_slots[0],
-        p.input_slots[1], f.result, f.epilogue_on_cpu());
+        p.input_slots[1], f.result, f.epilogue_on_cpu(), p.version_of(1));
   }
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return prepare_fused(p, a, {p.output_slots[0]});
@@ -82,7 +82,7 @@ struct convolution_input_gradient_op {
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return device::make_convolution_input_gradient<T>(
         detail::convolution_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
+        p.input_slots[1], p.output_slots[0], p.version_of(0));
   }
   static void gradient(gradient_context&, const attributes&);
 };

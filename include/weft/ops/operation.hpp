@@ -12,6 +12,7 @@
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
 
 namespace weft {
 
@@ -155,6 +156,13 @@ struct prepare_context {
   prepared_subgraphs* subgraphs = nullptr;            ///< a node's that has some (ops/subgraphs.hpp); taken over
   const prepare_context* beside = nullptr;            ///< other updates by the same optimizer that the kernel makes too
   std::size_t beside_count = 0;
+  const content_version* const* versions = nullptr;  ///< by slot; null where no kernel may keep anything
+
+  /// The version of an input that is a variable or a constant, so that the kernel may keep what it makes from the
+  /// values until the version changes; null of other inputs.
+  const content_version* version_of(std::size_t input) const {
+    return versions ? versions[input_slots[input]] : nullptr;
+  }
 };
 
 class gradient_context;

@@ -16,6 +16,7 @@
 #include <weft/plan/placement.hpp>
 #include <weft/plan/program.hpp>
 #include <weft/plan/prune.hpp>
+#include <weft/plan/task_support.hpp>
 #include <weft/plan/update_groups.hpp>
 #include <weft/tensor/owned.hpp>
 
@@ -62,10 +63,21 @@ struct compiled_step {
   bool compiled = false;
   owned<step_subgraphs> subgraphs;  ///< null where no node has any
   owned<gpu_step> gpus;             ///< null where no GPU takes part
+  owned<task_step> tasks;           ///< null where no other task does
   operand_table operands;
   program_extents extents;
   buffer_extents infos;
   arena_memory arenas;
+
+  /// By buffer: the version of a variable that the step only reads, or of a constant; null of others.
+  sequence<const content_version*> versions;
+  sequence<content_version*> changed;  ///< of the variables that the step writes
+
+  void report_changes() const noexcept {
+    if (changed.empty()) return;
+    const std::uint64_t now = content_version::next();
+    for (content_version* v : changed) v->change(now);
+  }
 };
 
 #if WEFT_DEFINITIONS
@@ -83,12 +95,32 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   const program& p = *step.made;
   step.subgraphs = {};
   bool any = false;
-  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).subgraphs.empty());
+  for (const instruction& in : p.instructions) any = any || p.has_subgraphs(in);
   if (!any) return;
   if (!new_step_subgraphs)
     throw error(error_code::failed_precondition, "prepare",
                 "a step with cond or while_loop needs a file of the program that includes <weft/control_flow.hpp>");
   step.subgraphs = owned(new_step_subgraphs(step));
+}
+
+/// Lists the variables whose values kernels may keep something of, and those that the step changes.
+WEFT_DECL void list_versions(compiled_step& step) {
+  const program& p = *step.made;
+  step.versions.assign(p.buffers.size(), nullptr);
+  step.changed.clear();
+  sequence<char> written(p.buffers.size(), 0);
+  for (const instruction& i : p.instructions)
+    for (const std::uint32_t b : i.writes) written[p.buffers[b].root] = 1;
+  for (const std::uint32_t n : p.variables) {
+    const std::uint32_t b = p.nodes[n].first_buffer;
+    const variable_state& v = step.session.variables[p.nodes[n].number];
+    if (v.where.gpu) continue;
+    if (written[b])
+      step.changed.push_back(v.version_to_change());
+    else
+      step.versions[b] = v.version();
+  }
+  for (const std::uint32_t n : p.constants) step.versions[p.nodes[n].first_buffer] = p.node_of(n).init.data.version();
 }
 
 WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
@@ -99,10 +131,12 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
       const owned<program> made = static_cast<owned<program>&&>(step->made);
       step->made = make_program(made->g, made->request, made->is_subgraph, made->home);
       step->gpus = {};
+      step->tasks = {};
     }
   } unless_compiled{&step};
   const environment& session = step.session;
   program& p = *step.made;
+  if (session.tasks && !p.is_subgraph) p.self = session.tasks->self();
   place(p, [&](std::uint32_t n) {
     if (p.is_subgraph) return p.home;
     const operation* const o = p.g[n].def.op;
@@ -123,6 +157,10 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   fuse(p);
   if (step.gpus) step.gpus->assign_layouts(p, step.infos.data());
   list_instructions(p);
+  if (session.tasks && !p.is_subgraph) {
+    step.tasks = owned(session.tasks->new_step());
+    step.tasks->cut(p);
+  }
   if (step.gpus) step.gpus->insert_copies(p);
   assign_in_place(p);
   step.infos.list(p);
@@ -137,6 +175,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   step.operands = list_operands(p);
   step.extents = list_extents(p, step.operands, session.extents);
   list_subgraphs(step);
+  list_versions(step);
   step.compiled = true;
   unless_compiled.step = nullptr;
 }

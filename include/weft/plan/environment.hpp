@@ -14,14 +14,57 @@ namespace weft::plan {
 
 class placement;
 class gpu_support;
+class task_support;
 
-/// Where a session keeps a variable: on the host, or on the GPU that it is placed on.
-struct variable_state {
-  storage data;
+/// Access to the values of a variable on the host. Its end reports that they have changed.
+class variable_writer {
+ public:
+  explicit variable_writer(storage to) : to_(static_cast<storage&&>(to)) {}
+  variable_writer(const variable_writer&) = delete;
+  variable_writer& operator=(const variable_writer&) = delete;
+  ~variable_writer() {
+    if (content_version* const v = to_.version()) v->change();
+  }
+  std::byte* data() const noexcept { return to_.data(); }
+
+ private:
+  storage to_;
+};
+
+/// Where a session keeps a variable: on the host, or on the GPU that it is placed on. Kernels keep what they make from
+/// a variable on the host until its version changes, so every way to its memory that allows a write reports it.
+class variable_state {
+ public:
   std::byte* on_gpu = nullptr;
   device_number where;
   bool initialized = false;
-  std::byte* address() const { return where.gpu ? on_gpu : data.data(); }
+
+  /// The values on the host; null on a GPU.
+  const std::byte* data() const noexcept { return values_.data(); }
+  std::size_t bytes() const noexcept { return values_.bytes(); }
+  const content_version* version() const noexcept { return values_.version(); }
+
+  variable_writer write() const { return variable_writer(values_); }
+  /// Memory for a writer that reports nothing: no kernel keeps anything made from it any more.
+  std::byte* write_unreported() const {
+    values_.version()->lose_track();
+    return values_.data();
+  }
+  /// The address for the kernels of a step. A step that writes there changes the version when it ends.
+  std::byte* address_in_steps() const noexcept { return where.gpu ? on_gpu : values_.data(); }
+  content_version* version_to_change() const noexcept { return values_.version(); }
+
+  /// Moves the variable, before any step has its address.
+  void lie_in(storage values) { values_ = static_cast<storage&&>(values); }
+  /// Gives it memory of its own, with a copy of the values.
+  void copy_values(const memory_resource& from) {
+    storage own(values_.bytes(), from);
+    __builtin_memcpy(own.data(), values_.data(), values_.bytes());
+    lie_in(static_cast<storage&&>(own));
+  }
+
+ private:
+  storage values_;
 };
 
 /// Where a session is in its random numbers, as random_position_op has it. Steps that draw some read it, and go on to
@@ -41,7 +84,8 @@ struct environment {
   sequence<variable_state>& variables;
   const extent_bindings& extents;  ///< that the graph has given values to
   const memory_resource& memory;
-  gpu_support* gpus;  ///< null in programs without GPUs
+  gpu_support* gpus;    ///< null in programs without GPUs
+  task_support* tasks;  ///< null where steps run in one task
   std::size_t cpus, lanes_per_device;
   random_state& random;
 };

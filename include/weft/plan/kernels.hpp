@@ -32,7 +32,8 @@ class kernel_preparation {
   explicit kernel_preparation(const compiled_step& step) : step_(step), p_(*step.made) {}
 
   kernel* prepare(const instruction& i) {
-    if (i.copies) {
+    if (i.transfer != none) return step_.tasks->prepare(p_, i, step_.infos.data());
+    if (i.kind == instruction_kind::copy) {
       if (i.on.gpu) return step_.gpus->prepare_copy(p_, i, step_.infos.data());
       return new snapshot_kernel(i.reads[0], i.writes[0], step_.infos[i.writes[0]].bytes());
     }
@@ -92,8 +93,10 @@ WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n,
   const std::uint32_t *const slots = table.slots(n), *const buffers = table.buffers(n);
   operands.resize(count);
   for (std::size_t k = 0; k < count; ++k) operands[k] = step.infos[buffers[k]];
-  return {step.made->def(n), operands.data(), operands.data() + inputs,  slots,
-          slots + inputs,    nullptr,         step.made->nodes[n].layout};
+  prepare_context of{step.made->def(n), operands.data(), operands.data() + inputs,  slots,
+                     slots + inputs,    nullptr,         step.made->nodes[n].layout};
+  of.versions = step.versions.data();
+  return of;
 }
 
 #endif

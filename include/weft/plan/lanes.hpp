@@ -42,7 +42,7 @@ void assign_lanes(program& p, const Info& info) {
       double cost = 0, best = 0;
       for (const std::uint32_t b : in.reads) cost += elements(b);
       for (const std::uint32_t b : in.writes) cost += elements(b);
-      if (!in.copies) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
+      if (in.kind == instruction_kind::compute) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
       for (std::uint32_t l = first; l < first + count; ++l) {
         double start = lane_free[l];
         for (const std::uint32_t b : in.reads) {
@@ -75,7 +75,7 @@ inline void add_dependencies(program& p) {
       std::uint32_t& last = latest[p.instructions[j].lane];
       if (last == none || last < j) last = j;
     };
-    if (p.op(in.node).ordered && !in.copies) follow(last_effect), last_effect = i;
+    if (in.kind == instruction_kind::compute && p.op(in.node).ordered) follow(last_effect), last_effect = i;
     for (const std::uint32_t b : in.reads) follow(writer[b]);
     for (const std::uint32_t b : in.writes) {
       follow(writer[b]);

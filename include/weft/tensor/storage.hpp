@@ -1,18 +1,40 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 #include <weft/tensor/host_memory.hpp>
 
 namespace weft {
 
+/// Identifies the values that some bytes hold, for code that keeps something made from them. A process never gives the
+/// same number twice, so any number of writers may report their changes at once.
+class content_version {
+ public:
+  /// The number of the present values, or 0: they may change at any time without a report. Read it before the bytes.
+  std::uint64_t number() const noexcept { return __atomic_load_n(&number_, __ATOMIC_ACQUIRE); }
+  /// Reports a change, after the last byte is written.
+  void change() noexcept { change(next()); }
+  /// The same with a number that the caller took from next() after the last byte was written.
+  void change(std::uint64_t to) noexcept {
+    if (__atomic_load_n(&number_, __ATOMIC_RELAXED) != 0) __atomic_store_n(&number_, to, __ATOMIC_RELEASE);
+  }
+  /// From now on, nobody reports changes.
+  void lose_track() noexcept { __atomic_store_n(&number_, 0, __ATOMIC_RELEASE); }
+  static std::uint64_t next() noexcept { return __atomic_add_fetch(&last_, 1, __ATOMIC_RELAXED); }
+
+ private:
+  std::uint64_t number_ = 1;
+  inline static std::uint64_t last_ = 1;
+};
+
 /// Counted shared bytes. Copies share; `unique` says whether writing would be seen through another handle.
 class storage {
  public:
   storage() = default;
   explicit storage(std::size_t bytes, const memory_resource& source = memory_resource_of<>)
-      : block_(new(source.allocate(sizeof(header) + bytes)) header{1, bytes, &source}) {}
+      : block_(new(source.allocate(sizeof(header) + bytes)) header{1, bytes, &source, {}}) {}
   storage(const storage& other) noexcept : block_(other.block_) {
     if (block_) __atomic_fetch_add(&block_->owners, 1, __ATOMIC_RELAXED);
   }
@@ -37,7 +59,8 @@ class storage {
   static storage borrow(void* memory, std::size_t bytes) {
     static_assert(sizeof(header) == overhead);
     storage made;
-    made.block_ = new (memory) header{2, bytes, nullptr};  // an owner more than there are handles: it is never released
+    made.block_ =
+        new (memory) header{2, bytes, nullptr, {}};  // an owner more than there are handles: it is never released
     return made;
   }
 
@@ -47,6 +70,8 @@ class storage {
   const memory_resource& source() const noexcept {
     return block_ && block_->source ? *block_->source : memory_resource_of<>;
   }
+  /// That of the bytes, for all handles. Null if there are none.
+  content_version* version() const noexcept { return block_ ? &block_->version : nullptr; }
   bool unique() const noexcept { return !block_ || __atomic_load_n(&block_->owners, __ATOMIC_ACQUIRE) == 1; }
 
  private:
@@ -54,6 +79,7 @@ class storage {
     std::size_t owners;
     std::size_t bytes;
     const memory_resource* source;
+    content_version version;
   };
   header* block_ = nullptr;
 };

@@ -316,7 +316,8 @@ inline void exchange_values(session& s, std::uint32_t a, std::uint32_t b) {
   plan::variable_state &x = s.state_to_write(a), &y = s.state_to_write(b);
   const std::size_t bytes = s.variable_info(a).bytes();
   if (!x.where.gpu && !y.where.gpu) {
-    std::swap_ranges(x.data.data(), x.data.data() + bytes, y.data.data());
+    const plan::variable_writer to_x = x.write(), to_y = y.write();
+    std::swap_ranges(to_x.data(), to_x.data() + bytes, to_y.data());
     return;
   }
   const storage of_a(bytes), of_b(bytes);

@@ -17,7 +17,8 @@ namespace detail {
 
 template <class T>
 kernel* make_convolution(convolution_kind, const convolution_shape&, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, epilogue_kernel* epilogue = nullptr);
+                         std::uint32_t out, epilogue_kernel* epilogue = nullptr,
+                         const content_version* filters = nullptr);
 
 // A template, so that a program that does not convolve compiles no convolution.
 template <class T>
@@ -27,12 +28,13 @@ kernel* make_convolution_of(convolution_kind k, const convolution_shape& s) {
 
 template <class T>
 kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                               std::uint32_t out, epilogue_kernel* epilogue) {
+                               std::uint32_t out, epilogue_kernel* epilogue,
+                               [[maybe_unused]] const content_version* filters) {
 #if defined(WEFT_HAS_DNNL)
   constexpr bool is_float = std::is_same_v<T, float>;
   if constexpr (is_float || std::is_same_v<T, bfloat16>)
     if (kernel* fast = is_float || weft::detail::dnnl_multiplies_bfloat16_fast()
-                           ? dnnl_convolution_kernel::make(k, dtype_of<T>, s, a, b, out, epilogue)
+                           ? dnnl_convolution_kernel::make(k, dtype_of<T>, s, a, b, out, epilogue, filters)
                            : nullptr)
       return fast;
 #endif
@@ -45,11 +47,12 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
   }
 }
 
-/// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
+/// `a` and `b` are images and filters; filters and what arrives; images and what arrives. `filters`: the version of
+/// those that are read, if they have one.
 template <class T>
 kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, epilogue_kernel* epilogue) {
-  kernel* const dense = make_dense_convolution<T>(k, s, a, b, out, epilogue);
+                         std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
+  kernel* const dense = make_dense_convolution<T>(k, s, a, b, out, epilogue, filters);
   if constexpr (!is_storage_type<T>)
     if (k != convolution_kind::forward && sparse_convolution_kernel<T>::handles(s)) {
       const bool of_images = k == convolution_kind::input_gradient;
@@ -60,17 +63,18 @@ kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::ui
 
 }  // namespace detail
 
-/// result = images convolved with filters, then the epilogue, which is taken over.
+/// result = images convolved with filters, then the epilogue, which is taken over. `version`: see
+/// prepare_context::version_of.
 template <class T>
 kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::uint32_t filters, std::uint32_t out,
-                         epilogue_kernel* epilogue) {
-  return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, epilogue);
+                         epilogue_kernel* epilogue, const content_version* version = nullptr) {
+  return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, epilogue, version);
 }
 
 template <class T>
 kernel* make_convolution_input_gradient(const convolution_shape& s, std::uint32_t filters, std::uint32_t upstream,
-                                        std::uint32_t out) {
-  return detail::make_convolution<T>(convolution_kind::input_gradient, s, filters, upstream, out);
+                                        std::uint32_t out, const content_version* version = nullptr) {
+  return detail::make_convolution<T>(convolution_kind::input_gradient, s, filters, upstream, out, nullptr, version);
 }
 
 template <class T>

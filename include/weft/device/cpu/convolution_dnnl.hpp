@@ -13,6 +13,7 @@
 #include <weft/device/cpu/dnnl_kernel.hpp>
 #include <weft/device/cpu/matmul_dnnl.hpp>
 #include <weft/tensor/dtype.hpp>
+#include <weft/tensor/storage.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::detail {
@@ -80,9 +81,11 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's once a run. The batch is cut among Weft's threads, each of which calls oneDNN for its part alone; the
-/// gradients of the filters, one for each part, are then summed in order. Fewer than four images are each cut into
-/// bands of rows, which are images with less padding. How the work is cut depends on the shape alone.
+/// oneDNN's when they have changed or, where they have no version, in every run. A convolution keeps them in that
+/// layout between runs; its gradients have them in the workspace. The batch is cut among Weft's threads, each of which
+/// calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order. Fewer
+/// than four images are each cut into bands of rows, which are images with less padding. How the work is cut depends on
+/// the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -94,10 +97,10 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   /// own kernels cut it better. Slots of what is read (images or filters, then filters or what arrives at the result)
   /// and of what is written; takes over the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                      std::uint32_t out, epilogue_kernel* epilogue) {
+                      std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
     if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
-    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out), epilogue);
+    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out, filters), epilogue);
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_)
@@ -108,7 +111,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   void run(const kernel_context& f) override {
     const weft::detail::one_openmp_thread guard;
-    if (kind_ != kind::filter_gradient) reorder(f, f.buffers[kind_ == kind::forward ? b_ : a_]);
+    if (kind_ != kind::filter_gradient) pack_filters(f, f.buffers[kind_ == kind::forward ? b_ : a_]);
     f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
     if (kind_ == kind::filter_gradient) {
       sum_parts(f);
@@ -156,8 +159,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                          std::uint32_t out)
-      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out) {}
+                          std::uint32_t out, const content_version* filters)
+      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out), version_(filters) {}
 
   bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
@@ -173,8 +176,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (!(bands_ > 0 ? cut_into_bands(type, any.get()) : cut_batch(type, any.get()))) return false;
     const weft::detail::dnnl_layout blocked = codes_[0].layout(filters);
     filter_bytes_ = weft::detail::bytes_of(blocked);
-    filter_lines_ = (filter_bytes_ + 63) / 64;
-    blocked_.resize(filter_lines_ * (gather ? parts_.size() : 1));
+    filter_lines_ = lines_of(filter_bytes_);
+    if (kind_ == kind::forward)
+      blocked_.resize(filter_lines_);
+    else
+      of_filters_ = reserve_lines(filter_lines_ * (gather ? parts_.size() : 1));
     reserve_scratch(parts_.size(), {&codes_[0], &codes_[1], &codes_[2], &codes_[3]});
     if (!make_reorderings(plain.get(), blocked)) return false;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -182,9 +188,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
       const dnnl_query_t result = kind_ == kind::forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
       if (!p.images.make(p.code->layout(image), nullptr) || !p.result.make(p.code->layout(result), nullptr) ||
-          !p.filters.make(p.code->layout(filters), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
-          !p.scratch.make(p.code->layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
-          !weft::detail::make_stream(p.stream))
+          !p.filters.make(p.code->layout(filters), nullptr) ||
+          !p.scratch.make(p.code->layout(dnnl_query_scratchpad_md), nullptr) || !weft::detail::make_stream(p.stream))
         return false;
     }
     return true;
@@ -275,7 +280,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       if (!some.good() || !same.good()) return false;
       const dnnl_primitive_desc_t d = gather ? weft::detail::describe_reorder(same.get(), some.get())
                                              : weft::detail::describe_reorder(some.get(), same.get());
-      if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), blocked_.data()) ||
+      if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), nullptr) ||
           !weft::detail::make_stream(r.stream))
         return false;
     }
@@ -293,23 +298,31 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   // By name: oneDNN falls back to code that is hundreds of times slower without a word.
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
+  /// The filters in oneDNN's layout, or the gradient that a part computes of them.
+  std::byte* filters_of(const kernel_context& f, std::size_t part) {
+    if (kind_ == kind::forward) return reinterpret_cast<std::byte*>(blocked_.data());
+    const std::size_t first = kind_ == kind::filter_gradient ? part * filter_lines_ : 0;
+    return f.workspace + of_filters_ + first * sizeof(line);
+  }
+
   void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
     part& p = parts_[i];
     const std::size_t images = p.first_in, results = p.first_out;
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
-    dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
+    const dnnl_memory_t filters = p.filters.at(filters_of(f, i));
+    dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.at(scratch_of(f, i))}};
     if (kind_ == kind::forward) {
       arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
-      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[1] = {DNNL_ARG_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
     } else if (kind_ == kind::input_gradient) {
       arguments[0] = {DNNL_ARG_DIFF_SRC, p.images.at(at(out_, images))};
-      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[1] = {DNNL_ARG_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     } else {
       arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
-      arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, p.filters.get()};
+      arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
     execute("conv2d", p.code->get(), p.stream, 4, arguments);
@@ -318,11 +331,19 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
                           static_cast<std::size_t>(shape_.batch));
   }
 
+  void pack_filters(const kernel_context& f, std::byte* plain) {
+    const std::uint64_t now = version_ ? version_->number() : 0;
+    if (now != 0 && now == packed_) return;
+    packed_ = 0;  // an error leaves them half packed
+    reorder(f, plain);
+    packed_ = now;
+  }
+
   void reorder(const kernel_context& f, std::byte* plain) {
     f.threads->parallel_for(reorderings_, [&](std::size_t i) {
       const weft::detail::one_openmp_thread guard;
       reordering& r = reordering_[i];
-      const dnnl_memory_t outer = r.plain.at(plain), inner = r.blocked.get();
+      const dnnl_memory_t outer = r.plain.at(plain), inner = r.blocked.at(filters_of(f, 0));
       const bool gather = kind_ == kind::filter_gradient;
       const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, gather ? inner : outer},
                                            {DNNL_ARG_TO, gather ? outer : inner}};
@@ -332,13 +353,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   /// Adds the gradients of all parts to the first one's, element by element in the order of the parts.
   void sum_parts(const kernel_context& f) {
-    float* const sum = reinterpret_cast<float*>(blocked_.data());
     constexpr std::size_t block = 8192;
     const std::size_t elements = filter_bytes_ / sizeof(float), blocks = (elements + block - 1) / block;
     f.threads->parallel_for(blocks, [&](std::size_t n) {
       const std::size_t begin = n * block, end = begin + block < elements ? begin + block : elements;
+      float* const sum = reinterpret_cast<float*>(filters_of(f, 0)) + begin;
       for (std::size_t i = 1; i < parts_.size(); ++i)
-        add(sum + begin, reinterpret_cast<const float*>(blocked_.data() + i * filter_lines_) + begin, end - begin);
+        add(sum, reinterpret_cast<const float*>(filters_of(f, i)) + begin, end - begin);
     });
   }
 
@@ -353,11 +374,14 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   dtype type_;
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
-  std::int64_t bands_ = 0;  // of each image; 0 where the batch is cut
+  const content_version* version_;  // of the filters, if they have one
+  std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
+  std::int64_t bands_ = 0;          // of each image; 0 where the batch is cut
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
-  sequence<line> blocked_;
+  std::size_t of_filters_ = 0;  // in the workspace
+  sequence<line> blocked_;      // a convolution's own
   sequence<part> parts_;
 };
 

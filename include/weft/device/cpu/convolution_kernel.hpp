@@ -7,6 +7,7 @@
 #include <weft/device/cpu/loop_kernel.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
 
 namespace weft::device {
 

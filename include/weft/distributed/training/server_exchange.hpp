@@ -197,10 +197,12 @@ class server_exchange {
 
   void find_values() {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
-      std::byte* place = local_.state_of(variables_[i].node).data.data();
+      std::byte* place;
       if (lies_elsewhere(i)) {
         place = on_host_.emplace_back(variables_[i].bytes()).data();
         local_.read_variable(variables_[i].node, place);
+      } else {
+        place = local_.state_of(variables_[i].node).write_unreported();
       }
       values_.emplace_back(place, variables_[i].bytes());
       const_values_.emplace_back(values_.back());
@@ -239,7 +241,10 @@ class server_exchange {
       if (!place.memory) continue;
       plan::variable_state& state = local_.state_of(variables_[i].node);
       __builtin_memcpy(place.value.data(), values_[i].data(), place.value.size());
-      if (!lies_elsewhere(i)) state.data = storage::borrow(place.value.data() - storage::overhead, place.value.size());
+      if (!lies_elsewhere(i)) {
+        state.lie_in(storage::borrow(place.value.data() - storage::overhead, place.value.size()));
+        state.write_unreported();
+      }
       values_[i] = place.value;
       const_values_[i] = place.value;
       gradients_[i] = place.gradient;
