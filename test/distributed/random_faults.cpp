@@ -632,10 +632,6 @@ class judge {
       return someone ? verdict{} : name(of.rank) + " names nobody";
     }
     if (survives_losses(plan_.how.how)) {
-      // What the agreement says names workers by their index.
-      if (contains(of.said, "not agreed in time") && contains(of.said, "missing: ") == false) return {};
-      for (const int rank : victims_)
-        if (contains(of.said, "worker " + std::to_string(rank))) return {};
       if (contains(of.said, "train on without this one") || contains(of.said, "had the values of training")) return {};
     }
     if (!names_a_victim(of.said)) return name(of.rank) + " names nobody who failed";

@@ -20,8 +20,8 @@ namespace {
 /// Workers in a world of which each sees what the links between them let through.
 class world {
  public:
-  world(std::uint64_t seed, int workers, loss_action action)
-      : random_(seed), workers_(workers), action_(action), cut_(workers * workers, false) {
+  world(std::uint64_t seed, int workers, loss_policy policy)
+      : random_(seed), workers_(workers), policy_(policy), cut_(workers * workers, false) {
     for (int i = 0; i < workers; ++i) start(i);
   }
 
@@ -33,7 +33,7 @@ class world {
     int met = 0;  // turns since it has begun to meet
     std::vector<bool> seen;
 
-    process(view_member w, int workers, loss_action action) : who(w), agreement(w, workers, 7, action) {}
+    process(view_member w, int workers, loss_policy policy) : who(w), agreement(w, workers, 7, policy) {}
   };
 
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
@@ -41,7 +41,7 @@ class world {
 
   void start(int index) {
     newest_.resize(static_cast<std::size_t>(workers_));
-    all_.push_back(std::make_unique<process>(view_member{index, ++incarnations_}, workers_, action_));
+    all_.push_back(std::make_unique<process>(view_member{index, ++incarnations_}, workers_, policy_));
     newest_[static_cast<std::size_t>(index)] = all_.back().get();
     all_.back()->agreement.begin(-1);
   }
@@ -175,7 +175,7 @@ class world {
 
   std::mt19937_64 random_;
   int workers_;
-  loss_action action_;
+  loss_policy policy_;
   std::uint64_t incarnations_ = 100;
   std::vector<bool> cut_;
   std::vector<std::unique_ptr<process>> all_;
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(workers_agree_on_one_view_for_each_epoch_under_random_fault
   for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
     std::mt19937_64 random(seed);
     const int workers = 2 + static_cast<int>(random() % 4);
-    world w(seed * 31 + 7, workers, random() % 2 ? loss_action::shrink : loss_action::stop);
+    world w(seed * 31 + 7, workers, loss_policy{{}, random() % 2 ? loss_action::shrink : loss_action::stop});
     const auto any = [&] { return static_cast<int>(random() % static_cast<std::uint64_t>(workers)); };
     for (int turn = 0; turn < 1500 && w.wrong.empty(); ++turn) {
       w.turn(false);
@@ -230,10 +230,10 @@ namespace {
 struct small_world {
   std::vector<std::unique_ptr<view_agreement>> all;
 
-  small_world(int workers, loss_action action) {
+  small_world(int workers, loss_policy policy) {
     for (int i = 0; i < workers; ++i)
       all.push_back(
-          std::make_unique<view_agreement>(view_member{i, 10u + static_cast<unsigned>(i)}, workers, 7, action));
+          std::make_unique<view_agreement>(view_member{i, 10u + static_cast<unsigned>(i)}, workers, 7, policy));
     for (auto& each : all) each->begin(-1);
     for (int i = 0; i < workers; ++i)
       for (int k = 0; k < workers; ++k)
@@ -258,7 +258,7 @@ struct small_world {
 
 BOOST_AUTO_TEST_CASE(one_of_two_goes_on_when_the_other_is_dead) {
   for (const int left : {0, 1}) {
-    small_world w(2, loss_action::shrink);
+    small_world w(2, loss_policy{{}, loss_action::shrink});
     BOOST_REQUIRE(w[0].decided());
     BOOST_TEST(w[1].current().epoch == 1u);
     view_agreement& one = w[static_cast<std::size_t>(left)];
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(one_of_two_goes_on_when_the_other_is_dead) {
 }
 
 BOOST_AUTO_TEST_CASE(of_two_that_do_not_hear_each_other_the_lower_goes_on) {
-  small_world w(2, loss_action::shrink);
+  small_world w(2, loss_policy{{}, loss_action::shrink});
   for (unsigned i : {0u, 1u}) {
     w[i].begin(5);
     w[i].see(static_cast<int>(1 - i), 11u - i, presence::silent);
@@ -285,11 +285,11 @@ BOOST_AUTO_TEST_CASE(of_two_that_do_not_hear_each_other_the_lower_goes_on) {
   }
   BOOST_TEST(w[0].decided());
   BOOST_REQUIRE(w[1].failure().has_value());
-  BOOST_TEST(std::string(w[1].failure()->what()).find("misses worker 0") != std::string::npos);
+  BOOST_TEST(std::string(w[1].failure()->what()).find("misses /job:worker/task:0") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_waits_and_then_ends) {
-  small_world w(5, loss_action::shrink);
+  small_world w(5, loss_policy{{}, loss_action::shrink});
   for (auto& each : w.all) each->begin(3);
   for (std::size_t i = 0; i < 5; ++i)
     for (int k = 0; k < 5; ++k)
@@ -304,10 +304,10 @@ BOOST_AUTO_TEST_CASE(a_minority_waits_and_then_ends) {
 
 // A member that has made a step that the others have not gives its values; a process that is new takes them.
 BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_most_updates) {
-  small_world w(3, loss_action::stop);
+  small_world w(3, loss_policy{{}, loss_action::stop});
   w[0].begin(4);
   w[1].begin(5);
-  w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, 7, loss_action::stop);
+  w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, 7, loss_policy{{}, loss_action::stop});
   w[2].begin(-1);
   for (int i : {0, 1}) {
     w[static_cast<std::size_t>(i)].see(2, 99, presence::alive);

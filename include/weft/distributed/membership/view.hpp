@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -66,6 +67,7 @@ struct view_message {
   std::uint64_t accepted_ballot = 0;  // of a report
   std::uint64_t program = 0;          // what all workers must have in common
   std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
+  loss_policy policy;
   training_view current;
   training_view value;  // of a proposal, or what a report's sender has accepted
 
@@ -73,6 +75,7 @@ struct view_message {
     message_writer out;
     out.number(static_cast<std::uint8_t>(what)).number(from.index).number(from.incarnation);
     out.number(ballot).number(accepted_ballot).number(program).number(updates);
+    out.number(static_cast<std::int64_t>(policy.wait.count())).number(static_cast<std::uint8_t>(policy.then));
     for (const training_view* v : {&current, &value}) {
       out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
       out.number(static_cast<std::uint32_t>(v->members.size()));
@@ -94,6 +97,10 @@ struct view_message {
     said.accepted_ballot = in.number<std::uint64_t>();
     said.program = in.number<std::uint64_t>();
     said.updates = in.number<std::int64_t>();
+    said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());
+    const auto then = in.number<std::uint8_t>();
+    if (then > static_cast<std::uint8_t>(loss_action::take_over)) message_reader::malformed();
+    said.policy.then = static_cast<loss_action>(then);
     for (training_view* v : {&said.current, &said.value}) {
       v->epoch = in.number<std::uint64_t>();
       v->updates = in.number<std::int64_t>();
@@ -138,8 +145,13 @@ class view_agreement {
     view_message what;
   };
 
-  view_agreement(view_member self, int workers, std::uint64_t program, loss_action action)
-      : self_(self), action_(action), program_(program), known_(static_cast<std::size_t>(workers)) {}
+  /// `job`: of the workers, for messages.
+  view_agreement(view_member self, int workers, std::uint64_t program, loss_policy policy, std::string job = "worker")
+      : self_(self),
+        job_(std::move(job)),
+        policy_(policy),
+        program_(program),
+        known_(static_cast<std::size_t>(workers)) {}
 
   const training_view& current() const { return current_; }
 
@@ -189,10 +201,20 @@ class view_agreement {
     if (said.from.index < 0 || said.from.index >= workers() || said.from.index == self_.index) return;
     known& of = at(said.from.index);
     if (of.process != said.from.incarnation) return;  // of one that has been followed, or has not been met yet
-    if (said.program != program_ && (said.current.epoch > 0 || current_.epoch > 0)) {
+    if (said.policy != policy_) {
+      if (current_.epoch == 0)  // one that comes later ends, and not those that train
+        fail(error_code::failed_precondition,
+             {to_string(task_id{job_, said.from.index}),
+              " and this worker have different collective::on_loss (waits of ",
+              static_cast<std::int64_t>(said.policy.wait.count()), " and ",
+              static_cast<std::int64_t>(policy_.wait.count()), " ms); give all workers the same"});
+      return;
+    }
+    // Before the first view the group compares, and says more.
+    if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
       if (current_.epoch == 0)
         fail(error_code::failed_precondition,
-             {"worker ", said.from.index,
+             {to_string(task_id{job_, said.from.index}),
               " and the others train another program than this worker: start it with the same program and flags"});
       return;
     }
@@ -366,7 +388,7 @@ class view_agreement {
       fail_as_minority();
       return false;
     }
-    if (misses && action_ != loss_action::shrink) {
+    if (misses && policy_.then != loss_action::shrink) {
       fail(error_code::unavailable,
            {"no process has taken the place of ", missing(), " in time (collective::on_loss)"});
       return false;
@@ -481,6 +503,7 @@ class view_agreement {
     made.from = self_;
     made.ballot = ballot ? ballot : ballot_;
     made.program = program_;
+    made.policy = policy_;
     made.updates = updates_;
     made.current = current_;
     if (what == view_message::kind::propose) made.value = value_;
@@ -495,7 +518,7 @@ class view_agreement {
     std::string names;
     for (const view_member& each : current_.members)
       if (!(each == self_) && !(is_alive(each) && at(each.index).has_said) && !is_newcomer(each.index))
-        append(names, {names.empty() ? "worker " : ", worker ", each.index});
+        append(names, {names.empty() ? "" : ", ", to_string(task_id{job_, each.index})});
     return names;
   }
 
@@ -507,7 +530,8 @@ class view_agreement {
   }
 
   view_member self_;
-  loss_action action_;
+  std::string job_;
+  loss_policy policy_;
   std::uint64_t program_;
   std::vector<known> known_;  // by index
   training_view current_;

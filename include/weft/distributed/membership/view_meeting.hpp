@@ -36,7 +36,7 @@ class view_meeting {
       : here_(here),
         policy_(policy),
         workers_(here.cluster().num_tasks(here.job())),
-        agreement_({here.index(), here.incarnation()}, workers_, program, policy.then),
+        agreement_({here.index(), here.incarnation()}, workers_, program, policy, here.job()),
         fates_(static_cast<std::size_t>(workers_)) {}
 
   const training_view& current() const { return agreement_.current(); }

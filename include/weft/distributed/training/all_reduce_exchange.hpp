@@ -412,13 +412,10 @@ class all_reduce_exchange : private fetch_watcher {
     const auto mix = [&](std::uint64_t word) { program = (program ^ word) * 0x9e3779b97f4a7c15u + (program >> 29); };
     mix(identity.seed);
     for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
-    const std::uint64_t said[] = {how.bucket_bytes, static_cast<std::uint64_t>(how.on_loss.wait.count()),
-                                  static_cast<std::uint64_t>(how.on_loss.then)};
-    for (const std::uint64_t word : said) mix(word);
+    mix(how.bucket_bytes);
     identity_ = identity;
-    bucket_bytes_ = how.bucket_bytes;
+    bucket_bytes_ = said_bucket_bytes_ = how.bucket_bytes;
     shrinks_ = how.on_loss.then == loss_action::shrink;
-    on_loss_ = how.on_loss;
     updates_ = -1;
     said_stop_.assign(static_cast<std::size_t>(here_.cluster().num_tasks(here_.job())), 0);
     meeting_.emplace(here_, program, how.on_loss);
@@ -523,10 +520,7 @@ class all_reduce_exchange : private fetch_watcher {
       examples_.assign(group_->size(), 0);
       std::size_t source = 0;
       while (next.members[source].index != next.source) ++source;
-      if (next.epoch == 1) {
-        compare_policies(until);
-        compare_buckets(bucket_bytes_, until);
-      }
+      if (next.epoch == 1) compare_buckets(said_bucket_bytes_, until);
       agree_on_layout(until);
       make_blocks(until);
       apply_.reset();
@@ -549,20 +543,6 @@ class all_reduce_exchange : private fetch_watcher {
       bucket_bytes_ = 0;
     lay_out_gradients();
     is_laid_out_ = true;
-  }
-
-  /// Workers with other policies would wait for each other.
-  void compare_policies(deadline_type until) {
-    std::vector<double> of_each(2 * group_->size());
-    const double mine[] = {static_cast<double>(on_loss_.wait.count()), static_cast<double>(on_loss_.then)};
-    std::copy_n(mine, 2, of_each.begin() + static_cast<std::ptrdiff_t>(2 * group_->rank()));
-    group_->sum(std::span<double>(of_each), until);
-    for (std::size_t r = 0; r < group_->size(); ++r)
-      if (of_each[2 * r] != mine[0] || of_each[2 * r + 1] != mine[1])
-        throw error(error_code::failed_precondition, "all_reduce",
-                    {to_string(task_id{here_.job(), static_cast<int>(r)}), " and ", here_.name(),
-                     " have different collective::on_loss (waits of ", static_cast<std::int64_t>(of_each[2 * r]),
-                     " and ", static_cast<std::int64_t>(mine[0]), " ms); give all workers the same"});
   }
 
   /// What this worker brings to an update, for an exchange that has to be repeated: its own gradients, which the
@@ -764,7 +744,7 @@ class all_reduce_exchange : private fetch_watcher {
   static constexpr std::chrono::seconds least_time{5};
   std::optional<view_meeting<T, Clock>> meeting_;
   graph_identity identity_;
-  loss_policy on_loss_;
+  std::size_t said_bucket_bytes_ = 0;  // all workers have said the same
   bool shrinks_ = false;
   std::int64_t updates_ = 0;  // that were completed, whether or not a batch had examples; -1: this worker has no values
   bool is_laid_out_ = false, has_joined_late_ = false;
