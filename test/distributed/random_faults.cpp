@@ -597,6 +597,15 @@ class judge {
             const bool same_beginning = of.of.views.front() == other->of.views.front();
             if (same_beginning) return "two views of one epoch: " + to_string(v) + ", and " + to_string(its);
           }
+    // Those that are left go on whoever has certainly ended, once all have begun.
+    const bool is_clear = std::none_of(plan_.faults.begin(), plan_.faults.end(), [](const fault& each) {
+      return each.what == kind::stop || each.what == kind::cut_off;
+    });
+    const bool all_began = std::all_of(out_.lives.begin(), out_.lives.end(),
+                                       [](const auto& each) { return !each->is_first || each->of.began; });
+    if (plan_.how.how == strategy::shrinking && is_clear && all_began && of.is_first && !of.is_victim() &&
+        !of.of.finished)
+      return name(of.rank) + " ends, though it could go on without the others";
     if (!of.of.finished) return {};
     if (of.of.first + of.of.made != std::max<std::int64_t>(of.of.first, plan_.how.steps))
       return name(of.rank) + " has made " + std::to_string(of.of.made) + " steps from step " +

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 #include <weft/distributed/membership/view.hpp>
@@ -30,8 +31,8 @@ class world {
     view_agreement agreement;
     enum class at { meets, trains, failed, dead } is = at::meets;
     std::int64_t updates = -1;
-    int met = 0;  // turns since it has begun to meet
-    std::vector<bool> seen;
+    int met = 0;                       // turns since it has begun to meet
+    std::set<std::uint64_t> given_up;  // incarnations that were silent
 
     process(view_member w, int workers, loss_policy policy) : who(w), agreement(w, workers, 7, policy) {}
   };
@@ -89,7 +90,9 @@ class world {
   void look(process& one) {
     for (int i = 0; i < workers_; ++i) {
       if (i == one.who.index || below(3) != 0) continue;
-      const bool silent = is_cut(i, one.who.index);
+      bool silent = is_cut(i, one.who.index);
+      if (silent) one.given_up.insert(of(i).who.incarnation);
+      silent = one.given_up.contains(of(i).who.incarnation);  // for good, as a membership has it
       one.agreement.see(i, of(i).who.incarnation,
                         silent       ? presence::silent
                         : is_gone(i) ? presence::dead
@@ -146,11 +149,13 @@ class world {
 
   void note(process& one) {
     const training_view& v = one.agreement.current();
-    // All workers have been started again, and nobody who is left has heard of a view before.
-    if (v.epoch == 1 && !(views[1] == v) && std::all_of(newest_.begin(), newest_.end(), [&](process* each) {
-          return is_gone(each->who.index) || each->agreement.current().epoch == 0 || each->agreement.current() == v;
+    // Those who are left may begin anew where others have gone on and then ended without a word.
+    if (views.contains(v.epoch) && !(views[v.epoch] == v) &&
+        std::all_of(newest_.begin(), newest_.end(), [&](process* each) {
+          return is_gone(each->who.index) || each->agreement.current().epoch < v.epoch ||
+                 each->agreement.current() == v;
         }))
-      views.clear();
+      views.erase(views.lower_bound(v.epoch), views.end());
     const auto [known, fresh] = views.try_emplace(v.epoch, v);
     if (!fresh && !(known->second == v))
       wrong = "two views of one epoch: " + to_string(v) + ", " + to_string(known->second);

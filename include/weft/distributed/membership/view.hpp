@@ -218,9 +218,13 @@ class view_agreement {
               " and the others train another program than this worker: start it with the same program and flags"});
       return;
     }
-    of.said = said.current;
-    of.has_said = true;
-    of.updates = said.updates;
+    // What it said in an older view may come late.
+    const bool is_news = said.current.epoch >= current_.epoch || said.current.epoch == 0;
+    if (is_news && (!of.has_said || said.current.epoch >= of.said.epoch)) {
+      of.updates = of.has_said ? std::max(of.updates, said.updates) : said.updates;
+      of.said = said.current;
+      of.has_said = true;
+    }
     if (said.current.epoch > current_.epoch) return follow(said.current);
     if (said.current.epoch < current_.epoch) {
       send(said.from.index, view_message::kind::hello);
