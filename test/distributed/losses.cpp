@@ -51,7 +51,7 @@ std::string train(const cluster_spec& cluster, int index, const settings& p) {
   const model m;
   replicated_session s(m.g, here, p.how, {.threads = 1}, 20s);
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
-  const std::int64_t first = s.step();
+  const std::int64_t first = s.next_step();
   std::int64_t made = 0;
   for (std::int64_t i = first; i < p.steps && !s.all_stop(); ++i) {
     if (i == p.stops_at) s.request_stop();

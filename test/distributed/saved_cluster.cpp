@@ -639,7 +639,7 @@ std::string survive(const cluster_spec& cluster, int index, const std::string& p
   const std::int64_t first = run.global_step();
   while (!run.should_stop()) {
     std::this_thread::sleep_for(pause);
-    const auto [x, words] = data_of(s.step(), index);
+    const auto [x, words] = data_of(s.next_step(), index);
     step(x, words);
   }
   run.close(20s);

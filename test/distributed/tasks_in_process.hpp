@@ -95,7 +95,8 @@ class tasks_in_process {
                              bytes ? std::vector<std::byte>(value, value + bytes) : std::vector<std::byte>());
     }
     void receive(const weft::detail::transfer_key& key, std::byte* to, std::size_t bytes) override {
-      const auto value = in_.boxes_[key.to].take(key.number, std::chrono::seconds(60), in_.table_.text(key.from));
+      const auto value =
+          in_.boxes_[key.to].take(key.number, std::chrono::seconds(60), in_.table_.text(key.from), [] {});
       if (value.size() != bytes) throw weft::error(weft::error_code::data_loss, "receive", "a value of another size");
       if (bytes) std::memcpy(to, value.data(), bytes);
     }
@@ -115,6 +116,7 @@ class tasks_in_process {
     bool moved(const weft::device_spec& asked, weft::plan::device_number d) const override {
       return in_.table_.moved(asked, d);
     }
+    weft::sequence<std::string> devices() const override { return in_.table_.devices(); }
     weft::plan::task_step* new_step() override { return new weft::detail::task_part(in_.table_, links_); }
     void read_variable(std::uint32_t node, weft::plan::device_number where, void* to) override {
       in_.of(where.task).read_variable(node, to);
@@ -146,9 +148,11 @@ class tasks_in_process {
 
   static weft::sequence<weft::detail::task_devices> table(std::size_t count, std::uint32_t cpus) {
     weft::sequence<weft::detail::task_devices> all;
+    auto* const platform = weft::gpu::installed_platform;
+    const auto gpus = platform ? static_cast<std::uint32_t>(platform->count()) : 0u;
     for (std::size_t t = 0; t < count; ++t) {
       const std::string name = "/job:worker/task:" + std::to_string(t);
-      all.push_back({weft::parse_device(name.data(), name.size()), cpus, 0});
+      all.push_back({weft::parse_device(name.data(), name.size()), cpus, gpus});
     }
     return all;
   }

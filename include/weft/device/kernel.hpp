@@ -61,6 +61,8 @@ class epilogue_kernel : public kernel {
   /// Runs rows [begin, end) of `rows`. Where results are combined, after `prepare_pieces` of `max_parts` and one call
   /// after the other, from row 0 on.
   virtual void run_part(const kernel_context&, std::size_t begin, std::size_t end, std::size_t rows) = 0;
+  /// Whether the whole consists of so many equal rows: those along the outermost axis, or along it and the next ones.
+  virtual bool has_rows(std::size_t rows) const = 0;
   static constexpr std::size_t max_parts = 16;
 
   /// Runs rows as one of the pieces that were prepared, on any thread: between the other two.

@@ -40,6 +40,8 @@ void assign_lanes(program& p, const Info& info) {
     in.lane = first;
     if (p.lanes.size() > 1) {
       double cost = 0, best = 0;
+      // A value that is received again lies where it lay before, in the memory of one lane.
+      const std::uint32_t before = in.kind == instruction_kind::receive ? made_on[in.writes[0]] : none;
       for (const std::uint32_t b : in.reads) cost += elements(b);
       for (const std::uint32_t b : in.writes) cost += elements(b);
       if (in.kind == instruction_kind::compute) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
@@ -49,7 +51,7 @@ void assign_lanes(program& p, const Info& info) {
           const double ready = available[b] + (made_on[b] != none && made_on[b] != l ? hand_over : 0);
           start = ready > start ? ready : start;
         }
-        if (l == first || start < best) in.lane = l, best = start;
+        if (before != none ? l == before : l == first || start < best) in.lane = l, best = start;
       }
       lane_free[in.lane] = best + cost;
       for (const std::uint32_t b : in.writes) available[b] = best + cost, made_on[b] = in.lane;

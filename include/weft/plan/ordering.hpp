@@ -25,6 +25,7 @@ class ordering {
         if (program::reads(c, i)) edge(p_.index_of(c.inputs[i]), n);
       for (const std::uint32_t before : p_.node_of(n).control) edge(p_.index[before], n);
     }
+    order_factors();
     order_writers();
     order_effects();
     order_readers_of_results();
@@ -37,6 +38,31 @@ class ordering {
     if (first == second || !p_.nodes[first].runs || !p_.nodes[second].runs) return;
     after_[first].push_back(second);
     ++waits_[second];
+  }
+
+  /// An expression can run with the product that it reads if its other operands are there before (fusion). One that is
+  /// itself an expression of variables, as the factor of a normalization at inference, needs nothing else to be there.
+  void order_factors() {
+    for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
+      if (!p_.nodes[n].runs || p_.op(n).fusion != fusion_kind::expression) continue;
+      const node_def& c = p_.def(n);
+      for (const value& in : c.inputs) {
+        const std::uint32_t product = p_.index_of(in);
+        if (!p_.nodes[product].runs || p_.op(product).fusion != fusion_kind::product) continue;
+        for (const value& other : c.inputs)
+          if (const std::uint32_t factor = p_.computed_by(other); is_of_variables(factor)) edge(factor, product);
+      }
+    }
+  }
+
+  /// Whether it is an expression that can run before all that computes anything.
+  bool is_of_variables(std::uint32_t n) const {
+    if (!p_.computes(n) || p_.op(n).fusion != fusion_kind::expression || !p_.node_of(n).control.empty()) return false;
+    for (const value& in : p_.def(n).inputs) {
+      const std::uint32_t from = p_.computed_by(in);
+      if (p_.nodes[from].fed || p_.computes(from)) return false;
+    }
+    return true;
   }
 
   /// In the order in which they were written down, which is that of their numbers.

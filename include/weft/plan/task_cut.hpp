@@ -32,10 +32,13 @@ class task_cut {
   sequence<transfer> cut() {
     find_places();
     list_transfers();
+    list_used();
     keep_own();
     drop_foreign();
     return static_cast<sequence<transfer>&&>(transfers_);
   }
+  /// The tasks that have instructions or transfers, in order, without the client.
+  sequence<std::uint32_t> used() { return static_cast<sequence<std::uint32_t>&&>(used_); }
 
  private:
   static constexpr std::uint32_t everywhere = none;
@@ -133,6 +136,14 @@ class task_cut {
     if (p_.def(n).op->alias) follow_node(p_.index_of(p_.def(n).inputs[0]), i);
   }
 
+  void list_used() {
+    sequence<char> works(client_ + 1, 0);
+    for (const instruction& in : p_.instructions) works[in.on.task] = 1;
+    for (const transfer& t : transfers_) works[t.from] = works[t.to] = 1;
+    for (std::uint32_t t = 0; t < client_; ++t)
+      if (works[t]) used_.push_back(t);
+  }
+
   void keep_own() {
     const auto count = static_cast<std::uint32_t>(p_.instructions.size());
     // Lists of the transfers that this task sends after each instruction or receives before it.
@@ -201,6 +212,7 @@ class task_cut {
   sequence<sequence<std::uint32_t>> reported_;  // instructions that each task knows to have run
   sequence<transfer> transfers_;
   sequence<position> positions_;
+  sequence<std::uint32_t> used_;
 };
 
 }  // namespace weft::plan

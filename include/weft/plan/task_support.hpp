@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <weft/graph/device_spec.hpp>
 #include <weft/plan/device_number.hpp>
+#include <weft/tensor/sequence.hpp>
 
 namespace weft {
 
@@ -25,8 +27,8 @@ class task_step {
   virtual void cut(program&) = 0;
   /// The kernel of a send or a receive. `infos`: of each buffer.
   virtual kernel* prepare(const program&, const instruction&, const value_info* infos) = 0;
-  /// Runs the step; `execute(part)` runs the instructions of this task.
-  virtual void run(const program&, const binding&, void* part, void (*execute)(void*)) = 0;
+  /// Runs the step; `execute(part)` runs the instructions of this task. `position`: in the random numbers.
+  virtual void run(const program&, const binding&, std::int64_t position, void* part, void (*execute)(void*)) = 0;
 };
 
 /// A session's hold on the tasks that its steps span. Sessions without a target do not pay for it:
@@ -43,6 +45,8 @@ class task_support {
   /// Whether a device differs from what was asked for.
   virtual bool moved(const device_spec& asked, device_number) const = 0;
   virtual task_step* new_step() = 0;
+  /// The names of all devices: "/job:worker/task:1/device:CPU:0".
+  virtual sequence<std::string> devices() const = 0;
   /// A variable of another task, on its way to this one and back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;

@@ -199,7 +199,7 @@ WEFT_DECL void step_plan::run_task(plan::binding& b, step_times* times) {
     plan::binding& b;
     step_times* times;
   } own{*this, b, times};
-  step_.tasks->run(*step_.made, b, &own, [](void* p) {
+  step_.tasks->run(*step_.made, b, s_.random.position, &own, [](void* p) {
     const part& own = *static_cast<part*>(p);
     if (own.of.step_.gpus)
       own.of.step_.gpus->run(*own.of.step_.made, own.b, *own.of.s_.pools[0], own.times);

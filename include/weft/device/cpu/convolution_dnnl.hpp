@@ -84,8 +84,8 @@ namespace weft::device {
 /// oneDNN's when they have changed or, where they have no version, in every run. A convolution keeps them in that
 /// layout between runs; its gradients have them in the workspace. The batch is cut among Weft's threads, each of which
 /// calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order. Fewer
-/// than four images are each cut into bands of rows, which are images with less padding. How the work is cut depends on
-/// the shape alone.
+/// than four images are each cut into bands of rows, which are images with less padding. The epilogue follows each part
+/// while the caches hold the result. How the work is cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -99,8 +99,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
-    if (writes_beyond_scratch(s) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
-    return prepared(new dnnl_convolution_kernel(k, type, s, a, b, out, filters), epilogue);
+    if ((writes_beyond_scratch(s) && !skips_pixels(k, s)) || (s.batch < 4 && bands_of(k, s) == 0)) return nullptr;
+    auto* const made = new dnnl_convolution_kernel(k, type, s, a, b, out, filters);
+    if (!prepared(made, epilogue)) return nullptr;
+    made->by_parts_ = epilogue && epilogue->has_rows(made->rows_);
+    return made;
   }
   ~dnnl_convolution_kernel() override {
     for (part& p : parts_)
@@ -117,7 +120,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       sum_parts(f);
       reorder(f, f.buffers[out_]);
     }
-    if (epilogue_ && bands_ > 0) epilogue_->run(f);
+    if (epilogue_ && !by_parts_) epilogue_->run(f);
   }
 
   std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
@@ -134,8 +137,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
  private:
   struct part {
-    std::int64_t begin, end;          ///< images
+    std::int64_t begin, end;          ///< rows of the result, see rows_
     std::size_t first_in, first_out;  ///< elements of images, and of results
+    std::int64_t calls, call_rows;    ///< of oneDNN, each for so many rows of the result; see gather()
     const weft::detail::dnnl_code* code;
     dnnl_stream_t stream;
     weft::detail::dnnl_buffer images, filters, result, scratch;
@@ -160,7 +164,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   dnnl_convolution_kernel(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                           std::uint32_t out, const content_version* filters)
-      : kind_(k), type_(type), shape_(s), a_(a), b_(b), out_(out), version_(filters) {}
+      : kind_(k), type_(type), shape_(s), convolved_(s), a_(a), b_(b), out_(out), version_(filters) {
+    if (!skips_pixels(k, s)) return;
+    gathers_ = true;
+    convolved_.height = s.out_height, convolved_.width = s.out_width;
+    convolved_.stride_height = convolved_.stride_width = 1;
+    convolved_.pad_top = convolved_.pad_left = convolved_.pad_bottom = convolved_.pad_right = 0;
+  }
 
   bool prepare() override {
     const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
@@ -182,6 +192,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     else
       of_filters_ = reserve_lines(filter_lines_ * (gather ? parts_.size() : 1));
     reserve_scratch(parts_.size(), {&codes_[0], &codes_[1], &codes_[2], &codes_[3]});
+    if (gathers_) reserve_gathered();
     if (!make_reorderings(plain.get(), blocked)) return false;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       part& p = parts_[i];
@@ -209,19 +220,28 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (kind_ == kind::filter_gradient) {
+      // A power of two: three parts of eight images would leave one of two threads idle for a third of the time.
+      const std::size_t fits = (std::size_t{1} << 21) / shape_.filter_elements();
+      most = fits > 4 ? 8 : fits > 2 ? 4 : 2;
+    }
     count = count > most ? most : count;
     const auto all = static_cast<std::int64_t>(count);
+    rows_ = static_cast<std::size_t>(shape_.batch);
     const std::int64_t small = shape_.batch / all;
     const bool two = shape_.batch % all != 0;
-    if (!make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any))) return false;
+    if (gathers_ ? !make_code(0, convolved_, 1, type, any)
+                 : !make_code(0, shape_, small + two, type, any) || (two && !make_code(1, shape_, small, type, any)))
+      return false;
     for (std::int64_t n = 0; n < all; ++n) {
       const std::int64_t begin = shape_.batch * n / all, end = shape_.batch * (n + 1) / all;
       parts_.push_back({begin,
                         end,
                         static_cast<std::size_t>(begin) * shape_.image_elements(),
                         static_cast<std::size_t>(begin) * shape_.out_elements(),
-                        &codes_[two && end - begin == small],
+                        gathers_ ? end - begin : 1,
+                        shape_.out_height,
+                        &codes_[!gathers_ && two && end - begin == small],
                         nullptr,
                         {},
                         {},
@@ -236,22 +256,26 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     const std::int64_t reach = (shape_.window_height - 1) * shape_.dilation_height + 1;
     const std::size_t in_row = static_cast<std::size_t>(shape_.width * shape_.channels),
                       out_row = static_cast<std::size_t>(shape_.out_width * shape_.filters);
+    rows_ = static_cast<std::size_t>(shape_.batch * shape_.out_height);
     for (std::int64_t n = 0; n < bands_; ++n) {
       const std::int64_t begin = shape_.out_height * n / bands_, end = shape_.out_height * (n + 1) / bands_;
       const std::int64_t first = begin * shape_.stride_height - shape_.pad_top,
                          last = (end - 1) * shape_.stride_height - shape_.pad_top + reach;
-      convolution_shape band = shape_;
+      convolution_shape band = convolved_;
       const std::int64_t from = first < 0 ? 0 : first, to = last < shape_.height ? last : shape_.height;
       if (to <= from) return false;
-      band.height = to - from, band.out_height = end - begin;
+      band.out_height = end - begin;
+      band.height = gathers_ ? end - begin : to - from;
       band.pad_top = from - first, band.pad_bottom = last - to;
       if (!make_code(static_cast<std::size_t>(n), band, 1, type, any)) return false;
       for (std::int64_t image = 0; image < shape_.batch; ++image)
         parts_.push_back(
-            {image,
-             image + 1,
+            {image * shape_.out_height + begin,
+             image * shape_.out_height + end,
              static_cast<std::size_t>(image) * shape_.image_elements() + static_cast<std::size_t>(from) * in_row,
              static_cast<std::size_t>(image) * shape_.out_elements() + static_cast<std::size_t>(begin) * out_row,
+             1,
+             end - begin,
              &codes_[n],
              nullptr,
              {},
@@ -305,15 +329,53 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return f.workspace + of_filters_ + first * sizeof(line);
   }
 
+  /// Whether windows are single pixels and skip some, none of them in the padding. oneDNN's code for strides takes up
+  /// to three times as long as its code for the pixels that are left.
+  static bool skips_pixels(kind k, const convolution_shape& s) {
+    return k == kind::forward && s.window_height == 1 && s.window_width == 1 &&
+           (s.stride_height > 1 || s.stride_width > 1) && s.pad_top == 0 && s.pad_left == 0 &&
+           (s.out_height - 1) * s.stride_height < s.height && (s.out_width - 1) * s.stride_width < s.width;
+  }
+
+  void reserve_gathered() {
+    std::int64_t rows = 0;
+    for (const part& p : parts_) rows = p.call_rows > rows ? p.call_rows : rows;
+    const auto pixels = static_cast<std::size_t>(rows * shape_.out_width * shape_.channels);
+    gathered_of_part_ = lines_of(pixels * size_of(type_));
+    gathered_ = reserve_lines(gathered_of_part_ * parts_.size());
+  }
+
+  /// Copies the pixels of an image that windows do not skip, for the rows of one call.
+  std::byte* gather(const kernel_context& f, std::size_t part, const std::byte* image) {
+    const std::size_t pixel = static_cast<std::size_t>(shape_.channels) * size_of(type_),
+                      step = pixel * static_cast<std::size_t>(shape_.stride_width),
+                      row = pixel * static_cast<std::size_t>(shape_.width * shape_.stride_height);
+    std::byte* const all = f.workspace + gathered_ + part * gathered_of_part_ * sizeof(line);
+    std::byte* to = all;
+    for (std::int64_t y = 0; y < parts_[part].call_rows; ++y)
+      for (std::int64_t x = 0; x < shape_.out_width; ++x, to += pixel)
+        std::memcpy(to, image + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x) * step, pixel);
+    return all;
+  }
+
   void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
+    const part& p = parts_[i];
+    for (std::int64_t n = 0; n < p.calls; ++n)
+      convolve(f, i, p.first_in + static_cast<std::size_t>(n) * shape_.image_elements(),
+               p.first_out + static_cast<std::size_t>(n) * shape_.out_elements());
+    if (by_parts_) epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end), rows_);
+  }
+
+  /// One call for a part, from these elements of the images and of the results on.
+  void convolve(const kernel_context& f, std::size_t i, std::size_t images, std::size_t results) {
     part& p = parts_[i];
-    const std::size_t images = p.first_in, results = p.first_out;
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
     const dnnl_memory_t filters = p.filters.at(filters_of(f, i));
     dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.at(scratch_of(f, i))}};
     if (kind_ == kind::forward) {
-      arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
+      std::byte* const from = at(a_, images);
+      arguments[0] = {DNNL_ARG_SRC, p.images.at(gathers_ ? gather(f, i, from) : from)};
       arguments[1] = {DNNL_ARG_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
     } else if (kind_ == kind::input_gradient) {
@@ -326,9 +388,6 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
     execute("conv2d", p.code->get(), p.stream, 4, arguments);
-    if (epilogue_ && bands_ == 0)
-      epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end),
-                          static_cast<std::size_t>(shape_.batch));
   }
 
   void pack_filters(const kernel_context& f, std::byte* plain) {
@@ -372,16 +431,20 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   kind kind_;
   dtype type_;
-  convolution_shape shape_;
+  convolution_shape shape_, convolved_;  // the call's, and the one that oneDNN knows: see gather()
+  bool gathers_ = false;
   std::uint32_t a_, b_, out_;
   const content_version* version_;  // of the filters, if they have one
   std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
   std::int64_t bands_ = 0;          // of each image; 0 where the batch is cut
+  std::size_t rows_ = 0;            // of the result: images or, where these are cut, rows of pixels
+  bool by_parts_ = false;           // whether the epilogue runs part by part
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
-  std::size_t of_filters_ = 0;  // in the workspace
-  sequence<line> blocked_;      // a convolution's own
+  std::size_t of_filters_ = 0, gathered_ = 0;  // in the workspace
+  std::size_t gathered_of_part_ = 0;           // lines
+  sequence<line> blocked_;                     // a convolution's own
   sequence<part> parts_;
 };
 

@@ -13,7 +13,9 @@
 
 // The gradient that arrives at a convolution is mostly zeros where a max pool or a relu follows it: a max pool passes
 // the gradient to one element of each window of 2x2. These kernels multiply what is not zero only. Which elements are
-// is found anew in every run, channel by channel, and where too many are, the dense kernels run.
+// is found anew in every run, channel by channel, and where too many are, the dense kernels run. A step has such a
+// kernel only where its plan finds a max pool or a ReLU directly behind the convolution: the gradient of a batch
+// normalization has no zeros.
 WEFT_QUIET_BEGIN
 namespace weft::detail {
 

@@ -27,7 +27,8 @@ class widened_convolution_kernel final : public kernel {
   /// `of_floats` makes a kernel that reads slots 0 and 1 and writes slot 2: images, filters and result; filters, what
   /// arrives and images; or images, what arrives and filters. Takes over the epilogue.
   widened_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                             epilogue_kernel* epilogue, kernel* (*of_floats)(kind, const convolution_shape&))
+                             bool zeros_arrive, epilogue_kernel* epilogue,
+                             kernel* (*of_floats)(kind, const convolution_shape&, bool zeros_arrive))
       : kind_(k), batch_(static_cast<std::size_t>(s.batch)), slots_{a, b, out}, epilogue_(epilogue) {
     const std::size_t image = s.image_elements(), result = s.out_elements(), filters = s.filter_elements();
     // From 8 to 16 MB of images and results at a time; or four to seven images, for libraries cut those.
@@ -35,11 +36,11 @@ class widened_convolution_kernel final : public kernel {
     parts_ = batch_ < least ? 1 : batch_ / least;
     convolution_shape part = s;
     part.batch = static_cast<std::int64_t>((batch_ + parts_ - 1) / parts_);
-    larger_ = of_floats(k, part);
+    larger_ = of_floats(k, part, zeros_arrive);
     const std::size_t images = static_cast<std::size_t>(part.batch);
     if (batch_ % parts_ != 0) {
       --part.batch;
-      smaller_ = of_floats(k, part);
+      smaller_ = of_floats(k, part, zeros_arrive);
     }
     if (k == kind::forward)
       of_image_[0] = image, whole_[1] = filters, of_image_[2] = result;

@@ -441,7 +441,10 @@ class loop {
     block_(in, out, extent(0), literals);
   }
 
-  /// Runs rows [begin, end) where the outermost axis was `rows` long before axes were merged.
+  /// Whether the outermost axis, or several that are one since axes were merged, can be cut into so many rows.
+  bool has_rows(std::size_t rows) const { return rows != 0 && extent(0) % rows == 0; }
+
+  /// Runs rows [begin, end) of so many.
   void run_rows(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
                 std::size_t end, std::size_t rows, std::byte* scratch) const {
     const std::size_t unit = extent(0) / rows;

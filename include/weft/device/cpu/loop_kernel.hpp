@@ -57,6 +57,7 @@ class loop_kernel final : public epilogue_kernel {
   // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
   WEFT_DECL void run(const kernel_context& f) override;
   WEFT_DECL void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) override;
+  bool has_rows(std::size_t rows) const override { return body_.has_rows(rows); }
   void clear_pieces(const kernel_context& f) override { clear_combined(operands_in(f).out); }
   void merge_pieces(const kernel_context& f, std::size_t pieces) override { merge(operands_in(f).out, pieces); }
   WEFT_DECL void run_piece(const kernel_context& f, std::size_t piece, std::size_t begin, std::size_t end,

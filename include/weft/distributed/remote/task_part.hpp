@@ -66,11 +66,19 @@ class receive_kernel final : public kernel {
 /// One task's part of a step.
 class task_part : public plan::task_step {
  public:
-  task_part(const task_table& tasks, task_links& links) : tasks_(tasks), links_(links) {}
+  /// `expected`: the signature that the client has found; 0: none.
+  task_part(const task_table& tasks, task_links& links, std::uint64_t expected = 0)
+      : tasks_(tasks), links_(links), expected_(expected) {}
 
   void cut(plan::program& p) override {
     signature_ = step_signature(p, tasks_);
-    transfers_ = plan::task_cut(p, tasks_.client()).cut();
+    if (expected_ != 0 && expected_ != signature_)
+      throw error(error_code::failed_precondition, "step",
+                  "this task and the client would place the step's nodes differently: run the same program with the "
+                  "same devices on all tasks");
+    plan::task_cut cut(p, tasks_.client());
+    transfers_ = cut.cut();
+    used_ = cut.used();
   }
 
   kernel* prepare(const plan::program&, const plan::instruction& i, const value_info* infos) override {
@@ -83,18 +91,22 @@ class task_part : public plan::task_step {
     return new receive_kernel(links_, key, b, bytes, tasks_.text(t.from));
   }
 
-  void run(const plan::program&, const plan::binding&, void* part, void (*execute)(void*)) override { execute(part); }
+  void run(const plan::program&, const plan::binding&, std::int64_t, void* part, void (*execute)(void*)) override {
+    execute(part);
+  }
 
  protected:
   std::uint64_t signature() const { return signature_; }
   const task_table& tasks() const { return tasks_; }
-  const sequence<plan::transfer>& transfers() const { return transfers_; }
+  /// The tasks that have something to do.
+  const sequence<std::uint32_t>& used() const { return used_; }
 
  private:
   const task_table& tasks_;
   task_links& links_;
-  std::uint64_t signature_ = 0;
+  std::uint64_t expected_, signature_ = 0;
   sequence<plan::transfer> transfers_;
+  sequence<std::uint32_t> used_;
 };
 
 }  // namespace weft::detail

@@ -81,7 +81,7 @@ class all_reduce_exchange : private fetch_watcher {
     return all;
   }
   /// The number of the next update, from 0 on: those whose batches were all empty are counted too.
-  std::int64_t step() const { return meeting_ ? updates_ : next_step_; }
+  std::int64_t next_step() const { return meeting_ ? updates_ : next_step_; }
   /// This worker stops, and others go on.
   bool leaves_alone() const { return leaves_alone_; }
   gradient_buffers& gradients() { return gradients_; }

@@ -136,17 +136,41 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step; }
 
+  /// The number of this worker's next update: 0 in a new training, and where another process takes a worker's place
+  /// that of the update with which it goes on. A program that chooses its batch by this number and the worker's index,
+  /// and nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
+  std::int64_t next_step() const {
+    if constexpr (requires { exchange_.next_step(); })
+      return exchange_.next_step();
+    else
+      return global_step();
+  }
+
+  /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
+  /// were dropped (synchronous_with_backups, loss_action::shrink).
+  std::int64_t stale_gradients() const
+    requires requires(const exchange_type& e) { e.stale_gradients(); }
+  {
+    return exchange_.stale_gradients();
+  }
+  /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates
+  /// that others had made at parameter server 0 between the values that the gradients were computed from and their
+  /// application. Element k counts those of staleness k.
+  const std::vector<std::int64_t>& staleness() const
+    requires requires(const exchange_type& e) { e.staleness(); }
+  {
+    return exchange_.staleness();
+  }
+  /// With parameter servers: how many workers are lost that training goes on without, as of this worker's last step.
+  int lost_replicas() const
+    requires requires(const exchange_type& e) { e.lost_replicas(); }
+  {
+    return exchange_.lost_replicas();
+  }
+
   /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
   /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
-
-  /// The number of the next step, from 0 on: where a process that takes a lost worker's place begins. Empty steps are
-  /// counted, so that a batch may be chosen by it.
-  std::int64_t step() const
-    requires requires(const exchange_type& e) { e.step(); }
-  {
-    return exchange_.step();
-  }
 
   /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
   training_view view() const
