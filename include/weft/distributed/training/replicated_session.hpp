@@ -168,8 +168,16 @@ class replicated_session {
     return exchange_.lost_replicas();
   }
 
-  /// Whether this is worker 0, which restores and saves for all.
+  /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
+  /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
+
+  /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
+  training_view view() const
+    requires requires(const exchange_type& e) { e.view(); }
+  {
+    return exchange_.view();
+  }
 
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
@@ -242,6 +250,8 @@ class replicated_session {
 
   /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
   bool chief_leaves_too() {
+    if constexpr (requires { exchange_.leaves_alone(); })
+      if (exchange_.leaves_alone()) return false;
     if (all_stop()) return true;
     try {
       return exchange_.announce_stop(std::chrono::seconds(5));
