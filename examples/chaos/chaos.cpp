@@ -135,7 +135,7 @@ const std::vector<scenario>& scenarios() {
        false,
        4,
        {kill_worker, kill_chief, sleep},
-       {}},
+       {kill_worker}},
       {{"synchronous, 2 servers, 2 networks", training_by::synchronous_servers, 2, 30s, false},
        true,
        true,
