@@ -245,6 +245,13 @@ class disturbed_run {
     return p.first_step != 0 && !p.is_over;
   }
 
+  bool others_have_finished(int process) const {
+    for (int i = 0; i < all_.plan().workers; ++i)
+      if (const int each = all_.worker(i); each != process && !all_.processes()[static_cast<std::size_t>(each)].is_over)
+        return false;
+    return true;
+  }
+
   /// Takes events until `done` holds.
   void await(const std::string& what, const std::function<bool()>& done) {
     std::string failure;
@@ -266,9 +273,11 @@ class disturbed_run {
     h.by(all_, victim, network_);
     const std::int64_t started = nanoseconds_now();
     const int again = all_.start(false, h.worker);
-    await("a step of the new process",
-          [&] { return all_.processes()[static_cast<std::size_t>(again)].first_step != 0; });
-    const std::int64_t back = all_.processes()[static_cast<std::size_t>(again)].first_step;
+    const auto first_step = [&] { return all_.processes()[static_cast<std::size_t>(again)].first_step; };
+    await("a step of the new process", [&] { return first_step() != 0 || others_have_finished(again); });
+    const std::int64_t back = first_step();
+    if (back == 0)
+      throw std::runtime_error("the others have finished before the new process trained: give more --steps");
     std::optional<std::int64_t> noticed;
     std::int64_t last = since, longest = 0;  // between two steps of the others
     for (std::size_t i = from; i < all_.events().size(); ++i) {
