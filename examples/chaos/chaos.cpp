@@ -43,16 +43,15 @@ void await_end(tasks& all, int victim, std::chrono::milliseconds time) {
     throw std::runtime_error("a process that was hit has not ended in time");
 }
 
-/// Until all other workers that train have found the victim gone.
+/// Until those have found the victim gone that it talks to: the servers or, without any, the other workers.
 void await_notice(tasks& all, int victim, std::size_t from) {
   all.await(8s, [&] {
     std::set<int> who;
     for (std::size_t i = from; i < all.events().size(); ++i)
       if (all.events()[i].kind == event::lost) who.insert(all.events()[i].process);
-    for (int i = 0; i < all.plan().workers; ++i) {
-      const int each = all.worker(i);
-      if (each != victim && !all.processes()[static_cast<std::size_t>(each)].is_over && !who.contains(each))
-        return false;
+    for (int i = 0; i < static_cast<int>(all.processes().size()); ++i) {
+      const task_process& p = all.processes()[static_cast<std::size_t>(i)];
+      if (i != victim && !p.is_over && p.is_server == (all.plan().servers > 0) && !who.contains(i)) return false;
     }
     return true;
   });
