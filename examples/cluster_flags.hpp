@@ -24,6 +24,11 @@ struct cluster_flags : training_flags {
   std::optional<weft::cluster_secret> secret;
   std::optional<weft::tls_credentials> tls;
 
+  /// Of --strategy backups:N and stale:N: N.
+  int bound() const { return std::stoi(strategy.substr(strategy.find(':') + 1)); }
+  bool has_backups() const { return strategy.starts_with("backups:"); }
+  bool is_asynchronous() const { return strategy == "async" || (strategy.starts_with("stale:") && bound() > 0); }
+
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 
   void add_to(command_line& line);
@@ -46,7 +51,9 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
 inline constexpr std::uint16_t first_port = 2222;  // of each host of --hosts
 
 /// Whether parameter servers keep the variables.
-inline bool has_servers(const cluster_flags& f) { return f.strategy == "async" || f.strategy == "sync"; }
+inline bool has_servers(const cluster_flags& f) {
+  return f.strategy == "async" || f.strategy == "sync" || f.has_backups() || f.strategy.starts_with("stale:");
+}
 
 /// Whom to trust, from the files that the flags name.
 inline void take_trust(cluster_flags& f) {
@@ -151,6 +158,11 @@ inline void take_cluster(cluster_flags& f) {
   if (told && !f.is_chief() && f.progress == weft::progress_mode::automatic) f.progress = weft::progress_mode::none;
 }
 
+inline void check_backups(const cluster_flags& f, std::int64_t workers) {
+  if (f.bound() >= workers)
+    refuse("--strategy " + f.strategy + " leaves no worker of " + std::to_string(workers) + ": give fewer backups");
+}
+
 inline void check_cluster(const cluster_flags& f) {
   if (f.strategy == "local") {
     if (!f.job_name.empty() || f.index.value_or(0) != 0 || !f.ps_hosts.empty() || !f.worker_hosts.empty() ||
@@ -168,7 +180,9 @@ inline void check_cluster(const cluster_flags& f) {
         "allreduce");
 #endif
   if (f.environment) {  // check_environment() has looked at it
-    if (f.min_workers) check_range("min_workers", *f.min_workers, 1, f.environment->cluster.num_tasks("worker"));
+    const int workers = f.environment->cluster.num_tasks("worker");
+    if (f.min_workers) check_range("min_workers", *f.min_workers, 1, workers);
+    if (f.has_backups()) check_backups(f, workers);
     return;
   }
   const auto needs = [&](const std::string& flag) {
@@ -186,22 +200,23 @@ inline void check_cluster(const cluster_flags& f) {
   const std::int64_t servers = count_hosts("ps_hosts", f.ps_hosts),
                      workers = count_hosts("worker_hosts", f.worker_hosts);
   if (f.min_workers) check_range("min_workers", *f.min_workers, 1, workers);
+  if (f.has_backups()) check_backups(f, workers);
   check_range("task_index", f.task_index, 0, (f.job_name == "ps" ? servers : workers) - 1);
 }
 
 inline void cluster_flags::add_to(command_line& line) {
   training_flags::add_to(line);
   line.heading("Cluster");
-  line.add("strategy", chosen_strategy, {"local", "async", "sync", "allreduce", "mpi"},
-           "local, unless given: one process; async, sync: parameter servers; allreduce: workers alone; mpi: these, "
-           "started by mpirun, "
-           "whose library forms the sums");
+  line.add("strategy", chosen_strategy, {"local", "async", "sync", "backups:N", "stale:N", "allreduce", "mpi"},
+           "local, unless given: one process; async, sync: parameter servers; backups:1: sync, without the slowest "
+           "worker of each step; stale:4: async, no worker more than 4 steps ahead of the slowest; allreduce: workers "
+           "alone; mpi: these, started by mpirun, whose library forms the sums");
   line.add("hosts", hosts,
            "where tasks run, one entry for each: a,a,b or node[1-4], at port 2222 of a host and those above it, or "
            "a:2222,a:2223,b:2222");
   line.add("ps", ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
   line.add("min_workers", min_workers, 1, 4096,
-           "of --strategy async: with fewer the run ends with an error; all of them unless given");
+           "of --strategy async and stale: with fewer the run ends with an error; all of them unless given");
   line.add("task_index", index, 0, INT32_MAX,
            "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
            "which of its job's tasks, 0 unless given. Worker 0 reports");
@@ -219,7 +234,8 @@ inline void cluster_flags::add_to(command_line& line) {
 
 inline void cluster_flags::resolve() {
   strategy = chosen_strategy.value_or("local");
-  if (min_workers && strategy != "async") refuse("--min_workers is of --strategy async: the others need all workers");
+  if (min_workers && !is_asynchronous())
+    refuse("--min_workers is of --strategy async and stale: the others need all workers");
   task_index = index.value_or(0);
   take_trust(*this);
   take_cluster(*this);

@@ -39,8 +39,9 @@ inline plan_of_run plan_run(const cluster_flags& f, std::size_t images, std::siz
     refuse("there are " + std::to_string(images) + " images for " + std::to_string(workers) +
            " workers; each needs one at least");
   // An asynchronous step is one worker's, a synchronous one takes a batch of every worker.
-  const bool together = f.strategy != "local" && f.strategy != "async";
-  const std::int64_t at_once = f.batch_size * (together ? static_cast<std::int64_t>(workers) : 1);
+  const bool together = f.strategy != "local" && !f.is_asynchronous();
+  const std::int64_t used = static_cast<std::int64_t>(workers) - (f.has_backups() ? f.bound() : 0);
+  const std::int64_t at_once = f.batch_size * (together ? used : 1);
   const std::int64_t per_epoch = (static_cast<std::int64_t>(images) + at_once - 1) / at_once;
   return {f.train_steps ? f.train_steps : f.epochs * per_epoch, per_epoch, at_once,
           static_cast<std::size_t>(f.task_index), workers};
@@ -113,12 +114,21 @@ auto read_or_tell(weft::server& here, Read read) {
   }
 }
 
+/// Parameter servers whose backups or staleness a flag gives.
+template <weft::consistency Mode>
+struct servers_of_flags {
+  static constexpr weft::consistency mode = Mode;
+  weft::consistency_model model;
+  weft::loss_policy on_loss = {};
+};
+
 /// Calls `train(strategy)` with that of the flags, which is not local.
 template <class Train>
 void with_strategy(const cluster_flags& f, Train train) {
   using namespace weft;
-  if (f.strategy == "async") return train(parameter_server<asynchronous>{});
-  if (f.strategy == "sync") return train(parameter_server<synchronous>{});
+  if (f.is_asynchronous())
+    return train(servers_of_flags<asynchronous>{{asynchronous, 0, f.strategy == "async" ? -1 : f.bound()}});
+  if (has_servers(f)) return train(servers_of_flags<synchronous>{{synchronous, f.has_backups() ? f.bound() : 0}});
 #if defined(WEFT_HAS_MPI)
   if (f.strategy == "mpi") return train(mpi_collective{});
 #endif
@@ -172,8 +182,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   } saved{&run, f};
   // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
   if (!alone && run.restored_step() >= 0) {
-    const std::int64_t made =
-        run.restored_step() / (f.strategy == "async" ? static_cast<std::int64_t>(plan.workers) : 1);
+    const std::int64_t made = run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
     p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
   }
   check_position(p.at, p.batches);

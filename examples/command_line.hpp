@@ -137,7 +137,13 @@ class command_line {
 
  private:
   static void check_word(const char* flag, const std::string& given, const std::vector<std::string>& words) {
-    if (std::find(words.begin(), words.end(), given) != words.end()) return;
+    // A word that ends with :N takes a whole number there.
+    const std::size_t number = given.find(':') + 1;
+    const bool is_number = number > 0 && number < given.size() && given.size() - number < 6 &&
+                           given.find_first_not_of("0123456789", number) == std::string::npos;
+    const std::string word = is_number ? given.substr(0, number) + "N" : given;
+    if (std::find(words.begin(), words.end(), word) != words.end() && (is_number || word.find(':') == word.npos))
+      return;
     std::string choice;
     for (const std::string& word : words) choice += (choice.empty() ? "" : ", ") + word;
     refuse(std::string("--") + flag + " is \"" + given + "\"; it must be one of " + choice);

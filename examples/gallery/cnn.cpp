@@ -1,48 +1,32 @@
 // A convolutional network with batch normalization tells horizontal, vertical and diagonal stripes apart.
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>
+#include <weft/nn.hpp>
 #include <weft/weft.hpp>
 #include "data.hpp"
 using namespace weft;
+using nn::mode;
 
-using image_batch = dims<dyn<"batch">, 8, 8, 1>;
+/// The scores of the three classes. Training normalizes by the statistics of the batch and updates their moving
+/// averages; inference uses the averages.
+struct classifier {
+  nn::conv2d<3, 8> conv{.use_bias = false, .weights_init = init::he_normal{}};
+  nn::batch_norm<> norm{.momentum = 0.9, .epsilon = 1e-5, .activation = nn::relu};
+  nn::dense<3> scores{.use_bias = false};
 
-/// Training uses the statistics of the batch and updates their moving averages; inference uses the averages.
-template <Expression X>
-node<float, dims_t<X>> batch_normalization(const char* name, const X& x, bool training) {
-  graph& g = graph_of(x);
-  const variable_scope layer(g, name, reuse::automatic);
-  constexpr int channels = static_extent<X, -1>();
-  auto scale = variable<float, dims<channels>>(g, "scale", init::ones{});
-  auto shift = variable<float, dims<channels>>(g, "shift", init::zeros{});
-  auto moving_mean = variable<float, dims<channels>>(g, "mean", init::zeros{}, variable_kind::averaged);
-  auto moving_variance = variable<float, dims<channels>>(g, "variance", init::ones{}, variable_kind::averaged);
-  if (!training) return (x - moving_mean) * (scale * rsqrt(moving_variance + 1e-5f)) + shift;
-  auto average = let(mean<0, 1, 2>(x));
-  auto variance = let(mean<0, 1, 2>(square(x - average)));
-  auto n = cast<float>(size(x)) / float(channels);
-  add_update(assign(moving_mean, 0.9f * moving_mean + 0.1f * average));
-  add_update(assign(moving_variance, 0.9f * moving_variance + 0.1f * n / (n - 1.0f) * variance));
-  return (x - average) * (scale * rsqrt(variance + 1e-5f)) + shift;
-}
-
-/// The scores of the three classes.
-node<float, dims<dyn<"batch">, 3>> scores(const node<float, image_batch>& images, bool training) {
-  graph& g = graph_of(images);
-  const variable_scope model(g, "stripes", reuse::automatic);
-  auto filters = variable<float, dims<3, 3, 1, 8>>(g, "filters", init::he_normal{});
-  auto weights = variable<float, dims<16 * 8, 3>>(g, "weights", init::glorot_uniform{});
-  auto maps = max_pool2d<2>(relu(batch_normalization("norm", conv2d(images, filters), training)));
-  return matmul(reshape<dims<dyn<"batch">, 16 * 8>>(maps), weights);
-}
+  auto operator()(const auto& images, mode how) const {
+    return scores(nn::flatten()(max_pool2d<2>(norm(conv(images), how))));
+  }
+};
 
 int main(int argc, char** argv) {
   graph g;
-  auto images = placeholder<float, image_batch>(g, "images");
+  auto images = placeholder<float, dims<dyn<"batch">, 8, 8, 1>>(g, "images");
   auto labels = placeholder<std::int32_t, dims<dyn<"batch">>>(g, "labels");
-  auto loss = mean(softmax_cross_entropy(scores(images, true), labels));
+  const auto net = nn::named(classifier(), "stripes");
+  auto loss = mean(softmax_cross_entropy(net(images, mode::training), labels));
   auto train = momentum{.learning_rate = 0.02}.minimize(loss);
-  auto inferred = scores(images, false);
+  auto inferred = net(images, mode::inference);
   auto test_loss = mean(softmax_cross_entropy(inferred, labels));
   auto accuracy = mean(cast<float>(argmax<1>(inferred) == labels));
 

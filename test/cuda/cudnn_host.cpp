@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include <weft/cuda.hpp>
+#include <weft/ops/gpu/grouped_convolution.hpp>
 
 #include "library_machine.hpp"
 
@@ -19,7 +20,9 @@ namespace {
 
 shape images_of(const convolution_shape& s) { return shape(s.batch, s.height, s.width, s.channels); }
 shape results_of(const convolution_shape& s) { return shape(s.batch, s.out_height, s.out_width, s.filters); }
-shape filters_of(const convolution_shape& s) { return shape(s.window_height, s.window_width, s.channels, s.filters); }
+shape filters_of(const convolution_shape& s) {
+  return shape(s.window_height, s.window_width, s.channels / s.groups, s.filters);
+}
 
 /// Where an element of natural order lies.
 std::size_t place(image_layout l, const shape& s, std::size_t i) {
@@ -83,9 +86,15 @@ struct call {
     std::byte* buffers[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
                             reinterpret_cast<std::byte*>(out.data())};
     thread_pool one(1);
-    const std::unique_ptr<kernel> k(forward  ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
-                                    : spread ? device::make_convolution_input_gradient<double>(s, 0, 1, 2)
-                                             : device::make_convolution_filter_gradient<double>(s, 0, 1, 2));
+
+    const std::unique_ptr<kernel> k(
+        s.groups > 1 ? forward ? device::make_grouped_convolution<double, convolution_kind::forward>(s, 0, 1, 2)
+                       : spread
+                           ? device::make_grouped_convolution<double, convolution_kind::input_gradient>(s, 0, 1, 2)
+                           : device::make_grouped_convolution<double, convolution_kind::filter_gradient>(s, 0, 1, 2)
+        : forward ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
+        : spread     ? device::make_convolution_input_gradient<double>(s, 0, 1, 2, false)
+                     : device::make_convolution_filter_gradient<double>(s, 0, 1, 2, false));
     k->run({buffers, &one});
     std::vector<float> result(out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -126,6 +135,14 @@ const convolution_shape shapes[] = {
     shape_of(8, 9, 2, 3, 3, 5, 2, 1, 0, 1, 0, 1), shape_of(9, 7, 2, 3, 3, 3, 1, 2, 2, 2, 2, 2),
     shape_of(6, 4, 4, 1, 1, 1, 1, 1, 0, 0, 0, 0), shape_of(11, 5, 3, 5, 5, 2, 3, 1, 2, 2, 2, 2),
 };
+/// In groups of 2 channels and 3 filters; one channel each with two filters, and with uneven padding.
+std::vector<convolution_shape> grouped() {
+  std::vector<convolution_shape> all = {shape_of(7, 6, 6, 3, 2, 9, 1, 1, 0, 1, 1, 0),
+                                        shape_of(8, 9, 4, 3, 3, 8, 2, 1, 1, 1, 1, 1),
+                                        shape_of(9, 7, 3, 3, 3, 3, 1, 2, 2, 1, 2, 2)};
+  all[0].groups = 3, all[1].groups = 4, all[2].groups = 3;
+  return all;
+}
 constexpr convolution_kind all_kinds[] = {convolution_kind::forward, convolution_kind::input_gradient,
                                           convolution_kind::filter_gradient};
 constexpr image_layout layouts[] = {image_layout::channels_last, image_layout::channels_first};
@@ -134,7 +151,9 @@ constexpr int precomputed = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
 template <class T>
 void check_all() {
   machine m;
-  for (const convolution_shape& s : shapes)
+  std::vector<convolution_shape> all = grouped();
+  all.insert(all.end(), std::begin(shapes), std::end(shapes));
+  for (const convolution_shape& s : all)
     for (const convolution_kind kind : all_kinds)
       for (const image_layout layout : layouts) {
         call c{kind, s, layout};

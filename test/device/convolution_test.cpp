@@ -120,10 +120,9 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
       reinterpret_cast<std::byte*>(up.data()),          reinterpret_cast<std::byte*>(o.result.data()),
       reinterpret_cast<std::byte*>(o.to_images.data()), reinterpret_cast<std::byte*>(o.to_filters.data())};
   thread_pool pool(threads);
-  const kernel_context f{buffers, &pool};
   kernel* kernels[] = {device::make_convolution<T>(s, 0, 1, 3, nullptr),
-                       device::make_convolution_input_gradient<T>(s, 1, 2, 4),
-                       device::make_convolution_filter_gradient<T>(s, 0, 2, 5)};
+                       device::make_convolution_input_gradient<T>(s, 1, 2, 4, true),
+                       device::make_convolution_filter_gradient<T>(s, 0, 2, 5, true)};
   if constexpr (is_storage_type<T>) {
     using kind = convolution_kind;
     const struct {
@@ -139,14 +138,19 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
       by_onednn += k != nullptr;
 #endif
       if (!k)
-        k = new device::widened_convolution_kernel<T>(calls[i].of, s, calls[i].a, calls[i].b, calls[i].out, nullptr,
-                                                      device::detail::make_convolution_of<float>);
+        k = new device::widened_convolution_kernel<T>(calls[i].of, s, calls[i].a, calls[i].b, calls[i].out, true,
+                                                      nullptr, device::detail::make_convolution_of<float>);
       delete kernels[i];
       kernels[i] = k;
     }
   }
   for (int twice = 0; twice < 2; ++twice)
-    for (kernel* k : kernels) k->run(f);
+    for (kernel* k : kernels) {
+      // The bits of a NaN: another kernel's data are no zeros.
+      const storage workspace(k->workspace_bytes());
+      if (workspace.bytes()) std::memset(workspace.data(), 0xff, workspace.bytes());
+      k->run({buffers, &pool, nullptr, workspace.data()});
+    }
   for (kernel* k : kernels) delete k;
   return o;
 }

@@ -72,13 +72,14 @@ struct model {
   }
 };
 
-enum class strategy { synchronous, asynchronous, collective };
+enum class strategy { synchronous, asynchronous, collective, with_backup, bounded_staleness };
 
 /// The settings that all tasks of a run have in common.
 struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
   std::optional<int> min_workers{};
+  loss_policy on_loss{};
   milliseconds set_up{8s}, step{20s}, finish{20s};
 
   int tasks() const { return ps + workers; }
@@ -91,7 +92,8 @@ struct record {
   int begun = 0, made = 0;  // steps
   int updates = 0;          // those made of a batch that is not empty
   bool finished = false;
-  std::int64_t global_step = 0;
+  std::int64_t global_step = 0, first_step = 0, stale = 0;
+  int lost_replicas = 0, most_stale = 0;
   std::vector<float> values;
   std::atomic<bool> fail{false};  // it is to end with an error of its own
 };
@@ -113,12 +115,33 @@ std::set<std::string> names_in_memory() {
 /// How many rows a worker's batch has: none in some steps, and nobody's has any in the fourth.
 std::int64_t rows_of(int step, int worker) { return step == 3 || (step + 2 * worker) % 5 == 0 ? 0 : 4; }
 
+struct examples {
+  tensor<float, dims<dyn<"batch">, 6>> x;
+  tensor<std::int32_t, batch> y;
+};
+
+/// The batch of one step of a worker.
+examples batch_of(int step, int worker) {
+  const std::int64_t rows = rows_of(step, worker);
+  examples all{tensor<float, dims<dyn<"batch">, 6>>(shape(rows, 6)), tensor<std::int32_t, batch>(shape{rows})};
+  const random_stream data(11, static_cast<std::uint64_t>(step * 16 + worker));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < 6; ++c)
+      all.x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
+    all.y(r) = static_cast<std::int32_t>(data.uniform(static_cast<std::uint64_t>(r * 8 + 7)) * 3);
+  }
+  return all;
+}
+
 template <class Strategy, transport T, typename Clock>
 void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const model m;
-  replicated_session s(m.g, here, Strategy{}, {.threads = 1}, how.set_up);
+  Strategy strategy;
+  if constexpr (requires { strategy.on_loss; }) strategy.on_loss = how.on_loss;
+  replicated_session s(m.g, here, strategy, {.threads = 1}, how.set_up);
   of.began = true;
+  of.first_step = s.next_step();
   of.shares_memory = maps_segments();
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   const auto insist = [&](auto call) {  // past a deadline an update goes on
@@ -128,23 +151,22 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
         if (problem.code() != error_code::deadline_exceeded || ++more * how.step > 20s) throw;
       }
   };
-  for (int i = 0; i < how.steps; ++i) {
+  // Where training survives a loss, the number of the step says which batch it is; otherwise each life has its own.
+  const bool tolerates = how.on_loss != loss_policy{} || how.how == strategy::with_backup;
+  for (int i = 0, next; (next = tolerates ? static_cast<int>(s.next_step()) : i) < how.steps; ++i) {
     detail::sleep<Clock>(milliseconds(random() % 60));
     if (of.fail) throw std::runtime_error("no images");
-    const std::int64_t rows = rows_of(i, here.index());
-    tensor<float, dims<dyn<"batch">, 6>> x(shape(rows, 6));
-    tensor<std::int32_t, batch> y(shape{rows});
-    const random_stream data(11, static_cast<std::uint64_t>(i * 16 + here.index()));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < 6; ++c)
-        x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
-      y(r) = static_cast<std::int32_t>(data.uniform(static_cast<std::uint64_t>(r * 8 + 7)) * 3);
-    }
+    const auto [x, y] = batch_of(next, here.index());
     ++of.begun;
-    insist([&](bool again) { again ? step.exchange(how.step) : step(x, y, how.step); });
+    insist([&, &x = x, &y = y](bool again) { again ? step.exchange(how.step) : step(x, y, how.step); });
     ++of.made;
-    of.updates += rows > 0;
+    of.updates += rows_of(next, here.index()) > 0;
     of.global_step = s.global_step();
+    if constexpr (requires { s.stale_gradients(); }) {
+      of.stale = s.stale_gradients();
+      of.lost_replicas = s.lost_replicas();
+      of.most_stale = static_cast<int>(s.staleness().size());
+    }
   }
   s.finish(how.finish);
   of.values = m.values(s.local());
@@ -160,6 +182,10 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       return train<parameter_server<asynchronous>>(here, how, of, seed);
     case strategy::collective:
       return train<collective>(here, how, of, seed);
+    case strategy::with_backup:
+      return train<parameter_server<synchronous_with_backups<1>>>(here, how, of, seed);
+    case strategy::bounded_staleness:
+      return train<parameter_server<bounded_staleness<2>>>(here, how, of, seed);
   }
 }
 
@@ -218,12 +244,15 @@ struct schedule {
   }
 
   std::string text() const {
-    static constexpr const char* names[] = {"synchronous", "asynchronous", "collective"};
-    std::string all = "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " +
-                      std::to_string(how.ps) + " ps, " + std::to_string(how.workers) + " workers, up to " +
-                      std::to_string(latency.count()) + " us to travel, a step within " +
-                      std::to_string(how.step.count()) + " ms, " +
-                      (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed\n  started after";
+    static constexpr const char* names[] = {"synchronous", "asynchronous", "collective", "with a backup",
+                                            "bounded staleness"};
+    std::string all =
+        "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " + std::to_string(how.ps) +
+        " ps, " + std::to_string(how.workers) + " workers, up to " + std::to_string(latency.count()) +
+        " us to travel, a step within " + std::to_string(how.step.count()) + " ms, " +
+        (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed" +
+        (how.on_loss != loss_policy{} ? ", waits " + std::to_string(how.on_loss.wait.count()) + " ms" : "") +
+        (how.on_loss.then == loss_action::shrink ? ", then shrinks" : "") + "\n  started after";
     for (const milliseconds each : starts) all += " " + std::to_string(each.count());
     all += " ms\n";
     for (const fault& f : faults) all += "  " + to_string(f) + "\n";
@@ -245,6 +274,9 @@ struct life {
   record of;
   std::string said;  // the text of the error that it threw
   std::optional<join_report> report;
+  std::map<std::int64_t, std::vector<std::size_t>> steps;  // of a server: whose gradients made each
+  int left_out = 0;                                        // of a server: how often it went on without a worker
+  bool made_twice = false;                                 // of a server: some step
 
   bool ended_by_force() const { return was_killed || was_cut_off; }
   bool is_victim() const {
@@ -359,6 +391,10 @@ class run {
     server_options options;
     options.waiting = wait_policy{};
     options.min_workers = plan_.how.min_workers;
+    options.on_step = [&one](std::int64_t step, const std::vector<std::size_t>& workers) {
+      one.made_twice |= !one.steps.emplace(step, workers).second;
+    };
+    options.on_left_out = [&one](const error&) { ++one.left_out; };
     server_type here(cluster_, serves ? "ps" : "worker", serves ? one.rank : one.rank - plan_.how.ps, options,
                      simulation::network(world_));
     world_.adopt(one.process);
@@ -641,8 +677,8 @@ class judge {
 
 /// The values that training comes to where nothing goes wrong.
 std::vector<float> undisturbed(const settings& how) {
-  static std::map<std::tuple<int, int, int>, std::vector<float>> known;
-  std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers}];
+  static std::map<std::tuple<int, int, int, int>, std::vector<float>> known;
+  std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers, how.steps}];
   if (values.empty() && how.how != strategy::asynchronous) {
     schedule plan(0);
     plan.how = how;
@@ -775,6 +811,273 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_cut_off_as_it_leaves_is_not_waited_for) {
       hold(planned(how, 2, 2, {0ms, 0ms, 20ms, 30ms},
                    {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
   }
+}
+
+// ---- training that survives the death of workers ----
+
+namespace {
+
+/// A cluster with a loss policy, whose servers live.
+schedule with_policy(std::uint64_t seed, strategy how, loss_policy policy, bool restarts) {
+  schedule plan(seed);
+  std::mt19937_64 random(seed * 7919 + 3);
+  const auto below = [&](auto n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
+  plan.how.how = how;
+  plan.how.on_loss = policy;
+  plan.how.min_workers.reset();
+  plan.how.ps = 1 + below(3);
+  plan.how.workers = (how == strategy::with_backup ? 2 : 1) + below(3);
+  plan.how.steps = 12;
+  plan.how.step = below(2) ? 20s : milliseconds(300 + below(300));
+  plan.starts.assign(static_cast<std::size_t>(plan.how.tasks()), 0ms);
+  for (milliseconds& each : plan.starts) each = milliseconds(below(100));
+  plan.faults.clear();
+  const int n = 1 + below(restarts ? 4 : 2);
+  for (int i = 0; i < n; ++i) {
+    fault f{.what = below(3) == 0 ? kind::terminate
+                    : below(2)    ? kind::kill
+                                  : kind::cut_off,
+            .rank = plan.how.ps + below(plan.how.workers),
+            .at = milliseconds((plan.latency > 10ms ? 700 : 300) + below(700))};
+    if (restarts) f.restart = milliseconds(below(3) == 0 ? 0 : below(1500));
+    plan.faults.push_back(f);
+  }
+  std::sort(plan.faults.begin(), plan.faults.end(), [](const fault& a, const fault& b) { return a.at < b.at; });
+  return plan;
+}
+
+/// What holds of every such run: all end, each step is made once, and of the same gradients at all servers.
+verdict wrong_steps(const schedule& plan, const outcome& out) {
+  if (!out.over) return "not all have come to their end";
+  if (out.remains != 0) return std::to_string(out.remains) + " ports, streams or names of shared memory remain";
+  const life* first = nullptr;
+  for (const auto& each : out.lives) {
+    if (each->rank >= plan.how.ps) continue;
+    if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice";
+    if (!each->report) return name_of(plan.how, each->rank) + " has not joined: " + each->said;
+    auto made = each->steps;
+    if (first && !std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; }) &&
+        made.size() + 1 == first->steps.size())
+      made.insert(*first->steps.rbegin());  // nobody was there any more to make it for
+    if (first && made != first->steps)
+      return name_of(plan.how, each->rank) + " has made other steps than " + name_of(plan.how, first->rank);
+    if (!first) first = each.get();
+  }
+  return {};
+}
+
+/// The values after these steps, by one process: the mean of the gradients of those that made each.
+std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::size_t>>& steps) {
+  const model m;
+  session s(m.g, {.threads = 1});
+  const auto gradients = compute_gradients(m.loss, m.w1, m.w2);
+  auto step = s.prepare(fetch(std::get<0>(gradients).gradient, std::get<1>(gradients).gradient), feed(m.x, m.y));
+  for (const auto& [number, workers] : steps) {
+    std::vector<float> sum(6 * 5 + 5 * 3);
+    double weights = 0;
+    for (const std::size_t worker : workers) {
+      if (rows_of(static_cast<int>(number), static_cast<int>(worker)) == 0) continue;
+      const auto [x, y] = batch_of(static_cast<int>(number), static_cast<int>(worker));
+      const auto [g1, g2] = step(x, y);
+      std::size_t k = 0;
+      for (const float g : g1) sum[k++] += g;
+      for (const float g : g2) sum[k++] += g;
+      weights += 1;
+    }
+    if (weights == 0) continue;
+    std::size_t k = 0;
+    for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
+      auto* const data = reinterpret_cast<float*>(s.state_of(n).data.data());
+      for (std::size_t i = 0; i < s.variable_info(n).extents.elements(); ++i)
+        data[i] -= 0.5f * sum[k++] / static_cast<float>(weights);
+    }
+  }
+  return m.values(s);
+}
+
+float distance(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  float most = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) most = std::max(most, std::abs(a[k] - b[k]));
+  return most;
+}
+
+/// Whether a worker was started again when training had ended already.
+bool came_too_late(const schedule& plan, const outcome& out, const life& of) {
+  return !of.is_first && !of.of.finished && std::any_of(out.lives.begin(), out.lives.end(), [&](const auto& each) {
+    return each->rank < plan.how.ps && each->ended <= of.started + 1000ms;
+  });
+}
+
+/// Runs schedules and prints those whose outcome `judge(plan, out)` finds wrong.
+template <class Judge>
+void survive(std::uint64_t seeds, const std::function<schedule(std::uint64_t)>& planned_for, Judge judge) {
+  const char* const count = std::getenv("WEFT_RANDOM_COUNT");
+  const char* const from = std::getenv("WEFT_RANDOM_FROM");
+  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
+  if (count) seeds = static_cast<std::uint64_t>(std::atoll(count));
+  int failures = 0;
+  for (std::uint64_t seed = begin; seed < begin + seeds && failures < 4; ++seed) {
+    const schedule plan = planned_for(seed);
+    run r(plan);
+    const outcome out = r.result();
+    verdict bad = wrong_steps(plan, out);
+    if (!bad) bad = judge(plan, out);
+    if (!bad) continue;
+    BOOST_ERROR(*bad + "\n" + plan.text() + told(plan, out));
+    ++failures;
+  }
+}
+
+}  // namespace
+
+// A process takes the place of each that dies, in time: nobody sees a difference.
+BOOST_AUTO_TEST_CASE(replaced_workers_end_with_the_bits_of_an_undisturbed_run) {
+  survive(
+      sanitized ? 20 : 150,
+      [](std::uint64_t seed) { return with_policy(seed, strategy::synchronous, wait_for{20s}, true); },
+      [](const schedule& plan, const outcome& out) -> verdict {
+        const std::vector<float> reference = undisturbed(plan.how);
+        std::map<int, const life*> last;
+        for (const auto& each : out.lives) last[each->rank] = each.get();
+        for (const auto& [rank, each] : last) {
+          if (each->report && each->report->interrupted) return name_of(plan.how, rank) + " was interrupted";
+          if (each->report || each->was_terminated || each->ended_by_force()) continue;
+          if (came_too_late(plan, out, *each)) {
+            const auto& ended = last[0]->report->finished;
+            if (std::find(ended.begin(), ended.end(), name_of(plan.how, rank)) == ended.end())
+              return name_of(plan.how, rank) + " was not waited for";
+            continue;
+          }
+          if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+          if (each->of.values != reference) return name_of(plan.how, rank) + " has other values";
+        }
+        return {};
+      });
+}
+
+// At any moment of a step: its gradients may have come to one server and not to the other, or a decision may be on its
+// way.
+BOOST_AUTO_TEST_CASE(a_worker_may_die_between_two_servers) {
+  for (const kind what : {kind::kill, kind::cut_off}) {
+    survive(
+        100,
+        [&](std::uint64_t seed) {
+          schedule plan = planned(strategy::synchronous, 2, 2, {0ms, 0ms, 0ms, 0ms},
+                                  {{what, 3, milliseconds(600 + 2 * seed), 0ms, 400ms}});
+          plan.seed = seed;
+          plan.latency = 20'000us;
+          plan.how.steps = 12;
+          plan.how.on_loss = wait_for{20s};
+          return plan;
+        },
+        [](const schedule& plan, const outcome& out) -> verdict {
+          for (const auto& each : out.lives)
+            if (!each->report && !each->ended_by_force() && each->of.values != undisturbed(plan.how))
+              return name_of(plan.how, each->rank) + " has other values: " + each->said;
+          return {};
+        });
+  }
+}
+
+// Nobody comes: the others go on without, say so, and their values are those of the gradients that were used.
+BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
+  int shrunk_runs = 0;
+  survive(
+      sanitized ? 20 : 150,
+      [](std::uint64_t seed) {
+        return with_policy(seed, strategy::synchronous,
+                           wait_for{milliseconds(seed % 2 ? 600 : 0)}.then(loss_action::shrink), seed % 3 == 0);
+      },
+      [&](const schedule& plan, const outcome& out) -> verdict {
+        std::map<int, const life*> last;
+        for (const auto& each : out.lives) last[each->rank] = each.get();
+        const life* finished = nullptr;
+        int hit = 0;
+        for (const auto& [rank, each] : last) {
+          if (rank < plan.how.ps) continue;
+          const bool is_hit = each->was_terminated || each->ended_by_force();
+          hit += is_hit;
+          if ((is_hit && !each->of.finished) || came_too_late(plan, out, *each)) continue;
+          if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+          finished = each;
+          if (const float d = distance(each->of.values, values_after(last[0]->steps)); !(d < 1e-4f))
+            return name_of(plan.how, rank) + " has not the values of the steps that were made: " + std::to_string(d);
+        }
+        if (!finished) return {};
+        if (last[0]->report->interrupted) return "was interrupted";
+        bool less = false;  // some step was made without a worker that had not finished
+        for (const auto& [step, workers] : last[0]->steps)
+          less |= static_cast<int>(workers.size()) < plan.how.workers && step < plan.how.steps;
+        if (less && last[0]->left_out == 0) return "steps were made without a worker in silence";
+        shrunk_runs += less;
+        return {};
+      });
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(shrunk_runs > (sanitized ? 2 : 30));
+}
+
+// One worker may be late, or lost, in any step.
+BOOST_AUTO_TEST_CASE(steps_with_a_backup_have_the_gradients_that_are_reported) {
+  std::int64_t stale = 0;
+  survive(
+      sanitized ? 20 : 150,
+      [](std::uint64_t seed) {
+        schedule plan = with_policy(seed, strategy::with_backup, {}, seed % 2 == 0);
+        plan.faults.resize(std::min<std::size_t>(plan.faults.size(), seed % 3 == 0 ? 0 : 1));
+        return plan;
+      },
+      [&](const schedule& plan, const outcome& out) -> verdict {
+        const auto& steps = out.lives.front()->steps;
+        for (const auto& each : out.lives) {
+          if (each->rank < plan.how.ps) continue;
+          stale += each->of.stale;
+          if (each->was_terminated || each->ended_by_force() || came_too_late(plan, out, *each)) continue;
+          if (!each->of.finished) return name_of(plan.how, each->rank) + " has not finished: " + each->said;
+        }
+        const auto server =
+            std::find_if(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->rank == 0; });
+        for (const auto& each : out.lives)
+          if (each->of.finished)
+            if (const float d = distance(each->of.values, values_after((*server)->steps)); !(d < 1e-4f))
+              return name_of(plan.how, each->rank) + " has other values: " + std::to_string(d);
+        for (const auto& [step, workers] : steps)
+          if (static_cast<int>(workers.size()) > plan.how.workers - 1) return "a step has too many gradients";
+        return {};
+      });
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(stale > 10);
+}
+
+// Asynchronous workers that are replaced go on at their step: each update is applied once.
+BOOST_AUTO_TEST_CASE(replaced_asynchronous_workers_make_each_update_once) {
+  for (const strategy how : {strategy::asynchronous, strategy::bounded_staleness})
+    survive(
+        sanitized ? 10 : 80, [&](std::uint64_t seed) { return with_policy(seed, how, wait_for{20s}, true); },
+        [&](const schedule& plan, const outcome& out) -> verdict {
+          std::map<int, const life*> last;
+          for (const auto& each : out.lives) last[each->rank] = each.get();
+          int updates = 0;
+          bool all_finished = true;
+          for (int worker = 0; worker < plan.how.workers; ++worker)
+            for (int step = 0; step < plan.how.steps; ++step) updates += rows_of(step, worker) > 0;
+          std::int64_t most = 0;
+          for (const auto& [rank, each] : last) {
+            if (each->report && each->report->interrupted) return name_of(plan.how, rank) + " was interrupted";
+            if (each->report) continue;
+            if ((each->was_terminated || each->ended_by_force() || came_too_late(plan, out, *each)) &&
+                !each->of.finished) {
+              all_finished = false;
+              continue;
+            }
+            if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+            most = std::max(most, each->of.global_step);
+            // Each of the others makes no more than 2 * 2 + 1 updates meanwhile.
+            if (how == strategy::bounded_staleness && each->of.most_stale - 1 > 5 * (plan.how.workers - 1))
+              return name_of(plan.how, rank) + " has seen a staleness of " + std::to_string(each->of.most_stale - 1);
+          }
+          if (most > updates) return "more updates were made than there are";
+          if (all_finished && most < updates - 3 * 12) return "updates are missing";
+          return {};
+        });
 }
 
 // ---- the same with processes ----

@@ -28,6 +28,10 @@ for heading in ("Training", "Data", "Checkpoints", "Output", "Cluster", "Trust b
         faults.append(f"--help has no heading {heading}")
 refused(["--hidden_units", "0"], "--hidden_units", "0")
 refused(["magic", "allreduce"], "--strategy", "magic")
+for wrong in ("backups:", "backups:x", "backups:-1", "stale", "sync:1", "stale:1:2", "backups:N"):
+    refused([wrong, "backups:N", "stale:N"], "--strategy", wrong)
+refused(["backups:1", "fewer"], "--strategy", "backups:1", "--job_name", "worker", "--ps_hosts", "127.0.0.1:1",
+        "--worker_hosts", "127.0.0.1:2")
 refused(["--job_name"], "--strategy", "async", "--ps_hosts", "127.0.0.1:1", "--worker_hosts", "127.0.0.1:2")
 refused(["--ps_hosts"], "--strategy", "sync", "--job_name", "worker", "--worker_hosts", "127.0.0.1:2")
 refused(["allreduce", "--ps_hosts"], "--strategy", "allreduce", "--job_name", "worker", "--ps_hosts", "127.0.0.1:1",

@@ -33,6 +33,8 @@
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
+#include <weft/distributed/parameter/shard_links.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>
 #include <weft/graph/device_spec.hpp>
@@ -389,6 +391,39 @@ void notice(input in) {
   reads_what_it_writes(message_of(in, "tiqbt"), detail::notice::read, [](const auto& said) { return said.bytes(); });
 }
 
+void held(input in) {
+  const std::size_t workers = in.byte() % 5;
+  reads_what_it_writes(
+      message_of(in, "qi[q]"), [=](const_bytes bytes) { return detail::held_message::read(bytes, workers); },
+      [](const auto& said) { return said.bytes(); });
+}
+
+void decision(input in) {
+  const std::size_t workers = in.byte() % 5;
+  reads_what_it_writes(
+      message_of(in, "qi[i]"),
+      [=](const_bytes bytes) {
+        const auto said = detail::decision_message::read(bytes, workers);
+        for (const std::size_t each : said.workers) MUST(each < workers);
+        return said;
+      },
+      [](const auto& said) { return said.bytes(); });
+}
+
+/// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
+void run_of_step(input in) {
+  const char* const shapes[] = {"iqqqiiibqqb", "iqqqiiiibqbiqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
+  reads_what_it_writes(
+      message_of(in, shapes[in.byte() % std::size(shapes)]),
+      [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
+      [](const auto& said) { return said.bytes(); });
+}
+
+void end_of_step(input in) {
+  reads_what_it_writes(message_of(in, "bbtt"), detail::end_message::read,
+                       [](const auto& said) { return said.bytes(); });
+}
+
 void error_message(input in) {
   reads_what_it_writes(
       message_of(in, "bt"), [](const_bytes bytes) { return detail::read_error(bytes, "an operation"); },
@@ -429,12 +464,13 @@ void offer(input in) {
 void enroll(input in) {
   byte_list bytes;
   if (in.byte() % 2) {
-    bytes = message_of(in, "bqqti[tbqqitb]");
+    bytes = message_of(in, "biiqbqqti[tbqqitb]");
   } else {
     // A list that is well-formed, but for one byte of it.
     detail::enroll_message said;
-    const unsigned how = in.byte();
-    said.mode = how % 2 ? consistency::synchronous : consistency::asynchronous;
+    const int how = static_cast<int>(in.byte());
+    said.terms = {{how % 2 ? consistency::synchronous : consistency::asynchronous, how / 2 % 3, how / 8 % 3 - 1},
+                  {std::chrono::milliseconds(how / 32 * 1000), how % 3 ? loss_action::stop : loss_action::shrink}};
     while (!in.empty() && said.variables.size() < 20) {
       const unsigned what = in.byte();
       parameter_spec& each = said.variables.emplace_back();
@@ -524,21 +560,15 @@ void rows(input in) {
 void once(input in) {
   replay_window window;
   std::set<std::int64_t> known;
-  std::uint64_t incarnation = 1;
   while (!in.empty()) {
     const unsigned what = in.byte();
-    if (what == 255) {
-      ++incarnation;
-      known.clear();
-      continue;
-    }
     const std::int64_t base = what & 64u ? std::numeric_limits<std::int64_t>::max() - 255 : 0;
     const std::int64_t step = base + (what & 32u ? in.byte() : what & 31u);
-    if (known.contains(step)) MUST(window.contains(incarnation, step));
-    if (window.contains(incarnation, step)) continue;  // known, or too old to tell
-    window.insert(incarnation, step);
+    if (known.contains(step)) MUST(window.contains(step));
+    if (window.contains(step)) continue;  // known, or too old to tell
+    window.insert(step);
     known.insert(step);
-    MUST(window.newest(incarnation) == *known.rbegin());
+    MUST(window.newest() == *known.rbegin());
   }
 }
 
@@ -765,8 +795,8 @@ void environment(input in) {
   if (named == ok) MUST(parse_endpoint(to_string(endpoint{host, 1})) == (endpoint{host, 1}));
 }
 
-constexpr const char* device_words[] = {"/job:", "/task:",     "/replica:", "/device:", "CPU", "GPU", "gpu",
-                                        ":0",    "4294967296", "99999999",  "worker",   "/",   ":"};
+constexpr const char* device_words[] = {"/job:",      "/task:",   "/replica:", "/device:", "CPU", "GPU",   "gpu",  ":0",
+                                        "4294967296", "99999999", "worker",    "/",        ":",   "/cpu:", "/gpu", "*"};
 
 void device(input in) {
   const std::string text = in.text(device_words);
@@ -776,7 +806,7 @@ void device(input in) {
   if (code != ok) return;
   const std::string shown = to_string(spec);
   MUST(parse_device(shown.data(), shown.size()) == spec);
-  MUST(shown.size() <= text.size());
+  MUST(shown.size() <= text.size() + 7);  // "/cpu:0" is "/device:CPU:0"
   MUST(merge(spec, device_spec{}) == spec && merge(spec, spec) == spec);
 }
 
@@ -1389,6 +1419,10 @@ constexpr target targets[] = {
     {"frames_with_tags", frames_with_tags},
     {"introduction", introduction},
     {"notice", notice},
+    {"held", held},
+    {"decision", decision},
+    {"run_of_step", run_of_step},
+    {"end_of_step", end_of_step},
     {"error", error_message},
     {"group", group},
     {"offer", offer},

@@ -11,6 +11,7 @@
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/gpu/convolution.hpp>
+#include <weft/ops/gpu/grouped_convolution.hpp>
 #include <weft/ops/gpu/matmul.hpp>
 #include <weft/ops/gpu/pooling.hpp>
 #include <weft/tensor/random.hpp>
@@ -216,6 +217,26 @@ void check_convolutions() {
   }
 }
 
+/// Groups of several channels and filters, and one for each channel, with filters in either form.
+template <class T>
+void check_grouped_convolutions() {
+  gpu::compile_kernels<grouped_convolution_op, T>();
+  for (const window& w : convolutions)
+    for (const std::int64_t groups : {3, 1})
+      for (const std::int64_t of_group : {w.channels, std::int64_t{1}}) {
+        const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right, groups};
+        const std::int64_t k = w.filters * groups;
+        const shape images(2, w.height, w.width, of_group * groups), results(2, w.out_height(), w.out_width(), k);
+        const auto check = [&](const shape& filters) {
+          call<T>(operation_of<grouped_convolution_op<T>>, {images, filters}, results, a).check();
+          call<T>(operation_of<grouped_input_gradient_op<T>>, {filters, results}, images, a).check();
+          call<T>(operation_of<grouped_filter_gradient_op<T>>, {images, results}, filters, a).check();
+        };
+        check(shape(w.window_height, w.window_width, of_group, k));
+        if (of_group == 1) check(shape(w.window_height, w.window_width, groups, w.filters));
+      }
+}
+
 template <class T>
 void check_pools() {
   gpu::compile_kernels<max_pool_op, T>();
@@ -253,6 +274,13 @@ BOOST_AUTO_TEST_CASE(a_descent_is_added_to_the_variable) {
     const auto found = product.on_gpu(before, &descent);
     for (std::size_t i = 0; i < found.size(); ++i) BOOST_CHECK_EQUAL(found[i], before[i] - 0.5f * plain[i]);
   }
+}
+
+BOOST_AUTO_TEST_CASE(grouped_convolutions_are_the_cpus) {
+  check_grouped_convolutions<float>();
+  check_grouped_convolutions<double>();
+  check_grouped_convolutions<weft::half>();
+  check_grouped_convolutions<bfloat16>();
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_are_the_cpus) {

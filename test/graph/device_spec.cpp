@@ -22,6 +22,13 @@ static_assert("/job:worker/replica:0/task:1/device:GPU:0"_device.ordinal == 0);
 static_assert(merge("/job:ps/task:1/device:CPU:0"_device, "/task:2"_device) == "/job:ps/task:2/device:CPU:0"_device);
 static_assert(merge("/job:ps"_device, ""_device) == "/job:ps"_device &&
               merge(""_device, "/job:ps"_device) == "/job:ps"_device);
+static_assert("/cpu:0"_device == device_spec(cpu{0}) && "/GPU:1"_device == device_spec(cuda{1}));
+static_assert("/job:worker/task:1/cpu:0"_device == "/job:worker/task:1/device:CPU:0"_device);
+static_assert("/device:Gpu:2"_device == device_spec(cuda{2}) && "/cpu:2/task:3/job:ps"_device.task == 3);
+static_assert("/"_device == ""_device && "/job:*/task:*/device:*"_device == ""_device);
+static_assert("/job:ps/task:*"_device == "/job:ps"_device && "/device:CPU:*"_device == "/device:CPU"_device);
+static_assert("/gpu:*"_device == "/device:GPU"_device && "/replica:*/task:1"_device == "/task:1"_device);
+static_assert(merge("/job:ps/task:1"_device, "/task:*/gpu:0"_device) == "/job:ps/task:1/device:GPU:0"_device);
 
 }  // namespace
 
@@ -34,7 +41,14 @@ BOOST_AUTO_TEST_CASE(names_survive_a_round_trip) {
 BOOST_AUTO_TEST_CASE(malformed_names_are_refused) {
   const std::string long_name(40, 'x');
   for (const std::string& name : {std::string("ps"),
-                                  std::string("/"),
+                                  std::string("//"),
+                                  std::string("/cpu"),
+                                  std::string("/cpu:"),
+                                  std::string("/cpu:0/gpu:0"),
+                                  std::string("/device:CPU:0/device:CPU:0"),
+                                  std::string("/cpux:0"),
+                                  std::string("/task:*1"),
+                                  std::string("/**"),
                                   std::string("/job"),
                                   std::string("/job:"),
                                   std::string("/job:/task:0"),

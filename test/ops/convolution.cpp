@@ -2,6 +2,8 @@
 #include <cstring>
 #include <memory>
 
+#include <weft/ops/batch_normalization.hpp>
+
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"
 
@@ -235,6 +237,39 @@ BOOST_AUTO_TEST_CASE(relu_and_bias_run_with_the_convolution) {
   (void)step(images);
   CHECK_SAYS(infer.explain(), ", then map relu(add(a0, a1))");
   CHECK_SAYS(step.explain(), ", then map relu(add(a0, a1))");
+}
+
+// The gradients of a convolution look for zeros only where a max pool or a ReLU yields them.
+BOOST_AUTO_TEST_CASE(zeros_are_looked_for_where_some_may_arrive) {
+  using maps = dims<dyn<"batch">, 14, 14, 32>;
+  const auto looks = [](const auto& follow) {
+    graph g;
+    const auto x = placeholder<float, maps>(g);
+    const auto w = variable<float, dims<5, 5, 32, 64>>(g, "w", init::he_normal{});
+    const auto b = variable<float, dims<64>>(g, "b");
+    const auto y = follow(conv2d(let(x * 1.0f), w), b);
+    const auto [dx, dw] = gradients(mean(square(y)), x, w);
+    session s{g, {.threads = 1}};
+    auto step = s.prepare(fetch(dx, dw), feed(x));
+    (void)step(drawn<float, maps>(shape(8, 14, 14, 32), 1));
+    const std::string text = step.explain();
+    int found = 0;
+    for (std::size_t at = 0; (at = text.find("without the zeros that arrive", at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  const auto pool = [](const auto& y) { return max_pool2d<2>(y); };
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) { return pool(relu(y + b)); }), 2);
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) { return relu(pool(y) + b); }), 2);
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) { return pool(tanh(y + b)); }), 2);
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) { return relu6(y + b); }), 2);
+  BOOST_CHECK_EQUAL(
+      looks([&](const auto& y, const auto& b) { return relu(reshape<dims<dyn<"batch">, 196, 64>>(y) + b); }), 2);
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) { return tanh(y + b); }), 0);
+  BOOST_CHECK_EQUAL(looks([&](const auto& y, const auto& b) {
+                      const auto normalized = batch_normalization_training(y, let(b + 1.0f), b, {.relu = true});
+                      return pool(normalized.result);
+                    }),
+                    0);
 }
 
 BOOST_AUTO_TEST_CASE(tensors_without_a_graph) {

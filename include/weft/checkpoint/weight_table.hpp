@@ -17,13 +17,15 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// How a file's tensor becomes a variable: it is seen under `viewed` extents, of which one may be -1, what is left; its
-/// axes are taken in the order `axes`; the first `merged` of them are then one. A member that is empty or 0 changes
+/// How a file's tensor becomes a variable: it is cut along its first axis into `parts` of equal length, and number
+/// `part` is taken; that is seen under `viewed` extents, of which one may be -1, what is left; its axes are taken in
+/// the order `axes`; the first `merged` of them are then one. A member that is empty or has its first value changes
 /// nothing.
 struct weight_layout {
   std::vector<std::int64_t> viewed{};
   std::vector<std::size_t> axes{};
   std::size_t merged = 0;
+  std::size_t part = 0, parts = 1;
 };
 
 /// Layouts of PyTorch's modules, as Weft and TensorFlow have them.
@@ -39,6 +41,16 @@ inline weight_layout conv1d() { return {.axes = {2, 1, 0}}; }
 /// Linear: [output, input] becomes [input, output].
 inline weight_layout linear() { return {.axes = {1, 0}}; }
 
+/// A third of MultiheadAttention's in_proj_weight, [3 * output, input]: the query's, the key's or the value's, number 0
+/// to 2, as a Linear's.
+inline weight_layout third_of_linear(std::size_t part) { return {.axes = {1, 0}, .part = part, .parts = 3}; }
+
+/// Conv2d with a group for each channel: [channels * multiplier, 1, height, width] becomes [height, width, channels,
+/// multiplier], the extents of the variable.
+inline weight_layout depthwise_conv2d(const shape& variable) {
+  return {.viewed = {variable[2], variable[3], variable[0], variable[1]}, .axes = {2, 3, 0, 1}};
+}
+
 /// The first Linear behind a Flatten of images [channels, height, width]: its inputs are in that order, and Weft
 /// flattens [height, width, channels].
 inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t height, std::int64_t width) {
@@ -48,11 +60,13 @@ inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t he
 }  // namespace pytorch
 
 /// A row of a table of weights: a tensor's name in the file, the variable's in the graph, empty where the tensor is
-/// left out, and how the one becomes the other.
+/// left out, and how the one becomes the other. A tensor has several rows where its parts are several variables. `plus`
+/// names another tensor of the same elements and extents that is added: PyTorch's recurrent layers have two biases.
 struct weight_row {
   std::string in_file;
   std::string variable;
   weight_layout layout = {};
+  std::string plus = {};
 };
 
 /// The rows, in braces. It is no vector, or `load_weights(path, s, {.partial = true})` would be ambiguous beside it.
@@ -60,7 +74,7 @@ struct weight_table {
   std::vector<weight_row> rows;
   weight_table(std::initializer_list<weight_row> list) : rows(list) {}
 
-  /// The row of a tensor; throws not_found without one.
+  /// The first row of a tensor; throws not_found without one.
   weight_row& operator[](const std::string& in_file) {
     for (weight_row& row : rows)
       if (row.in_file == in_file) return row;
@@ -155,43 +169,120 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
   return order;
 }
 
+/// The name under which errors and reports speak of what a row takes: "in_proj_weight[2]" is the third part.
+inline std::string name_of_part(const weight_row& row) {
+  return row.layout.parts == 1 ? row.in_file : str_cat({row.in_file, "[", row.layout.part, "]"});
+}
+
+/// What a row takes of a tensor, with the extents that it will have; `order` is how its elements are taken.
+inline safetensors_entry entry_of(const std::string& path, const weight_row& row, const safetensors_entry& tensor,
+                                  axis_order& order) {
+  safetensors_entry entry = tensor;
+  const std::size_t parts = row.layout.parts;
+  if (parts != 1) {
+    if (entry.extents.empty() || row.layout.part >= parts || entry.extents[0] % static_cast<std::int64_t>(parts) != 0)
+      layout_does_not_fit(path, entry, "its first axis is not cut into so many parts of equal length");
+    entry.name = name_of_part(row);
+    entry.extents[0] /= static_cast<std::int64_t>(parts);
+    entry.bytes /= parts;
+  }
+  order = apply_layout(path, row.layout, entry);
+  return entry;
+}
+
+/// to += from. half and bfloat16 are added in float and rounded once.
+template <class T>
+void add_elements(std::byte* to, const std::byte* from, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    T a, b;
+    std::memcpy(&a, to + i * sizeof(T), sizeof(T));
+    std::memcpy(&b, from + i * sizeof(T), sizeof(T));
+    if constexpr (is_storage_type<T>)
+      a = static_cast<T>(static_cast<float>(a) + static_cast<float>(b));
+    else
+      a = static_cast<T>(a + b);
+    std::memcpy(to + i * sizeof(T), &a, sizeof(T));
+  }
+}
+inline void add_elements(dtype type, std::byte* to, const std::byte* from, std::size_t count) {
+  switch (type) {
+    case dtype::float32:
+      return add_elements<float>(to, from, count);
+    case dtype::float64:
+      return add_elements<double>(to, from, count);
+    case dtype::float16:
+      return add_elements<half>(to, from, count);
+    case dtype::bfloat16:
+      return add_elements<bfloat16>(to, from, count);
+    default:
+      throw error(error_code::invalid_argument, "load_weights", "only floating-point tensors can be added");
+  }
+}
+
 }  // namespace detail
 
 inline restore_report load_weights(const std::string& path, session& s, const weight_table& table,
                                    const restore_options& options) {
   const safetensors_file file(path);
-  const auto row_of = [&](const std::string& name) {
-    return std::find_if(table.rows.begin(), table.rows.end(),
-                        [&](const weight_row& row) { return row.in_file == name; });
-  };
   for (const weight_row& row : table.rows)
-    if (!file.find(row.in_file) && !options.partial)
-      throw error(error_code::not_found, "load_weights",
-                  {path, " has no tensor '", row.in_file,
-                   "', which the table names; restore_options{.partial = true} takes what is there"});
+    for (const std::string* name : {&row.in_file, &row.plus})
+      if (!name->empty() && !file.find(*name) && !options.partial)
+        throw error(error_code::not_found, "load_weights",
+                    {path, " has no tensor '", *name,
+                     "', which the table names; restore_options{.partial = true} takes what is there"});
 
-  std::vector<safetensors_entry> entries = file.entries();  // with the extents that they will have
-  std::vector<detail::axis_order> orders(entries.size());
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    if (const auto row = row_of(entries[i].name); row != table.rows.end() && !row->variable.empty())
-      orders[i] = detail::apply_layout(path, row->layout, entries[i]);
+  struct source {
+    const safetensors_entry* tensor;
+    const weight_row* row;  // null for a tensor that is not in the table
+    detail::axis_order order;
+  };
+  std::vector<safetensors_entry> entries;  // with the extents that they will have
+  std::vector<source> sources;             // of each
+  for (const safetensors_entry& tensor : file.entries()) {
+    bool named = false;
+    for (const weight_row& row : table.rows) {
+      named |= row.in_file == tensor.name || row.plus == tensor.name;
+      if (row.in_file != tensor.name || row.variable.empty()) continue;
+      if (!row.plus.empty()) {
+        const safetensors_entry* const other = file.find(row.plus);
+        if (!other) continue;
+        if (other->type != tensor.type || other->extents != tensor.extents)
+          throw error(error_code::invalid_argument, "load_weights",
+                      {path, ": '", tensor.name, "' is ", detail::described(tensor), " and cannot be added to '",
+                       other->name, "', which is ", detail::described(*other)});
+      }
+      source from{&tensor, &row, {}};
+      entries.push_back(detail::entry_of(path, row, tensor, from.order));
+      sources.push_back(std::move(from));
+    }
+    if (named) continue;
+    entries.push_back(tensor);
+    sources.push_back({&tensor, nullptr, {}});
+  }
   std::vector<detail::restorable> tensors;
   for (const safetensors_entry& e : entries) tensors.push_back({&file, &e});
   const detail::wanted_variables wanted(s, options.variables);
   restore_options by_table = options;
   by_table.rename = [&](const std::string& name) {
-    const auto row = row_of(name);
-    return row == table.rows.end() ? options.rename(name) : row->variable;
+    for (const weight_row& row : table.rows)
+      if (!row.variable.empty() && detail::name_of_part(row) == name) return row.variable;
+    return options.rename(name);
   };
   detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, by_table), wanted);
   for (const detail::restored_variable& v : plan.variables) {
-    const detail::axis_order& order = orders[static_cast<std::size_t>(v.from.entry - entries.data())];
+    const source& from = sources[static_cast<std::size_t>(v.from.entry - entries.data())];
     detail::restore_variable(s, v, [&](void* to) {
-      const safetensors_entry& entry = *v.from.entry;
-      if (order.extents.empty()) return file.read(entry, to);
-      std::vector<std::byte> given(static_cast<std::size_t>(entry.bytes));
-      file.read(entry, given.data());
-      order.copy(given.data(), static_cast<std::byte*>(to), size_of(s.variable_info(v.node).type));
+      if (!from.row) return file.read(*from.tensor, to);
+      const dtype type = s.variable_info(v.node).type;
+      std::vector<std::byte> given(static_cast<std::size_t>(from.tensor->bytes));
+      file.read(*from.tensor, given.data());
+      if (const safetensors_entry* other = from.row->plus.empty() ? nullptr : file.find(from.row->plus)) {
+        std::vector<std::byte> added(given.size());
+        file.read(*other, added.data());
+        detail::add_elements(type, given.data(), added.data(), given.size() / size_of(type));
+      }
+      from.order.copy(given.data() + from.row->layout.part * (given.size() / from.row->layout.parts),
+                      static_cast<std::byte*>(to), size_of(type));
     });
   }
   return std::move(plan.report);

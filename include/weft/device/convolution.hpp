@@ -9,8 +9,9 @@ namespace weft {
 
 /// The computation of a convolution or a pool, for every kind of device: all extents known, all memory contiguous.
 ///
-/// images [batch, height, width, channels], filters [window_height, window_width, channels, filters], result
-/// [batch, out_height, out_width, filters]. A pool has no filters: its result has the channels of its images.
+/// images [batch, height, width, channels], filters [window_height, window_width, channels / groups, filters], result
+/// [batch, out_height, out_width, filters]. Each group of filters reads its own group of channels. A pool has no
+/// filters: its result has the channels of its images.
 ///
 /// The window of result row `y` covers the image rows `y * stride_height - pad_top + r * dilation_height` for each of
 /// its rows r. Pixels outside of the image count as 0 in a convolution, and not at all in a pool.
@@ -21,11 +22,12 @@ struct convolution_shape {
   std::int64_t stride_height, stride_width, dilation_height, dilation_width;
   std::int64_t pad_top, pad_bottom, pad_left, pad_right;
   bool counts_padding = false;  ///< of an average: it divides by the whole window
+  std::int64_t groups = 1;      ///< divides channels and filters
 
   std::size_t image_elements() const { return static_cast<std::size_t>(height * width * channels); }
   std::size_t out_elements() const { return static_cast<std::size_t>(out_height * out_width * filters); }
   std::size_t filter_elements() const {
-    return static_cast<std::size_t>(window_height * window_width * channels * filters);
+    return static_cast<std::size_t>(window_height * window_width * (channels / groups) * filters);
   }
 };
 

@@ -18,6 +18,9 @@ struct kernel_context {
   std::byte* const* buffers;
   thread_pool* threads;
   gpu::queue* queue = nullptr;
+  /// On a CPU, kernel::workspace_bytes() of memory for this run alone, aligned to `alignment`. Its contents are
+  /// indeterminate; null where the kernel asks for none.
+  std::byte* workspace = nullptr;
 };
 
 class epilogue_kernel;
@@ -30,7 +33,7 @@ class kernel {
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
   virtual void run(const kernel_context&) = 0;
-  /// The bytes that it asks its GPU's queue for (queue::workspace) when it runs.
+  /// The bytes of memory that it needs while it runs: kernel_context::workspace on a CPU, queue::workspace on a GPU.
   virtual std::size_t workspace_bytes() const { return 0; }
   /// Whether its GPU's work can be recorded: that of one which waits for the GPU cannot.
   virtual bool recordable() const { return true; }

@@ -12,7 +12,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A device by name, whole or in part: "/job:ps/task:0/device:CPU:0". A part left out is open.
+/// A device by name, whole or in part: "/job:ps/task:0/device:CPU:0". A part that is left out or `*` is open.
 struct device_spec {
   char job[32]{};
   int task = -1;
@@ -52,7 +52,17 @@ struct device_parser {
     at = p;
     return true;
   }
+  /// The letters of a kind, in either case.
+  constexpr bool take_letters(const char* kind) {
+    const char* p = at;
+    for (; *kind; ++p, ++kind)
+      if (p == end || (*p != *kind && *p != *kind - 'A' + 'a')) return false;
+    at = p;
+    return true;
+  }
+  /// A number, or -1 for `*`.
   constexpr int number() {
+    if (take("*")) return -1;
     if (at == end || *at < '0' || *at > '9') well_formed = false;
     int n = 0;
     while (at != end && *at >= '0' && *at <= '9' && n < 100000000) n = n * 10 + (*at++ - '0');
@@ -71,21 +81,29 @@ struct device_parser {
 /// Reads a device name; returns whether it is one.
 constexpr bool read_device(const char* text, std::size_t size, device_spec& d) {
   device_parser p{text, text + size};
+  if (size == 1 && *text == '/') return true;
   while (p.at != p.end && p.well_formed) {
     if (p.take("/job:")) {
-      p.name(d.job);
+      if (!p.take("*")) p.name(d.job);
     } else if (p.take("/task:")) {
       d.task = p.number();
     } else if (p.take("/replica:")) {
       p.number();  // always 0; accepted because TensorFlow prints it
-    } else if (p.take("/device:")) {
-      p.name(d.kind);
-      for (char& c : d.kind)
-        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-      if (std::string_view(d.kind) != cpu::name && std::string_view(d.kind) != cuda::name) p.well_formed = false;
-      if (p.take(":")) d.ordinal = p.number();
     } else {
-      p.well_formed = false;
+      const bool whole = p.take("/device:");
+      if (whole && p.take("*")) continue;
+      // TensorFlow's older names have no "device:": "/gpu:0".
+      const bool slash = whole || p.take("/");
+      const char* const kind = !slash || d.has_kind()       ? nullptr
+                               : p.take_letters(cpu::name)  ? cpu::name
+                               : p.take_letters(cuda::name) ? cuda::name
+                                                            : nullptr;
+      if (!kind) return false;
+      for (std::size_t i = 0; kind[i]; ++i) d.kind[i] = kind[i];
+      if (p.take(":"))
+        d.ordinal = p.number();
+      else if (!whole)
+        return false;
     }
   }
   return p.well_formed;
@@ -99,12 +117,14 @@ constexpr bool names_device() {
 
 }  // namespace detail
 
-/// Reads a device name. Throws invalid_argument.
+/// Reads a device name: "/job:NAME", "/task:N", "/device:KIND:N" or "/KIND:N" in any order. KIND is CPU or GPU in any
+/// case; N may be `*`. Throws invalid_argument.
 constexpr device_spec parse_device(const char* text, std::size_t size) {
   device_spec d;
   if (!detail::read_device(text, size, d))
-    throw error(error_code::invalid_argument, "device",
-                "write \"/job:NAME/task:N/device:KIND:N\", every part of which may be left out; KIND is CPU or GPU");
+    throw error(
+        error_code::invalid_argument, "device",
+        "write \"/job:NAME/task:N/device:KIND:N\" or parts of it; KIND is CPU or GPU, and * stands for any number");
   return d;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <weft/checkpoint/weight_table.hpp>
 #include <weft/nn/model.hpp>
@@ -18,8 +19,12 @@ namespace weft::nn {
 ///     weight_table table = nn::pytorch_table(net);
 ///     table["fc1.weight"].layout = pytorch::linear_after_flatten(64, 7, 7);
 ///
-/// Throws unimplemented if the model has a layer other than dense, conv2d, batch_norm, layer_norm and embedding, and
-/// failed_precondition before the model's first call.
+/// Of recurrent layers, stacked and bidirectional ones are one torch.nn.RNN, LSTM or GRU, whose tensors are
+/// "lstm.weight_ih_l1_reverse"; an lstm's bias is the sum of bias_ih and bias_hh. Of attention, queries, keys and
+/// values are the thirds of in_proj_weight.
+///
+/// Throws unimplemented if PyTorch has no module for a layer of the model, and failed_precondition before the model's
+/// first call.
 template <class Model>
 [[nodiscard]] weight_table pytorch_table(const Model& model);
 
@@ -37,10 +42,50 @@ restore_report load_pytorch_weights(const std::string& path, const Model& model,
 
 namespace detail {
 
+/// Makes the rows of a model's layers. Of a recurrent layer, PyTorch has the stacked layers and the directions as
+/// suffixes of the tensors' names: "lstm.weight_ih_l1_reverse" is what "lstm/1/backward" has.
 class pytorch_rows final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state& l,
              std::initializer_list<named_parameter> parameters) override {
+    const std::string_view kind = l.kind();
+    if (kind == "lstm" || kind == "gru" || kind == "simple_rnn")
+      recurrent(kind == "gru", path, parameters);
+    else if (kind == "attention")
+      attention(path, parameters);
+    else
+      plain(kind, path, parameters);
+  }
+  void enter(const std::string& path, const char* kind) override {
+    if (!around_.empty() &&
+        (around_.size() > 1 || around_[0].kind != "stacked" || kind != std::string_view("bidirectional")))
+      throw error(error_code::unimplemented, path,
+                  {"PyTorch has no ", std::string(around_.back().kind), " layer of ", kind,
+                   " ones: it stacks bidirectional layers, stacked<bidirectional<...>>"});
+    around_.push_back({path, kind});
+  }
+  void leave() override { around_.pop_back(); }
+
+  weight_table table{};
+
+ private:
+  struct surrounding {
+    std::string path;
+    std::string_view kind;
+  };
+
+  static std::string prefix_of(std::string path) {
+    if (!path.empty()) path += '.';
+    for (char& c : path)
+      if (c == '/') c = '.';
+    return path;
+  }
+  void add(std::string in_file, const named_parameter& p, weight_layout layout = {}, std::string plus = {}) {
+    table.rows.push_back({std::move(in_file), graph_of(p.variable->erased())[p.variable->id().node].name,
+                          std::move(layout), std::move(plus)});
+  }
+
+  void plain(std::string_view kind, const std::string& path, std::initializer_list<named_parameter> parameters) {
     static constexpr std::pair<std::string_view, const char*> names[] = {{"weights", "weight"},
                                                                          {"bias", "bias"},
                                                                          {"scale", "weight"},
@@ -48,24 +93,63 @@ class pytorch_rows final : public layer_visitor {
                                                                          {"table", "weight"},
                                                                          {"moving_mean", "running_mean"},
                                                                          {"moving_variance", "running_var"}};
-    const std::string_view kind = l.kind();
-    if (kind != "dense" && kind != "conv2d" && kind != "conv2d_transpose" && kind != "conv1d" && kind != "batch_norm" &&
+    const bool convolves = kind == "conv2d" || kind == "grouped_conv2d" || kind == "conv2d_transpose";
+    if (!convolves && kind != "dense" && kind != "depthwise_conv2d" && kind != "conv1d" && kind != "batch_norm" &&
         kind != "layer_norm" && kind != "embedding")
-      throw error(error_code::unimplemented, path, {"no rule says how PyTorch stores the weights of a ", l.kind()});
-    std::string prefix = path.empty() ? path : path + ".";
-    for (char& c : prefix)
-      if (c == '/') c = '.';
+      throw error(error_code::unimplemented, path,
+                  {"no rule says how PyTorch stores the weights of a ", std::string(kind)});
+    const std::string prefix = prefix_of(path);
     for (const named_parameter& p : parameters)
       for (const auto& [ours, theirs] : names)
         if (ours == p.name && !p.variable->empty())
-          table.rows.push_back({prefix + theirs, graph_of(p.variable->erased())[p.variable->id().node].name,
-                                ours != "weights"  ? weight_layout()
-                                : kind == "conv1d" ? pytorch::conv1d()
-                                : kind == "dense"  ? pytorch::linear()
-                                                   : pytorch::conv2d()});
+          add(prefix + theirs, p,
+              ours != "weights"            ? weight_layout()
+              : kind == "conv1d"           ? pytorch::conv1d()
+              : kind == "dense"            ? pytorch::linear()
+              : kind == "depthwise_conv2d" ? pytorch::depthwise_conv2d(p.variable->erased().extents())
+                                           : pytorch::conv2d());
   }
 
-  weight_table table{};
+  void recurrent(bool is_gru, const std::string& path, std::initializer_list<named_parameter> parameters) {
+    std::string_view rest = path;  // "1/backward" behind the path of the whole layer
+    if (!around_.empty()) rest.remove_prefix(around_[0].path.size() + !around_[0].path.empty());
+    const std::string prefix = prefix_of(around_.empty() ? path : around_[0].path);
+    std::string suffix = "_l0";
+    if (!around_.empty() && around_[0].kind == "stacked")
+      suffix = str_cat({"_l", std::string(rest.substr(0, rest.find('/')))});
+    if (!around_.empty() && rest.ends_with("backward")) suffix += "_reverse";
+    for (const named_parameter& p : parameters) {
+      if (p.variable->empty()) continue;
+      const std::string_view name = p.name;
+      if (name == "bias")
+        add(prefix + "bias_ih" + suffix, p, {}, is_gru ? std::string() : prefix + "bias_hh" + suffix);
+      else if (name == "recurrent_bias")
+        add(prefix + "bias_hh" + suffix, p);
+      else
+        add(prefix + (name == "weights" ? "weight_ih" : "weight_hh") + suffix, p, pytorch::linear());
+    }
+  }
+
+  /// Where keys and values have as many features as queries, one tensor has the weights of all three.
+  void attention(const std::string& path, std::initializer_list<named_parameter> parameters) {
+    static constexpr const char* of_operand[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
+    const std::string prefix = prefix_of(path);
+    const named_parameter* const p = parameters.begin();  // query, key, value, output: the weights, then the biases
+    if (p[0].variable->empty()) return;
+    bool same = true;
+    for (std::size_t i = 1; i < 3; ++i) same &= p[i].variable->erased().extents() == p[0].variable->erased().extents();
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (same)
+        add(prefix + "in_proj_weight", p[i], pytorch::third_of_linear(i));
+      else
+        add(prefix + of_operand[i], p[i], pytorch::linear());
+      if (!p[4 + i].variable->empty()) add(prefix + "in_proj_bias", p[4 + i], {.part = i, .parts = 3});
+    }
+    add(prefix + "out_proj.weight", p[3], pytorch::linear());
+    if (!p[7].variable->empty()) add(prefix + "out_proj.bias", p[7]);
+  }
+
+  std::vector<surrounding> around_;  // the stacked and bidirectional layers that the visit is in
 };
 
 }  // namespace detail

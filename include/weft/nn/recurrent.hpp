@@ -322,6 +322,13 @@ struct bidirectional {
     const auto both = concat<-1>(f.states, b.states);
     return bidirectional_result<decltype(let(both)), std::remove_const_t<decltype(f)>>{let(both), f, b};
   }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.enter(path, "bidirectional");
+    v(path, "forward", forward);
+    v(path, "backward", backward);
+    v.leave();
+  }
 };
 
 /// `Count` layers, each over all states of the one before; the result is a stacked_result (torch's num_layers). A call
@@ -353,7 +360,11 @@ struct stacked {
     return result;
   }
 
-  void visit(const std::string& path, layer_visitor& v) const { detail::visit_any(path, layers, v); }
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.enter(path, "stacked");
+    detail::visit_any(path, layers, v);
+    v.leave();
+  }
 
  private:
   template <std::size_t Index, class Result, class Arguments>

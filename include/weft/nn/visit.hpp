@@ -33,6 +33,10 @@ class layer_visitor {
   void operator()(const std::string& path, std::string_view name, const T& member);
 
   virtual void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) = 0;
+  /// Until `leave`, layers are those of one recurrent layer at this path: "stacked" ones, whose names are their
+  /// numbers, or the two of a "bidirectional" one.
+  virtual void enter(const std::string& /*path*/, const char* /*kind*/) {}
+  virtual void leave() {}
 
  protected:
   ~layer_visitor() = default;

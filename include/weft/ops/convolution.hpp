@@ -77,12 +77,13 @@ struct convolution_op {
 template <class T>
 struct convolution_input_gradient_op {
   static constexpr const char* name = "conv2d_input_gradient";
+  static constexpr bool skips_zeros = true;
   using attributes = detail::window_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return device::make_convolution_input_gradient<T>(
         detail::convolution_of(a, p.outputs[0].extents, p.inputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0], p.version_of(0));
+        p.input_slots[1], p.output_slots[0], p.zeros_arrive, p.version_of(0));
   }
   static void gradient(gradient_context&, const attributes&);
 };
@@ -92,12 +93,13 @@ struct convolution_input_gradient_op {
 template <class T>
 struct convolution_filter_gradient_op {
   static constexpr const char* name = "conv2d_filter_gradient";
+  static constexpr bool skips_zeros = true;
   using attributes = detail::window_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return device::make_convolution_filter_gradient<T>(
         detail::convolution_of(a, p.inputs[0].extents, p.outputs[0].extents, p.inputs[1].extents), p.input_slots[0],
-        p.input_slots[1], p.output_slots[0]);
+        p.input_slots[1], p.output_slots[0], p.zeros_arrive);
   }
   static void gradient(gradient_context&, const attributes&);
 };

@@ -6,6 +6,7 @@
 #include <weft/ops/node.hpp>
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
+#include <weft/tensor/storage.hpp>
 #include <weft/tensor/tensor.hpp>
 
 WEFT_COLD_BEGIN
@@ -136,7 +137,9 @@ WEFT_DECL void run_eagerly(const operation& op, attribute_words attributes, cons
     ~release() { delete k; }
   } guard{k};
   thread_pool alone(1);
-  k->run({buffers, &alone});
+  const std::size_t workspace = k->workspace_bytes();
+  const storage memory = workspace ? storage(workspace) : storage();
+  k->run({buffers, &alone, nullptr, memory.data()});
 }
 
 #endif

@@ -100,6 +100,11 @@ struct elementwise_gradient_op {
   static bool in_place(const node_def& c, const value_info* inputs, const value_info& output) {
     return stores_every_element(c, inputs, output);
   }
+  /// Those of a ReLU, which half of a gradient passes or less.
+  static bool yields_zeros(const node_def& c) {
+    const skeleton::token* const text = static_cast<const fused*>(c.detail)->text;
+    return skeleton::contains(text, "relu") || skeleton::contains(text, "relu6");
+  }
 };
 
 /// One number, over extents that may be known only when a step runs. literals: the number, a double.

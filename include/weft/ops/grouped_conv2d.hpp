@@ -1,9 +1,6 @@
 #pragma once
 
-#include <tuple>
-
-#include <weft/ops/concat.hpp>
-#include <weft/ops/convolution.hpp>
+#include <weft/ops/grouped_convolution.hpp>
 
 /// Grouped convolutions. Included by name, not by <weft/weft.hpp>.
 namespace weft {
@@ -11,8 +8,9 @@ namespace weft {
 /// A convolution in which each of `Groups` groups of filters reads only its own group of channels (torch.nn.Conv2d with
 /// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are
 /// `[batch, height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents that
-/// conv2d gives it, with `out` channels. Each group runs as one convolution. The numbers of channels and filters must
-/// be multiples of `Groups` that the compiler knows.
+/// conv2d gives it, with `out` channels. The numbers of channels and filters must be multiples of `Groups` that the
+/// compiler knows. What is added to the result and applied to it elementwise runs in the same kernel. On GPUs, cuDNN
+/// convolves where the program has it.
 template <int Groups, conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto grouped_conv2d(const A& images, const B& filters);
 
@@ -30,34 +28,35 @@ constexpr bool groups_fit(const shape& images, const shape& filters, int groups)
 template <class Images, class Filters, int Groups>
 struct conv2d_groups_do_not_fit : mistake<!detail::groups_fit(Images::spec, Filters::spec, Groups)> {};
 
-namespace detail {
-
-template <conv2d_options Options, class A, class B, std::size_t... Group>
-auto convolve_groups(const A& images, const B& filters, indices<Group...>) {
-  constexpr int groups = static_cast<int>(sizeof...(Group));
-  const auto x = split<3, groups>(images);
-  const auto w = split<3, groups>(filters);
-  return concat<3>(conv2d<Options>(std::get<Group>(x), std::get<Group>(w))...);
-}
-
-}  // namespace detail
+/// The mistake in the extents of a convolution in groups, if there is one.
+template <class Images, class Filters, int Groups, conv2d_options Options>
+using grouped_conv2d_mistake =
+    first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
+                  conv2d_groups_do_not_fit<Images, Filters, Groups>, conv2d_options_out_of_range<Options>,
+                  filter_extents_are_dynamic<Filters>, filter_is_larger_than_image<Images, Filters, Options>>;
 
 template <int Groups, conv2d_options Options, Expression A, Expression B>
 auto grouped_conv2d(const A& images, const B& filters) {
   using T = value_t<A>;
   using DA = dims_t<A>;
   using DB = dims_t<B>;
-  using mistaken = first_mistake<images_are_not_of_rank_4<DA>, filters_are_not_of_rank_4<DB>,
-                                 conv2d_groups_do_not_fit<DA, DB, Groups>>;
-  static_assert(
-      correct<mistaken>,
-      "grouped_conv2d: needs images [batch, height, width, in] and filters [height, width, in / groups, out]");
-  if constexpr (!correct<mistaken>)
+  using mistaken = first_mistake<grouped_conv2d_mistake<DA, DB, Groups, Options>, element_types_differ<T, value_t<B>>,
+                                 conv2d_undefined_for<T>>;
+  static_assert(correct<mistaken>,
+                "grouped_conv2d: needs images [batch, height, width, in] and filters [height, width, in / groups, out] "
+                "of one floating-point type, and options that fit them");
+  if constexpr (!correct<mistaken>) {
     return detail::after_mistake<T, DA>(images, filters);
-  else if constexpr (Groups == 1)
-    return conv2d<Options>(images, filters);
-  else
-    return detail::convolve_groups<Options>(images, filters, typename detail::make_indices<Groups>::type());
+  } else {
+    using D = typename detail::conv2d_result<DA, DB, Options>::type;
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<grouped_convolution_op, T>();
+    const auto x = materialize(images);
+    const auto w = materialize(filters);
+    const shape window = extents_of(w);
+    const detail::window_call call =
+        detail::call_windows(extents_of(x), window[0], window[1], window[3], detail::windows_of(Options));
+    return call_operation<grouped_convolution_op<T>, T, D>(call.result, {call.attributes, Groups}, x, w);
+  }
 }
 
 template <auto...>

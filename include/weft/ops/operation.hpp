@@ -157,6 +157,7 @@ struct prepare_context {
   const prepare_context* beside = nullptr;            ///< other updates by the same optimizer that the kernel makes too
   std::size_t beside_count = 0;
   const content_version* const* versions = nullptr;  ///< by slot; null where no kernel may keep anything
+  bool zeros_arrive = false;  ///< whether an input of an operation that skips zeros may consist mostly of them
 
   /// The version of an input that is a variable or a constant, so that the kernel may keep what it makes from the
   /// values until the version changes; null of other inputs.
@@ -252,6 +253,11 @@ struct operation {
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
   /// Whether an output is computed only if somebody reads it. Its address is null otherwise.
   bool (*optional)(const node_def&, std::uint32_t output) = nullptr;
+  /// Whether most elements of its results may be zeros; null: they are not. The gradient of an expression passes on
+  /// those that arrive.
+  bool (*yields_zeros)(const node_def&) = nullptr;
+  /// Whether its kernel gains from knowing that an input may consist mostly of zeros (prepare_context::zeros_arrive).
+  bool skips_zeros = false;
   /// The memory that an operation with subgraphs needs itself while it runs, in bytes.
   std::size_t (*workspace_bytes)(const prepare_context&) = nullptr;
   /// The first output is the first input under other extents: no kernel, no buffer.
@@ -343,6 +349,8 @@ constexpr operation declare() {
   if constexpr (requires { &Op::use; }) o.use = Op::use;
   if constexpr (requires { &Op::in_place; }) o.in_place = Op::in_place;
   if constexpr (requires { &Op::optional; }) o.optional = Op::optional;
+  if constexpr (requires { &Op::yields_zeros; }) o.yields_zeros = Op::yields_zeros;
+  if constexpr (requires { Op::skips_zeros; }) o.skips_zeros = Op::skips_zeros;
   if constexpr (requires { &Op::workspace_bytes; }) o.workspace_bytes = Op::workspace_bytes;
   if constexpr (requires { Op::alias; }) o.alias = Op::alias;
   if constexpr (requires { Op::stateful; }) o.stateful = Op::stateful;

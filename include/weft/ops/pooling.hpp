@@ -71,6 +71,7 @@ template <class T>
 struct max_pool_gradient_op {
   static constexpr const char* name = "max_pool2d_gradient";
   static constexpr bool takes_gradients = true;
+  static constexpr bool yields_zeros(const node_def&) { return true; }
   using attributes = detail::pool_attributes;
 
   static kernel* prepare_fused(const prepare_context& p, const attributes& a, const product_fusion& f) {

@@ -270,6 +270,16 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
 
 WEFT_COLD_BEGIN
 
+/// Whether an expression applies an operation of this name.
+__attribute__((noinline)) inline bool contains(const token* t, const char* operation) {
+  for (int left = 1; left > 0; --left, ++t) {
+    if (!t->operation) continue;
+    if (__builtin_strcmp(t->operation, operation) == 0) return true;
+    left += t->number;
+  }
+  return false;
+}
+
 /// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.
 __attribute__((noinline)) inline const token* print(const token* t, std::string& out,
                                                     const std::string* constants = nullptr) {

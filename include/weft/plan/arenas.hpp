@@ -9,11 +9,19 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Gives buffers that are never needed at the same time the same place. Returns the offset of each in its arena.
+/// The bytes of its arena that an instruction's kernel needs while it runs. A GPU's queue has memory of its own for
+/// that.
+inline std::size_t workspace_bytes(const program& p, const binding& b, std::uint32_t instruction) {
+  return p.instructions[instruction].on.gpu ? 0 : b.kernels[instruction]->workspace_bytes();
+}
+
+/// Assigns the same memory to buffers that are never needed at the same time, and to the workspaces of kernels, each of
+/// which is needed during one instruction. Returns the offset of each in its arena.
 class buffer_assignment {
  public:
-  buffer_assignment(const program& p, const value_info* infos)
-      : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0) {
+  /// The binding has its kernels.
+  buffer_assignment(const program& p, const value_info* infos, const binding& of)
+      : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0), workspaces_(p.instructions.size(), 0) {
     sequence<std::uint32_t> ends(p.buffers.size(), none), last(p.instructions.size(), none);  // lists by instruction
     for (std::uint32_t b = 0; b < p.buffers.size(); ++b) {
       const step_buffer& buffer = p.buffers[b];
@@ -28,17 +36,26 @@ class buffer_assignment {
         offsets_[b] = buffer.forwarded_from != none ? offsets_[buffer.forwarded_from]
                                                     : plans_[buffer.arena].allocate(infos[b].bytes());
       }
+      if (const std::size_t bytes = workspace_bytes(p, of, i)) {
+        memory_plan& plan = plans_[workspace_arena(p, i)];
+        workspaces_[i] = plan.allocate(bytes);
+        plan.release(workspaces_[i], bytes);
+      }
       for (std::uint32_t b = last[i]; b != none; b = ends[b])
         plans_[p.buffers[b].arena].release(offsets_[b], infos[b].bytes());
     }
   }
 
   std::size_t offset(std::uint32_t b) const { return offsets_[b]; }
+  std::size_t workspace_offset(std::uint32_t instruction) const { return workspaces_[instruction]; }
+  static std::uint32_t workspace_arena(const program& p, std::uint32_t instruction) {
+    return p.arena_of(p.instructions[instruction].lane, 0);
+  }
   std::size_t bytes(std::size_t arena) const { return plans_[arena].total(); }
 
  private:
   sequence<memory_plan> plans_;
-  sequence<std::size_t> offsets_;
+  sequence<std::size_t> offsets_, workspaces_;
 };
 
 /// A step's memory: for each arena a block as large as the largest of all bindings needs.
@@ -80,9 +97,11 @@ WEFT_DECL void arena_memory::reserve(const program& p, const environment& sessio
 WEFT_DECL void arena_memory::refresh(const program& p, const environment& session, gpu_step* gpus, binding& b) {
   reserve(p, session, gpus, b);
   if (b.bases == bases_) return;
+  const auto move = [&](std::byte*& at, std::uint32_t arena) { at = bases_[arena] + (at - b.bases[arena]); };
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena)
-      b.addresses[i] = bases_[p.buffers[i].arena] + (b.addresses[i] - b.bases[p.buffers[i].arena]);
+    if (p.buffers[i].kind == buffer_kind::arena) move(b.addresses[i], p.buffers[i].arena);
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
+    if (workspace_bytes(p, b, i) != 0) move(b.workspaces[i], buffer_assignment::workspace_arena(p, i));
   b.bases = bases_;
   if (gpus) gpus->rebind(b);
 }

@@ -61,15 +61,20 @@ WEFT_DECL void bind_extents(const program& p, binding& b, const fed_value* fed, 
 WEFT_DECL void assign_addresses(compiled_step& step, binding& b) {
   const program& p = *step.made;
   const environment& session = step.session;
-  const buffer_assignment assigned(p, step.infos.data());
+  const buffer_assignment assigned(p, step.infos.data(), b);
   for (std::size_t a = 0; a < p.arenas.size(); ++a) b.arena_bytes.push_back(assigned.bytes(a));
   b.addresses.resize(p.buffers.size());
   if (!p.is_subgraph) step.arenas.reserve(p, session, step.gpus.get(), b);
   b.bases = step.arenas.bases();
+  const auto address = [&](std::uint32_t arena, std::size_t offset) {
+    return p.is_subgraph ? reinterpret_cast<std::byte*>(offset) : b.bases[arena] + offset;
+  };
   for (std::uint32_t i = 0; i < p.buffers.size(); ++i)
-    if (p.buffers[i].kind == buffer_kind::arena)
-      b.addresses[i] = p.is_subgraph ? reinterpret_cast<std::byte*>(assigned.offset(i))
-                                     : b.bases[p.buffers[i].arena] + assigned.offset(i);
+    if (p.buffers[i].kind == buffer_kind::arena) b.addresses[i] = address(p.buffers[i].arena, assigned.offset(i));
+  b.workspaces.assign(p.instructions.size(), nullptr);
+  for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
+    if (workspace_bytes(p, b, i) != 0)
+      b.workspaces[i] = address(buffer_assignment::workspace_arena(p, i), assigned.workspace_offset(i));
   for (const std::uint32_t n : p.variables)
     b.addresses[p.nodes[n].first_buffer] = session.variables[p.nodes[n].number].address_in_steps();
   for (const std::uint32_t n : p.constants) b.addresses[p.nodes[n].first_buffer] = p.node_of(n).init.data.data();
@@ -97,8 +102,8 @@ WEFT_DECL owned<binding> bind(compiled_step& step, const fed_value* fed, const e
     made->names.push_back(value ? *value : -1);
   }
   if (step.subgraphs) step.subgraphs->bind(*made, like);
-  assign_addresses(step, *made);
   prepare_kernels(step, *made, like);
+  assign_addresses(step, *made);
   if (step.gpus) step.gpus->bind(p, *made, step.infos.data());
   return made;
 }

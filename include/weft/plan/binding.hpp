@@ -38,12 +38,13 @@ struct binding {
   sequence<std::byte*> addresses;   ///< each buffer's
   sequence<std::byte*> bases;       ///< each arena's, when the addresses were made
   sequence<std::size_t> arena_bytes;
-  sequence<std::size_t> workspaces;  ///< bytes that each node with subgraphs needs while it runs
+  sequence<std::byte*> workspaces;       ///< of each instruction's kernel, where it asks for one on a CPU; null
+  sequence<std::size_t> subgraph_bytes;  ///< that each node with subgraphs needs while it runs
   owned<gpu_binding> on_gpus;
 
   /// About what it holds: kernels are shared, but counted for each.
   std::size_t memory_bytes() const {
-    std::size_t held = addresses.memory_bytes();
+    std::size_t held = addresses.memory_bytes() + workspaces.memory_bytes();
     for (const kernel_handle& k : kernels) held += 1024 + k->memory_bytes();
     return held;
   }

@@ -17,7 +17,7 @@ void place(program& p, const Where& where) {
         o->alias)
       continue;
     node.on = where(node.number);
-    if (node.on.gpu && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
+    if (node.on.gpu && node.on.task == p.self && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
   }
 }
 

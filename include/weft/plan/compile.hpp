@@ -16,6 +16,7 @@
 #include <weft/plan/placement.hpp>
 #include <weft/plan/program.hpp>
 #include <weft/plan/prune.hpp>
+#include <weft/plan/task_support.hpp>
 #include <weft/plan/update_groups.hpp>
 #include <weft/tensor/owned.hpp>
 
@@ -62,6 +63,7 @@ struct compiled_step {
   bool compiled = false;
   owned<step_subgraphs> subgraphs;  ///< null where no node has any
   owned<gpu_step> gpus;             ///< null where no GPU takes part
+  owned<task_step> tasks;           ///< null where no other task does
   operand_table operands;
   program_extents extents;
   buffer_extents infos;
@@ -93,7 +95,7 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   const program& p = *step.made;
   step.subgraphs = {};
   bool any = false;
-  for (const instruction& in : p.instructions) any = any || (!in.copies && !p.def(in.node).subgraphs.empty());
+  for (const instruction& in : p.instructions) any = any || p.has_subgraphs(in);
   if (!any) return;
   if (!new_step_subgraphs)
     throw error(error_code::failed_precondition, "prepare",
@@ -129,10 +131,12 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
       const owned<program> made = static_cast<owned<program>&&>(step->made);
       step->made = make_program(made->g, made->request, made->is_subgraph, made->home);
       step->gpus = {};
+      step->tasks = {};
     }
   } unless_compiled{&step};
   const environment& session = step.session;
   program& p = *step.made;
+  if (session.tasks && !p.is_subgraph) p.self = session.tasks->self();
   place(p, [&](std::uint32_t n) {
     if (p.is_subgraph) return p.home;
     const operation* const o = p.g[n].def.op;
@@ -153,6 +157,10 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   fuse(p);
   if (step.gpus) step.gpus->assign_layouts(p, step.infos.data());
   list_instructions(p);
+  if (session.tasks && !p.is_subgraph) {
+    step.tasks = owned(session.tasks->new_step());
+    step.tasks->cut(p);
+  }
   if (step.gpus) step.gpus->insert_copies(p);
   assign_in_place(p);
   step.infos.list(p);

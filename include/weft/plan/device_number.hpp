@@ -8,10 +8,10 @@
 
 namespace weft::plan {
 
-/// One device of a session: CPU devices and GPUs are numbered apart.
+/// One device: CPU devices and GPUs of a task are numbered apart. A session without a cluster is task 0.
 struct device_number {
   bool gpu = false;
-  std::uint32_t ordinal = 0;
+  std::uint32_t ordinal = 0, task = 0;
   friend bool operator==(device_number, device_number) = default;
 };
 

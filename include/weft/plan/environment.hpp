@@ -14,6 +14,7 @@ namespace weft::plan {
 
 class placement;
 class gpu_support;
+class task_support;
 
 /// Access to the values of a variable on the host. Its end reports that they have changed.
 class variable_writer {
@@ -83,7 +84,8 @@ struct environment {
   sequence<variable_state>& variables;
   const extent_bindings& extents;  ///< that the graph has given values to
   const memory_resource& memory;
-  gpu_support* gpus;  ///< null in programs without GPUs
+  gpu_support* gpus;    ///< null in programs without GPUs
+  task_support* tasks;  ///< null where steps run in one task
   std::size_t cpus, lanes_per_device;
   random_state& random;
 };

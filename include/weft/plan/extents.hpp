@@ -25,7 +25,7 @@ class program_extents {
       for (const std::uint32_t b : in.reads) add(b);
       for (const std::uint32_t b : in.writes) add(b);
       const auto add_node = [&](std::uint32_t n) {
-        if (n == none || in.copies) return;
+        if (n == none || in.kind != instruction_kind::compute) return;
         for (std::size_t k = 0; k < operands.count(n); ++k) add(operands.buffers(n)[k]);
         add_subgraphs(p.g, p.def(n), add_extents);
       };

@@ -23,7 +23,7 @@ class gpu_copies {
     sequence<instruction> before;
     before.swap(p_.instructions);
     for (instruction& i : before) {
-      if (!i.copies) insert_copies(i);
+      if (i.kind != instruction_kind::copy) insert_copies(i);
       append(static_cast<instruction&&>(i));
     }
     for (std::size_t f = 0; f < p_.fetch_buffers.size(); ++f)
@@ -41,7 +41,9 @@ class gpu_copies {
   };
 
   void insert_copies(instruction& i) {
-    const image_layout layout = p_.nodes[i.leader != none ? i.leader : i.node].layout;
+    const image_layout layout = i.kind == instruction_kind::compute
+                                    ? p_.nodes[i.leader != none ? i.leader : i.node].layout
+                                    : image_layout::channels_last;
     const auto layout_for = [&](std::uint32_t b) {
       return layout == image_layout::channels_first && layouts_.is_image(i, b) ? layout : image_layout::channels_last;
     };
@@ -63,7 +65,7 @@ class gpu_copies {
   instruction copy(std::uint32_t node, device_number on, std::uint32_t from, std::uint32_t to) const {
     instruction i;
     i.node = node;
-    i.copies = true;
+    i.kind = instruction_kind::copy;
     i.on = on;
     i.reads = {from};
     i.writes = {to};

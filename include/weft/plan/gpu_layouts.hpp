@@ -27,7 +27,7 @@ class gpu_layouts {
   void assign() {
     double rate = 1;
     for (std::uint32_t n = 0; n < p_.running; ++n) {
-      if (!p_.nodes[n].on.gpu || !can_have_layout(n)) continue;
+      if (!p_.nodes[n].on.gpu || p_.nodes[n].on.task != p_.self || !can_have_layout(n)) continue;
       offers_[n] = offer_of(n);
       rate = gpus_.device(p_.nodes[n].on.ordinal).info().bytes_per_second;
     }

@@ -57,7 +57,7 @@ class instruction_list {
   void copy(std::uint32_t node, std::uint32_t from, std::uint32_t to) {
     instruction i;
     i.node = node;
-    i.copies = true;
+    i.kind = instruction_kind::copy;
     i.on = p_.nodes[node].on;
     i.reads = {from};
     i.writes = {to};
@@ -125,7 +125,7 @@ class in_place_assignment {
 
  private:
   bool is_assignment(const instruction& i) const {
-    return !i.copies && p_.op(i.node).fusion == fusion_kind::assignment;
+    return i.kind == instruction_kind::compute && p_.op(i.node).fusion == fusion_kind::assignment;
   }
 
   /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
@@ -136,7 +136,9 @@ class in_place_assignment {
     const step_buffer &value = p_.buffers[from], &target = p_.buffers[variable];
     if (by == none || !is_floating(value.declared.type) || !(value.declared.extents == target.declared.extents)) return;
     const instruction& source = p_.instructions[by];
-    if (source.copies || p_.op(source.node).fusion != fusion_kind::expression || !(source.on == assignment.on)) return;
+    if (source.kind != instruction_kind::compute || p_.op(source.node).fusion != fusion_kind::expression ||
+        !(source.on == assignment.on))
+      return;
     if (last_use[variable] != none && last_use[variable] > by) return;
     if (contains(source.reads, variable) && (source.leader != none || !p_.works_in_place(source.node))) return;
     if (!contains(p_.fetch_buffers, from)) omitted_.push_back({a, by});

@@ -32,7 +32,8 @@ class kernel_preparation {
   explicit kernel_preparation(const compiled_step& step) : step_(step), p_(*step.made) {}
 
   kernel* prepare(const instruction& i) {
-    if (i.copies) {
+    if (i.transfer != none) return step_.tasks->prepare(p_, i, step_.infos.data());
+    if (i.kind == instruction_kind::copy) {
       if (i.on.gpu) return step_.gpus->prepare_copy(p_, i, step_.infos.data());
       return new snapshot_kernel(i.reads[0], i.writes[0], step_.infos[i.writes[0]].bytes());
     }
@@ -86,16 +87,31 @@ WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const bind
       b.kernels.push_back(kernel_handle(preparation.prepare(p.instructions[i])));
 }
 
+/// Whether most elements of a value may be zeros, because a max pool or a ReLU lies behind it.
+WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
+  const std::uint32_t n = p.computed_by(v);
+  const operation& op = p.op(n);
+  if (p.nodes[n].fed) return false;
+  if (op.yields_zeros && op.yields_zeros(p.def(n))) return true;
+  if (op.fusion != fusion_kind::gradient) return false;
+  for (const value& i : p.def(n).inputs)
+    if (may_be_mostly_zeros(p, i)) return true;
+  return false;
+}
+
 WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n, sequence<value_info>& operands) {
   const operand_table& table = step.operands;
   const std::size_t count = table.count(n), inputs = table.inputs(n);
   const std::uint32_t *const slots = table.slots(n), *const buffers = table.buffers(n);
   operands.resize(count);
   for (std::size_t k = 0; k < count; ++k) operands[k] = step.infos[buffers[k]];
-  prepare_context of{step.made->def(n), operands.data(), operands.data() + inputs,  slots,
-                     slots + inputs,    nullptr,         step.made->nodes[n].layout};
-  of.versions = step.versions.data();
-  return of;
+  const program& p = *step.made;
+  prepare_context made{p.def(n),       operands.data(), operands.data() + inputs, slots,
+                       slots + inputs, nullptr,         p.nodes[n].layout};
+  made.versions = step.versions.data();
+  if (p.op(n).skips_zeros)
+    for (const value& v : p.def(n).inputs) made.zeros_arrive = made.zeros_arrive || may_be_mostly_zeros(p, v);
+  return made;
 }
 
 #endif

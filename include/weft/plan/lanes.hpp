@@ -40,16 +40,18 @@ void assign_lanes(program& p, const Info& info) {
     in.lane = first;
     if (p.lanes.size() > 1) {
       double cost = 0, best = 0;
+      // A value that is received again lies where it lay before, in the memory of one lane.
+      const std::uint32_t before = in.kind == instruction_kind::receive ? made_on[in.writes[0]] : none;
       for (const std::uint32_t b : in.reads) cost += elements(b);
       for (const std::uint32_t b : in.writes) cost += elements(b);
-      if (!in.copies) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
+      if (in.kind == instruction_kind::compute) cost += multiply_adds(in.leader != none ? in.leader : in.node) / 16;
       for (std::uint32_t l = first; l < first + count; ++l) {
         double start = lane_free[l];
         for (const std::uint32_t b : in.reads) {
           const double ready = available[b] + (made_on[b] != none && made_on[b] != l ? hand_over : 0);
           start = ready > start ? ready : start;
         }
-        if (l == first || start < best) in.lane = l, best = start;
+        if (before != none ? l == before : l == first || start < best) in.lane = l, best = start;
       }
       lane_free[in.lane] = best + cost;
       for (const std::uint32_t b : in.writes) available[b] = best + cost, made_on[b] = in.lane;
@@ -75,7 +77,7 @@ inline void add_dependencies(program& p) {
       std::uint32_t& last = latest[p.instructions[j].lane];
       if (last == none || last < j) last = j;
     };
-    if (p.op(in.node).ordered && !in.copies) follow(last_effect), last_effect = i;
+    if (in.kind == instruction_kind::compute && p.op(in.node).ordered) follow(last_effect), last_effect = i;
     for (const std::uint32_t b : in.reads) follow(writer[b]);
     for (const std::uint32_t b : in.writes) {
       follow(writer[b]);

@@ -61,7 +61,7 @@ class liveness {
   /// Lets an elementwise result take over the place of an operand.
   void forward_operand(std::uint32_t i) {
     const instruction& in = p_.instructions[i];
-    if (in.copies || in.leader != none || in.writes.empty()) return;
+    if (in.kind != instruction_kind::compute || in.leader != none || in.writes.empty()) return;
     step_buffer& to = p_.buffers[in.writes[0]];
     if (to.kind != buffer_kind::arena || to.first != i || to.reserved || !p_.op(in.node).in_place ||
         !p_.works_in_place(in.node))

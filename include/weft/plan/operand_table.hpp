@@ -13,7 +13,7 @@ class operand_table {
   operand_table() = default;
   explicit operand_table(const program& p) : of_(p.running) {
     for (const instruction& i : p.instructions) {
-      if (i.copies) continue;
+      if (i.kind != instruction_kind::compute) continue;
       add(p, i, i.node);
       if (i.leader != none) add(p, i, i.leader);
       for (const std::uint32_t n : i.beside) add(p, i, n);

@@ -9,6 +9,7 @@
 #include <weft/ops/random_position.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/gpu_support.hpp>
+#include <weft/plan/task_support.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -16,14 +17,15 @@ namespace weft::plan {
 
 /// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
 /// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
-/// choice. A graph runs in one task, `self`: a node that names another one is an error, unless it is a variable, whose
-/// value a parameter server may have; the session's copy of it is where the session chooses. Under soft placement, and
+/// choice. Without `tasks`, a graph runs in one task, `self`: a node that names another one is an error, unless it is a
+/// variable, whose value a parameter server may have; the session's copy of it is where the session chooses. Under soft
+/// placement, and
 /// for the session's own choice always, an operation without a kernel for a GPU runs on the CPU, and what is colocated
 /// with it too.
 class placement {
  public:
   placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft,
-            const device_spec& self = {});
+            const device_spec& self = {}, const task_support* tasks = nullptr);
 
   device_number of(std::uint32_t n) const {
     const char* rule;
@@ -35,6 +37,17 @@ class placement {
 
   /// "on /device:GPU:0: the node names it"
   std::string explain(std::uint32_t n) const;
+
+  /// "/job:worker/replica:0/task:1/device:CPU:0", as TensorFlow logs it.
+  std::string full_name(device_number) const;
+
+  // ---- for task_support ----
+
+  const graph& nodes() const { return graph_; }
+  const device_spec& preferred() const { return preferred_; }
+  bool soft() const { return soft_; }
+  /// A node without a kernel for a GPU, among this one and those colocated with it; no_node if all have one.
+  std::uint32_t without_kernel(std::uint32_t n) const;
 
  private:
   static bool is_of_kind(const device_spec& d, std::string_view kind) { return d.kind == kind; }
@@ -58,9 +71,6 @@ class placement {
 
   std::uint32_t first_of_group(std::uint32_t n) const;
 
-  /// A node without a kernel for a GPU, among this one and those colocated with it; no_node if all have one.
-  std::uint32_t without_kernel(std::uint32_t n) const;
-
   bool subgraphs_have_kernels(const node_def& what) const;
   static bool has_kernel(const node_def& what);
 
@@ -69,14 +79,15 @@ class placement {
   const gpu_support* gpus_;  // asked only for nodes that want one: others leave the GPUs alone
   device_spec preferred_, self_;
   bool soft_;
+  const task_support* tasks_;  // null where all nodes run in one task
 };
 
 #if WEFT_DEFINITIONS
 
 WEFT_DECL placement::placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred,
-                               bool soft, const device_spec& self)
-    : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), self_(self), soft_(soft) {
-  if (is_of_kind(preferred, cuda::name) && !soft && count() == 0)
+                               bool soft, const device_spec& self, const task_support* tasks)
+    : graph_(g), cpus_(cpus), gpus_(gpus), preferred_(preferred), self_(self), soft_(soft), tasks_(tasks) {
+  if (is_of_kind(preferred, cuda::name) && !soft && !tasks && count() == 0)
     throw error(error_code::failed_precondition, "session",
                 {"there is no GPU for session_options::device: ", no_gpu_reason()});
 }
@@ -85,6 +96,7 @@ WEFT_DECL bool placement::moved(std::uint32_t n) const {
   const device_spec& asked = graph_[n].device;
   const device_number d = of(n);
   if (graph_[n].def.op->writes) return false;
+  if (tasks_) return tasks_->moved(asked, d);
   if (is_elsewhere(asked)) return !is_variable(n);
   return asked.has_kind() && !(d == device_number{is_of_kind(asked, cuda::name), number_of(asked)});
 }
@@ -92,10 +104,16 @@ WEFT_DECL bool placement::moved(std::uint32_t n) const {
 WEFT_DECL std::string placement::explain(std::uint32_t n) const {
   const char* rule;
   const device_number d = decide(n, rule);
-  std::string text = str_cat({"on ", to_string(d), ": ", rule});
-  if (is_variable(n) && is_elsewhere(graph_[n].device))
+  std::string text = str_cat({"on ", tasks_ ? full_name(d) : to_string(d), ": ", rule});
+  if (!tasks_ && is_variable(n) && is_elsewhere(graph_[n].device))
     append(text, {"; this is a copy of the variable on ", to_string(graph_[n].device)});
   return text;
+}
+
+WEFT_DECL std::string placement::full_name(device_number d) const {
+  if (!tasks_) return str_cat({"/job:localhost/replica:0/task:0", to_string(d)});
+  const device_spec& task = tasks_->name_of(d.task);
+  return str_cat({"/job:", task.job, "/replica:0/task:", task.task, to_string(d)});
 }
 
 WEFT_DECL void placement::refuse_task(std::uint32_t n) const {
@@ -121,6 +139,7 @@ WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) co
     rule = "the node that it is colocated with is there";
     return d;
   }
+  if (tasks_) return tasks_->place(*this, n, rule);
   const device_spec& asked = graph_[n].device;
   const bool elsewhere = is_elsewhere(asked);
   if (elsewhere && !soft_ && !is_variable(n)) refuse_task(n);

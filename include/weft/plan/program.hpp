@@ -54,13 +54,22 @@ struct step_buffer {
   bool pinned = false;                      ///< a GPU copies from this very address: nobody takes it over
 };
 
-/// A unit that runs as a whole: a node, a node and what follows it, updates of several variables, or a copy.
+enum class instruction_kind : unsigned char {
+  compute,
+  copy,     ///< its one read buffer to its one written buffer
+  send,     ///< its read buffer to another task; never waits
+  receive,  ///< its written buffer from another task
+};
+
+/// A unit that runs as a whole: a node, a node and what follows it, updates of several variables, a copy, or half of a
+/// transfer between two tasks.
 struct instruction {
-  std::uint32_t node = none;       ///< whose result it computes; of a copy, the node it is made for
+  std::uint32_t node = none;       ///< whose result it computes; of all other kinds, the node it is made for
   std::uint32_t leader = none;     ///< the node whose result that one takes in
   std::uint32_t assigned = none;   ///< a variable that it computes its first result in
   sequence<std::uint32_t> beside;  ///< other variables' updates that run with an update, as one kernel
-  bool copies = false;             ///< its one read buffer to its one written buffer
+  instruction_kind kind = instruction_kind::compute;
+  std::uint32_t transfer = none;  ///< of a send or a receive; the same number on both tasks
   device_number on;
   std::uint32_t lane = 0;
   sequence<std::uint32_t> reads, writes;  ///< root buffers
@@ -85,6 +94,7 @@ struct program {
   step_request request;
   bool is_subgraph = false;  ///< a node's
   device_number home;        ///< where what is fed and fetched lies
+  std::uint32_t self = 0;    ///< the task whose part this is
 
   // prune, order
   sequence<step_node> nodes;  ///< first those that run, in order
@@ -140,6 +150,9 @@ struct program {
     const operation* o = def(n).op;
     return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> &&
            o != &operation_of<placeholder_op> && o != &operation_of<group_op> && !o->alias;
+  }
+  bool has_subgraphs(const instruction& i) const {
+    return i.kind == instruction_kind::compute && !def(i.node).subgraphs.empty();
   }
   static bool reads(const node_def& c, std::size_t input) {
     if (!c.op->use) return true;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <weft/plan/arenas.hpp>
 #include <weft/plan/binding.hpp>
 #include <weft/plan/compile.hpp>
 
@@ -13,7 +14,7 @@ namespace weft::plan {
 std::string describe(const compiled_step&, const binding* current, std::size_t bindings);
 
 /// Where each operation runs, in TensorFlow's form.
-std::string placement_log(const program&);
+std::string placement_log(const program&, const placement&);
 
 /// The bytes that all arenas of a binding need.
 inline std::size_t arena_bytes(const binding& b) {
@@ -32,7 +33,7 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
     for (std::uint32_t n = 0; n < p.running; ++n) append(text, {"  ", p.name(n), "\n"});
     return text;
   }
-  std::size_t fused = 0, forwarded = 0, separate = 0, assigned = 0, copies = 0;
+  std::size_t fused = 0, forwarded = 0, separate = 0, assigned = 0, copies = 0, workspaces = 0;
   for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
     const instruction& in = p.instructions[i];
     append(text, {i, "  ", p.lane_name(in), "  ", p.name(in.node), "  ", current->kernels[i]->describe()});
@@ -43,7 +44,8 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
     }
     text += "\n";
     current->kernels[i]->describe_subgraphs(text, 6);
-    fused += in.leader != none, assigned += in.assigned != none, copies += in.copies;
+    fused += in.leader != none, assigned += in.assigned != none, copies += in.kind == instruction_kind::copy;
+    workspaces += workspace_bytes(p, *current, i);
   }
   extent_bindings known = current->extents;
   for (const step_buffer& b : p.buffers) {
@@ -63,16 +65,17 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
                 "; in-place assignment: ", assigned, "; forwarding: ", forwarded, " buffers; lanes: ", p.lanes.size(),
                 "; bindings: ", bindings, "\n"});
   append(text, {p.instructions.size(), " kernels; ", arena_bytes(*current), " bytes of memory for ", separate,
-                " bytes of intermediate values\n"});
+                " bytes of intermediate values"});
+  if (workspaces) append(text, {" and ", workspaces, " bytes of workspaces"});
+  text += "\n";
   return text;
 }
 
-WEFT_DECL std::string placement_log(const program& p) {
+WEFT_DECL std::string placement_log(const program& p, const placement& place) {
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
     if (p.computes(n) || p.def(n).op == &operation_of<variable_op>)
-      append(text,
-             {p.name(n), ": (", p.op(n).name, "): /job:localhost/replica:0/task:0", to_string(p.nodes[n].on), "\n"});
+      append(text, {p.name(n), ": (", p.op(n).name, "): ", place.full_name(p.nodes[n].on), "\n"});
   return text;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <weft/ops/subgraphs.hpp>
+#include <weft/plan/arenas.hpp>
 #include <weft/plan/bind.hpp>
 #include <weft/tensor/owned.hpp>
 
@@ -26,10 +27,13 @@ class bound_subgraph final : public prepared_subgraph {
     for (std::size_t i = 0; i < b_->fed.size(); ++i) b_->addresses[b_->fed[i].buffer] = parameters[i];
     for (std::size_t i = 0; i < b_->fetched.size(); ++i)
       if (b_->fetched[i].to_caller) b_->addresses[b_->fetched[i].buffer] = results[i];
-    const kernel_context own{b_->addresses.data(), f.threads, f.queue};
+    kernel_context own{b_->addresses.data(), f.threads, f.queue};
     std::uint32_t i = 0;
     try {
-      for (const auto count = static_cast<std::uint32_t>(b_->kernels.size()); i < count; ++i) b_->kernels[i]->run(own);
+      for (const auto count = static_cast<std::uint32_t>(b_->kernels.size()); i < count; ++i) {
+        own.workspace = b_->workspaces[i];
+        b_->kernels[i]->run(own);
+      }
     } catch (const error& e) {
       throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
     }
@@ -51,9 +55,13 @@ class bound_subgraph final : public prepared_subgraph {
  private:
   void move_to(std::byte* memory) {
     const auto moved = reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(memory_);
+    const auto move = [&](std::byte*& at) {
+      at = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(at) + moved);
+    };
     for (std::uint32_t i = 0; i < p_.buffers.size(); ++i)
-      if (p_.buffers[i].kind == buffer_kind::arena)
-        b_->addresses[i] = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(b_->addresses[i]) + moved);
+      if (p_.buffers[i].kind == buffer_kind::arena) move(b_->addresses[i]);
+    for (std::uint32_t i = 0; i < p_.instructions.size(); ++i)
+      if (workspace_bytes(p_, *b_, i) != 0) move(b_->workspaces[i]);
     memory_ = memory;
   }
 
@@ -70,11 +78,11 @@ class compiled_subgraphs final : public step_subgraphs {
     const program& p = *step.made;
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const instruction& in = p.instructions[i];
-      if (in.copies || p.def(in.node).subgraphs.empty()) continue;
+      if (!p.has_subgraphs(in)) continue;
       of_node of;
       of.instruction = i;
       // A CPU's threads are given when it runs.
-      const device_number on = in.on.gpu ? in.on : device_number{};
+      const device_number on = in.on.gpu ? device_number{true, in.on.ordinal} : device_number{};
       for (const std::uint32_t b : p.def(in.node).subgraphs)
         of.steps.push_back(owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
       all_.push_back(static_cast<of_node&&>(of));
@@ -88,12 +96,12 @@ class compiled_subgraphs final : public step_subgraphs {
       of.made = {};
       const std::uint32_t n = p.instructions[of.instruction].node;
       if (like && step_.extents.same(of.instruction, like->names, b.names))
-        b.workspaces.push_back(like->workspaces[k]);
+        b.subgraph_bytes.push_back(like->subgraph_bytes[k]);
       else
-        b.workspaces.push_back(bind_node(of, n, b.extents));
+        b.subgraph_bytes.push_back(bind_node(of, n, b.extents));
       value_info& info = step_.infos[p.nodes[n].workspace];
       info.extents = {};
-      info.extents.push_back(static_cast<std::int64_t>(b.workspaces[k]));
+      info.extents.push_back(static_cast<std::int64_t>(b.subgraph_bytes[k]));
     }
   }
 

@@ -50,7 +50,8 @@ class update_groups {
   static constexpr std::size_t waiting(bool gpu) { return std::size_t{gpu ? 16384u : 512u} << 10; }
 
   bool is_update(const instruction& i) const {
-    return !i.copies && i.leader == none && p_.op(i.node).update && update_view(p_.def(i.node)).row_lists() == 0;
+    return i.kind == instruction_kind::compute && i.leader == none && p_.op(i.node).update &&
+           update_view(p_.def(i.node)).row_lists() == 0;
   }
   /// In a block of the step's memory, while it is needed.
   bool is_intermediate(std::uint32_t b) const {
@@ -86,7 +87,8 @@ class update_groups {
   /// The bytes of a result that takes the place of an operand.
   std::size_t taken_over(std::uint32_t space, std::uint32_t i) const {
     const instruction& in = p_.instructions[i];
-    if (in.copies || in.leader != none || in.writes.empty() || !p_.op(in.node).in_place) return 0;
+    if (in.kind != instruction_kind::compute || in.leader != none || in.writes.empty() || !p_.op(in.node).in_place)
+      return 0;
     const step_buffer& to = p_.buffers[in.writes[0]];
     if (to.space != space || !is_intermediate(in.writes[0])) return 0;
     for (const std::uint32_t b : in.reads)

@@ -6,6 +6,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/gpu/device.hpp>
+#include <weft/session/session.hpp>
 #include <weft/tensor/sequence.hpp>
 
 WEFT_COLD_BEGIN
@@ -29,6 +30,15 @@ inline sequence<listed_device> list_devices() {
                        str_cat({info.name, ", compute capability ", info.compute_major, ".", info.compute_minor}),
                        info.memory_bytes});
   }
+  return devices;
+}
+
+/// The devices on which a session's nodes can run: those of all tasks if it has a target (tf.Session.list_devices).
+inline sequence<listed_device> list_devices(session& s) {
+  plan::task_support* const tasks = s.resources().tasks;
+  if (!tasks) return list_devices();
+  sequence<listed_device> devices;
+  for (const std::string& name : tasks->devices()) devices.push_back({name, {}, 0});
   return devices;
 }
 

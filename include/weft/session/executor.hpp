@@ -65,7 +65,7 @@ class cpu_executor {
   };
 
   void run_lane(std::size_t lane, const plan::binding& b, thread_pool& threads, step_times* times) {
-    const kernel_context f{b.addresses.data(), &threads};
+    kernel_context f{b.addresses.data(), &threads};
     std::uint32_t done = 0;
     for (const std::uint32_t i : p_.lanes[lane]) {
       for (const std::uint32_t j : p_.instructions[i].dependencies)
@@ -96,8 +96,9 @@ class cpu_executor {
     return true;
   }
 
-  void run_measured(const plan::binding& b, std::uint32_t i, const kernel_context& f, step_times* times) const {
+  void run_measured(const plan::binding& b, std::uint32_t i, kernel_context& f, step_times* times) const {
     if (times) times->of[i].began = nanoseconds();
+    f.workspace = b.workspaces[i];
     try {
       b.kernels[i]->run(f);
     } catch (const error& e) {
@@ -117,14 +118,17 @@ WEFT_COLD_END
 // The loop around kernels is compiled in full: small steps are mostly this.
 inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times,
                                        std::uint32_t first, std::uint32_t end) {
-  const kernel_context f{b.addresses.data(), &threads};
+  kernel_context f{b.addresses.data(), &threads};
   if (times) {
     for (std::uint32_t i = first; i < end; ++i) run_measured(b, i, f, times);
     return;
   }
   std::uint32_t i = first;
   try {
-    for (; i < end; ++i) b.kernels[i]->run(f);
+    for (; i < end; ++i) {
+      f.workspace = b.workspaces[i];
+      b.kernels[i]->run(f);
+    }
   } catch (const error& e) {
     throw error(e.code(), p_.name(p_.instructions[i]), e.sentence());
   }

@@ -82,7 +82,8 @@ class gpu_executor {
         readers[b].clear();
       }
       for (std::size_t f = 0; f < staged_.size(); ++f)
-        if (in.copies && in.reads[0] == staged_[f].to) uploads_[f] = {stages_.size() - 1, in.writes[0]};
+        if (in.kind == plan::instruction_kind::copy && in.reads[0] == staged_[f].to)
+          uploads_[f] = {stages_.size() - 1, in.writes[0]};
     }
   }
 
@@ -129,7 +130,7 @@ class gpu_executor {
   }
 
   static gpu_work work_of(const plan::program& p, const plan::instruction& i) {
-    if (!i.copies) return gpu_work::compute;
+    if (i.kind != plan::instruction_kind::copy) return gpu_work::compute;
     const std::uint32_t from = p.buffers[i.reads[0]].space, to = p.buffers[i.writes[0]].space;
     return from == to ? gpu_work::compute : to == 0 ? gpu_work::download : gpu_work::upload;
   }
@@ -330,9 +331,10 @@ class gpu_executor {
       if (state.uses[w]) g.queue().wait_for(g.queue(w));
   }
 
-  static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, const kernel_context& f,
+  static void run_instruction(const plan::program& p, const plan::binding& b, std::uint32_t i, kernel_context f,
                               step_times* times, gpu::queue* wait_for = nullptr) {
     if (times) times->of[i].began = nanoseconds();
+    f.workspace = b.workspaces[i];
     try {
       b.kernels[i]->run(f);
       if (wait_for) wait_for->synchronize();

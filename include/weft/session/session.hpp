@@ -10,6 +10,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/placement.hpp>
+#include <weft/plan/task_support.hpp>
 #include <weft/session/fetch.hpp>
 #include <weft/session/prepared_step.hpp>
 #include <weft/session/session_resources.hpp>
@@ -29,6 +30,12 @@ struct variable_sharing {
   /// The value of the variable of this name; where there is none, `first` becomes it.
   storage (*find_or_add)(const std::string& container, const std::string& name, const value_info& info,
                          const storage& first) = nullptr;
+};
+
+/// Tasks that run a session's steps (tf.Session's target). Empty: this process alone.
+struct session_target {
+  plan::task_support* (*connect)(void* to, const graph&) = nullptr;
+  void* to = nullptr;
 };
 
 /// Options of a session.
@@ -55,6 +62,8 @@ struct session_options {
   /// The task of a cluster that this session is, /job:worker/task:1 say, as nodes may name it. A replicated session
   /// says so itself.
   device_spec task = {};
+  /// The tasks that run the graph: each node and variable where a pin says, the rest in the target's own task.
+  session_target target = {};
 };
 
 /// Variables are what a session reads and writes by itself.
@@ -100,6 +109,7 @@ struct session_core final : ref_counted {
   session_options options;
   const memory_resource& memory;
   owned<plan::gpu_support> gpus;
+  owned<plan::task_support> tasks;  // null where steps run in this process alone
   plan::placement place;
   sequence<owned<thread_pool>> pools;  // of a device each
   owned<thread_pool> lanes;
@@ -372,6 +382,9 @@ WEFT_DECL session session::clone_for_inference(session_options options) {
     if (own.variables[n].where.gpu)
       throw error(error_code::unimplemented, own.nodes()[n].name,
                   "variables that sessions share lie on CPUs: place it on cpu{0}");
+  if (own.tasks)
+    throw error(error_code::unimplemented, "clone_for_inference",
+                "the session's variables lie in other tasks: make a second session with the same target");
   detail::intrusive_ptr<detail::session_core> clone(
       new detail::session_core(own.nodes(), std::move(options), own.memory));
   clone->share_variables(own);
@@ -407,6 +420,7 @@ WEFT_DECL plan::variable_state& session::state_of(std::uint32_t node) {
 
 WEFT_DECL void session::read_variable(std::uint32_t node, void* to) {
   const plan::variable_state& v = state_of(node);
+  if (state_->tasks && v.where.task != state_->tasks->self()) return state_->tasks->read_variable(node, v.where, to);
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(to, v.data(), v.bytes()));
   state_->gpus->copy(v.where.ordinal, to, v.on_gpu, variable_info(node).bytes());
 }
@@ -423,6 +437,7 @@ WEFT_DECL plan::variable_state& session::state_to_write(std::uint32_t node) {
 
 WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
   plan::variable_state& v = state_to_write(node);
+  if (state_->tasks && v.where.task != state_->tasks->self()) return state_->tasks->write_variable(node, v.where, from);
   v.initialized = true;
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.write().data(), from, v.bytes()));
   state_->gpus->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
@@ -448,9 +463,10 @@ WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, 
       options(std::move(o)),
       memory(m),
       gpus(plan::new_gpu_support ? plan::new_gpu_support(options.gpu) : nullptr),
+      tasks(options.target.connect ? options.target.connect(options.target.to, nodes()) : nullptr),
       place(nodes(), static_cast<std::size_t>(options.devices), gpus.get(), options.device,
-            options.allow_soft_placement, options.task),
-      resources{{place, variables, extents, memory, gpus.get(), static_cast<std::size_t>(options.devices),
+            options.allow_soft_placement, options.task, tasks.get()),
+      resources{{place, variables, extents, memory, gpus.get(), tasks.get(), static_cast<std::size_t>(options.devices),
                  static_cast<std::size_t>(options.inter_op_threads), random},
                 pools,
                 nullptr,
@@ -533,6 +549,10 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
   if (g[n].def.op != &operation_of<variable_op>) return v;
   const value_info info = variable_info(n);
   v.where = place.of(n);
+  if (tasks && v.where.task != tasks->self()) {
+    v.initialized = true;  // as far as this task knows
+    return v;
+  }
   storage first(info.bytes(), memory);
   const graph_node& first_of = g[g[n].begins_as == graph_node::no_node ? n : g[n].begins_as];
   v.initialized = detail::initialize(first_of.init, info, g.seed(), first_of.name, first.data());

@@ -32,14 +32,16 @@ class step_plan {
   void run(plan::binding& b, step_times* times, fetch_watcher* watcher) {
     check_initialized();
     const change_report at_end{step_};
-    if (step_.gpus)
+    if (step_.tasks)
+      run_task(b, times);
+    else if (step_.gpus)
       step_.gpus->run(*step_.made, b, *s_.pools[0], times);
     else if (watcher && step_.made->lanes.size() == 1)
       run_watched(b, times, *watcher);
     else
       executor_->run(b, s_, times);
     if (has_effects_) note_effects();
-    kernels_alone_ = !step_.gpus && !has_effects_;
+    kernels_alone_ = !step_.gpus && !step_.tasks && !has_effects_;
   }
   /// Whether nothing is left to do but to run kernels on CPUs.
   bool runs_kernels_alone() const;
@@ -70,7 +72,7 @@ class step_plan {
   std::string describe() const {
     return plan::describe(step_, current_, bindings_.size()) + find_untrained_copies(false);
   }
-  std::string placement_log() const { return plan::placement_log(*step_.made); }
+  std::string placement_log() const { return plan::placement_log(*step_.made, s_.place); }
 
  private:
   /// Reports what a step has written, also if it ends in an error.
@@ -83,6 +85,7 @@ class step_plan {
   void check_initialized();
   void note_effects();
   void run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher);
+  void run_task(plan::binding& b, step_times* times);
   void find_last_uses();
   std::string find_untrained_copies(bool only_new) const;
   void report_untrained_copies() const;
@@ -165,7 +168,7 @@ WEFT_DECL void step_plan::check_initialized() {
   const plan::program& p = *step_.made;
   const auto check = [&](value v) {
     const std::uint32_t n = p.variable_behind(v);
-    if (n != plan::none && !s_.variables[p.nodes[n].number].initialized)
+    if (n != plan::none && p.nodes[n].on.task == p.self && !s_.variables[p.nodes[n].number].initialized)
       throw error(error_code::failed_precondition, p.name(n),
                   "the variable is read but has no value: give it an initializer, or assign it first");
   };
@@ -187,6 +190,22 @@ WEFT_DECL void step_plan::run_watched(const plan::binding& b, step_times* times,
     watcher.ready(each.fetch);
   }
   executor_->run_in_order(b, *s_.pools[0], times, next, static_cast<std::uint32_t>(b.kernels.size()));
+}
+
+/// The part of this task in a step that others take part in.
+WEFT_DECL void step_plan::run_task(plan::binding& b, step_times* times) {
+  struct part {
+    step_plan& of;
+    plan::binding& b;
+    step_times* times;
+  } own{*this, b, times};
+  step_.tasks->run(*step_.made, b, s_.random.position, &own, [](void* p) {
+    const part& own = *static_cast<part*>(p);
+    if (own.of.step_.gpus)
+      own.of.step_.gpus->run(*own.of.step_.made, own.b, *own.of.s_.pools[0], own.times);
+    else
+      own.of.executor_->run(own.b, own.of.s_, own.times);
+  });
 }
 
 WEFT_DECL void step_plan::find_last_uses() {

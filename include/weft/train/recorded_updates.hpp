@@ -78,6 +78,8 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   c.op = &operation_of<variable_op>;
   c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
   c.attributes = words_of(variable_op::attributes{variable_kind::slot});
+  // An update writes both: they are in one place, whatever scopes are around it.
+  const graph::device_scope beside(g, variable.id());
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", s.name}));
   g.initialize(node, {initializer::kind_type::constant, s.first.number(), 0, {}});
   return {node, 0};

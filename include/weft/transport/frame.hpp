@@ -14,33 +14,42 @@ namespace weft {
 
 /// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,      // the task that dials: a nonce
-  challenge,      // the answer: another nonce, and the proof of knowing the secret
-  introduce,      // the task that dials: the same proof, which task it is, and for which channel
-  welcome,        // the answer: which task was reached
-  refuse,         // the other answer: why not
-  heartbeat,      // nothing but a sign of life
-  notice,         // what became of a third task
-  goodbye,        // the task leaves in order
-  failure,        // an answer: the request failed, here is the code and the sentence
-  enroll,         // worker to ps: the variables, their rules and the consistency mode
-  initialise,     // chief to ps: the first values
-  await_values,   // worker to ps: answer when there are values
-  pull,           // worker to ps: the values, please
-  push_pull,      // worker to ps: here are gradients, the fresh values please
-  done,           // worker to ps: no more updates from here
-  acknowledge,    // an answer without values
-  values,         // an answer with values
-  group,          // between ranks: what this rank believes about the group
-  reduce,         // between ranks: part of an all-reduce
-  share,          // worker to ps: memory of this host that both could map
-  state,          // worker to ps: values, slots and step, all of one moment, please
-  restore,        // chief to ps: a checkpoint's values, slots and step; without a payload: there is none
-  await_restore,  // worker to ps: answer when the chief has said either
-  await_others,   // worker to ps: no more updates from here; answer when no other worker makes any
+  hello = 1,       // the task that dials: a nonce
+  challenge,       // the answer: another nonce, and the proof of knowing the secret
+  introduce,       // the task that dials: the same proof, which task it is, and for which channel
+  welcome,         // the answer: which task was reached
+  refuse,          // the other answer: why not
+  heartbeat,       // nothing but a sign of life
+  notice,          // what became of a third task
+  goodbye,         // the task leaves in order
+  failure,         // an answer: the request failed, here is the code and the sentence
+  enroll,          // worker to ps: the variables, their rules and the consistency mode
+  initialise,      // chief to ps: the first values
+  await_values,    // worker to ps: answer when there are values
+  pull,            // worker to ps: the values, please
+  push_pull,       // worker to ps: here are gradients, the fresh values please
+  done,            // worker to ps: no more updates from here
+  acknowledge,     // an answer without values
+  values,          // an answer with values
+  group,           // between ranks: what this rank believes about the group
+  reduce,          // between ranks: part of an all-reduce
+  share,           // worker to ps: memory of this host that both could map
+  state,           // worker to ps: values, slots and step, all of one moment, please
+  restore,         // chief to ps: a checkpoint's values, slots and step; without a payload: there is none
+  await_restore,   // worker to ps: answer when the chief has said either
+  await_others,    // worker to ps: no more updates from here; answer when no other worker makes any
+  held,            // ps to ps 0: the next step, and of which step each worker's gradients are here
+  decision,        // ps 0 to ps: whose gradients make a step
+  run_step,        // client to a task, and from there to the others: a run of a step
+  transfer,        // between the tasks of a step: a value
+  step_ended,      // task to client: its part has ended, or why it has not
+  cancel_step,     // client to tasks: the run has failed elsewhere
+  list_devices,    // client to task: its devices, please
+  read_variable,   // client to task: the value of a variable, please
+  write_variable,  // client to task: the value of a variable
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::await_others);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::write_variable);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
@@ -52,7 +61,8 @@ enum frame_flags : std::uint32_t {
                         // connection's last answer; an answer: they are what follows
   authenticated = 32,   // a tag follows the payload
   stopping = 64,        // a request: this worker stops, after the step; an answer: some worker does, and all are to
-  known_frame_flags = 127,
+  stale = 128,          // an answer: the step was made without these gradients, which are dropped
+  known_frame_flags = 255,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -65,14 +75,15 @@ struct frame_header {
   std::int64_t step = 0;
   std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
-  std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said
+  std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
+                             // answer to them: update_notes
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 9;
+inline constexpr std::uint16_t protocol_version = 10;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

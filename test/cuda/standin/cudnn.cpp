@@ -46,6 +46,7 @@ struct cudnnFilterStruct : strided {
 struct cudnnConvolutionStruct {
   int pad[2], stride[2], dilation[2];
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+  std::int64_t groups = 1;
 };
 struct cudnnActivationStruct {
   cudnnActivationMode_t mode = CUDNN_ACTIVATION_IDENTITY;
@@ -82,7 +83,8 @@ cudnnStatus_t scaled(const void* alpha, const void* beta) {
 cudnnStatus_t check(const strided& x, const cudnnFilterStruct& w, const cudnnConvolutionStruct& c, const strided& y) {
   if (x.type != w.type || x.type != y.type) return bad("types differ");
   if (!is_packed(x) || !is_packed(y)) return bad("images are not packed");
-  if (x.extents[1] != w.extents[1] || y.extents[1] != w.extents[0] || x.extents[0] != y.extents[0])
+  if (x.extents[1] != w.extents[1] * c.groups || w.extents[0] % c.groups != 0 || y.extents[1] != w.extents[0] ||
+      x.extents[0] != y.extents[0])
     return bad("extents differ");
   for (int i = 0; i < 2; ++i) {
     const std::int64_t reach = (w.extents[2 + i] - 1) * c.dilation[i] + 1;
@@ -138,8 +140,9 @@ void for_each_product(const strided& x, const strided& w, const cudnnConvolution
               const std::int64_t row = p * c.stride[0] - c.pad[0] + r * c.dilation[0];
               const std::int64_t column = q * c.stride[1] - c.pad[1] + s * c.dilation[1];
               if (row < 0 || row >= x.extents[2] || column < 0 || column >= x.extents[3]) continue;
-              for (std::int64_t ch = 0; ch < x.extents[1]; ++ch)
-                f(x.at(n, ch, row, column), w.at(k, ch, r, s), y.at(n, k, p, q));
+              const std::int64_t first = k / (w.extents[0] / c.groups) * w.extents[1];  // channel of the group
+              for (std::int64_t ch = 0; ch < w.extents[1]; ++ch)
+                f(x.at(n, first + ch, row, column), w.at(k, ch, r, s), y.at(n, k, p, q));
             }
 }
 
@@ -261,6 +264,9 @@ cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t d, in
 }
 cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t d, cudnnMathType_t math) {
   return d->math = math, CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t d, int groups) {
+  return d->groups = groups, CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t d, cudnnActivationMode_t mode,
                                            cudnnNanPropagation_t, double) {

@@ -40,9 +40,9 @@ def cnn():
     head = nn.Linear(128, 3, bias=False)
     # Weft's images are [batch, height, width, channels], PyTorch's [batch, channels, height, width].
     flat = head.weight.reshape(3, 8, 4, 4).permute(2, 3, 1, 0).reshape(128, 3)
-    save("cnn", {"stripes/filters": model[0].weight.permute(2, 3, 1, 0), "stripes/norm/scale": model[1].weight,
-                 "stripes/norm/shift": model[1].bias, "stripes/norm/mean": model[1].running_mean,
-                 "stripes/norm/variance": model[1].running_var, "stripes/weights": flat})
+    save("cnn", {"stripes/conv/weights": model[0].weight.permute(2, 3, 1, 0), "stripes/norm/scale": model[1].weight,
+                 "stripes/norm/offset": model[1].bias, "stripes/norm/moving_mean": model[1].running_mean,
+                 "stripes/norm/moving_variance": model[1].running_var, "stripes/scores/weights": flat})
 
     def stripes(first, count):
         labels = [(first + n) % 3 for n in range(count)]

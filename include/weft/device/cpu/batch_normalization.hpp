@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include <weft/device/cpu/dispatch.hpp>
+#include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 
@@ -180,9 +181,9 @@ struct sums_of_gradients {
   WEFT_INLINE void add(std::size_t i, S average, S factor, S added, S& sum, S& product) const {
     const S centred = static_cast<S>(x[i]) - average;
     S g = static_cast<S>(upstream[i]);
-    if constexpr (Mask == relu_mask::computed) g = centred * factor + added > 0 ? g : S(0);
+    if constexpr (Mask == relu_mask::computed) g = math::select(centred * factor + added > 0, g, S(0));
     if constexpr (Mask == relu_mask::result) {
-      g = static_cast<S>(y[i]) > 0 ? g : S(0);
+      g = math::select(static_cast<S>(y[i]) > 0, g, S(0));
       behind[i] = static_cast<T>(g);
     }
     sum += g;
@@ -212,7 +213,7 @@ struct gradients_of_columns {
       for (std::size_t c = 0; c < columns; ++c) {
         const S centred = static_cast<S>(from[c]) - mean[c];
         S g = static_cast<S>(up[c]);
-        if constexpr (Masked) g = centred * scale[c] + shift[c] > 0 ? g : S(0);
+        if constexpr (Masked) g = math::select(centred * scale[c] + shift[c] > 0, g, S(0));
         to[c] = static_cast<T>(g * scale[c] + centred * slope[c] + constant[c]);
       }
     }

@@ -17,18 +17,18 @@ namespace detail {
 
 template <class T>
 kernel* make_convolution(convolution_kind, const convolution_shape&, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, epilogue_kernel* epilogue = nullptr,
+                         std::uint32_t out, bool zeros_arrive, epilogue_kernel* epilogue = nullptr,
                          const content_version* filters = nullptr);
 
 // A template, so that a program that does not convolve compiles no convolution.
 template <class T>
-kernel* make_convolution_of(convolution_kind k, const convolution_shape& s) {
-  return make_convolution<T>(k, s, 0, 1, 2);
+kernel* make_convolution_of(convolution_kind k, const convolution_shape& s, bool zeros_arrive) {
+  return make_convolution<T>(k, s, 0, 1, 2, zeros_arrive);
 }
 
 template <class T>
 kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                               std::uint32_t out, epilogue_kernel* epilogue,
+                               std::uint32_t out, [[maybe_unused]] bool zeros_arrive, epilogue_kernel* epilogue,
                                [[maybe_unused]] const content_version* filters) {
 #if defined(WEFT_HAS_DNNL)
   constexpr bool is_float = std::is_same_v<T, float>;
@@ -39,7 +39,7 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
       return fast;
 #endif
   if constexpr (is_storage_type<T>) {
-    return new widened_convolution_kernel<T>(k, s, a, b, out, epilogue, make_convolution_of<float>);
+    return new widened_convolution_kernel<T>(k, s, a, b, out, zeros_arrive, epilogue, make_convolution_of<float>);
   } else {
     if (k == convolution_kind::filter_gradient) return new convolution_filter_gradient_kernel<T>(s, a, b, out);
     if (k == convolution_kind::input_gradient) return new convolution_kernel<T>(s, true, b, a, out, nullptr);
@@ -51,10 +51,11 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
 /// those that are read, if they have one.
 template <class T>
 kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
-                         std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
-  kernel* const dense = make_dense_convolution<T>(k, s, a, b, out, epilogue, filters);
+                         std::uint32_t out, bool zeros_arrive, epilogue_kernel* epilogue,
+                         const content_version* filters) {
+  kernel* const dense = make_dense_convolution<T>(k, s, a, b, out, zeros_arrive, epilogue, filters);
   if constexpr (!is_storage_type<T>)
-    if (k != convolution_kind::forward && sparse_convolution_kernel<T>::handles(s)) {
+    if (zeros_arrive && sparse_convolution_kernel<T>::handles(s)) {
       const bool of_images = k == convolution_kind::input_gradient;
       return new sparse_convolution_kernel<T>(s, of_images, a, b, out, dense);
     }
@@ -68,19 +69,22 @@ kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::ui
 template <class T>
 kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::uint32_t filters, std::uint32_t out,
                          epilogue_kernel* epilogue, const content_version* version = nullptr) {
-  return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, epilogue, version);
+  return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, false, epilogue, version);
 }
 
+/// `zeros_arrive`: whether the gradient that arrives may consist mostly of zeros.
 template <class T>
 kernel* make_convolution_input_gradient(const convolution_shape& s, std::uint32_t filters, std::uint32_t upstream,
-                                        std::uint32_t out, const content_version* version = nullptr) {
-  return detail::make_convolution<T>(convolution_kind::input_gradient, s, filters, upstream, out, nullptr, version);
+                                        std::uint32_t out, bool zeros_arrive,
+                                        const content_version* version = nullptr) {
+  return detail::make_convolution<T>(convolution_kind::input_gradient, s, filters, upstream, out, zeros_arrive, nullptr,
+                                     version);
 }
 
 template <class T>
 kernel* make_convolution_filter_gradient(const convolution_shape& s, std::uint32_t images, std::uint32_t upstream,
-                                         std::uint32_t out) {
-  return detail::make_convolution<T>(convolution_kind::filter_gradient, s, images, upstream, out);
+                                         std::uint32_t out, bool zeros_arrive) {
+  return detail::make_convolution<T>(convolution_kind::filter_gradient, s, images, upstream, out, zeros_arrive);
 }
 
 }  // namespace weft::device

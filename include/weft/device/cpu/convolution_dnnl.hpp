@@ -81,10 +81,11 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's when they have changed or, where they have no version, in every run. The batch is cut among Weft's threads,
-/// each of which calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in
-/// order. Fewer than four images are each cut into bands of rows, which are images with less padding. The epilogue
-/// follows each part while the caches hold the result. How the work is cut depends on the shape alone.
+/// oneDNN's when they have changed or, where they have no version, in every run. A convolution keeps them in that
+/// layout between runs; its gradients have them in the workspace. The batch is cut among Weft's threads, each of which
+/// calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order. Fewer
+/// than four images are each cut into bands of rows, which are images with less padding. The epilogue follows each part
+/// while the caches hold the result. How the work is cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -122,9 +123,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (epilogue_ && !by_parts_) epilogue_->run(f);
   }
 
-  std::size_t memory_bytes() const override {
-    return dnnl_kernel::memory_bytes() + blocked_.memory_bytes() + gathered_.memory_bytes();
-  }
+  std::size_t memory_bytes() const override { return dnnl_kernel::memory_bytes() + blocked_.memory_bytes(); }
   std::string describe() const override {
     std::string text =
         detail::describe_convolution(kind_ == kind::forward          ? "convolution"
@@ -187,8 +186,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (!(bands_ > 0 ? cut_into_bands(type, any.get()) : cut_batch(type, any.get()))) return false;
     const weft::detail::dnnl_layout blocked = codes_[0].layout(filters);
     filter_bytes_ = weft::detail::bytes_of(blocked);
-    filter_lines_ = (filter_bytes_ + 63) / 64;
-    blocked_.resize(filter_lines_ * (gather ? parts_.size() : 1));
+    filter_lines_ = lines_of(filter_bytes_);
+    if (kind_ == kind::forward)
+      blocked_.resize(filter_lines_);
+    else
+      of_filters_ = reserve_lines(filter_lines_ * (gather ? parts_.size() : 1));
     reserve_scratch(parts_.size(), {&codes_[0], &codes_[1], &codes_[2], &codes_[3]});
     if (gathers_) reserve_gathered();
     if (!make_reorderings(plain.get(), blocked)) return false;
@@ -197,9 +199,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       const dnnl_query_t image = kind_ == kind::input_gradient ? dnnl_query_diff_src_md : dnnl_query_src_md;
       const dnnl_query_t result = kind_ == kind::forward ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
       if (!p.images.make(p.code->layout(image), nullptr) || !p.result.make(p.code->layout(result), nullptr) ||
-          !p.filters.make(p.code->layout(filters), blocked_.data() + (gather ? i * filter_lines_ : 0)) ||
-          !p.scratch.make(p.code->layout(dnnl_query_scratchpad_md), scratch_of(i)) ||
-          !weft::detail::make_stream(p.stream))
+          !p.filters.make(p.code->layout(filters), nullptr) ||
+          !p.scratch.make(p.code->layout(dnnl_query_scratchpad_md), nullptr) || !weft::detail::make_stream(p.stream))
         return false;
     }
     return true;
@@ -219,7 +220,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
     std::size_t most = 16;
-    if (kind_ == kind::filter_gradient) most = detail::between(2, (std::size_t{1} << 21) / shape_.filter_elements(), 8);
+    if (kind_ == kind::filter_gradient) {
+      // A power of two: three parts of eight images would leave one of two threads idle for a third of the time.
+      const std::size_t fits = (std::size_t{1} << 21) / shape_.filter_elements();
+      most = fits > 4 ? 8 : fits > 2 ? 4 : 2;
+    }
     count = count > most ? most : count;
     const auto all = static_cast<std::int64_t>(count);
     rows_ = static_cast<std::size_t>(shape_.batch);
@@ -299,7 +304,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
       if (!some.good() || !same.good()) return false;
       const dnnl_primitive_desc_t d = gather ? weft::detail::describe_reorder(same.get(), some.get())
                                              : weft::detail::describe_reorder(some.get(), same.get());
-      if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), blocked_.data()) ||
+      if (!d || !r.code.make(d) || !r.plain.make(some.get(), nullptr) || !r.blocked.make(same.get(), nullptr) ||
           !weft::detail::make_stream(r.stream))
         return false;
     }
@@ -317,6 +322,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   // By name: oneDNN falls back to code that is hundreds of times slower without a word.
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
+  /// The filters in oneDNN's layout, or the gradient that a part computes of them.
+  std::byte* filters_of(const kernel_context& f, std::size_t part) {
+    if (kind_ == kind::forward) return reinterpret_cast<std::byte*>(blocked_.data());
+    const std::size_t first = kind_ == kind::filter_gradient ? part * filter_lines_ : 0;
+    return f.workspace + of_filters_ + first * sizeof(line);
+  }
+
   /// Whether windows are single pixels and skip some, none of them in the padding. oneDNN's code for strides takes up
   /// to three times as long as its code for the pixels that are left.
   static bool skips_pixels(kind k, const convolution_shape& s) {
@@ -329,16 +341,16 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     std::int64_t rows = 0;
     for (const part& p : parts_) rows = p.call_rows > rows ? p.call_rows : rows;
     const auto pixels = static_cast<std::size_t>(rows * shape_.out_width * shape_.channels);
-    gathered_of_part_ = (pixels * size_of(type_) + sizeof(line) - 1) / sizeof(line);
-    gathered_.resize(gathered_of_part_ * parts_.size());
+    gathered_of_part_ = lines_of(pixels * size_of(type_));
+    gathered_ = reserve_lines(gathered_of_part_ * parts_.size());
   }
 
   /// Copies the pixels of an image that windows do not skip, for the rows of one call.
-  std::byte* gather(std::size_t part, const std::byte* image) {
+  std::byte* gather(const kernel_context& f, std::size_t part, const std::byte* image) {
     const std::size_t pixel = static_cast<std::size_t>(shape_.channels) * size_of(type_),
                       step = pixel * static_cast<std::size_t>(shape_.stride_width),
                       row = pixel * static_cast<std::size_t>(shape_.width * shape_.stride_height);
-    auto* const all = reinterpret_cast<std::byte*>(gathered_.data() + part * gathered_of_part_);
+    std::byte* const all = f.workspace + gathered_ + part * gathered_of_part_ * sizeof(line);
     std::byte* to = all;
     for (std::int64_t y = 0; y < parts_[part].call_rows; ++y)
       for (std::int64_t x = 0; x < shape_.out_width; ++x, to += pixel)
@@ -359,19 +371,20 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   void convolve(const kernel_context& f, std::size_t i, std::size_t images, std::size_t results) {
     part& p = parts_[i];
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
-    dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
+    const dnnl_memory_t filters = p.filters.at(filters_of(f, i));
+    dnnl_exec_arg_t arguments[4] = {{}, {}, {}, {DNNL_ARG_SCRATCHPAD, p.scratch.at(scratch_of(f, i))}};
     if (kind_ == kind::forward) {
       std::byte* const from = at(a_, images);
-      arguments[0] = {DNNL_ARG_SRC, p.images.at(gathers_ ? gather(i, from) : from)};
-      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[0] = {DNNL_ARG_SRC, p.images.at(gathers_ ? gather(f, i, from) : from)};
+      arguments[1] = {DNNL_ARG_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DST, p.result.at(at(out_, results))};
     } else if (kind_ == kind::input_gradient) {
       arguments[0] = {DNNL_ARG_DIFF_SRC, p.images.at(at(out_, images))};
-      arguments[1] = {DNNL_ARG_WEIGHTS, p.filters.get()};
+      arguments[1] = {DNNL_ARG_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     } else {
       arguments[0] = {DNNL_ARG_SRC, p.images.at(at(a_, images))};
-      arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, p.filters.get()};
+      arguments[1] = {DNNL_ARG_DIFF_WEIGHTS, filters};
       arguments[2] = {DNNL_ARG_DIFF_DST, p.result.at(at(b_, results))};
     }
     execute("conv2d", p.code->get(), p.stream, 4, arguments);
@@ -389,7 +402,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     f.threads->parallel_for(reorderings_, [&](std::size_t i) {
       const weft::detail::one_openmp_thread guard;
       reordering& r = reordering_[i];
-      const dnnl_memory_t outer = r.plain.at(plain), inner = r.blocked.get();
+      const dnnl_memory_t outer = r.plain.at(plain), inner = r.blocked.at(filters_of(f, 0));
       const bool gather = kind_ == kind::filter_gradient;
       const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, gather ? inner : outer},
                                            {DNNL_ARG_TO, gather ? outer : inner}};
@@ -399,13 +412,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   /// Adds the gradients of all parts to the first one's, element by element in the order of the parts.
   void sum_parts(const kernel_context& f) {
-    float* const sum = reinterpret_cast<float*>(blocked_.data());
     constexpr std::size_t block = 8192;
     const std::size_t elements = filter_bytes_ / sizeof(float), blocks = (elements + block - 1) / block;
     f.threads->parallel_for(blocks, [&](std::size_t n) {
       const std::size_t begin = n * block, end = begin + block < elements ? begin + block : elements;
+      float* const sum = reinterpret_cast<float*>(filters_of(f, 0)) + begin;
       for (std::size_t i = 1; i < parts_.size(); ++i)
-        add(sum + begin, reinterpret_cast<const float*>(blocked_.data() + i * filter_lines_) + begin, end - begin);
+        add(sum, reinterpret_cast<const float*>(filters_of(f, i)) + begin, end - begin);
     });
   }
 
@@ -429,8 +442,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
-  sequence<line> blocked_, gathered_;
-  std::size_t gathered_of_part_ = 0;
+  std::size_t of_filters_ = 0, gathered_ = 0;  // in the workspace
+  std::size_t gathered_of_part_ = 0;           // lines
+  sequence<line> blocked_;                     // a convolution's own
   sequence<part> parts_;
 };
 

@@ -8,11 +8,14 @@
 #include <weft/device/cpu/convolution_kernel.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/kernel.hpp>
+#include <weft/tensor/host_memory.hpp>
 #include <weft/tensor/sequence.hpp>
 
 // The gradient that arrives at a convolution is mostly zeros where a max pool or a relu follows it: a max pool passes
 // the gradient to one element of each window of 2x2. These kernels multiply what is not zero only. Which elements are
-// is found anew in every run, channel by channel, and where too many are, the dense kernels run.
+// is found anew in every run, channel by channel, and where too many are, the dense kernels run. A step has such a
+// kernel only where its plan finds a max pool or a ReLU directly behind the convolution: the gradient of a batch
+// normalization has no zeros.
 WEFT_QUIET_BEGIN
 namespace weft::detail {
 
@@ -176,13 +179,19 @@ class sparse_convolution_kernel final : public kernel {
     padded_ = (image_.elements() + 12 * lanes_ + 15) / 16 * 16;
     const std::size_t images = size(s.batch), most = to_images ? 16 : 8;
     chunks_ = images < most ? images : most;
-    scratch_.resize(padded_ * chunks_);
-    lists_.resize(pixels_ * weft::detail::sparse_channels * chunks_);
     for (std::int64_t y = 0; y < s.out_height; ++y)
       for (std::int64_t x = 0; x < s.out_width; ++x)
         at_.push_back(static_cast<std::int32_t>(y * s.stride_height * pitch_ + x * s.stride_width * s.channels));
     nonzero_.resize(chunks_);
-    filters_.resize(filter_ * size(s.filters) * (to_images ? 1 : chunks_));
+    const auto reserve = [&](std::size_t bytes) {
+      const std::size_t at = workspace_;
+      workspace_ += (bytes + alignment - 1) / alignment * alignment;
+      return at;
+    };
+    filters_ = reserve(filter_ * size(s.filters) * (to_images ? 1 : chunks_) * sizeof(T));
+    padded_images_ = reserve(padded_ * chunks_ * sizeof(T));
+    lists_ = reserve(pixels_ * weft::detail::sparse_channels * chunks_ * sizeof(weft::detail::window_element<T>));
+    if (workspace_ < dense->workspace_bytes()) workspace_ = dense->workspace_bytes();
   }
   ~sparse_convolution_kernel() override { delete dense_; }
 
@@ -200,38 +209,46 @@ class sparse_convolution_kernel final : public kernel {
     if (static_cast<double>(nonzero) > (to_images_ ? 0.22 : 0.3) * static_cast<double>(images * shape_.out_elements()))
       return dense_->run(f);
 
+    T* const filters = reinterpret_cast<T*>(f.workspace + filters_);
     if (to_images_) {
-      pack(reinterpret_cast<const T*>(f.buffers[other_]));
+      pack(reinterpret_cast<const T*>(f.buffers[other_]), filters);
       T* const out = reinterpret_cast<T*>(f.buffers[out_]);
       f.threads->parallel_for(chunks_, [&](std::size_t c) {
         for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n)
-          image_gradient(upstream + n * shape_.out_elements(), out + n * shape_.image_elements(), c);
+          image_gradient(f, upstream + n * shape_.out_elements(), out + n * shape_.image_elements(), filters, c);
       });
     } else {
       const T* const in = reinterpret_cast<const T*>(f.buffers[other_]);
       f.threads->parallel_for(chunks_, [&](std::size_t c) {
-        T* const sums = filters_.data() + c * filter_ * size(shape_.filters);
+        T* const sums = filters + c * filter_ * size(shape_.filters);
         __builtin_memset(sums, 0, filter_ * size(shape_.filters) * sizeof(T));
-        for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n)
-          filter_gradient(in + n * shape_.image_elements(), upstream + n * shape_.out_elements(), sums, c);
+        T* const padded = padded_image_of(f, c);
+        __builtin_memset(padded, 0, padded_ * sizeof(T));
+        for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n) {
+          image_.copy(in + n * shape_.image_elements(), padded, 0, image_.padded_height);
+          channels(f, upstream + n * shape_.out_elements(), padded, sums, c);
+        }
       });
       T* const out = reinterpret_cast<T*>(f.buffers[out_]);
       const std::size_t rows = size(shape_.window_height);
-      f.threads->parallel_for(rows, [&](std::size_t r) { unpack(out, r); });
+      f.threads->parallel_for(rows, [&](std::size_t r) { unpack(filters, out, r); });
     }
   }
 
-  std::size_t memory_bytes() const override {
-    return dense_->memory_bytes() + scratch_.memory_bytes() + filters_.memory_bytes() + at_.memory_bytes() +
-           lists_.memory_bytes();
-  }
+  std::size_t workspace_bytes() const override { return workspace_; }
+  std::size_t memory_bytes() const override { return dense_->memory_bytes() + at_.memory_bytes(); }
   std::string describe() const override { return str_cat({dense_->describe(), ", or without the zeros that arrive"}); }
 
  private:
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-  void channels(const T* upstream, T* padded, T* filters, std::size_t chunk) {
-    auto* const lists = lists_.data() + chunk * pixels_ * weft::detail::sparse_channels;
+  T* padded_image_of(const kernel_context& f, std::size_t chunk) const {
+    return reinterpret_cast<T*>(f.workspace + padded_images_) + chunk * padded_;
+  }
+
+  void channels(const kernel_context& f, const T* upstream, T* padded, T* filters, std::size_t chunk) {
+    auto* const lists = reinterpret_cast<weft::detail::window_element<T>*>(f.workspace + lists_) +
+                        chunk * pixels_ * weft::detail::sparse_channels;
     const std::size_t all = size(shape_.filters);
     for (std::size_t first = 0; first < all; first += weft::detail::sparse_channels) {
       const std::size_t some =
@@ -246,37 +263,33 @@ class sparse_convolution_kernel final : public kernel {
     }
   }
 
-  void image_gradient(const T* upstream, T* out, std::size_t chunk) {
-    T* const padded = scratch_.data() + chunk * padded_;
+  void image_gradient(const kernel_context& f, const T* upstream, T* out, T* filters, std::size_t chunk) {
+    T* const padded = padded_image_of(f, chunk);
     __builtin_memset(padded, 0, padded_ * sizeof(T));
-    channels(upstream, padded, filters_.data(), chunk);
+    channels(f, upstream, padded, filters, chunk);
     const std::size_t row = size(shape_.width * shape_.channels);
     for (std::int64_t y = 0; y < shape_.height; ++y)
       __builtin_memcpy(out + size(y) * row, padded + (y + shape_.pad_top) * pitch_ + shape_.pad_left * shape_.channels,
                        row * sizeof(T));
   }
 
-  void filter_gradient(const T* image, const T* upstream, T* sums, std::size_t chunk) {
-    T* const padded = scratch_.data() + chunk * padded_;
-    image_.copy(image, padded, 0, image_.padded_height);
-    channels(upstream, padded, sums, chunk);
-  }
-
-  // From [height, width, channels, filters] to filters of rows.
-  void pack(const T* filters) {
+  // From [height, width, channels, filters] to filters of rows, each filled up with zeros.
+  void pack(const T* filters, T* packed) const {
     const std::size_t count = size(shape_.filters);
     for (std::size_t r = 0; r < size(shape_.window_height); ++r)
       for (std::size_t i0 = 0; i0 < row_elements_; i0 += 16)
         for (std::size_t o = 0; o < count; ++o)
           for (std::size_t i = i0; i < row_elements_ && i < i0 + 16; ++i)
-            filters_[o * filter_ + r * row_ + i] = filters[(r * row_elements_ + i) * count + o];
+            packed[o * filter_ + r * row_ + i] = filters[(r * row_elements_ + i) * count + o];
+    for (std::size_t row = 0; row < count * size(shape_.window_height); ++row)
+      for (std::size_t i = row_elements_; i < row_; ++i) packed[row * row_ + i] = 0;
   }
 
   // Back again, adding what the chunks have summed in their order.
-  void unpack(T* out, std::size_t r) {
+  void unpack(T* filters, T* out, std::size_t r) const {
     const std::size_t count = size(shape_.filters), chunk = filter_ * count;
     for (std::size_t o = 0; o < count; ++o) {
-      T* const sums = filters_.data() + o * filter_ + r * row_;
+      T* const sums = filters + o * filter_ + r * row_;
       for (std::size_t c = 1; c < chunks_; ++c) {
         WEFT_VECTORIZE
         for (std::size_t i = 0; i < row_elements_; ++i) sums[i] += sums[c * chunk + i];
@@ -285,7 +298,7 @@ class sparse_convolution_kernel final : public kernel {
     for (std::size_t i0 = 0; i0 < row_elements_; i0 += 16)
       for (std::size_t o = 0; o < count; ++o)
         for (std::size_t i = i0; i < row_elements_ && i < i0 + 16; ++i)
-          out[(r * row_elements_ + i) * count + o] = filters_[o * filter_ + r * row_ + i];
+          out[(r * row_elements_ + i) * count + o] = filters[o * filter_ + r * row_ + i];
   }
 
   convolution_shape shape_;
@@ -295,9 +308,8 @@ class sparse_convolution_kernel final : public kernel {
   weft::detail::padded_image image_{};
   std::int64_t pitch_;
   std::size_t row_elements_, lanes_, row_, filter_, pixels_, padded_, chunks_;
-  sequence<T> scratch_, filters_;
+  std::size_t workspace_ = 0, filters_, padded_images_, lists_;  // its bytes; where these begin in it
   sequence<std::int32_t> at_;
-  sequence<weft::detail::window_element<T>> lists_;
   sequence<std::size_t> nonzero_;
 };
 

@@ -10,7 +10,7 @@
 #include <weft/device/cpu/widen.hpp>
 #include <weft/device/kernel.hpp>
 #include <weft/tensor/dtype.hpp>
-#include <weft/tensor/sequence.hpp>
+#include <weft/tensor/host_memory.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::device {
@@ -27,7 +27,8 @@ class widened_convolution_kernel final : public kernel {
   /// `of_floats` makes a kernel that reads slots 0 and 1 and writes slot 2: images, filters and result; filters, what
   /// arrives and images; or images, what arrives and filters. Takes over the epilogue.
   widened_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
-                             epilogue_kernel* epilogue, kernel* (*of_floats)(kind, const convolution_shape&))
+                             bool zeros_arrive, epilogue_kernel* epilogue,
+                             kernel* (*of_floats)(kind, const convolution_shape&, bool zeros_arrive))
       : kind_(k), batch_(static_cast<std::size_t>(s.batch)), slots_{a, b, out}, epilogue_(epilogue) {
     const std::size_t image = s.image_elements(), result = s.out_elements(), filters = s.filter_elements();
     // From 8 to 16 MB of images and results at a time; or four to seven images, for libraries cut those.
@@ -35,11 +36,11 @@ class widened_convolution_kernel final : public kernel {
     parts_ = batch_ < least ? 1 : batch_ / least;
     convolution_shape part = s;
     part.batch = static_cast<std::int64_t>((batch_ + parts_ - 1) / parts_);
-    larger_ = of_floats(k, part);
+    larger_ = of_floats(k, part, zeros_arrive);
     const std::size_t images = static_cast<std::size_t>(part.batch);
     if (batch_ % parts_ != 0) {
       --part.batch;
-      smaller_ = of_floats(k, part);
+      smaller_ = of_floats(k, part, zeros_arrive);
     }
     if (k == kind::forward)
       of_image_[0] = image, whole_[1] = filters, of_image_[2] = result;
@@ -47,11 +48,16 @@ class widened_convolution_kernel final : public kernel {
       whole_[0] = filters, of_image_[1] = result, of_image_[2] = image;
     else
       of_image_[0] = image, of_image_[1] = result, whole_[2] = filters;
-    for (int i = 0; i < 3; ++i) {
-      floats_[i].resize(whole_[i] + of_image_[i] * images);
-      buffers_[i] = reinterpret_cast<std::byte*>(floats_[i].data());
-    }
-    if (k == kind::filter_gradient && parts_ > 1) sums_.resize(filters);
+    const auto reserve = [&](std::size_t elements) {
+      const std::size_t at = workspace_;
+      workspace_ += (elements * sizeof(float) + alignment - 1) / alignment * alignment;
+      return at;
+    };
+    for (int i = 0; i < 3; ++i) floats_[i] = reserve(whole_[i] + of_image_[i] * images);
+    if (k == kind::filter_gradient && parts_ > 1) sums_ = reserve(filters);
+    of_kernel_ = workspace_;
+    const std::size_t larger = larger_->workspace_bytes(), smaller = smaller_ ? smaller_->workspace_bytes() : 0;
+    workspace_ += larger > smaller ? larger : smaller;
   }
   ~widened_convolution_kernel() override {
     delete larger_;
@@ -60,31 +66,33 @@ class widened_convolution_kernel final : public kernel {
   }
 
   void run(const kernel_context& f) override {
-    const kernel_context floats{buffers_, f.threads};
+    std::byte* buffers[] = {f.workspace + floats_[0], f.workspace + floats_[1], f.workspace + floats_[2]};
+    const kernel_context inner{buffers, f.threads, nullptr, f.workspace + of_kernel_};
+    const auto floats = [&](int i) { return reinterpret_cast<float*>(buffers[i]); };
+    float* const sums = reinterpret_cast<float*>(f.workspace + sums_);
     for (int i = 0; i < 2; ++i)
-      if (whole_[i]) weft::detail::widen(whole_[i], at(f, i), floats_[i].data(), f.threads);
+      if (whole_[i]) weft::detail::widen(whole_[i], at(f, i), floats(i), f.threads);
     for (std::size_t p = 0; p < parts_; ++p) {
       const std::size_t begin = batch_ * p / parts_, end = batch_ * (p + 1) / parts_, images = end - begin;
       for (int i = 0; i < 2; ++i)
         if (of_image_[i])
-          weft::detail::widen(images * of_image_[i], at(f, i) + begin * of_image_[i], floats_[i].data(), f.threads);
-      (smaller_ && images < batch_ / parts_ + 1 ? smaller_ : larger_)->run(floats);
+          weft::detail::widen(images * of_image_[i], at(f, i) + begin * of_image_[i], floats(i), f.threads);
+      (smaller_ && images < batch_ / parts_ + 1 ? smaller_ : larger_)->run(inner);
       if (kind_ == kind::filter_gradient) {
-        if (parts_ > 1) add(p == 0);
+        if (parts_ > 1) add(sums, floats(2), p == 0);
       } else {
-        weft::detail::narrow(images * of_image_[2], floats_[2].data(), at(f, 2) + begin * of_image_[2], f.threads);
+        weft::detail::narrow(images * of_image_[2], floats(2), at(f, 2) + begin * of_image_[2], f.threads);
         if (epilogue_ && images != 0) epilogue_->run_part(f, begin, end, batch_);
       }
     }
     if (kind_ == kind::filter_gradient)
-      weft::detail::narrow(whole_[2], parts_ > 1 ? sums_.data() : floats_[2].data(), at(f, 2), f.threads);
+      weft::detail::narrow(whole_[2], parts_ > 1 ? sums : floats(2), at(f, 2), f.threads);
   }
 
+  std::size_t workspace_bytes() const override { return workspace_; }
   std::size_t memory_bytes() const override {
-    std::size_t bytes = sums_.memory_bytes() + larger_->memory_bytes();
-    for (const sequence<float>& s : floats_) bytes += s.memory_bytes();
-    if (smaller_) bytes += smaller_->memory_bytes();
-    return bytes + (epilogue_ ? epilogue_->memory_bytes() : 0);
+    return larger_->memory_bytes() + (smaller_ ? smaller_->memory_bytes() : 0) +
+           (epilogue_ ? epilogue_->memory_bytes() : 0);
   }
   std::string describe() const override {
     std::string text = str_cat({name(dtype_of<T>), " in float, "});
@@ -97,14 +105,12 @@ class widened_convolution_kernel final : public kernel {
  private:
   T* at(const kernel_context& f, int i) const { return reinterpret_cast<T*>(f.buffers[slots_[i]]); }
 
-  void add(bool first) {
-    float* const to = sums_.data();
-    const float* const from = floats_[2].data();
+  void add(float* to, const float* from, bool first) const {
     if (first) {
-      __builtin_memcpy(to, from, sums_.size() * sizeof(float));
+      __builtin_memcpy(to, from, whole_[2] * sizeof(float));
       return;
     }
-    multiversioned_up_to_avx2([to, from, n = sums_.size()] {
+    multiversioned_up_to_avx2([to, from, n = whole_[2]] {
       WEFT_VECTORIZE
       for (std::size_t i = 0; i < n; ++i) to[i] += from[i];
     });
@@ -117,8 +123,8 @@ class widened_convolution_kernel final : public kernel {
   kernel *larger_, *smaller_ = nullptr;
   // Elements of each operand that belong to one image; and of the operand that all images share.
   std::size_t of_image_[3] = {}, whole_[3] = {};
-  sequence<float> floats_[3], sums_;
-  std::byte* buffers_[3];
+  std::size_t workspace_ = 0;                     // its bytes
+  std::size_t floats_[3], sums_ = 0, of_kernel_;  // where these begin in it
 };
 
 }  // namespace weft::device

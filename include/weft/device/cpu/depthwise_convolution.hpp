@@ -120,8 +120,10 @@ struct depthwise_part {
 template <class T, convolution_kind Kind>
 class depthwise_convolution_kernel final : public kernel {
  public:
-  depthwise_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out)
-      : shape_(s), a_(a), b_(b), out_(out) {
+  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  depthwise_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                               epilogue_kernel* epilogue)
+      : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
     using enum convolution_kind;
     const std::int64_t parts = Kind == forward          ? s.batch * s.out_height
                                : Kind == input_gradient ? s.batch * s.height
@@ -133,6 +135,7 @@ class depthwise_convolution_kernel final : public kernel {
     chunks_ = worth < 1 ? 1 : worth < parts_ ? worth : parts_;
     if (parts_ == 0) chunks_ = 0;
   }
+  ~depthwise_convolution_kernel() override { delete epilogue_; }
 
   void run(const kernel_context& f) override {
     const T* const a = reinterpret_cast<const T*>(f.buffers[a_]);
@@ -146,19 +149,26 @@ class depthwise_convolution_kernel final : public kernel {
       chunk(0);
     else
       f.threads->parallel_for(chunks_, chunk);
+    if (epilogue_) epilogue_->run(f);
   }
+
+  std::size_t memory_bytes() const override { return epilogue_ ? epilogue_->memory_bytes() : 0; }
 
   std::string describe() const override {
     using enum convolution_kind;
-    return detail::describe_convolution(Kind == forward          ? "depthwise convolution"
-                                        : Kind == input_gradient ? "gradient of images, depthwise convolution"
-                                                                 : "gradient of filters, depthwise convolution",
-                                        shape_);
+    std::string text =
+        detail::describe_convolution(Kind == forward          ? "depthwise convolution"
+                                     : Kind == input_gradient ? "depthwise convolution, gradient of images"
+                                                              : "depthwise convolution, gradient of filters",
+                                     shape_);
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
+    return text;
   }
 
  private:
   convolution_shape shape_;
   std::uint32_t a_, b_, out_;
+  epilogue_kernel* epilogue_;
   std::size_t parts_, chunks_;
 };
 

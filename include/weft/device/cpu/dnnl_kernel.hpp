@@ -12,8 +12,8 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// The common part of kernels by oneDNN: work that Weft's threads share in parts, each with scratch memory of its own,
-/// and an expression that follows.
+/// The common part of kernels by oneDNN: work that Weft's threads share in parts, each of which has its own scratch
+/// memory in the kernel's workspace, and an expression that follows.
 class dnnl_kernel : public kernel {
  public:
   ~dnnl_kernel() override {
@@ -21,14 +21,15 @@ class dnnl_kernel : public kernel {
     delete epilogue_;
   }
 
-  std::size_t memory_bytes() const override {
-    return scratch_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
-  }
+  std::size_t workspace_bytes() const final { return workspace_; }
+  std::size_t memory_bytes() const override { return epilogue_ ? epilogue_->memory_bytes() : 0; }
 
  protected:
   struct line {
     alignas(64) std::byte bytes[64];
   };
+
+  static std::size_t lines_of(std::size_t bytes) { return (bytes + sizeof(line) - 1) / sizeof(line); }
 
   /// False where oneDNN has no fast code.
   virtual bool prepare() = 0;
@@ -49,15 +50,25 @@ class dnnl_kernel : public kernel {
            dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) == dnnl_success;
   }
 
-  /// Takes scratch memory for so many parts, each of which runs one of the codes; codes that were not made need none.
+  /// Adds memory to the workspace. Returns its offset there.
+  std::size_t reserve_lines(std::size_t lines) {
+    const std::size_t at = workspace_;
+    workspace_ += lines * sizeof(line);
+    return at;
+  }
+
+  /// Reserves scratch memory for the parts, each of which runs one of the codes; codes that were not made need none.
   void reserve_scratch(std::size_t parts, std::initializer_list<const weft::detail::dnnl_code*> codes) {
     for (const weft::detail::dnnl_code* code : codes) {
-      const std::size_t lines = code->get() ? scratch_lines(*code) : 0;
+      const std::size_t bytes = code->get() ? weft::detail::bytes_of(code->layout(dnnl_query_scratchpad_md)) : 0;
+      const std::size_t lines = lines_of(bytes);
       scratch_of_part_ = lines > scratch_of_part_ ? lines : scratch_of_part_;
     }
-    scratch_.resize(scratch_of_part_ * parts);
+    scratch_ = reserve_lines(scratch_of_part_ * parts);
   }
-  line* scratch_of(std::size_t part) { return scratch_.data() + part * scratch_of_part_; }
+  std::byte* scratch_of(const kernel_context& f, std::size_t part) const {
+    return f.workspace + scratch_ + part * scratch_of_part_ * sizeof(line);
+  }
 
   /// Throws internal, in the operation's name.
   static void execute(const char* operation, dnnl_primitive_t code, dnnl_stream_t stream, int count,
@@ -70,12 +81,7 @@ class dnnl_kernel : public kernel {
   epilogue_kernel* epilogue_ = nullptr;
 
  private:
-  static std::size_t scratch_lines(const weft::detail::dnnl_code& code) {
-    return (weft::detail::bytes_of(code.layout(dnnl_query_scratchpad_md)) + sizeof(line) - 1) / sizeof(line);
-  }
-
-  sequence<line> scratch_;
-  std::size_t scratch_of_part_ = 0;
+  std::size_t workspace_ = 0, scratch_ = 0, scratch_of_part_ = 0;  // the last in lines
 };
 
 }  // namespace weft::device

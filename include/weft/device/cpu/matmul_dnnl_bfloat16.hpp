@@ -30,7 +30,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
   }
 
   void run(const kernel_context& f) override {
-    f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, parts_[i]); });
+    f.threads->parallel_for(parts_.size(), [&](std::size_t i) { run_part(f, i); });
     if (epilogue_) epilogue_->run(f);
   }
 
@@ -71,7 +71,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
       if (!p.a.make(code.layout(dnnl_query_src_md), nullptr) ||
           !p.b.make(code.layout(dnnl_query_weights_md), nullptr) ||
           !p.c.make(code.layout(dnnl_query_dst_md), nullptr) ||
-          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), scratch_of(i)) || !weft::detail::make_stream(p.stream))
+          !p.scratch.make(code.layout(dnnl_query_scratchpad_md), nullptr) || !weft::detail::make_stream(p.stream))
         return false;
       parts_.push_back(static_cast<part&&>(p));
     }
@@ -103,8 +103,9 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     return code.make(d) && !std::strstr(code.name(), "ref");
   }
 
-  void run_part(const kernel_context& f, part& p) {
+  void run_part(const kernel_context& f, std::size_t i) {
     const weft::detail::one_openmp_thread guard;
+    part& p = parts_[i];
     const auto at = [&](std::uint32_t slot, std::size_t first) {
       return reinterpret_cast<const bfloat16*>(f.buffers[slot]) + first;
     };
@@ -113,7 +114,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p.a.at(at(a_, a))},
                                          {DNNL_ARG_WEIGHTS, p.b.at(at(b_, b))},
                                          {DNNL_ARG_DST, p.c.at(at(c_, p.begin * (by_rows_ ? shape_.n : 1)))},
-                                         {DNNL_ARG_SCRATCHPAD, p.scratch.get()}};
+                                         {DNNL_ARG_SCRATCHPAD, p.scratch.at(scratch_of(f, i))}};
     execute("matmul", p.code->get(), p.stream, 4, arguments);
   }
 

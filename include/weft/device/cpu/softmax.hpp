@@ -9,12 +9,30 @@
 
 namespace weft::device {
 
+/// The elements from which on a row is worth a call of code for vectors.
+inline constexpr std::size_t long_row = 64;
+
 /// Computes for one row what softmax, its logarithm and the cross-entropies share: y = x - max(x) and z = exp(y), which
 /// may be the same memory.
 template <class T>
 void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   T largest = n ? x[0] : T();
-  for (std::size_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
+  std::size_t first = 0;
+  if (n >= long_row) {
+    // The maxima of every sixteenth element: each is independent of the others, so they fill vectors.
+    constexpr std::size_t lanes = 16;
+    T most[lanes];
+    for (T& m : most) m = largest;
+    for (; first + lanes <= n; first += lanes) {
+      WEFT_VECTORIZE
+      for (std::size_t k = 0; k < lanes; ++k) {
+        const T value = x[first + k];
+        most[k] = value > most[k] ? value : most[k];
+      }
+    }
+    for (const T m : most) largest = m > largest ? m : largest;
+  }
+  for (; first < n; ++first) largest = x[first] > largest ? x[first] : largest;
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) {
     y[i] = x[i] - largest;
@@ -41,12 +59,24 @@ T sum_of_shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   return detail::sum_of(z, n);
 }
 
+/// y = y * factor + term.
+template <class T>
+void scale_row(T* y, T factor, T term, std::size_t n) {
+  if (n < long_row) {
+    for (std::size_t c = 0; c < n; ++c) y[c] = y[c] * factor + term;
+    return;
+  }
+  multiversioned_up_to_avx2([=] {
+    WEFT_VECTORIZE
+    for (std::size_t c = 0; c < n; ++c) y[c] = y[c] * factor + term;
+  });
+}
+
 /// y = softmax(x) of each row.
 template <class T>
 void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
-    const T scale = T(1) / sum_of_shifted_exp(x, y, y, columns);
-    for (std::size_t c = 0; c < columns; ++c) y[c] *= scale;
+    scale_row(y, T(1) / sum_of_shifted_exp(x, y, y, columns), T(0), columns);
   }
 }
 
@@ -54,8 +84,7 @@ void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
 template <class T>
 void log_softmax_rows(const T* x, T* y, T* scratch, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
-    const T shift = math::log(sum_of_shifted_exp(x, y, scratch, columns));
-    for (std::size_t c = 0; c < columns; ++c) y[c] -= shift;
+    scale_row(y, T(1), -math::log(sum_of_shifted_exp(x, y, scratch, columns)), columns);
   }
 }
 
@@ -81,7 +110,7 @@ std::size_t sparse_cross_entropy_rows(const T* x, const Label* labels, T* losses
     const auto label = static_cast<std::size_t>(labels[r]);  // a negative one becomes huge
     if (label >= columns) return r;
     const T sum = sum_of_shifted_exp(x, scratch, backprop, columns), scale = T(1) / sum;
-    for (std::size_t c = 0; c < columns; ++c) backprop[c] *= scale;
+    scale_row(backprop, scale, T(0), columns);
     losses[r] = math::log(sum) - scratch[label];
     backprop[label] -= T(1);
   }

@@ -175,6 +175,7 @@ class cudnn_convolution_kernel final : public kernel {
     const convolution_shape& s = shape_;
     std::string text = std::string("cuDNN ") + name() + " " + by(s.batch, s.height) + "x" + by(s.width, s.channels) +
                        " by " + by(s.window_height, s.window_width) + "x" + std::to_string(s.filters);
+    if (s.groups != 1) text += " in " + std::to_string(s.groups) + " groups";
     if (type_ != dtype::float32) text += std::string(" ") + weft::name(type_);
     if (layout_ == image_layout::channels_first) text += ", channels first";
     if (image_room_) text += ", padded before";
@@ -238,17 +239,21 @@ class cudnn_convolution_kernel final : public kernel {
                   "describe an operand");
     };
     const std::int64_t k = s.filters, c = s.channels, r = s.window_height, q = s.window_width;
-    const std::int64_t pixel = first ? 1 : c;  // from one to the next in a row
+    const std::int64_t of_group = c / s.groups;  // the channels that a filter reads
+    const std::int64_t pixel = first ? 1 : c;    // from one to the next in a row
     strided(inner_, s.batch, c, s.height, s.width, height * width * c, first ? height * width : 1, width * pixel,
             pixel);
-    strided(filters_here_, k, c, r, q, 1, k, q * c * k, c * k);
-    strided(filters_there_, k, c, r, q, r * q * c, first ? r * q : 1, q * pixel, pixel);
-    check_cudnn(cudnnSetFilter4dDescriptor(filters_, element, format, i(k), i(c), i(r), i(q)), name(),
+    const std::int64_t tap = first ? 1 : of_group;
+    strided(filters_here_, k, of_group, r, q, 1, k, q * of_group * k, of_group * k);
+    strided(filters_there_, k, of_group, r, q, r * q * of_group, first ? r * q : 1, q * tap, tap);
+    check_cudnn(cudnnSetFilter4dDescriptor(filters_, element, format, i(k), i(of_group), i(r), i(q)), name(),
                 "describe the filters");
     check_cudnn(cudnnSetConvolution2dDescriptor(convolution_, even ? i(s.pad_top) : 0, even ? i(s.pad_left) : 0,
                                                 i(s.stride_height), i(s.stride_width), i(s.dilation_height),
                                                 i(s.dilation_width), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
                 name(), "describe the convolution");
+    if (s.groups != 1)
+      check_cudnn(cudnnSetConvolutionGroupCount(convolution_, i(s.groups)), name(), "describe the groups");
     const bool narrow = type != dtype::float32;
     any_math_ = narrow || math.allow_tf32;
     set_math(narrow ? CUDNN_TENSOR_OP_MATH : any_math_ ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH);

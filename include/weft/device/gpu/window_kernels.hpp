@@ -238,6 +238,7 @@ struct direct_convolution {
   image_strides<std::int64_t> images, results;
   const T *a, *b;
   T* out;
+  std::int64_t group_channels = s.channels / s.groups, group_filters = s.filters / s.groups;
 
   std::size_t elements() const {
     return Kind == convolution_kind::filter_gradient ? s.filter_elements()
@@ -251,16 +252,19 @@ struct direct_convolution {
     if constexpr (Kind == convolution_kind::forward) {
       const pixel p = pixel_at(i, s.out_height, s.out_width, s.filters);
       to = result(p.image, p.row, p.column, p.channel);
+      const std::int64_t first = p.channel / group_filters * group_channels;
       for (std::int64_t r = 0; r < s.window_height; ++r)
         for (std::int64_t q = 0; q < s.window_width; ++q) {
           const std::int64_t row = row_of(p.row, r), column = column_of(p.column, q);
           if (!inside(row, column)) continue;
-          for (std::int64_t c = 0; c < s.channels; ++c)
-            sum += product(a[image(p.image, row, column, c)], b[filter(r, q, c, p.channel)]);
+          for (std::int64_t c = 0; c < group_channels; ++c)
+            sum += product(a[image(p.image, row, column, first + c)], b[filter(r, q, c, p.channel)]);
         }
     } else if constexpr (Kind == convolution_kind::input_gradient) {
       const pixel p = pixel_at(i, s.height, s.width, s.channels);
       to = image(p.image, p.row, p.column, p.channel);
+      const std::int64_t group = p.channel / group_channels, c = p.channel - group * group_channels;
+      const std::int64_t first = group * group_filters;
       for (std::int64_t r = 0; r < s.window_height; ++r)
         for (std::int64_t q = 0; q < s.window_width; ++q) {
           const std::int64_t down = p.row + s.pad_top - r * s.dilation_height;
@@ -268,12 +272,13 @@ struct direct_convolution {
           if (down < 0 || across < 0 || down % s.stride_height || across % s.stride_width) continue;
           const std::int64_t y = down / s.stride_height, x = across / s.stride_width;
           if (y >= s.out_height || x >= s.out_width) continue;
-          for (std::int64_t k = 0; k < s.filters; ++k)
-            sum += product(a[filter(r, q, p.channel, k)], b[result(p.image, y, x, k)]);
+          for (std::int64_t k = first; k < first + group_filters; ++k)
+            sum += product(a[filter(r, q, c, k)], b[result(p.image, y, x, k)]);
         }
     } else {
-      const pixel p = pixel_at(i, s.window_width, s.channels, s.filters);  // row, column, channel and filter
-      const std::int64_t r = p.image, q = p.row, c = p.column, k = p.channel;
+      const pixel p = pixel_at(i, s.window_width, group_channels, s.filters);  // row, column, channel and filter
+      const std::int64_t r = p.image, q = p.row, k = p.channel;
+      const std::int64_t c = k / group_filters * group_channels + p.column;
       for (std::int64_t n = 0; n < s.batch; ++n)
         for (std::int64_t y = 0; y < s.out_height; ++y)
           for (std::int64_t x = 0; x < s.out_width; ++x) {
@@ -302,7 +307,7 @@ struct direct_convolution {
     return static_cast<std::size_t>(results.at(n, y, x, k));
   }
   WEFT_HOST_DEVICE std::size_t filter(std::int64_t r, std::int64_t q, std::int64_t c, std::int64_t k) const {
-    return static_cast<std::size_t>(((r * s.window_width + q) * s.channels + c) * s.filters + k);
+    return static_cast<std::size_t>(((r * s.window_width + q) * group_channels + c) * s.filters + k);
   }
 };
 

@@ -59,7 +59,8 @@ struct server_options {
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< the parameter servers' counts, or each worker's
                                                                  ///< own where there are none
   /// How many workers asynchronous training needs; nothing: all. When more of them are gone without finish(), parameter
-  /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all.
+  /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all, less
+  /// its backups. Training that shrinks when workers are lost (loss_action::shrink) needs so many, too; nothing: one.
   std::optional<int> min_workers = {};
   /// After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
   /// save a last checkpoint, and for `stop_patience` at most.
@@ -83,6 +84,12 @@ struct server_options {
   std::function<void(const error&)> on_lost = {};  ///< a peer was lost; called from the server's own thread
   /// Called from there too, for every worker but this.
   std::function<void(const worker_change&)> on_worker_change = {};
+  /// A parameter server lets training go on without a worker that is lost; called from the thread in join(). Nothing: a
+  /// line on stderr.
+  std::function<void(const error&)> on_left_out = {};
+  /// A parameter server has made a synchronous step of the gradients of these workers, by their indices; from there
+  /// too.
+  std::function<void(std::int64_t step, const std::vector<std::size_t>& workers)> on_step = {};
   /// A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
   /// the server's own thread. The task goes on waiting. Nothing: a line on stderr.
   std::function<void(const error&)> on_rejected = {};

@@ -15,15 +15,15 @@ namespace weft {
 /// process do not.
 struct cluster_state {
   std::int64_t global_step = 0;
-  std::int64_t last_step = -1;  // the number of the last update that all workers have made together
-  std::uint32_t unit = 0;       // of how many examples what counts 1 is the mean; 0: not known yet
+  std::int64_t last_step = -1;             // the number of the last update that all workers have made together
+  std::uint32_t unit = 0;                  // of how many examples what counts 1 is the mean; 0: not known yet
+  std::vector<std::uint64_t> unused = {};  // files have it
   /// How far each worker's updates are in the values, so that none is applied twice.
-  std::vector<std::uint64_t> incarnations = {};
   std::vector<std::int64_t> newest = {};
 
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive & global_step & last_step & unit & incarnations & newest;
+    archive & global_step & last_step & unit & unused & newest;
   }
 };
 
@@ -41,7 +41,7 @@ struct server_state {
 
 // Behind the values and the slots beside them, one parameter server's state has its scalar slots and this.
 
-inline constexpr std::size_t cluster_state_bytes(std::size_t workers) { return 8 + 8 + 4 + workers * 16; }
+inline constexpr std::size_t cluster_state_bytes(std::size_t workers) { return 8 + 8 + 4 + workers * 8; }
 
 /// The number of bytes that one parameter server's share of a checkpoint takes.
 inline std::size_t checkpoint_bytes(const parameter_store& store, std::size_t workers) {
@@ -50,10 +50,7 @@ inline std::size_t checkpoint_bytes(const parameter_store& store, std::size_t wo
 
 inline void write_cluster_state(message_writer& out, const cluster_state& s, std::size_t workers) {
   out.number(s.global_step).number(s.last_step).number(s.unit);
-  for (std::size_t w = 0; w < workers; ++w) {
-    out.number(w < s.incarnations.size() ? s.incarnations[w] : std::uint64_t{0});
-    out.number(w < s.newest.size() ? s.newest[w] : std::int64_t{-1});
-  }
+  for (std::size_t w = 0; w < workers; ++w) out.number(w < s.newest.size() ? s.newest[w] : std::int64_t{-1});
 }
 
 inline cluster_state read_cluster_state(message_reader& in, std::size_t workers) {
@@ -64,7 +61,6 @@ inline cluster_state read_cluster_state(message_reader& in, std::size_t workers)
   s.unit = in.number<std::uint32_t>();
   if (s.global_step < 0 || s.global_step > max || s.last_step < -1 || s.last_step > max) message_reader::malformed();
   for (std::size_t w = 0; w < workers; ++w) {
-    s.incarnations.push_back(in.number<std::uint64_t>());
     s.newest.push_back(in.number<std::int64_t>());
     if (s.newest.back() < -1 || s.newest.back() > max) message_reader::malformed();
   }
@@ -75,11 +71,7 @@ inline cluster_state read_cluster_state(message_reader& in, std::size_t workers)
 inline void merge_cluster_state(cluster_state& all, const cluster_state& its) {
   all.last_step = std::max(all.last_step, its.last_step);
   all.unit = std::max(all.unit, its.unit);
-  for (std::size_t w = 0; w < all.newest.size(); ++w) {
-    if (its.newest[w] <= all.newest[w]) continue;
-    all.newest[w] = its.newest[w];
-    all.incarnations[w] = its.incarnations[w];
-  }
+  for (std::size_t w = 0; w < all.newest.size(); ++w) all.newest[w] = std::max(all.newest[w], its.newest[w]);
 }
 
 // The part of a parameter server's state that follows its values and arrays: the scalar slots of its variables, `held`,

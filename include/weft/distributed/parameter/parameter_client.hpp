@@ -33,7 +33,9 @@ namespace weft {
 /// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
 /// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
 /// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
-/// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival.
+/// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival. With
+/// backups or a loss policy (training_terms::has_decisions()) a step may be made without some: then push_pull drops
+/// gradients that come late, was_stale() says so, and values are always those of one step at all servers.
 ///
 /// The gradient of a variable that travels by rows (parameter_spec::row_elements) is given as the numbers of some of
 /// its rows, a std::int64_t each, which ascend, and behind them these rows. push_pull brings of such a variable the
@@ -51,10 +53,11 @@ class basic_parameter_client {
 
   /// Connects to every task of the ps job and tells it the variables; all workers must tell the same.
   /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
-  /// parameter servers, unavailable.
-  basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, consistency mode,
+  /// parameter servers, unavailable; invalid_argument and unimplemented for `terms`.
+  basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, training_terms terms,
                          graph_identity graph, deadline_type until = std::chrono::seconds(60))
-      : here_(here), variables_(std::move(variables)), loop_(here, here.waiting()) {
+      : here_(here), variables_(std::move(variables)), terms_(terms), loop_(here, here.waiting()) {
+    detail::check_terms(terms, here.cluster().num_tasks(here.options().worker_job));
     const std::string& job = here.options().ps_job;
     const int tasks = here.cluster().num_tasks(job);
     if (tasks == 0)
@@ -67,11 +70,10 @@ class basic_parameter_client {
         throw error(error_code::invalid_argument, "parameter_client",
                     {"variable '", variable.name, "' is placed on /job:", job, "/task:", variable.ps_task,
                      "; the job has ", tasks, " tasks"});
-    mode_ = mode;
     servers_.reserve(static_cast<std::size_t>(tasks));
     for (int task = 0; task < tasks; ++task) servers_.emplace_back(variables_, task, here.cluster().rank({job, task}));
     for (connection& each : servers_) all_.push_back(&each);
-    enroll_message_ = detail::enroll_message{mode, graph, variables_}.bytes();
+    enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
     with_reasons([&] { connect(until); });
   }
 
@@ -107,23 +109,22 @@ class basic_parameter_client {
   /// Fetches all values. Where it throws, `out` is unspecified.
   void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("pull", out);
-    ask("pull", frame_kind::pull, 0, until, [&](connection& to) { to.receive_values(out); });
-    take_values(out);
+    pull_step(first_step(), out, until);
   }
 
   // ---- checkpoints ----
 
   /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
-  /// is of one step, or throws failed_precondition. In asynchronous mode what one server holds is of one moment, and
-  /// two servers' need not be of the same.
+  /// is of one step, or throws failed_precondition; deadline_exceeded where others go on meanwhile. In asynchronous
+  /// mode what one server holds is of one moment, and two servers' need not be of the same.
   detail::server_state pull_state(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("save", out);
     detail::server_state state = room_for_state();
     std::vector<std::vector<std::byte>> rest(servers_.size());
-    ask("save", frame_kind::state, 0, until, [&](connection& to) {
+    ask_in_step("save", frame_kind::state, first_step(), until, [&](connection& to) {
       for (const std::size_t i : to.order()) to.add_destination(out[i]);
       for (const std::size_t i : to.order()) to.add_destination(state.slots[i].arrays);
-      rest[number_of(to)].resize(detail::scalar_state_bytes(state, to.order(), workers()));
+      rest[number_of(to)].assign(detail::scalar_state_bytes(state, to.order(), workers()), std::byte{});
       to.add_destination(rest[number_of(to)]);
     });
     for (std::size_t k = 0; k < servers_.size(); ++k) {
@@ -197,9 +198,18 @@ class basic_parameter_client {
   /// The number of the first update, and of the next one after: none that this worker has made under another client
   /// of the same server has it, and in synchronous mode it is the same for all workers.
   std::int64_t first_step() const {
-    std::int64_t first = 0;
-    for (const connection& each : servers_) first = std::max(first, each.next_step());
-    return first;
+    const auto [least, most] =
+        std::minmax_element(servers_.begin(), servers_.end(),
+                            [](const connection& a, const connection& b) { return a.next_step() < b.next_step(); });
+    // An asynchronous worker's update may have come to some of the servers: the others still need it.
+    return terms_.is_synchronous() ? most->next_step() : least->next_step();
+  }
+
+  /// The number of the next update, as of the last answers.
+  std::int64_t next_step() const {
+    std::int64_t next = 0;
+    for (const connection& each : servers_) next = std::max(next, static_cast<std::int64_t>(each.answer().tag));
+    return next;
   }
 
   /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
@@ -221,28 +231,33 @@ class basic_parameter_client {
       to.receive_values(out, true);
     });
     take_values(out);
+    notes_ = detail::update_notes::read(servers_.front().answer().weight);
+    const std::int64_t updates = servers_.front().answer().step;
+    if (are_in_step()) return updates;
+    const std::uint32_t all = flags_of_all_, any = flags_of_any_;
+    pull_step(next_step(), out, until);
+    flags_of_all_ = all;
+    flags_of_any_ = any;
     return servers_.front().answer().step;
   }
 
   /// Whether the last push_pull had been applied before by every parameter server.
-  bool was_duplicate() const {
-    return std::all_of(servers_.begin(), servers_.end(),
-                       [](const connection& each) { return each.has_flag(duplicate); });
-  }
+  bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
 
   /// In synchronous mode: from the next push_pull on this worker says that it stops after that step.
   void set_stopping() { stopping_ = true; }
   /// Whether all workers are to stop, since one of them has said that it does: after the step of the last push_pull.
-  bool all_stop() const {
-    return std::any_of(servers_.begin(), servers_.end(),
-                       [](const connection& each) { return each.has_flag(stopping); });
-  }
+  bool all_stop() const { return (flags_of_any_ & stopping) != 0; }
 
   /// Whether any of them had applied it before.
-  bool was_duplicate_somewhere() const {
-    return std::any_of(servers_.begin(), servers_.end(),
-                       [](const connection& each) { return each.has_flag(duplicate); });
-  }
+  bool was_duplicate_somewhere() const { return (flags_of_any_ & duplicate) != 0; }
+
+  /// Whether the gradients of the last push_pull came late: the step had been made without them, and they were dropped.
+  bool was_stale() const { return (flags_of_any_ & stale) != 0; }
+  /// Updates that others had made between the values of this worker and its last push_pull, at parameter server 0.
+  std::uint32_t staleness() const { return notes_.staleness; }
+  /// Workers that are lost, and that training went on without, as of the last push_pull.
+  std::uint32_t left_out() const { return notes_.left_out; }
 
   /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
@@ -277,11 +292,36 @@ class basic_parameter_client {
 
   /// Adds one server's place in the training to those of the servers before it.
   void merge(cluster_state& all, const cluster_state& its, const connection& from) const {
-    if (mode_ == consistency::synchronous && its.global_step != all.global_step)
+    if (terms_.is_synchronous() && its.global_step != all.global_step)
       throw error(error_code::failed_precondition, "save",
                   {name(from), " is at step ", its.global_step, " and ", name(servers_.front()), " at step ",
                    all.global_step, "; complete the step, by exchange(), before you save"});
     detail::merge_cluster_state(all, its);
+  }
+
+  /// Whether what the servers have answered is of one step, where it must be.
+  bool are_in_step() const {
+    return !terms_.has_decisions() || std::all_of(servers_.begin(), servers_.end(), [&](const connection& each) {
+      return each.answer().tag == servers_.front().answer().tag;
+    });
+  }
+
+  /// Asks until all servers answer at the same step: those that are behind wait until they have made it, others may
+  /// have gone on.
+  template <typename Prepare>
+  void ask_in_step(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
+    for (;; step = next_step()) {
+      ask(operation, kind, terms_.has_decisions() ? step : 0, until, prepare);
+      if (are_in_step()) return;
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, operation,
+                    "the parameter servers were never at the same step when they answered; allow more time");
+    }
+  }
+
+  void pull_step(std::int64_t step, std::span<const mutable_bytes> out, deadline_type until) {
+    ask_in_step("pull", frame_kind::pull, step, until, [&](connection& to) { to.receive_values(out); });
+    take_values(out);
   }
 
   void take_values(std::span<const mutable_bytes> into) {
@@ -372,6 +412,12 @@ class basic_parameter_client {
       converse(operation, kind, step, until, all_, prepare);
       for (const connection& each : servers_)
         if (each.is_refused()) throw each.failure(operation, name(each));
+      flags_of_all_ = ~std::uint32_t{0};
+      flags_of_any_ = 0;
+      for (const connection& each : servers_) {
+        flags_of_all_ &= each.answer().flags;
+        flags_of_any_ |= each.answer().flags;
+      }
     });
   }
 
@@ -450,7 +496,9 @@ class basic_parameter_client {
   std::vector<std::byte> enroll_message_;
   std::vector<connection> servers_;
   std::vector<connection*> all_;  // of servers_
-  consistency mode_ = consistency::asynchronous;
+  training_terms terms_;
+  std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
+  detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
   bool failed_ = false;  // the last call has
   bool stopping_ = false;

@@ -20,6 +20,7 @@
 #include <weft/distributed/parameter/parked_requests.hpp>
 #include <weft/distributed/parameter/request_payload.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>
+#include <weft/distributed/parameter/shard_links.hpp>
 #include <weft/distributed/parameter/synchronous_steps.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
 #include <weft/distributed/parameter/worker_answers.hpp>
@@ -54,10 +55,11 @@ class parameter_service {
         quorum_(here, workers_),
         history_(workers_.size()),
         answers_(here, workers_, store_, history_),
-        steps_(here, workers_, quorum_, store_, history_, answers_),
+        links_(here, workers_.size()),
+        steps_(here, workers_, quorum_, store_, history_, answers_, links_),
         updates_(here, workers_, quorum_, store_, history_, answers_),
         checkpoint_(workers_, store_, history_, steps_, answers_),
-        parked_(workers_, quorum_, store_, checkpoint_, answers_) {
+        parked_(workers_, quorum_, store_, steps_, updates_, checkpoint_, answers_) {
     if (here.options().handle_signals) signals_.emplace();
   }
 
@@ -76,12 +78,13 @@ class parameter_service {
       bool moved = false;
       for (worker& each : workers_)
         if (each.connection) moved |= serve(each);
+      if (links_.has_begun()) moved |= serve_links();
       if (moved) {
         idle_.moved();
         if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
       }
       look_around();
-      if (workers_.have_all_finished() || is_stopped_by_signal()) break;
+      if (have_all_finished() || is_stopped_by_signal()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
@@ -108,6 +111,17 @@ class parameter_service {
         each.gone.clear();
       }
     }
+  }
+
+  /// Hears what other parameter servers say of the step, and makes it when it is decided.
+  bool serve_links() {
+    const bool moved = links_.serve();
+    if (moved) steps_.complete();
+    if (const std::int64_t next = steps_.next_step(); next != answered_step_) {
+      answered_step_ = next;
+      parked_.answer_next_step();
+    }
+    return links_.serve() || moved;  // what has been decided leaves at once
   }
 
   /// Moves one worker's bytes and acts on what is complete; returns whether anything happened.
@@ -167,7 +181,7 @@ class parameter_service {
         case frame_kind::await_values:
           return store_.initialised() ? answers_.acknowledge(from) : park(from);
         case frame_kind::pull:
-          return store_.initialised() ? answers_.send_values(from) : park(from);
+          return store_.initialised() && is_made(from) ? answers_.send_values(from) : park(from);
         case frame_kind::push_pull:
           return push_pull(from);
         case frame_kind::done:
@@ -175,7 +189,7 @@ class parameter_service {
         case frame_kind::share:
           return share(from);
         case frame_kind::state:
-          return checkpoint_.save(from);
+          return !store_.initialised() || is_made(from) ? checkpoint_.save(from) : park(from);
         case frame_kind::restore:
           return restore(from);
         case frame_kind::await_restore:
@@ -195,12 +209,16 @@ class parameter_service {
 
   void park(worker& from) { from.connection->park(max_request(from)); }
 
+  /// Whether the steps before the one that the worker asks for have been made.
+  bool is_made(const worker& from) const { return from.connection->request().step <= steps_.next_step(); }
+
   void enroll(worker& from) {
     const enroll_message message = enroll_message::read(from.connection->message());
     if (!contract_) {
       store_ = parameter_store(message.variables, here_.index(), here_.options().max_parameter_bytes);
       contract_ = message;
-      quorum_.set_mode(message.mode);
+      quorum_.set_terms(message.terms);
+      if (message.terms.has_decisions()) links_.begin();
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
       from.refused = str_cat({"was refused, for it does not train the same model: ", difference});
       throw error(error_code::failed_precondition, "parameter_server",
@@ -253,13 +271,17 @@ class parameter_service {
     if (asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
                   {"an update's step must be at least 0; it is ", asked.step});
-    if (history_.contains(from.index, from.incarnation, asked.step))
-      return answers_.send_values(from, duplicate | steps_.stop_flag());
-    from.connection->read_rows(store_);
-    if (quorum_.is_synchronous())
-      steps_.contribute(from, max_request(from));
+    const bool is_known = history_.contains(from.index, asked.step);
+    if (!is_known) from.connection->read_rows(store_);
+    if (quorum_.is_synchronous()) {
+      if (is_known) return answers_.send_values(from, duplicate | steps_.stop_flag());
+      return steps_.contribute(from, max_request(from));
+    }
+    if (is_known)
+      updates_.answer_duplicate(from, max_request(from));
     else
-      updates_.apply(from);
+      updates_.apply(from, max_request(from));
+    updates_.answer_waiting();
   }
 
   void done(worker& from) {
@@ -272,14 +294,19 @@ class parameter_service {
     from.done = true;
     from.stays = false;
     answers_.acknowledge(from);
-    steps_.complete();  // one fewer to wait for
+    stop_waiting_for_one();
   }
 
   void await_others(worker& from) {
     from.done = from.stays = true;
-    steps_.complete();  // one fewer to wait for
+    stop_waiting_for_one();
     park(from);
     parked_.end_wait_for_others(from);
+  }
+
+  void stop_waiting_for_one() {
+    steps_.complete();
+    updates_.answer_waiting();
   }
 
   // ---- without traffic ----
@@ -287,10 +314,24 @@ class parameter_service {
   /// Which worker is gone, whose time is up, which one does a step still wait for.
   void look_around() {
     const auto now = clock::now();
-    steps_.complete();
-    const std::optional<error> broken = quorum_.is_synchronous() ? quorum_.why_broken() : std::nullopt;
+    std::optional<error> broken = quorum_.why_broken();
+    if (links_.has_begun()) {
+      if (!broken && !have_all_finished()) broken = links_.lost_server();
+      if (!broken) broken = links_.ended();
+      if (broken) {
+        quorum_.interrupt(*broken);
+        links_.end(*broken);
+      }
+      serve_links();
+    }
+    if (!quorum_.is_synchronous() && !quorum_.bounds_staleness()) broken.reset();  // each request hears of it
+    stop_waiting_for_one();
     for (worker& each : workers_)
       if (quorum_.supervise(each, now)) parked_.expire(each, broken);
+  }
+
+  bool have_all_finished() {
+    return workers_.have_all_finished([&](const worker& each) { return quorum_.is_awaited(each); });
   }
 
   /// Whether a signal has come, and nobody is served any more or the time for it has passed.
@@ -332,6 +373,7 @@ class parameter_service {
       const auto& expires = each.connection->expires();
       if (each.is_parked() && expires && expires->at() < next.at()) next = *expires;
     }
+    links_.add_to(items_);
     idle_.pause(items_, next);
     here_.service_bell().clear();
   }
@@ -345,7 +387,7 @@ class parameter_service {
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
     std::optional<error> gone = contract_ ? quorum_.why_broken() : std::nullopt;
-    if (!gone && signal_ != 0 && !workers_.have_all_finished())
+    if (!gone && signal_ != 0 && !have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
     if (gone) {
       // Without a worker, nobody has said how to train.
@@ -370,6 +412,8 @@ class parameter_service {
   worker_quorum<Server> quorum_;
   update_history history_;
   worker_answers<Server> answers_;
+  shard_links<Server> links_;
+  std::int64_t answered_step_ = 0;  // those that wait for this one have been answered
   synchronous_steps<Server> steps_;
   asynchronous_updates<Server> updates_;
   shard_checkpoint<Server> checkpoint_;

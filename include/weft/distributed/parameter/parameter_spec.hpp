@@ -11,6 +11,7 @@
 
 #include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
 
@@ -44,6 +45,47 @@ struct parameter_spec {
 /// When gradients are applied: each at once as it comes, or one mean per step over all workers.
 enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
+/// A consistency and its bound: how many gradients a synchronous step does without, or how many steps one asynchronous
+/// worker may be ahead of another.
+struct consistency_model {
+  consistency mode;
+  int backups;    // synchronous: gradients of a step that it does not wait for
+  int staleness;  // asynchronous: steps ahead of the slowest worker; negative: not bounded
+
+  constexpr consistency_model(consistency of, int backup_workers = 0, int max_staleness = -1)
+      : mode(of), backups(backup_workers), staleness(max_staleness) {}
+
+  friend bool operator==(const consistency_model&, const consistency_model&) = default;
+};
+
+/// What all workers of a cluster agree about their training by parameter servers.
+struct training_terms {
+  consistency_model model;
+  loss_policy on_loss = {};
+
+  training_terms(consistency_model of, loss_policy policy = {}) : model(of), on_loss(policy) {}
+  training_terms(consistency of) : model(of) {}
+
+  bool is_synchronous() const { return model.mode == consistency::synchronous; }
+  /// Whether parameter server 0 decides whose gradients make a step: all workers' otherwise.
+  bool has_decisions() const { return is_synchronous() && (model.backups > 0 || on_loss != loss_policy{}); }
+  bool bounds_staleness() const { return !is_synchronous() && model.staleness >= 0; }
+
+  friend bool operator==(const training_terms&, const training_terms&) = default;
+};
+
+/// "synchronous with 1 backup worker; waits 30000 ms for a lost worker, then shrinks"
+inline std::string to_string(const training_terms& terms) {
+  std::string text = terms.is_synchronous() ? "synchronous" : "asynchronous";
+  if (terms.model.backups > 0)
+    append(text, {" with ", terms.model.backups, terms.model.backups == 1 ? " backup worker" : " backup workers"});
+  if (terms.bounds_staleness()) append(text, {" with a staleness of at most ", terms.model.staleness});
+  if (terms.on_loss != loss_policy{})
+    append(text, {"; waits ", terms.on_loss.wait.count(), " ms for a lost worker, then ",
+                  terms.on_loss.then == loss_action::shrink ? "shrinks" : "stops"});
+  return text;
+}
+
 /// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
 /// the task with the least so far. Depends on names and sizes only, not on the order of creation: ties go to the
 /// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
@@ -67,8 +109,35 @@ inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
 
 namespace detail {
 
+/// Throws weft::error where so many workers cannot train by these terms.
+inline void check_terms(const training_terms& terms, int workers) {
+  if (terms.model.backups < 0 || (terms.model.backups > 0 && terms.model.backups >= workers))
+    throw error(error_code::invalid_argument, "parameter_client",
+                {"a step can do without 0 to ", workers - 1, " of ", workers, " workers, not without ",
+                 terms.model.backups, "; start more workers, or take fewer backups"});
+  if (terms.on_loss.wait.count() < 0)
+    throw error(error_code::invalid_argument, "parameter_client",
+                {"the wait for a lost worker must be at least 0 ms; it is ", terms.on_loss.wait.count()});
+  if (terms.on_loss.then == loss_action::take_over)
+    throw error(error_code::unimplemented, "parameter_client",
+                "loss_action::take_over is not provided with parameter servers; use stop or shrink");
+}
+
 /// Name of the channel between a worker and a parameter server.
 inline constexpr const char* parameter_channel = "parameters";
+/// Name of the channel between a parameter server and parameter server 0.
+inline constexpr const char* decision_channel = "decisions";
+
+/// What an answer to gradients says of them, in frame_header::weight.
+struct update_notes {
+  std::uint32_t staleness = 0;  // updates that others had made between the worker's values and its own update
+  std::uint32_t left_out = 0;   // workers that are lost, and that training goes on without
+
+  static constexpr std::uint32_t max = 0xffff;  // of each: larger ones count as that
+
+  std::uint32_t bits() const { return std::min(staleness, max) | std::min(left_out, max) << 16; }
+  static update_notes read(std::uint32_t bits) { return {bits & max, bits >> 16}; }
+};
 
 /// In which order one parameter server's variables lie one after the other, in its memory and in messages: wide
 /// elements first, so that every element is aligned without padding.
@@ -104,13 +173,18 @@ inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
 
 /// A worker tells a parameter server this before anything else.
 struct enroll_message {
-  consistency mode = consistency::asynchronous;
+  training_terms terms = consistency::asynchronous;
   graph_identity graph;
   std::vector<parameter_spec> variables;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
-    out.number(static_cast<std::uint8_t>(mode)).number(graph.hash).number(graph.seed).text(printable(graph.settings));
+    out.number(static_cast<std::uint8_t>(terms.model.mode)).number(terms.model.backups).number(terms.model.staleness);
+    out.number(static_cast<std::int64_t>(terms.on_loss.wait.count()));
+    out.number(static_cast<std::uint8_t>(terms.on_loss.then))
+        .number(graph.hash)
+        .number(graph.seed)
+        .text(printable(graph.settings));
     out.number(static_cast<std::uint32_t>(variables.size()));
     for (const parameter_spec& variable : variables) {
       out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
@@ -133,7 +207,16 @@ struct enroll_message {
     enroll_message message;
     const auto mode = in.number<std::uint8_t>();
     if (mode != 1 && mode != 2) message_reader::malformed();
-    message.mode = static_cast<consistency>(mode);
+    const int backups = in.number<int>(), staleness = in.number<int>();
+    const auto wait = in.number<std::int64_t>();
+    const auto then = in.number<std::uint8_t>();
+    constexpr int largest = 1 << 20;
+    constexpr std::int64_t longest_wait = std::int64_t{1} << 40;  // some 35 years
+    if (backups < 0 || backups > largest || staleness < -1 || staleness > largest || wait < 0 || wait > longest_wait ||
+        then > static_cast<std::uint8_t>(loss_action::shrink))
+      message_reader::malformed();
+    message.terms = {{static_cast<consistency>(mode), backups, staleness},
+                     {std::chrono::milliseconds(wait), static_cast<loss_action>(then)}};
     message.graph.hash = in.number<std::uint64_t>();
     message.graph.seed = in.number<std::uint64_t>();
     message.graph.settings = in.text();
@@ -172,8 +255,8 @@ struct enroll_message {
 
   /// In words, how `other` differs from this one; empty when it does not.
   std::string difference(const enroll_message& other) const {
-    const auto text = [](consistency c) { return c == consistency::synchronous ? "synchronous" : "asynchronous"; };
-    if (other.mode != mode) return str_cat({"it trains ", text(other.mode), ", the first worker ", text(mode)});
+    if (other.terms != terms)
+      return str_cat({"it trains ", to_string(other.terms), ", the first worker ", to_string(terms)});
     if (other.graph.seed != graph.seed)
       return str_cat({"its seed is ", other.graph.seed, ", the first worker's ", graph.seed});
     if (other.variables.size() != variables.size())

@@ -152,6 +152,14 @@ class parameter_store {
   /// Gradients as they travel, less their rows.
   placed_gradients packed(const_bytes gradients) const { return {{gradients.data(), packed_}, {}}; }
 
+  /// Copies the gradients of whole variables to where packed() finds them.
+  void pack(const placed_gradients& gradients, mutable_bytes to) const {
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      if (ranges_[i].row_elements == 0)
+        std::memcpy(to.data() + packed_[i], gradients.base + gradients.offsets[i],
+                    ranges_[i].elements * size_of(ranges_[i].type));
+  }
+
   /// Where a gradient is not finite.
   struct nonfinite {
     std::size_t variable;  // the number of the list that this store was made from

@@ -4,8 +4,10 @@
 #include <string>
 
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/parameter/asynchronous_updates.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>
+#include <weft/distributed/parameter/synchronous_steps.hpp>
 #include <weft/distributed/parameter/worker_answers.hpp>
 #include <weft/distributed/parameter/worker_quorum.hpp>
 #include <weft/distributed/parameter/worker_roster.hpp>
@@ -22,11 +24,14 @@ class parked_requests {
   using worker = served_worker<Server>;
 
   parked_requests(worker_roster<Server>& workers, worker_quorum<Server>& quorum, const parameter_store& store,
-                  const shard_checkpoint<Server>& checkpoint, worker_answers<Server>& answers)
+                  const synchronous_steps<Server>& steps, const asynchronous_updates<Server>& updates,
+                  shard_checkpoint<Server>& checkpoint, worker_answers<Server>& answers)
       : members_(workers.members()),
         workers_(workers),
         quorum_(quorum),
         store_(store),
+        steps_(steps),
+        updates_(updates),
         checkpoint_(checkpoint),
         answers_(answers) {}
 
@@ -34,11 +39,22 @@ class parked_requests {
   void answer_initialised() {
     for (worker& each : workers_) {
       if (!each.is_parked()) continue;
+      if (each.connection->asks_for(frame_kind::pull)) {
+        if (each.connection->request().step <= steps_.next_step()) answers_.send_values(each);
+      } else if (each.connection->asks_for(frame_kind::await_values) ||
+                 (each.connection->asks_for(frame_kind::await_restore) && checkpoint_.is_settled()))
+        answers_.acknowledge(each);
+    }
+  }
+
+  /// A step is made: answers those that wait for values, or a checkpoint, of the next one.
+  void answer_next_step() {
+    for (worker& each : workers_) {
+      if (!each.is_parked() || each.connection->request().step > steps_.next_step() || !store_.initialised()) continue;
       if (each.connection->asks_for(frame_kind::pull))
         answers_.send_values(each);
-      else if (each.connection->asks_for(frame_kind::await_values) ||
-               (each.connection->asks_for(frame_kind::await_restore) && checkpoint_.is_settled()))
-        answers_.acknowledge(each);
+      else if (each.connection->asks_for(frame_kind::state))
+        checkpoint_.save(each);
     }
   }
 
@@ -68,11 +84,13 @@ class parked_requests {
 
  private:
   /// Why the variables that this worker waits for will get no values; empty where they have some, or may get them yet.
-  std::string why_uninitialised(const worker& waiting) const {
+  std::string why_uninitialised(const worker& waiting) {
     const worker& chief = workers_.chief();
     const task_state state = members_.state(chief.rank);
     const bool restores = waiting.connection->asks_for(frame_kind::await_restore) && !checkpoint_.is_settled();
-    if ((store_.initialised() && !restores) || (state != task_state::left && state != task_state::lost)) return {};
+    if ((store_.initialised() && !restores) || (state != task_state::left && state != task_state::lost) ||
+        quorum_.is_awaited(chief))
+      return {};
     return str_cat({"the chief, ", workers_.name(chief), ", ", members_.reason(chief.rank), ", before it ",
                     restores ? "restored its checkpoint" : "initialised the variables"});
   }
@@ -86,17 +104,22 @@ class parked_requests {
       return str_cat({"the last checkpoint still waits for ", workers_.names([&](const worker& each) {
                         return &each != &waiting && !workers_.has_ended(each);
                       })});
+    if (store_.initialised() && !with.asks_for(frame_kind::push_pull))
+      return str_cat(
+          {"step ", steps_.next_step(), " is not made; values of step ", with.request().step, " are wanted"});
     if (!with.asks_for(frame_kind::push_pull))
       return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialised the variables in time"});
-    return str_cat({"step ", with.request().step, " still waits for ",
-                    workers_.names([](const worker& each) { return !each.contributes() && !each.done; })});
+    if (!quorum_.is_synchronous()) return updates_.whom_it_waits_for(waiting);
+    return str_cat({"step ", with.request().step, " still waits for ", steps_.whom_it_waits_for()});
   }
 
   membership& members_;
   worker_roster<Server>& workers_;
   worker_quorum<Server>& quorum_;
   const parameter_store& store_;
-  const shard_checkpoint<Server>& checkpoint_;
+  const synchronous_steps<Server>& steps_;
+  const asynchronous_updates<Server>& updates_;
+  shard_checkpoint<Server>& checkpoint_;
   worker_answers<Server>& answers_;
 };
 

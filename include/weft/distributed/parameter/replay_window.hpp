@@ -11,29 +11,27 @@
 namespace weft {
 
 /// Remembers which updates of one worker have been applied, so that one that is sent twice counts once. An update is
-/// named by the worker's incarnation and its step, which is not negative; a window of the newest steps is kept, and
-/// whatever is older than the window counts as applied.
+/// named by its step, which is not negative, whichever process of the worker has computed it. A window of the newest
+/// steps is kept, and whatever is older than the window counts as applied.
 class replay_window {
  public:
   static constexpr std::int64_t width = 64;
 
   /// Whether this update was applied before.
-  bool contains(std::uint64_t incarnation, std::int64_t step) const {
-    if (incarnation != incarnation_ || empty_) return false;
+  bool contains(std::int64_t step) const {
+    if (newest_ < 0) return false;
     if (step <= newest_ - width) return true;
     return step <= newest_ && ((seen_ >> (newest_ - step)) & 1u) != 0;
   }
 
-  /// The newest step of this incarnation that has been applied; -1: none.
-  std::int64_t newest(std::uint64_t incarnation) const { return incarnation != incarnation_ || empty_ ? -1 : newest_; }
+  /// The newest step that has been applied; -1: none.
+  std::int64_t newest() const { return newest_; }
 
-  /// Notes that it has been applied. A new incarnation starts a new window.
-  void insert(std::uint64_t incarnation, std::int64_t step) {
-    if (incarnation != incarnation_ || empty_) {
-      incarnation_ = incarnation;
+  /// Notes that it has been applied.
+  void insert(std::int64_t step) {
+    if (newest_ < 0) {
       newest_ = step;
       seen_ = 1;
-      empty_ = false;
     } else if (step > newest_) {
       seen_ = step - newest_ < width ? (seen_ << (step - newest_)) | 1u : 1u;
       newest_ = step;
@@ -42,22 +40,18 @@ class replay_window {
     }
   }
 
-  std::uint64_t incarnation() const { return incarnation_; }
-
   /// As it is when this step and all before it have been applied, as far as a checkpoint tells.
-  static replay_window up_to(std::uint64_t incarnation, std::int64_t step) {
+  static replay_window up_to(std::int64_t step) {
     replay_window all;
     if (step < 0) return all;
-    all.insert(incarnation, step);
+    all.insert(step);
     all.seen_ = ~std::uint64_t{0};
     return all;
   }
 
  private:
-  std::uint64_t incarnation_ = 0;
-  std::int64_t newest_ = 0;
+  std::int64_t newest_ = -1;
   std::uint64_t seen_ = 0;  // bit k: step newest_ - k
-  bool empty_ = true;
 };
 
 }  // namespace weft

@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/shard_links.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
 #include <weft/distributed/parameter/worker_answers.hpp>
 #include <weft/distributed/parameter/worker_quorum.hpp>
@@ -19,8 +22,12 @@
 
 namespace weft::detail {
 
-/// Synchronous training: one barrier for all variables of a step. The requests of the workers are parked until all that
-/// are not done have brought their gradients; then the mean is applied and all are answered.
+/// Synchronous training: one barrier for all variables of a step. The requests of the workers are parked until the step
+/// is made; then the mean is applied and all are answered.
+///
+/// By the default policy a step is made when all workers that are not done have brought their gradients, which stay
+/// where they came. Where workers may be lost, or late, gradients are held apart from the connection that brought them,
+/// and parameter server 0 decides: it knows which gradients of the step all servers hold, and says whose make it.
 ///
 /// Invariant: all parked updates have the same step number. Not locked: the serving thread owns it.
 template <typename Server>
@@ -29,18 +36,22 @@ class synchronous_steps {
   using worker = served_worker<Server>;
 
   synchronous_steps(const Server& here, worker_roster<Server>& workers, worker_quorum<Server>& quorum,
-                    parameter_store& store, update_history& history, worker_answers<Server>& answers)
-      : only_finite_(here.options().not_finite == nonfinite_gradients::refuse),
+                    parameter_store& store, update_history& history, worker_answers<Server>& answers,
+                    shard_links<Server>& links)
+      : here_(here),
+        only_finite_(here.options().not_finite == nonfinite_gradients::refuse),
         workers_(workers),
         quorum_(quorum),
         store_(store),
         history_(history),
-        answers_(answers) {}
+        answers_(answers),
+        links_(links) {}
 
   /// Adds a worker's gradients to the step. `payload_limit` bounds its next request. Throws weft::error: unavailable
   /// where training cannot go on, aborted where the worker is ahead of the others.
   void contribute(worker& from, std::uint64_t payload_limit) {
     if (const auto broken = quorum_.why_broken()) throw *broken;
+    if (quorum_.has_decisions()) return hold(from, payload_limit);
     const std::int64_t step = from.connection->request().step;
     // A worker that is ahead of the others has left out a step; they have done nothing wrong.
     for (worker& other : workers_) {
@@ -53,35 +64,37 @@ class synchronous_steps {
     complete();
   }
 
-  /// Makes the step if all workers that are not done have contributed.
+  /// Makes the step if its gradients are here.
   void complete() {
-    contributions_.clear();
-    copies_.clear();
-    bool any = false, stops = stopping_;
-    for (worker& each : workers_) {
-      if (!each.contributes() && !each.done) return;
-      any = any || each.contributes();
-      stops = stops || (each.contributes() && (each.connection->request().flags & stopping));
-      if (has_examples(each)) contributions_.push_back({each.connection->gradients(store_), weight_of(each)});
-    }
-    if (!any) return;
-    const bool update = !contributions_.empty();
-    if (update) {
-      answers_.keep_answers_in_flight();
-      for (worker& each : workers_)
-        if (each.contributes() && each.connection->uses_segment())
-          copies_.push_back(each.connection->values_in_segment(store_));
-      if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_)) return refuse_nonfinite();
-    }
-    stopping_ = stops;
-    for (worker& each : workers_) {
-      if (!each.contributes()) continue;
-      const frame_header& asked = each.connection->request();
-      history_.complete_step(asked.step);
-      history_.insert(each.index, each.incarnation, asked.step);
-      if (asked.flags & stopping) each.refused = stopped_by_signal;  // those that are done hear of it
-      answers_.send_values(each, stop_flag(), update);
-    }
+    if (!quorum_.is_synchronous()) return;
+    chosen_.clear();
+    if (!quorum_.has_decisions())
+      choose_all();
+    else if (links_.is_first())
+      choose();
+    else
+      follow();
+    if (!chosen_.empty()) make();
+  }
+
+  /// The step that is made next.
+  std::int64_t next_step() const { return history_.last_step() + 1; }
+
+  /// For whom the worker's parked gradients wait, in words.
+  std::string whom_it_waits_for() const {
+    if (!quorum_.has_decisions())
+      return workers_.names([](const worker& each) { return !each.contributes() && !each.done; });
+    const std::int64_t step = next_step();
+    if (const std::string names = workers_.names(
+            [&](const worker& each) { return !each.held.are_of(step) && !each.done && !each.is_left_out; });
+        !names.empty())
+      return names;
+    if (!links_.is_first()) return "a decision of parameter server 0";
+    for (const worker& each : workers_)
+      if (each.held.are_of(step))
+        if (const std::string names = links_.who_lack(each.index, step); !names.empty())
+          return str_cat({"the gradients of ", workers_.name(each), " to come to ", names});
+    return "a decision";
   }
 
   /// The flag that tells workers in the answer to an update that training ends with the last step; 0 where it does not.
@@ -92,29 +105,158 @@ class synchronous_steps {
   void restore_unit_weight(std::uint32_t unit) { unit_weight_ = unit; }
 
  private:
-  /// Whether a worker brings gradients to a step that are the mean of something.
-  static bool has_examples(const worker& each) { return each.contributes() && each.connection->request().weight != 0; }
+  // ---- whose gradients make the step ----
+
+  /// All workers that are not done.
+  void choose_all() {
+    for (const worker& each : workers_)
+      if (!each.contributes() && !each.done)
+        return chosen_.clear();
+      else if (each.contributes())
+        chosen_.push_back(each.index);
+  }
+
+  /// At parameter server 0: all workers that are not done or left out or, with backups, the first that are enough. What
+  /// counts is what all servers hold.
+  void choose() {
+    const std::int64_t step = next_step();
+    std::erase_if(complete_, [&](std::size_t index) { return !workers_[index].held.are_of(step); });
+    std::size_t expected = 0, missing = 0;
+    for (const worker& each : workers_) {
+      const bool known = std::find(complete_.begin(), complete_.end(), each.index) != complete_.end();
+      const bool is_complete = known || (each.held.are_of(step) && links_.all_hold(each.index, step));
+      if (is_complete && !known) complete_.push_back(each.index);
+      if (each.done || each.is_left_out) continue;
+      ++expected;
+      missing += is_complete ? 0 : 1;
+    }
+    if (complete_.empty()) return;
+    chosen_ = complete_;
+    const int backups = quorum_.max_backups();
+    if (backups > 0) {
+      const auto most = static_cast<std::size_t>(std::max(1, static_cast<int>(workers_.size()) - backups));
+      const std::size_t enough = std::max<std::size_t>(1, std::min(most, expected));
+      if (chosen_.size() < enough) return chosen_.clear();
+      chosen_.resize(enough);
+    } else if (missing > 0) {
+      return chosen_.clear();
+    }
+    std::sort(chosen_.begin(), chosen_.end());
+  }
+
+  /// At another server: those that parameter server 0 has named.
+  void follow() {
+    const decision_message& decided = links_.decision();
+    if (decided.step != next_step()) return;
+    for (const std::size_t index : decided.workers)
+      if (!workers_[index].held.are_of(decided.step)) return;
+    chosen_ = decided.workers;
+  }
+
+  /// Keeps the gradients, whatever becomes of the worker. A worker that comes late hears that the step is made.
+  void hold(worker& from, std::uint64_t payload_limit) {
+    const std::int64_t step = from.connection->request().step, next = next_step();
+    from.is_left_out = false;
+    is_to_stop_ = is_to_stop_ || (from.connection->request().flags & stopping) != 0;
+    if (step < next) return answers_.send_values(from, stale | stop_flag());
+    if (step > next) throw ahead_refusal(workers_.name(from), step, here_.name(), next);
+    from.held.take(*from.connection, store_);
+    from.connection->park(payload_limit);
+    report();
+    complete();
+  }
+
+  /// Tells parameter server 0 what is here.
+  void report() {
+    if (links_.is_first()) return;
+    held_message holds{next_step(), {}};
+    for (const worker& each : workers_) holds.steps.push_back(each.held.step());
+    links_.report(std::move(holds));
+  }
+
+  // ---- the step ----
+
+  void make() {
+    const bool decided = quorum_.has_decisions();
+    const std::int64_t step = decided ? next_step() : workers_[chosen_.front()].connection->request().step;
+    contributions_.clear();
+    copies_.clear();
+    bool stops = stopping_ || is_to_stop_;
+    for (const std::size_t index : chosen_) {
+      worker& each = workers_[index];
+      stops = stops || stops_after(each);
+      if (examples_of(each) > 0) contributions_.push_back({gradients_of(each), weight_of(each)});
+    }
+    const bool update = !contributions_.empty();
+    const auto waits = [&](const worker& each) {
+      return each.contributes() && each.connection->request().step == step;
+    };
+    if (update) {
+      answers_.keep_answers_in_flight();
+      for (worker& each : workers_)
+        if (waits(each) && each.connection->uses_segment())
+          copies_.push_back(each.connection->values_in_segment(store_));
+      if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_)) return refuse_nonfinite(step);
+    }
+    stopping_ = stops;
+    history_.complete_step(step);
+    for (const std::size_t index : chosen_) {
+      worker& each = workers_[index];
+      history_.insert(index, step);
+      if (stops_after(each)) each.refused = stopped_by_signal;  // those that are done hear of it
+    }
+    if (decided) {
+      for (worker& each : workers_)
+        if (each.held.are_of(step)) each.held.drop();
+      complete_.clear();
+      if (links_.is_first())
+        links_.announce({step, chosen_});
+      else
+        report();
+    }
+    for (worker& each : workers_) {
+      if (!waits(each)) continue;
+      const bool is_late = decided && !history_.contains(each.index, step);
+      answers_.send_values(each, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u), update);
+    }
+    if (here_.options().on_step) here_.options().on_step(step, chosen_);
+  }
+
+  // Gradients lie where they came, or are held.
+
+  placed_gradients gradients_of(const worker& each) const {
+    return quorum_.has_decisions() ? each.held.gradients(store_) : each.connection->gradients(store_);
+  }
+  std::uint32_t examples_of(const worker& each) const {
+    return quorum_.has_decisions() ? each.held.weight() : each.connection->request().weight;
+  }
+  bool stops_after(const worker& each) const {
+    return quorum_.has_decisions() ? each.held.stops() : (each.connection->request().flags & stopping) != 0;
+  }
 
   /// The worker's number of examples relative to that of the first worker in the first step that has any: a worker with
   /// half as many counts half. In an all-reduce it is the same.
   double weight_of(const worker& each) {
-    const std::uint32_t weight = each.connection->request().weight;
+    const std::uint32_t weight = examples_of(each);
     if (unit_weight_ == 0) unit_weight_ = weight;
     return static_cast<double>(weight) / unit_weight_;
   }
 
   /// Tells those whose gradients they were; the others go on waiting for better ones.
-  void refuse_nonfinite() {
+  void refuse_nonfinite(std::int64_t step) {
     bool found = false;
-    for (worker& each : workers_)
-      if (has_examples(each))
-        if (const auto at = store_.find_nonfinite(each.connection->gradients(store_))) {
-          answers_.fail(each, nonfinite_refusal(workers_.name(each), store_, *at, each.connection->request().step));
-          found = true;
-        }
-    if (found) return;
-    for (worker& each : workers_)
-      if (each.contributes()) answers_.fail(each, nonfinite_mean_refusal(each.connection->request().step));
+    const auto refuse = [&](worker& each, const error& why) {
+      each.held.drop();
+      if (each.contributes()) answers_.fail(each, why);
+      found = true;
+    };
+    for (const std::size_t index : chosen_)
+      if (examples_of(workers_[index]) > 0)
+        if (const auto at = store_.find_nonfinite(gradients_of(workers_[index])))
+          refuse(workers_[index], nonfinite_refusal(workers_.name(workers_[index]), store_, *at, step));
+    if (!found)
+      for (const std::size_t index : chosen_) refuse(workers_[index], nonfinite_mean_refusal(step));
+    if (quorum_.has_decisions()) report();
   }
 
   /// Threads for a large step. The workers of this host that wait while it is made leave their cores free.
@@ -127,14 +269,19 @@ class synchronous_steps {
     return helpers_.get();
   }
 
+  const Server& here_;
   bool only_finite_;
   worker_roster<Server>& workers_;
   worker_quorum<Server>& quorum_;
   parameter_store& store_;
   update_history& history_;
   worker_answers<Server>& answers_;
+  shard_links<Server>& links_;
   bool stopping_ = false;          // training ends with the last step, for a worker stops
+  bool is_to_stop_ = false;        // a worker has said so, whether its gradients came in time or not
   std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
+  std::vector<std::size_t> complete_,
+      chosen_;  // whose gradients of the step all servers hold, as they came; who makes it
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

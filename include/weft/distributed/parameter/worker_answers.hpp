@@ -37,6 +37,8 @@ class worker_answers {
   void send_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
     auto& with = *to.connection;
     frame_header answer = header(to, frame_kind::values, flags);
+    answer.weight = update_notes{to.staleness, workers_.left_out()}.bits();
+    to.values_at = store_.global_step();
     if (with.uses_segment()) {
       if (copied)
         store_.copy_rows_to(with.values_in_segment(store_), with.known());
@@ -82,7 +84,7 @@ class worker_answers {
     answer.flags = flags;
     answer.request = to.connection->request().request;
     answer.step = store_.global_step();
-    answer.tag = static_cast<std::uint64_t>(history_.next_step(to.index, to.incarnation));
+    answer.tag = static_cast<std::uint64_t>(history_.next_step(to.index));
     return answer;
   }
 

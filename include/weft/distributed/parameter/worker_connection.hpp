@@ -93,6 +93,12 @@ class worker_connection {
     return placed;
   }
 
+  /// Exchanges the payload of push_pull, and the rows in it, for others that are not used any more.
+  void swap_payload(aligned_bytes& payload, std::vector<row_list>& rows) {
+    std::swap(gradients_, payload);
+    std::swap(rows_, rows);
+  }
+
   // ---- shared memory ----
 
   /// Gradients and values lie in the segment from here on, once both sides have mapped it.

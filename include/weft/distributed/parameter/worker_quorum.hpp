@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -15,11 +16,13 @@
 
 namespace weft::detail {
 
-/// Decides which workers are gone, and whether training can go on without them: synchronous training needs all,
-/// asynchronous training server_options::min_workers.
+/// Decides which workers are gone, and whether training can go on without them. For the time that the loss policy
+/// says, another process may take the place of one that is gone. After that synchronous training needs all workers,
+/// less its backups; asynchronous training server_options::min_workers, or all; and either of them, where the policy is
+/// to shrink, min_workers or one.
 ///
-/// Invariant: once synchronous training has lost a worker whose place another process took, why_broken() never becomes
-/// empty again. Not locked: the serving thread owns it.
+/// Invariant: once synchronous training has ended for a worker that is gone, or by decision of parameter server 0,
+/// why_broken() never becomes empty again. Not locked: the serving thread owns it.
 template <typename Server>
 class worker_quorum {
   using clock = typename Server::clock_type;
@@ -32,33 +35,52 @@ class worker_quorum {
   worker_quorum(Server& here, worker_roster<Server>& workers)
       : here_(here), members_(here.members()), workers_(workers) {
     const int all = static_cast<int>(workers.size());
-    min_workers_ = here.options().min_workers.value_or(all);
-    if (min_workers_ != all && (min_workers_ < 1 || min_workers_ > all))
+    const int min_workers = here.options().min_workers.value_or(all);
+    if (min_workers != all && (min_workers < 1 || min_workers > all))
       throw error(
           error_code::invalid_argument, here.name(),
-          {"server_options::min_workers must be from 1 to ", all, ", the number of workers, and is ", min_workers_});
+          {"server_options::min_workers must be from 1 to ", all, ", the number of workers, and is ", min_workers});
   }
 
   /// The first worker has said how all of them train.
-  void set_mode(consistency mode) { mode_ = mode; }
-  bool is_synchronous() const { return mode_ == consistency::synchronous; }
+  void set_terms(const training_terms& terms) { terms_ = terms; }
+  bool is_synchronous() const { return terms_ && terms_->is_synchronous(); }
+  bool has_decisions() const { return terms_ && terms_->has_decisions(); }
 
   /// Why training cannot go on, if it cannot.
   std::optional<error> why_broken() {
     if (interrupted_) return interrupted_;
-    return is_synchronous() ? someone_gone() : too_few();
+    if (!terms_) return {};
+    if (judges_workers()) return too_few();
+    someone_gone();  // remembers since when
+    return {};
+  }
+  /// Training has ended, for good.
+  void interrupt(const error& why) {
+    if (!interrupted_) interrupted_ = why;
   }
 
-  /// Another process takes the worker's place. Synchronous training does not survive the end of the first, however
-  /// fast the second has come.
+  /// Another process takes the worker's place. By the default policy synchronous training does not survive the end of
+  /// the first, however fast the second has come.
   void replace(worker& each, std::uint64_t incarnation) {
-    if (each.took_part && !each.done && is_synchronous() && !interrupted_) {
+    if (each.took_part && !each.done && is_synchronous() && !has_decisions() && !interrupted_) {
       interrupted_ = someone_gone();
       if (!interrupted_) interrupted_ = why_gone(each);
     }
     each.incarnation = incarnation;
     each.done = each.took_part = each.stays = false;
     each.refused.clear();
+    each.missing_since.reset();
+  }
+
+  int max_backups() const { return terms_->model.backups; }
+  bool bounds_staleness() const { return terms_ && terms_->bounds_staleness(); }
+  int max_staleness() const { return terms_->model.staleness; }
+
+  /// Whether another process may take the place of this worker, which is gone.
+  bool is_awaited(const worker& each) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0 || interrupted_ || each.done || each.is_left_out) return false;
+    return !is_gone_for_good(each, clock::now());
   }
 
   /// Ends the worker's connection. `may_return`: it may open another while its process lives.
@@ -114,41 +136,91 @@ class worker_quorum {
                              true);
   }
 
+  /// Whether this server says which workers training goes on without.
+  bool judges_workers() const { return !terms_->has_decisions() || here_.index() == 0; }
+
+  /// The same after the time in which another process may have taken its place. Nobody waits for a worker that has said
+  /// itself that it does no more.
+  bool is_gone_for_good(const worker& each, time_point now) const {
+    if (!is_gone(each, now)) return false;
+    const bool waits = terms_ && terms_->on_loss.wait.count() > 0 && each.refused.empty();
+    return !waits || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+  }
+
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
   std::optional<error> someone_gone() {
     const time_point now = clock::now();
-    if (!first_gone_ || !is_gone(*first_gone_, now)) {
+    for (worker& each : workers_)
+      if (!is_gone(each, now))
+        each.missing_since.reset();
+      else if (!each.missing_since)
+        each.missing_since = now;
+    const auto counts = [&](const worker& each) { return is_gone_for_good(each, now); };
+    if (!first_gone_ || !counts(*first_gone_)) {
       // A service that was late sees several go at once; their order is known to the membership.
       first_gone_ = nullptr;
       const std::optional<std::size_t> first_lost = members_.first_lost();
       for (const worker& each : workers_)
-        if (is_gone(each, now) && (!first_gone_ || each.rank == first_lost)) first_gone_ = &each;
+        if (counts(each) && (!first_gone_ || each.rank == first_lost)) first_gone_ = &each;
     }
     if (!first_gone_) return {};
     return why_gone(*first_gone_);
   }
 
-  /// Why asynchronous training cannot go on: more workers are gone than it can do without.
+  /// How many workers training needs.
+  int min_workers() const {
+    const int all = static_cast<int>(workers_.size());
+    const bool shrinks = terms_->on_loss.then == loss_action::shrink;
+    if (shrinks || !is_synchronous()) return here_.options().min_workers.value_or(shrinks ? 1 : all);
+    return std::max(1, all - terms_->model.backups);
+  }
+
+  /// Why training cannot go on: more workers are gone than it can do without. Those that it can do without are left
+  /// out.
   std::optional<error> too_few() {
-    if (!mode_) return {};
-    const time_point now = clock::now();
-    const auto gone = std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
-      return !each.given_up && is_gone(each, now);  // one that was given up may ask again
-    });
-    const int left = static_cast<int>(workers_.size()) - static_cast<int>(gone);
-    if (left >= min_workers_) return {};
     std::optional<error> first = someone_gone();
-    if (!first || min_workers_ == static_cast<int>(workers_.size())) return first;
-    return error(first->code(), "push_pull",
-                 {first->sentence(), "; ", left, " of ", workers_.size(), " workers are left, and training needs ",
-                  min_workers_, " (server_options::min_workers)"});
+    if (!first) return {};
+    const time_point now = clock::now();
+    const bool asynchronous = !is_synchronous();
+    const int all = static_cast<int>(workers_.size());
+    const int left = all - static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
+                       // One that was given up may ask again.
+                       return !(asynchronous && each.given_up) && is_gone_for_good(each, now);
+                     }));
+    const int needed = min_workers();
+    if (left >= needed) {
+      for (worker& each : workers_)
+        if (!each.is_left_out && is_gone_for_good(each, now)) leave_out(each, left);
+      return {};
+    }
+    if (needed < all)
+      first = error(
+          first->code(), "push_pull",
+          {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
+           is_synchronous() && terms_->on_loss.then != loss_action::shrink ? "" : " (server_options::min_workers)"});
+    if (terms_->on_loss.wait.count() > 0)
+      first =
+          error(first->code(), "push_pull",
+                {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
+    if (is_synchronous() && has_decisions()) interrupted_ = first;
+    return first;
+  }
+
+  void leave_out(worker& each, int left) {
+    each.is_left_out = true;
+    if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
+    const error why(error_code::unavailable, here_.name(),
+                    {"training goes on with ", left, " of ", workers_.size(), " workers: ", why_gone(each).sentence()});
+    if (here_.options().on_left_out)
+      here_.options().on_left_out(why);
+    else
+      std::fprintf(stderr, "weft: %s\n", why.what());
   }
 
   Server& here_;
   membership& members_;
   worker_roster<Server>& workers_;
-  std::optional<consistency> mode_;
-  int min_workers_ = 0;  // that asynchronous training needs
+  std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };

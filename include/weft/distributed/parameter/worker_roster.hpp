@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/parameter/held_gradients.hpp>
 #include <weft/distributed/parameter/worker_connection.hpp>
 #include <weft/error.hpp>
 
@@ -38,6 +40,14 @@ struct served_worker {
   bool may_return = false;  // its connection has ended and its process has not: it may open another
   bool given_up = false;    // it is alive, and has asked for nothing for too long
 
+  // What follows is the replica's, whichever process has its place.
+  std::optional<time_point> missing_since;  // its process is gone, and no other one has come
+  bool is_left_out = false;                 // training goes on without it, until gradients come from it again
+  held_gradients held;                      // for a step that a parameter server decides about
+  std::int64_t values_at = 0;               // updates in the values that it was sent last
+  bool is_duplicate = false;                // its parked update had been applied before
+  std::uint32_t staleness = 0;              // updates that others had made between these and its last update
+
   bool is_parked() const { return connection && connection->is_parked(); }
   /// Whether its gradients wait for a synchronous step.
   bool contributes() const { return is_parked() && connection->asks_for(frame_kind::push_pull); }
@@ -66,6 +76,9 @@ class worker_roster {
   auto end() const { return workers_.end(); }
   std::size_t size() const { return workers_.size(); }
 
+  worker& operator[](std::size_t index) { return workers_[index]; }
+  const worker& operator[](std::size_t index) const { return workers_[index]; }
+
   const worker& chief() const { return workers_.front(); }
   bool is_chief(const worker& each) const { return each.index == 0; }
 
@@ -80,6 +93,12 @@ class worker_roster {
     return all;
   }
 
+  /// How many are lost, while training goes on without them.
+  std::uint32_t left_out() const {
+    return static_cast<std::uint32_t>(
+        std::count_if(begin(), end(), [](const worker& each) { return each.is_left_out; }));
+  }
+
   /// Whether no more updates come from this worker.
   bool has_ended(const worker& each) const {
     const task_state state = members_.state(each.rank);
@@ -90,12 +109,15 @@ class worker_roster {
     return std::all_of(begin(), end(), [&](const worker& each) { return &each == &but || has_ended(each); });
   }
 
-  /// Whether nobody needs this server any more.
-  bool have_all_finished() const {
+  /// Whether nobody needs this server any more. `is_awaited(worker)`: another process may take the place of one that
+  /// is gone.
+  template <typename Predicate>
+  bool have_all_finished(Predicate is_awaited) const {
     return std::all_of(begin(), end(), [&](const worker& each) {
       if (each.connection && each.connection->is_answering()) return false;
       const task_state state = members_.state(each.rank);
-      return (each.done && !each.stays) || each.given_up || state == task_state::left || state == task_state::lost;
+      return (each.done && !each.stays) || each.given_up ||
+             ((state == task_state::left || state == task_state::lost) && !is_awaited(each));
     });
   }
   bool have_all_gone() const {

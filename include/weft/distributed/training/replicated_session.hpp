@@ -79,6 +79,8 @@ struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar
 /// once.
 template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
 class replicated_session {
+  using exchange_type = typename detail::exchange_of<Strategy, T, Clock>::type;
+
  public:
   using deadline_type = basic_deadline<Clock>;
 
@@ -134,6 +136,38 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step; }
 
+  /// The number of this worker's next update: 0 in a new training, and where another process takes a worker's place
+  /// that of the update with which it goes on. A program that chooses its batch by this number and the worker's index,
+  /// and nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
+  std::int64_t next_step() const {
+    if constexpr (requires { exchange_.next_step(); })
+      return exchange_.next_step();
+    else
+      return global_step();
+  }
+
+  /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
+  /// were dropped (synchronous_with_backups, loss_action::shrink).
+  std::int64_t stale_gradients() const
+    requires requires(const exchange_type& e) { e.stale_gradients(); }
+  {
+    return exchange_.stale_gradients();
+  }
+  /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates
+  /// that others had made at parameter server 0 between the values that the gradients were computed from and their
+  /// application. Element k counts those of staleness k.
+  const std::vector<std::int64_t>& staleness() const
+    requires requires(const exchange_type& e) { e.staleness(); }
+  {
+    return exchange_.staleness();
+  }
+  /// With parameter servers: how many workers are lost that training goes on without, as of this worker's last step.
+  int lost_replicas() const
+    requires requires(const exchange_type& e) { e.lost_replicas(); }
+  {
+    return exchange_.lost_replicas();
+  }
+
   /// Whether this is worker 0, which restores and saves for all.
   bool is_chief() const { return exchange_.is_chief(); }
 
@@ -186,7 +220,7 @@ class replicated_session {
   }
 
   /// Whether all workers make the same steps, and so can end with the same one.
-  static constexpr bool keeps_in_step = detail::exchange_of<Strategy, T, Clock>::type::keeps_in_step;
+  static constexpr bool keeps_in_step = exchange_type::keeps_in_step;
   /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
   /// of them. A worker that is to end before the others calls it, and makes steps until then.
   void request_stop() { exchange_.request_stop(); }
@@ -266,7 +300,7 @@ class replicated_session {
 
   basic_server<T, Clock>& here_;
   detail::shared_variables variables_;
-  typename detail::exchange_of<Strategy, T, Clock>::type exchange_;
+  exchange_type exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   std::optional<error> failure_;             // of the last update

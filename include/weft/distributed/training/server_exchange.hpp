@@ -25,23 +25,28 @@ class server_exchange {
  public:
   using deadline_type = basic_deadline<Clock>;
 
-  /// Refuses what servers cannot follow, meets the other tasks, in asynchronous training the servers alone, and takes
-  /// over the first values.
+  /// Refuses what servers cannot follow, meets the other tasks, where training goes on without some the servers alone,
+  /// and takes over the first values.
   template <class Strategy>
-  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy&,
+  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
                   const graph_identity& identity, deadline_type until)
-      : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
+      : here_(here),
+        variables_(variables),
+        local_(variables.local()),
+        terms_(how.model, how.on_loss),
+        gradients_(variables) {
     describe_variables();
     find_values();
     here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
     place_variables();
-    servers_.emplace(here, specs_, Mode, identity, until);
+    servers_.emplace(here, specs_, terms_, identity, until);
     next_step_ = servers_->first_step();
     local_.set_step_number(next_step_);
     move_to_shared_memory();
     gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
     servers_->initialise(const_values_, until);
     refresh(until);
+    begin_at_next_step();
   }
 
   /// Whether all workers make the same steps.
@@ -52,6 +57,12 @@ class server_exchange {
   bool announce_stop(deadline_type until) { return Mode == asynchronous && servers_->stopped(until); }
 
   bool is_chief() const { return here_.is_chief(); }
+
+  std::int64_t next_step() const { return next_step_; }
+  std::int64_t stale_gradients() const { return stale_gradients_; }
+  const std::vector<std::int64_t>& staleness() const { return staleness_; }
+  int lost_replicas() const { return static_cast<int>(servers_->left_out()); }
+
   gradient_buffers& gradients() { return gradients_; }
 
   /// Gradients leave when the step has ended.
@@ -71,11 +82,17 @@ class server_exchange {
     variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
     write_values();
     all_stop_ = servers_->all_stop();
-    if (!repeated && servers_->was_duplicate_somewhere())
+    count_update();
+    // The process that had this worker's place before may have sent the first update, and with decisions any that the
+    // servers hold.
+    const bool may_be_known = repeated || terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
+    if (!may_be_known && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
                   {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
                    " before; these gradients are lost"});
+    is_first_update_ = false;
     ++next_step_;
+    begin_at_next_step();
   }
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() {
@@ -120,7 +137,7 @@ class server_exchange {
       servers_->await_restore(until);
     }
     refresh(until);
-    next_step_ = servers_->first_step();
+    next_step_ = terms_.has_decisions() ? servers_->next_step() : servers_->first_step();
     if (!takes_random_position) local_.set_step_number(next_step_);
     return variables_.global_step == 0 ? -1 : variables_.global_step;
   }
@@ -134,7 +151,27 @@ class server_exchange {
 
  private:
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
-  bool is_needed(const task_id& task) const { return Mode == synchronous || task.job == here_.options().ps_job; }
+  /// Where others may be lost, those that are missing at the beginning are waited for by the servers.
+  bool is_needed(const task_id& task) const {
+    return (Mode == synchronous && !terms_.has_decisions()) || task.job == here_.options().ps_job;
+  }
+
+  /// Where training survives the loss of a worker, another process computes the same gradients: its random numbers
+  /// follow from the step. The others may have made several steps since this worker's last.
+  void begin_at_next_step() {
+    if (terms_.has_decisions()) next_step_ = servers_->next_step();
+    if (terms_.on_loss != loss_policy{} || terms_.has_decisions()) local_.set_step_number(next_step_);
+  }
+
+  void count_update() {
+    if (servers_->was_stale()) {
+      ++stale_gradients_;
+    } else if (!servers_->was_duplicate()) {
+      const std::size_t others = servers_->staleness();
+      if (staleness_.size() <= others) staleness_.resize(others + 1);
+      ++staleness_[others];
+    }
+  }
 
   /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
@@ -302,6 +339,7 @@ class server_exchange {
   basic_server<T, Clock>& here_;
   shared_variables& variables_;
   session& local_;
+  training_terms terms_;
   std::vector<parameter_spec> specs_;
   gradient_buffers gradients_;
   std::vector<mutable_bytes> values_;
@@ -311,7 +349,9 @@ class server_exchange {
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
-  bool all_stop_ = false;
+  bool all_stop_ = false, is_first_update_ = true;
+  std::int64_t stale_gradients_ = 0;
+  std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };
 
 template <class Strategy, transport T, typename Clock>

@@ -4,12 +4,14 @@
 #include <cstddef>
 
 #include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 
 namespace weft {
 
 // A strategy is a structure that says by its members how workers train together, and is given to a
-// replicated_session. One with `mode` has parameter servers. One with `group` averages gradients by such
+// replicated_session. One with `mode` has parameter servers: `mode` is known when the program is compiled, `model` and
+// `on_loss` may be chosen when it runs. One with `group` averages gradients by such
 // groups, which have the members of basic_all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
 // mpi_collective are others than the one here.
 
@@ -17,12 +19,30 @@ namespace weft {
 inline constexpr consistency asynchronous = consistency::asynchronous;
 /// Parameter servers apply the mean of one gradient from each worker: `parameter_server<synchronous>`.
 inline constexpr consistency synchronous = consistency::synchronous;
+/// Parameter servers apply the mean of the first gradients that come, and drop those of the `Backups` workers that are
+/// the slowest in a step (Chen et al., Revisiting Distributed Synchronous SGD, 2016):
+/// `parameter_server<synchronous_with_backups<1>>`. Without backups this is `synchronous`.
+template <int Backups>
+inline constexpr consistency_model synchronous_with_backups{consistency::synchronous, Backups};
+/// Parameter servers apply each gradient as it comes, and let no worker be more than `Steps` steps ahead of the slowest
+/// (Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NIPS 2013):
+/// `parameter_server<bounded_staleness<4>>`. Without any lead this is `synchronous`: one mean in each step.
+template <int Steps>
+inline constexpr consistency_model bounded_staleness{Steps == 0 ? consistency::synchronous : consistency::asynchronous,
+                                                     0, Steps == 0 ? -1 : Steps};
 
 /// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from
 /// each.
-template <consistency Mode>
+template <consistency_model Model>
 struct parameter_server {
-  static constexpr consistency mode = Mode;
+  static_assert(Model.backups >= 0 && Model.staleness >= -1,
+                "synchronous_with_backups and bounded_staleness take 0 or more");
+  static constexpr consistency mode = Model.mode;
+  static constexpr consistency_model model = Model;
+
+  /// What the others do when a worker is lost: `parameter_server<synchronous>{.on_loss = wait_for{30s}}`. All workers
+  /// give the same.
+  loss_policy on_loss = {};
 };
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients.

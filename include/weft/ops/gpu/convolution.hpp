@@ -56,7 +56,7 @@ convolution_shape shape_of_call(const prepare_context& p) {
 }
 
 /// The gain that cuDNN would have; Weft's own kernels take either layout.
-template <class T, convolution_kind Kind>
+template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
 layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
   using enum convolution_kind;
   layout_offer offer{true, 0, Kind == forward ? 2u : Kind == input_gradient ? 1u : 0u, Kind == filter_gradient};
@@ -67,7 +67,7 @@ layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_cont
 #if WEFT_GPU_USES_CUDNN
   if (auto* libraries = static_cast<cuda_libraries*>(on.library())) {
     const auto seconds = [&](image_layout l) {
-      return cudnn_convolution_kernel::expected_seconds(*libraries, Kind, shape_of_call<Kind>(p), dtype_of<T>, l,
+      return cudnn_convolution_kernel::expected_seconds(*libraries, Kind, ShapeOf(p), dtype_of<T>, l,
                                                         (p.memory ? *p.memory : on).free_bytes() / 2,
                                                         on.info().multiply_adds_per_second);
     };
@@ -78,20 +78,21 @@ layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_cont
   return offer;
 }
 
-template <class T, convolution_kind Kind>
+template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&)>
 kernel* prepare_convolution_fused(const prepare_context& p, const product_fusion& f, device& on) {
-  return make_convolution<T, Kind>(p, shape_of_call<Kind>(p), f, on);
+  return make_convolution<T, Kind>(p, ShapeOf(p), f, on);
 }
-template <class T, convolution_kind Kind>
+template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&)>
 kernel* prepare_convolution(const prepare_context& p, device& on) {
-  return prepare_convolution_fused<T, Kind>(p, {p.output_slots[0]}, on);
+  return prepare_convolution_fused<T, Kind, ShapeOf>(p, {p.output_slots[0]}, on);
 }
 
-template <class Op, class T, convolution_kind Kind>
+template <class Op, class T, convolution_kind Kind,
+          convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
 bool install_convolution_kind() {
-  return install<Op>({.prepare = prepare_convolution<T, Kind>,
-                      .prepare_fused = prepare_convolution_fused<T, Kind>,
-                      .channels_first = convolution_with_channels_first<T, Kind>});
+  return install<Op>({.prepare = prepare_convolution<T, Kind, ShapeOf>,
+                      .prepare_fused = prepare_convolution_fused<T, Kind, ShapeOf>,
+                      .channels_first = convolution_with_channels_first<T, Kind, ShapeOf>});
 }
 
 template <class T>

@@ -1,0 +1,158 @@
+// One network on several tasks: each layer's weights, gradients and optimizer slots stay in one task, and only the
+// activations and their gradients travel. The program trains the network in one process, too, and compares all weights
+// bit by bit. The tasks are threads that talk over TCP or, where TF_CONFIG names a cluster, the processes of
+// weft_launch. `--help` lists the flags.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+
+#include "../command_line.hpp"
+
+using namespace weft;
+
+namespace {
+
+constexpr int width = 64, inputs = 16;
+
+device_spec task(int n) {
+  const std::string name = "/job:worker/task:" + std::to_string(n);
+  return parse_device(name.data(), name.size());
+}
+
+/// A perceptron of six layers; layer k lies in task k * tasks / 6, or nowhere in particular.
+struct network {
+  static constexpr int layers = 6;
+
+  graph g;
+  node<float, dims<dyn<"batch">, inputs>> x = placeholder<float, dims<dyn<"batch">, inputs>>(g, "x");
+  node<float, dims<dyn<"batch">, 1>> y = placeholder<float, dims<dyn<"batch">, 1>>(g, "y");
+  std::optional<node<float>> loss;
+  std::optional<effect> train;
+
+  explicit network(int tasks) {
+    const auto in_layer = [&](int k, auto make) {
+      const name_scope named(g, "layer" + std::to_string(k));
+      const device_scope there(g, tasks == 0 ? device_spec() : task(k * tasks / layers));
+      return make();
+    };
+    auto h = in_layer(
+        0, [&] { return let(tanh(matmul(x, variable<float, dims<inputs, width>>(g, "w", init::glorot_uniform{})))); });
+    for (int k = 1; k + 1 < layers; ++k)
+      h = in_layer(
+          k, [&] { return let(tanh(matmul(h, variable<float, dims<width, width>>(g, "w", init::glorot_uniform{})))); });
+    loss = in_layer(layers - 1, [&] {
+      return let(mean(square(matmul(h, variable<float, dims<width, 1>>(g, "w", init::glorot_uniform{})) - y)));
+    });
+    train = adam{.learning_rate = 0.01f}.minimize(*loss);
+  }
+};
+
+struct batch {
+  tensor<float, dims<dyn<"batch">, inputs>> x{shape(32, inputs)};
+  tensor<float, dims<dyn<"batch">, 1>> y{shape(32, 1)};
+
+  explicit batch(int number) {
+    std::uint32_t state = 1u + static_cast<std::uint32_t>(number);
+    for (int row = 0; row < 32; ++row) {
+      float sum = 0;
+      for (int k = 0; k < inputs; ++k) {
+        state = state * 1664525u + 1013904223u;
+        const float v = static_cast<float>(state >> 8) / (1 << 23) - 1;
+        x.data()[row * inputs + k] = v;
+        sum += k % 2 ? v : v * v;
+      }
+      y.data()[row] = sum / 4;
+    }
+  }
+};
+
+/// Trains, and returns the losses.
+std::vector<float> train(const network& net, session& s, int steps) {
+  auto step = s.prepare(fetch(*net.loss, *net.train), feed(net.x, net.y));
+  std::vector<float> losses;
+  for (int n = 0; n < steps; ++n) {
+    const batch b(n);
+    losses.push_back(std::get<0>(step(b.x, b.y)));
+  }
+  return losses;
+}
+
+/// Trains in one process, and returns whether all losses and variables are those of the session, to the bit.
+bool equals_one_process(const std::vector<float>& losses, const network& net, session& spread, int steps) {
+  const network other(0);
+  session alone(other.g, {.threads = 1});
+  const std::vector<float> expected = train(other, alone, steps);
+  bool equal = std::memcmp(expected.data(), losses.data(), losses.size() * sizeof(float)) == 0;
+  for (std::uint32_t n = 0; n < net.g.size(); ++n) {
+    if (net.g[n].def.op != &operation_of<variable_op>) continue;
+    std::vector<float> here(net.g[n].def.outputs[0].extents.elements()), there(here);
+    alone.read_variable(n, here.data());
+    spread.read_variable(n, there.data());
+    equal = equal && std::memcmp(here.data(), there.data(), here.size() * sizeof(float)) == 0;
+  }
+  return equal;
+}
+
+template <typename Service>
+int ask_for_steps(const network& net, Service& service, int steps, bool log) {
+  session s(net.g, {.threads = 1, .log_device_placement = log, .target = service.target()});
+  const std::vector<float> losses = train(net, s, steps);
+  std::printf("loss %.6f after the first step, %.6f after step %d\n", losses.front(), losses.back(), steps);
+  const bool equal = equals_one_process(losses, net, s, steps);
+  std::printf("losses and variables %s those of one process\n", equal ? "equal, to the bit," : "differ from");
+  return equal ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::int64_t task_count = 3, step_count = 100;
+  bool log = false;
+  command_line flags("One network on several tasks");
+  flags.add("tasks", task_count, 1, network::layers, "tasks in this process, unless TF_CONFIG names a cluster");
+  flags.add("steps", step_count, 1, 1'000'000, "steps of training");
+  flags.add("log_device_placement", log, "say where each node runs");
+  if (!flags.parse(argc, argv)) return 0;
+  const int tasks = static_cast<int>(task_count), steps = static_cast<int>(step_count);
+
+  if (std::getenv("TF_CONFIG")) {
+    server here(cluster_spec::from_environment());
+    const network net(here.cluster().num_tasks("worker"));
+    graph_service service(here, net.g, {.session = {.threads = 1}});
+    if (here.is_chief()) return ask_for_steps(net, service, steps, log);
+    here.join();
+    return 0;
+  }
+  tcp network_of_tasks;
+  std::string addresses;
+  {
+    std::vector<tcp::listener> held;
+    for (int t = 0; t < tasks; ++t) {
+      held.push_back(network_of_tasks.listen({"127.0.0.1", 0}));
+      addresses += (t ? "," : "") + to_string(held.back().address());
+    }
+  }
+  const network net(tasks);
+  const cluster_spec cluster{{"worker", addresses}};
+  std::vector<std::unique_ptr<server>> servers;
+  std::vector<std::unique_ptr<graph_service<>>> services;
+  for (int t = 0; t < tasks; ++t) {
+    servers.push_back(std::make_unique<server>(cluster, "worker", t));
+    services.push_back(
+        std::make_unique<graph_service<>>(*servers.back(), net.g, graph_service_options{.session = {.threads = 1}}));
+  }
+  const int result = ask_for_steps(net, *services[0], steps, log);
+  services.clear();
+  return result;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "error: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include <weft/device/cpu/convolution.hpp>
+#include <weft/device/cpu/depthwise_convolution.hpp>
+#include <weft/device/kernel.hpp>
+#include <weft/tensor/sequence.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::device {
+
+/// A convolution in groups, or one of its gradients: one convolution for each image and group, of copies in which a
+/// group's channels lie next to each other. Threads share the images; a gradient of filters has sums for each thread's
+/// images, how many depends on the batch alone. half and bfloat16 are convolved and summed in float.
+template <class T, convolution_kind Kind>
+class grouped_convolution_kernel final : public kernel {
+ public:
+  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  grouped_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                             epilogue_kernel* epilogue)
+      : batch_(size(s.batch)),
+        groups_(size(s.groups)),
+        image_{size(s.height * s.width), size(s.channels / s.groups)},
+        filter_{size(s.window_height * s.window_width * (s.channels / s.groups)), size(s.filters / s.groups)},
+        result_{size(s.out_height * s.out_width), size(s.filters / s.groups)},
+        slots_{a, b, out},
+        epilogue_(epilogue),
+        lane_count_(batch_ < max_lanes ? batch_ : max_lanes) {
+    convolution_shape one = s;
+    one.batch = 1, one.channels /= s.groups, one.filters /= s.groups, one.groups = 1;
+    if constexpr (!of_filters) filters_.resize(groups_ * filter_.elements());
+    for (std::size_t l = 0; l < lane_count_; ++l) {
+      lane& to = lanes_[l];
+      to.convolution = detail::make_convolution<computed>(Kind, one, 0, 1, 2);
+      to.image.resize(groups_ * image_.elements());
+      to.result.resize(groups_ * result_.elements());
+      if constexpr (of_filters) to.sums.resize(groups_ * filter_.elements()), to.filter.resize(filter_.elements());
+    }
+  }
+  ~grouped_convolution_kernel() override {
+    for (lane& l : lanes_) delete l.convolution;
+    delete epilogue_;
+  }
+
+  void run(const kernel_context& f) override {
+    const T* const a = reinterpret_cast<const T*>(f.buffers[slots_[0]]);
+    const T* const b = reinterpret_cast<const T*>(f.buffers[slots_[1]]);
+    T* const out = reinterpret_cast<T*>(f.buffers[slots_[2]]);
+    if constexpr (!of_filters) split(Kind == convolution_kind::forward ? b : a, filters_.data(), filter_);
+    f.threads->parallel_for(lane_count_, [&](std::size_t l) {
+      const std::size_t first = batch_ * l / lane_count_, last = batch_ * (l + 1) / lane_count_;
+      for (std::size_t n = first; n < last; ++n) convolve(f, a, b, out, lanes_[l], n, n == first);
+    });
+    if constexpr (of_filters) {
+      if (batch_ == 0) {
+        for (std::size_t i = 0; i < groups_ * filter_.elements(); ++i) out[i] = static_cast<T>(0);
+        return;
+      }
+      for (std::size_t l = 1; l < lane_count_; ++l)
+        for (std::size_t i = 0; i < lanes_[0].sums.size(); ++i) lanes_[0].sums[i] += lanes_[l].sums[i];
+      join(lanes_[0].sums.data(), out, filter_);
+    }
+    if (epilogue_) epilogue_->run(f);
+  }
+
+  std::size_t memory_bytes() const override {
+    std::size_t bytes = filters_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+    for (std::size_t l = 0; l < lane_count_; ++l)
+      bytes += lanes_[l].convolution->memory_bytes() + lanes_[l].image.memory_bytes() +
+               lanes_[l].result.memory_bytes() + lanes_[l].sums.memory_bytes() + lanes_[l].filter.memory_bytes();
+    return bytes;
+  }
+  std::string describe() const override {
+    std::string text = str_cat({batch_, " images in ", groups_, " groups"});
+    if (lane_count_ > 0) append(text, {", each ", lanes_[0].convolution->describe()});
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
+    return text;
+  }
+
+ private:
+  using computed = std::conditional_t<is_storage_type<T>, float, T>;
+  static constexpr bool of_filters = Kind == convolution_kind::filter_gradient;
+  static constexpr std::size_t max_lanes = 16;
+
+  /// One group's part of an operand.
+  struct part {
+    std::size_t rows, width;
+    std::size_t elements() const { return rows * width; }
+  };
+  /// Convolves some of the images, one after the other.
+  struct lane {
+    kernel* convolution = nullptr;
+    sequence<computed> image, result, filter, sums;
+  };
+
+  static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+  void convolve(const kernel_context& f, const T* a, const T* b, T* out, lane& by, std::size_t n, bool is_first) {
+    using enum convolution_kind;
+    const std::size_t image = n * groups_ * image_.elements(), result = n * groups_ * result_.elements();
+    if constexpr (Kind != input_gradient) split(a + image, by.image.data(), image_);
+    if constexpr (Kind != forward) split(b + result, by.result.data(), result_);
+    for (std::size_t g = 0; g < groups_; ++g) {
+      computed* const of_image = by.image.data() + g * image_.elements();
+      computed* const of_result = by.result.data() + g * result_.elements();
+      computed* const filter = of_filters ? by.filter.data() : filters_.data() + g * filter_.elements();
+      std::byte* const buffers[] = {reinterpret_cast<std::byte*>(Kind == input_gradient ? filter : of_image),
+                                    reinterpret_cast<std::byte*>(Kind == forward ? filter : of_result),
+                                    reinterpret_cast<std::byte*>(Kind == forward          ? of_result
+                                                                 : Kind == input_gradient ? of_image
+                                                                                          : filter)};
+      by.convolution->run({buffers, f.threads});
+      if constexpr (of_filters) {
+        computed* const sums = by.sums.data() + g * filter_.elements();
+        for (std::size_t i = 0; i < filter_.elements(); ++i) sums[i] = is_first ? filter[i] : sums[i] + filter[i];
+      }
+    }
+    if constexpr (Kind == forward) join(by.result.data(), out + result, result_);
+    if constexpr (Kind == input_gradient) join(by.image.data(), out + image, image_);
+  }
+
+  static void copy(computed* to, const T* from, std::size_t n) {
+    if constexpr (is_storage_type<T>)
+      for (std::size_t k = 0; k < n; ++k) to[k] = static_cast<computed>(from[k]);
+    else
+      __builtin_memcpy(to, from, n * sizeof(T));
+  }
+  static void copy_back(T* to, const computed* from, std::size_t n) {
+    if constexpr (is_storage_type<T>)
+      for (std::size_t k = 0; k < n; ++k) to[k] = static_cast<T>(from[k]);
+    else
+      __builtin_memcpy(to, from, n * sizeof(T));
+  }
+  /// From rows that have all groups to one group after the other, and back.
+  void split(const T* from, computed* to, const part& p) const {
+    for (std::size_t r = 0; r < p.rows; ++r)
+      for (std::size_t g = 0; g < groups_; ++g, from += p.width) copy(to + (g * p.rows + r) * p.width, from, p.width);
+  }
+  void join(const computed* from, T* to, const part& p) const {
+    for (std::size_t r = 0; r < p.rows; ++r)
+      for (std::size_t g = 0; g < groups_; ++g, to += p.width)
+        copy_back(to, from + (g * p.rows + r) * p.width, p.width);
+  }
+
+  std::size_t batch_, groups_;
+  part image_, filter_, result_;
+  std::uint32_t slots_[3];
+  epilogue_kernel* epilogue_;
+  std::size_t lane_count_;
+  sequence<computed> filters_;
+  lane lanes_[max_lanes];
+};
+
+/// `a` and `b` are images and filters; filters and what arrives; images and what arrives. Takes over the epilogue of a
+/// forward convolution.
+template <class T, convolution_kind Kind>
+kernel* make_grouped_convolution(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
+                                 epilogue_kernel* epilogue = nullptr) {
+  if constexpr (!is_storage_type<T>)
+    if (s.groups == s.channels) return new depthwise_convolution_kernel<T, Kind>(s, a, b, out, epilogue);
+  return new grouped_convolution_kernel<T, Kind>(s, a, b, out, epilogue);
+}
+
+}  // namespace weft::device
+WEFT_COLD_END

@@ -1,0 +1,189 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/remote/task_table.hpp>
+#include <weft/error.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/plan/step_request.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// Largest payload, in bytes, of a message about a step; values have limits of their own.
+inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
+
+/// Everything from which a task recomputes its part of a step: the same graph, and this.
+struct step_registration {
+  std::uint64_t graph = 0, seed = 0;  // hash and seed
+  std::uint32_t home = 0;
+  std::string device;  // session_options::device
+  bool soft = false;
+  std::vector<std::uint32_t> cpus, gpus;  // of each task
+  std::vector<std::uint32_t> restarted;   // tasks of which the client knows an earlier process
+  plan::step_request request;
+
+  void write(message_writer& out) const {
+    out.number(graph).number(seed).number(home).text(device).number(static_cast<std::uint8_t>(soft));
+    const auto count = [&](std::size_t n) { out.number(static_cast<std::uint32_t>(n)); };
+    count(cpus.size());
+    for (std::size_t t = 0; t < cpus.size(); ++t) out.number(cpus[t]).number(gpus[t]);
+    count(restarted.size());
+    for (const std::uint32_t t : restarted) out.number(t);
+    count(request.fetches.size());
+    for (const value v : request.fetches) out.number(v.node).number(v.output);
+    count(request.targets.size());
+    for (const std::uint32_t t : request.targets) out.number(t);
+    count(request.feeds.size());
+    for (const value v : request.feeds) out.number(v.node).number(v.output);
+  }
+
+  static step_registration read(message_reader& in) {
+    step_registration said;
+    said.graph = in.number<std::uint64_t>();
+    said.seed = in.number<std::uint64_t>();
+    said.home = in.number<std::uint32_t>();
+    said.device = in.text(128);
+    const auto soft = in.number<std::uint8_t>();
+    if (soft > 1) message_reader::malformed();
+    said.soft = soft == 1;
+    const std::uint32_t tasks = count(in, 8);
+    for (std::uint32_t t = 0; t < tasks; ++t) {
+      said.cpus.push_back(in.number<std::uint32_t>());
+      said.gpus.push_back(in.number<std::uint32_t>());
+    }
+    for (std::uint32_t n = count(in, 4); n > 0; --n) said.restarted.push_back(in.number<std::uint32_t>());
+    const auto read_value = [&] {
+      const auto node = in.number<std::uint32_t>();
+      return value{node, in.number<std::uint32_t>()};
+    };
+    for (std::uint32_t n = count(in, 8); n > 0; --n) said.request.fetches.push_back(read_value());
+    for (std::uint32_t n = count(in, 4); n > 0; --n) said.request.targets.push_back(in.number<std::uint32_t>());
+    for (std::uint32_t n = count(in, 8); n > 0; --n) said.request.feeds.push_back(read_value());
+    return said;
+  }
+
+  /// Throws failed_precondition if the client's graph is another one, and invalid_argument for nodes it does not have.
+  void check(const weft::graph& g, std::size_t tasks) const {
+    if (graph != g.hash() || seed != g.seed())
+      throw error(error_code::failed_precondition, "step",
+                  "the client's graph is another one than this task's: run the same program with the same flags on "
+                  "all tasks, and record all nodes before the first step");
+    const auto has = [&](value v) { return v.node < g.size() && v.output < g[v.node].def.outputs.size(); };
+    bool fits = cpus.size() == tasks && home < tasks;
+    for (const value v : request.fetches) fits = fits && has(v);
+    for (const value v : request.feeds) fits = fits && has(v);
+    for (const std::uint32_t t : request.targets) fits = fits && t < g.size();
+    if (!fits) message_reader::malformed();
+  }
+
+ private:
+  /// The length of a list, whose elements have at least so many bytes.
+  static std::uint32_t count(message_reader& in, std::size_t bytes) {
+    const auto n = in.number<std::uint32_t>();
+    if (n > in.left() / bytes) message_reader::malformed();
+    return n;
+  }
+};
+
+/// A run of a step. The frame's tag is the client's session, and its step the run's number.
+struct run_message {
+  std::uint32_t client_rank = 0;
+  std::uint64_t client_incarnation = 0;
+  std::uint64_t signature = 0;
+  std::int64_t position = 0;                // in the random numbers
+  std::vector<std::uint32_t> participants;  // tasks
+  std::vector<shape> extents;               // of what is fed
+  bool registers = false;
+  step_registration registration;
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(client_rank).number(client_incarnation).number(signature).number(position);
+    out.number(static_cast<std::uint32_t>(participants.size()));
+    for (const std::uint32_t t : participants) out.number(t);
+    out.number(static_cast<std::uint32_t>(extents.size()));
+    for (const shape& e : extents) {
+      out.number(static_cast<std::uint8_t>(e.rank));
+      for (std::size_t a = 0; a < e.rank; ++a) out.number(e[a]);
+    }
+    out.number(static_cast<std::uint8_t>(registers));
+    if (registers) registration.write(out);
+    return out.take();
+  }
+
+  static run_message read(const_bytes bytes, std::size_t tasks) {
+    message_reader in(bytes);
+    run_message said;
+    said.client_rank = in.number<std::uint32_t>();
+    said.client_incarnation = in.number<std::uint64_t>();
+    said.signature = in.number<std::uint64_t>();
+    said.position = in.number<std::int64_t>();
+    const auto participants = in.number<std::uint32_t>();
+    if (participants > tasks) message_reader::malformed();
+    for (std::uint32_t k = 0; k < participants; ++k) {
+      said.participants.push_back(in.number<std::uint32_t>());
+      if (said.participants.back() >= tasks) message_reader::malformed();
+    }
+    const auto feeds = in.number<std::uint32_t>();
+    if (feeds > in.left()) message_reader::malformed();
+    for (std::uint32_t f = 0; f < feeds; ++f) {
+      const auto rank = in.number<std::uint8_t>();
+      shape e;
+      if (rank > max_rank) message_reader::malformed();
+      for (std::uint8_t a = 0; a < rank; ++a) {
+        e.push_back(in.number<std::int64_t>());
+        if (e[a] < 0) message_reader::malformed();
+      }
+      said.extents.push_back(e);
+    }
+    const auto registers = in.number<std::uint8_t>();
+    if (registers > 1 || said.client_rank >= tasks || said.position < 0) message_reader::malformed();
+    said.registers = registers == 1;
+    if (said.registers) said.registration = step_registration::read(in);
+    in.end();
+    return said;
+  }
+};
+
+/// The end of a task's part of a run, or of another request: nothing, or what it failed with.
+struct end_message {
+  bool failed = false, follows = false;  // follows: because of what failed elsewhere
+  std::uint8_t code = 0;
+  std::string operation, sentence;
+
+  static end_message of(const error& e, bool follows) {
+    return {true, follows, static_cast<std::uint8_t>(e.code()), printable(e.operation(), 1000),
+            printable(e.sentence(), 4000)};
+  }
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(static_cast<std::uint8_t>(failed ? (follows ? 2 : 1) : 0)).number(code);
+    return out.text(printable(operation, 1000)).text(printable(sentence, 4000)).take();
+  }
+  static end_message read(const_bytes bytes) {
+    message_reader in(bytes);
+    end_message said;
+    const auto how = in.number<std::uint8_t>();
+    if (how > 2) message_reader::malformed();
+    said.failed = how != 0, said.follows = how == 2;
+    said.code = in.number<std::uint8_t>();
+    if (said.failed && (said.code == 0 || said.code > static_cast<std::uint8_t>(error_code::unauthenticated)))
+      message_reader::malformed();
+    said.operation = in.text();
+    said.sentence = in.text();
+    in.end();
+    return said;
+  }
+  /// As the client throws it.
+  error from(const std::string& task) const {
+    return error(static_cast<error_code>(code), operation, {sentence, " (in ", task, ")"});
+  }
+};
+
+}  // namespace weft::detail

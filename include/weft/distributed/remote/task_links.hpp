@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft::detail {
+
+/// A value that travels between two tasks in one run of a step.
+struct transfer_key {
+  std::uint32_t number = 0;  ///< in the step
+  std::uint32_t from = 0, to = 0;
+};
+
+/// Carries values between the tasks of a step, for one task and one run at a time.
+class task_links {
+ public:
+  virtual ~task_links() = default;
+  /// Takes the value and returns at once, whatever the other task does.
+  virtual void send(const transfer_key&, const std::byte* value, std::size_t bytes) = 0;
+  /// Waits for a value of this size. Throws deadline_exceeded, what ended the step elsewhere, unavailable that names a
+  /// task which is gone, and data_loss for a value of another size.
+  virtual void receive(const transfer_key&, std::byte* to, std::size_t bytes) = 0;
+};
+
+}  // namespace weft::detail

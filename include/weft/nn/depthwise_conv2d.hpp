@@ -1,0 +1,54 @@
+#pragma once
+
+#include <weft/nn/grouped_conv2d.hpp>
+#include <weft/ops/depthwise_conv2d.hpp>
+
+/// A layer of depthwise convolutions. Included by name, not by <weft/nn.hpp>.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+
+/// Convolves each channel of images [batch, height, width, in] with `Multiplier` filters of its own:
+/// activation(depthwise_conv2d(x, weights) + bias), weights [window, window, in, Multiplier], the result [batch,
+/// height', width', in * Multiplier] (tf.keras.layers.DepthwiseConv2D; torch.nn.Conv2d with groups = in).
+/// `depthwise_conv2d<3>` takes `in` from its first operand, unless `In` names it. float or double. Weights begin
+/// glorot_uniform, the bias 0.
+template <size2d Window, int Multiplier = 1, conv2d_options Options = conv2d_options{}, int In = deduced,
+          Element T = float>
+struct depthwise_conv2d {
+  bool use_bias = true;
+  activation_option<T> activation{};
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"depthwise_conv2d"};
+  mutable typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In, Multiplier>>::type
+      weights{};
+  mutable typename detail::parameter_type<In != deduced, T, dims<In * Multiplier>>::type bias{};
+
+  template <Expression X>
+  auto operator()(const X& images) const {
+    using D = dims_t<X>;
+    using W = dims<Window.height, Window.width, detail::features_of<D, 4>(), Multiplier>;
+    using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, not_floating<T>,
+                                   depthwise_conv2d_mistake<D, W, Options>>;
+    static_assert(correct<mistaken>,
+                  "depthwise_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
+                  "double, and input channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(images);
+    } else {
+      using R = typename weft::detail::depthwise_result<D, W, Options>::type;
+      const symbol x = let(images).erased();
+      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
+      return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
+          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}},
+          R::spec, D::spec[3], weft::detail::windows_of(Options), use_bias, activation));
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

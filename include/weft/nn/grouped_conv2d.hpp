@@ -1,0 +1,83 @@
+#pragma once
+
+#include <weft/nn/convolution.hpp>
+#include <weft/ops/grouped_conv2d.hpp>
+
+/// A layer of grouped convolutions. Included by name, not by <weft/nn.hpp>.
+WEFT_COLD_BEGIN
+namespace weft::nn {
+namespace detail {
+
+template <class T>
+symbol call_grouped_convolution(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
+                                const shape& result, std::int64_t groups, const weft::detail::window_options& options,
+                                bool use_bias, const activation_option<T>& activation) {
+  gpu::compile_kernels<grouped_convolution_op, T>();
+  const shape& window = p.begin()->extents;
+  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
+    return record<grouped_convolution_op<T>>(
+        {x, weights}, {dtype_of<T>, result},
+        {weft::detail::call_windows(x.extents(), window[0], window[1], result[3], options).attributes, groups});
+  });
+}
+
+/// The channels that a filter reads; of images that a group does not divide, or of another rank, something that does
+/// not fit.
+template <class X, int Groups>
+constexpr int channels_of_group() {
+  if constexpr (X::rank == 4)
+    return X::spec[3] > 0 ? static_cast<int>(X::spec[3] / Groups) : 1;
+  else
+    return 1;
+}
+
+}  // namespace detail
+
+/// Convolves images [batch, height, width, in] with `Filters` filters in `Groups` groups, each of which reads its own
+/// in / Groups channels: activation(grouped_conv2d(x, weights) + bias), weights [window, window, in / Groups, Filters],
+/// the result [batch, height', width', Filters] (tf.keras.layers.Conv2D and torch.nn.Conv2d with groups).
+/// `grouped_conv2d<3, 128, 32>` takes `in` from its first operand, unless `In` names it. Weights begin glorot_uniform,
+/// the bias 0.
+template <size2d Window, int Filters, int Groups, conv2d_options Options = conv2d_options{}, int In = deduced,
+          Element T = float>
+struct grouped_conv2d {
+  static_assert(Groups > 0 && Filters % Groups == 0 && In % Groups == 0,
+                "grouped_conv2d: the numbers of filters and of input channels must be multiples of the groups");
+  bool use_bias = true;
+  activation_option<T> activation{};
+  stored_initializer weights_init = init::glorot_uniform{};
+  stored_initializer bias_init = init::zeros{};
+  layer_state state{"grouped_conv2d"};
+  mutable
+      typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In / Groups, Filters>>::type
+          weights{};
+  mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
+
+  template <Expression X>
+  auto operator()(const X& images) const {
+    using D = dims_t<X>;
+    using W = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
+    using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
+                                   grouped_conv2d_mistake<D, W, Groups, Options>>;
+    static_assert(correct<mistaken>,
+                  "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements and input "
+                  "channels, a multiple of the groups");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(images);
+    } else {
+      using R = typename weft::detail::conv2d_result<D, W, Options>::type;
+      const symbol x = let(images).erased();
+      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
+      return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
+          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          Groups, weft::detail::windows_of(Options), use_bias, activation));
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
+  }
+};
+
+}  // namespace weft::nn
+WEFT_COLD_END

@@ -1,0 +1,298 @@
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+#include <weft/ops/gather.hpp>
+
+#include "errors.hpp"
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The tasks of a cluster in this process: a server and a service for each.
+template <typename T>
+struct cluster_of {
+  using server_type = basic_server<T>;
+  using service_type = graph_service<server_type>;
+
+  cluster_spec cluster;
+  T network;
+  graph_service_options options;
+  std::vector<std::unique_ptr<server_type>> servers;
+  std::vector<std::unique_ptr<service_type>> services;
+
+  cluster_of(const graph& g, int tasks, T net = {}, graph_service_options how = {.session = {.threads = 1}})
+      : cluster(test::local_cluster(0, tasks, net)), network(net), options(how) {
+    for (int t = 0; t < tasks; ++t) {
+      servers.emplace_back();
+      services.emplace_back();
+      start(g, t);
+    }
+  }
+  ~cluster_of() {
+    services.clear();
+    servers.clear();
+  }
+  void start(const graph& g, int t) {
+    servers[static_cast<std::size_t>(t)] =
+        std::make_unique<server_type>(cluster, "worker", t, server_options{}, network);
+    services[static_cast<std::size_t>(t)] =
+        std::make_unique<service_type>(*servers[static_cast<std::size_t>(t)], g, options);
+  }
+  void stop(int t) {
+    services[static_cast<std::size_t>(t)].reset();
+    servers[static_cast<std::size_t>(t)].reset();
+  }
+};
+
+template <class Make>
+auto on(graph& g, bool pins, const device_spec& where, Make make) {
+  const device_scope there(g, pins ? where : device_spec());
+  return make();
+}
+
+/// A linear model whose weights and loss are on different tasks.
+struct model {
+  graph g;
+  node<float, dims<dyn<"n">, 2>> x = placeholder<float, dims<dyn<"n">, 2>>(g);
+  node<float, dims<dyn<"n">>> y = placeholder<float, dims<dyn<"n">>>(g);
+  variable_node<float, dims<2, 1>> w;
+  node<float, dims<2, 1>> doubled;
+  node<float> loss;
+  effect train;
+
+  explicit model(bool pins)
+      : w(on(g, pins, "/job:worker/task:1/cpu:0"_device,
+             [&] { return variable<float, dims<2, 1>>(g, "w", init::constant{0.5f}); })),
+        doubled(on(g, pins, "/job:worker/task:0"_device, [&] { return let(w * 2.0f); })),
+        loss(on(g, pins, "/job:worker/task:2"_device,
+                [&] { return let(mean(square(reshape<dims<dyn<"n">>>(matmul(x, w)) - y))); })),
+        train(momentum{.learning_rate = 0.1f}.minimize(loss)) {}
+};
+
+const tensor<float, dims<dyn<"n">, 2>> xs = [] {
+  tensor<float, dims<dyn<"n">, 2>> t(shape(3, 2));
+  for (int i = 0; i < 6; ++i) t.data()[i] = static_cast<float>(i) / 4;
+  return t;
+}();
+const tensor<float, dims<dyn<"n">>> ys = [] {
+  tensor<float, dims<dyn<"n">>> t(shape(3));
+  for (int i = 0; i < 3; ++i) t.data()[i] = static_cast<float>(i) - 1;
+  return t;
+}();
+
+template <typename T>
+void train_on_three_tasks(T network) {
+  model one(false), many(true);
+  session alone(one.g, {.threads = 1});
+  cluster_of<T> tasks(many.g, 3, network);
+  session s(many.g, {.threads = 1, .target = tasks.services[0]->target()});
+  auto expected = alone.prepare(fetch(one.loss, one.train), feed(one.x, one.y));
+  auto found = s.prepare(fetch(many.loss, many.train), feed(many.x, many.y));
+  for (int n = 0; n < 20; ++n) BOOST_TEST(std::get<0>(found(xs, ys)) == std::get<0>(expected(xs, ys)));
+  BOOST_TEST(s.get(many.w).data()[0] == alone.get(one.w).data()[0]);
+  BOOST_TEST(s.get(many.w).data()[1] == alone.get(one.w).data()[1]);
+  // A second session finds the variables, and writes them.
+  session second(many.g, {.threads = 1, .target = tasks.services[2]->target(0)});
+  BOOST_TEST(second.get(many.w).data()[0] == alone.get(one.w).data()[0]);
+  second.set(many.w, {1, 2});
+  alone.set(one.w, {1, 2});
+  BOOST_TEST(std::get<0>(found(xs, ys)) == std::get<0>(expected(xs, ys)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steps_span_tasks_in_this_process) { train_on_three_tasks(in_process()); }
+BOOST_AUTO_TEST_CASE(steps_span_tasks_over_tcp) { train_on_three_tasks(tcp()); }
+
+namespace {
+
+template <typename Step>
+std::string problem_of(Step step) {
+  try {
+    step();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_failure_is_reported_with_its_task) {
+  graph g;
+  const auto i = placeholder<std::int32_t, dims<2>>(g);
+  const auto x = placeholder<float, dims<3>>(g);
+  const auto rows = on(g, true, "/job:worker/task:2"_device, [&] { return gather(x, i); });
+  const auto y = on(g, true, "/job:worker/task:1"_device, [&] { return let(rows * 2.0f); });
+  cluster_of<in_process> tasks(g, 3, in_process());
+  session s(g, {.target = tasks.services[0]->target()});
+  auto step = s.prepare(fetch(y), feed(x, i));
+  const tensor<float, dims<3>> values{1, 2, 3};
+  BOOST_TEST(step(values, tensor<std::int32_t, dims<2>>{2, 0}).data()[0] == 6);
+  const std::string problem = problem_of([&] { step(values, tensor<std::int32_t, dims<2>>{2, 7}); });
+  BOOST_TEST(problem.find("gather") == 0u, problem);
+  BOOST_TEST(problem.find("(in /job:worker/task:2)") != std::string::npos, problem);
+  BOOST_TEST(step(values, tensor<std::int32_t, dims<2>>{1, 0}).data()[0] == 4);
+}
+
+BOOST_AUTO_TEST_CASE(tasks_with_other_graphs_refuse) {
+  model here(true);
+  graph other;
+  const auto unused = variable<float, dims<2>>(other, "v", init::zeros{});
+  static_cast<void>(unused);
+  cluster_of<in_process> tasks(here.g, 3, in_process());
+  tasks.stop(2);
+  tasks.start(other, 2);
+  session s(here.g, {.target = tasks.services[0]->target()});
+  auto step = s.prepare(fetch(here.loss, here.train), feed(here.x, here.y));
+  const std::string problem = problem_of([&] { step(xs, ys); });
+  BOOST_TEST(problem.find("another one than this task's") != std::string::npos, problem);
+  BOOST_TEST(problem.find("/job:worker/task:2") != std::string::npos, problem);
+}
+
+BOOST_AUTO_TEST_CASE(sessions_of_several_tasks_take_turns) {
+  graph g;
+  const auto there =
+      on(g, true, "/job:worker/task:1"_device, [&] { return variable<std::int64_t>(g, "there", init::zeros{}); });
+  const auto here =
+      on(g, true, "/job:worker/task:0"_device, [&] { return variable<std::int64_t>(g, "here", init::zeros{}); });
+  const auto one = on(g, true, "/job:worker/task:0"_device, [&] { return let(here * 0 + 1); });
+  const auto add = assign_add(there, one);
+  const auto add_here = assign_add(here, add * 0 + 1);
+  cluster_of<in_process> tasks(g, 3, in_process());
+  std::atomic<int> failures{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 3; ++c)
+    clients.emplace_back([&, c] {
+      try {
+        session s(g, {.threads = 1, .target = tasks.services[static_cast<std::size_t>(c)]->target(0)});
+        auto step = s.prepare(fetch(add, add_here));
+        for (int n = 0; n < 50; ++n) step();
+      } catch (const std::exception& e) {
+        std::printf("%s\n", e.what());
+        ++failures;
+      }
+    });
+  for (std::thread& c : clients) c.join();
+  BOOST_TEST(failures == 0);
+  session s(g, {.target = tasks.services[0]->target()});
+  BOOST_TEST(s.get(there) == 150);
+  BOOST_TEST(s.get(here) == 150);
+}
+
+BOOST_AUTO_TEST_CASE(pins_that_fit_no_task_list_the_devices) {
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g);
+  const auto y = on(g, true, "/job:worker/task:7"_device, [&] { return let(x * 2.0f); });
+  const auto z = on(g, true, "/job:worker/task:1/gpu:3"_device, [&] { return let(x * 3.0f); });
+  cluster_of<in_process> tasks(g, 2, in_process());
+  session s(g, {.target = tasks.services[0]->target()});
+  const tensor<float, dims<3>> values{1, 2, 3};
+  const std::string problem = problem_of([&] { s.eval(y, with(x, values)); });
+  BOOST_TEST(problem.find("/job:worker/task:7") != std::string::npos, problem);
+  BOOST_TEST(problem.find("[ /job:worker/task:0/device:CPU:0, /job:worker/task:1/device:CPU:0 ]") != std::string::npos,
+             problem);
+  const sequence<listed_device> devices = list_devices(s);
+  BOOST_REQUIRE_EQUAL(devices.size(), 2u);
+  BOOST_TEST(devices[1].name == "/job:worker/task:1/device:CPU:0");
+  session soft(g, {.allow_soft_placement = true, .target = tasks.services[0]->target()});
+  BOOST_TEST(soft.explain(y).find("/job:worker/replica:0/task:0/device:CPU:0") != std::string::npos, soft.explain(y));
+  BOOST_TEST(soft.explain(z).find("/job:worker/replica:0/task:1/device:CPU:0") != std::string::npos, soft.explain(z));
+  BOOST_TEST(soft.eval(z, with(x, values)).data()[2] == 9);
+}
+
+// Processes of their own, which are killed: a worker in the middle of a step, and a client.
+BOOST_AUTO_TEST_CASE(a_killed_task_ends_the_step_and_the_session_goes_on) {
+  const cluster_spec cluster = test::local_cluster(0, 3);
+  int begin[2];
+  BOOST_REQUIRE(::pipe(begin) == 0);
+  const auto serve = [&](int t) {
+    model m(true);
+    server here(cluster, "worker", t);
+    graph_service tasks(here, m.g, {.session = {.threads = 1}});
+    here.join(60s, 120s);
+    return std::string("left");
+  };
+  test::process two([&] { return serve(2); });
+  auto one = std::make_unique<test::process>([&] { return serve(1); });
+  test::process one_again([&] {
+    char byte;
+    return ::read(begin[0], &byte, 1) == 1 ? serve(1) : std::string("not begun");
+  });
+  model m(true);
+  server here(cluster, "worker", 0);
+  graph_service tasks(here, m.g, {.session = {.threads = 1}});
+  session s(m.g, {.threads = 1, .target = tasks.target()});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  step(xs, ys);
+  std::atomic<bool> killed{false};
+  std::thread killer([&] {
+    std::this_thread::sleep_for(200ms);
+    killed = true;
+    one->signal(SIGKILL);
+  });
+  const auto began = std::chrono::steady_clock::now();
+  const std::string problem = problem_of([&] {
+    while (test::seconds_since(began) < 20) step(xs, ys);
+  });
+  killer.join();
+  BOOST_TEST(problem.find("/job:worker/task:1") != std::string::npos, problem);
+  BOOST_TEST(test::seconds_since(began) < 5);
+  BOOST_REQUIRE(::write(begin[1], "x", 1) == 1);
+  std::string lost = problem;
+  while (lost.find("restore a checkpoint") == std::string::npos && test::seconds_since(began) < 30) {
+    std::this_thread::sleep_for(50ms);
+    lost = problem_of([&] { step(xs, ys); });
+  }
+  BOOST_TEST(lost.find("lost its variables: restore a checkpoint") != std::string::npos, lost);
+  BOOST_TEST(lost.find("/job:worker/task:1") != std::string::npos, lost);
+  const float zeros[2] = {};
+  for (std::uint32_t n = 0; n < m.g.size(); ++n)
+    if (m.g[n].def.op == &operation_of<variable_op>) s.write_variable(n, zeros);
+  BOOST_TEST(std::get<0>(step(xs, ys)) == 2.0f / 3);  // the mean of squares of -1, 0, 1
+  one->signal(SIGKILL);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_client_leaves_nothing_locked) {
+  const cluster_spec cluster = test::local_cluster(0, 3);
+  test::process client([&] {
+    model m(true);
+    server here(cluster, "worker", 2);
+    graph_service tasks(here, m.g, {.session = {.threads = 1}});
+    session s(m.g, {.threads = 1, .target = tasks.target(0)});
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    for (;;) step(xs, ys);
+    return std::string();
+  });
+  std::unique_ptr<server> servers[2];
+  model m(true);
+  std::unique_ptr<graph_service<>> services[2];
+  for (int t = 0; t < 2; ++t) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(*servers[t], m.g, graph_service_options{.session = {.threads = 1}});
+  }
+  // The client's steps need all three tasks, and this session's only two.
+  session s(m.g, {.threads = 1, .target = services[0]->target()});
+  const float first = s.get(m.w).data()[0];
+  const auto began = std::chrono::steady_clock::now();
+  while (s.get(m.w).data()[0] == first && test::seconds_since(began) < 20) std::this_thread::sleep_for(10ms);
+  BOOST_TEST(s.get(m.w).data()[0] != first);
+  client.signal(SIGKILL);
+  std::this_thread::sleep_for(50ms);
+  // A step of this session, on two tasks.
+  auto product = s.prepare(fetch(m.doubled));
+  const float last = s.get(m.w).data()[0];
+  BOOST_TEST(product().data()[0] == 2 * last);
+  BOOST_TEST(test::seconds_since(began) < 25);
+}

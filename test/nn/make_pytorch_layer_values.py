@@ -1,0 +1,71 @@
+"""Writes what PyTorch's modules compute: pytorch_layers.safetensors, the state dict of all of them, and
+pytorch_layer_values.txt, operands and results in lines of a name and numbers, both beside this file.
+
+usage: PYTHON make_pytorch_layer_values.py        with a PYTHON that has torch and safetensors
+
+Images have channels last. Of the depthwise and the grouped convolution, the lines have gradients, too: of the sum of the
+result's squares.
+"""
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+
+torch.manual_seed(7)
+folder = pathlib.Path(__file__).parent
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.depthwise = nn.Conv2d(3, 6, (3, 2), stride=2, padding=1, groups=3)
+        self.grouped = nn.Conv2d(4, 6, 3, padding=2, dilation=2, groups=2, bias=False)
+        self.rnn = nn.RNN(3, 2, batch_first=True)
+        self.lstm = nn.LSTM(3, 2, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(3, 2, bidirectional=True, batch_first=True)
+        self.deep_gru = nn.GRU(3, 2, num_layers=3, batch_first=True)
+        self.unbiased = nn.LSTM(3, 2, bias=False, batch_first=True)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.unbiased_attention = nn.MultiheadAttention(4, 2, bias=False, batch_first=True)
+        self.memory = nn.MultiheadAttention(4, 2, kdim=3, vdim=5, batch_first=True)
+
+
+net = Net()
+with torch.no_grad():
+    for p in net.parameters():
+        p.copy_(torch.randint(-24, 25, p.shape) / 32)  # biases of attention begin as 0
+lines = [f"# Made by make_pytorch_layer_values.py with PyTorch {torch.__version__.split('+')[0]}."]
+
+
+def emit(name, t):
+    lines.append(" ".join([name, *(repr(float(v)) for v in t.detach().reshape(-1))]))
+    return t
+
+
+def numbers(name, *extents):
+    return emit(name, torch.randint(-16, 17, extents) / 8).requires_grad_()
+
+
+def convolve(name, module, *extents):
+    x = numbers(name + ".x", *extents)
+    y = module(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+    emit(name, y)
+    (y ** 2).sum().backward()
+    emit(name + ".dx", x.grad)
+    w = module.weight.grad  # as Weft has them: [height, width, channels, multiplier], [height, width, channels, filters]
+    emit(name + ".dw", w.reshape(3, 2, 3, 2).permute(2, 3, 0, 1) if name == "depthwise" else w.permute(2, 3, 1, 0))
+
+
+convolve("depthwise", net.depthwise, 2, 5, 4, 3)
+convolve("grouped", net.grouped, 2, 5, 4, 4)
+sequences = numbers("sequences", 2, 5, 3)
+for name in ["rnn", "lstm", "gru", "deep_gru", "unbiased"]:
+    emit(name, getattr(net, name)(sequences)[0])
+queries, keys, values = numbers("queries", 2, 3, 4), numbers("keys", 2, 5, 3), numbers("values", 2, 5, 5)
+for name in ["attention", "unbiased_attention"]:
+    emit(name, getattr(net, name)(queries, queries, queries, need_weights=False)[0])
+emit("memory", net.memory(queries, keys, values, need_weights=False)[0])
+
+save_file(net.state_dict(), folder / "pytorch_layers.safetensors")
+(folder / "pytorch_layer_values.txt").write_text("\n".join(lines) + "\n")

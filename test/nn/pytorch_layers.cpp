@@ -1,0 +1,147 @@
+// Layers with the weights of PyTorch's modules compute what those compute (make_pytorch_layer_values.py).
+#include <string>
+
+#include <boost/test/unit_test.hpp>
+#include <weft/nn.hpp>
+#include <weft/nn/depthwise_conv2d.hpp>
+#include <weft/nn/pytorch.hpp>
+#include <weft/nn/recurrent.hpp>
+#include <weft/weft.hpp>
+
+#include "errors.hpp"
+#include "ops/values_of.hpp"
+
+using namespace weft;
+
+namespace {
+
+constexpr auto batch = dyn<"batch">;
+const std::string folder = TEST_DATA "/nn/";
+
+const values_of& right() {
+  static const values_of all((folder + "pytorch_layer_values.txt").c_str());
+  return all;
+}
+
+struct convolutions {
+  nn::depthwise_conv2d<size2d(3, 2), 2, conv2d_options{.stride = 2, .pad = padding::of(1)}> depthwise;
+  nn::grouped_conv2d<3, 6, 2, conv2d_options{.pad = padding::of(2), .dilation = 2}> grouped{.use_bias = false};
+};
+
+struct recurrent {
+  nn::simple_rnn<2> rnn;
+  nn::stacked<nn::bidirectional<nn::lstm<2>>, 2> lstm;
+  nn::bidirectional<nn::gru<2>> gru;
+  nn::stacked<nn::gru<2>, 3> deep_gru;
+  nn::lstm<2> unbiased{.use_bias = false};
+};
+
+struct attentions {
+  nn::multi_head_attention<2> attention;
+  nn::multi_head_attention<2> unbiased_attention{.use_bias = false};
+  nn::multi_head_attention<2> memory;
+};
+
+/// The file has tensors of other models, too.
+template <class Net>
+restore_report load(const Net& net, session& s) {
+  const restore_report report =
+      nn::load_pytorch_weights(folder + "pytorch_layers.safetensors", net, s, {.partial = true});
+  BOOST_CHECK_EQUAL(report.missing.size(), 0u);
+  BOOST_CHECK_EQUAL(report.different.size(), 0u);
+  return report;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(grouped_and_depthwise_convolutions) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 5, dyn<"width">, 3>>(g, "x");
+  const auto z = placeholder<float, dims<batch, 5, 4, 4>>(g, "z");
+  const auto net = nn::named(convolutions(), "net");
+  const auto y = net.depthwise(x);
+  const auto of_groups = net.grouped(z);
+  static_assert(std::is_same_v<dims_t<decltype(of_groups)>, dims<batch, 5, 4, 6>>);
+  const auto [dx, dw] = gradients(sum(square(y)), x, net.depthwise.weights.as<dims<3, 2, 3, 2>>());
+  const auto [dz, dv] = gradients(sum(square(of_groups)), z, net.grouped.weights.as<dims<3, 3, 2, 6>>());
+  session s{g};
+  BOOST_CHECK_EQUAL(load(net, s).restored.size(), 3u);
+  const auto images = right().tensor<float, dims<2, 5, 4, 3>>("depthwise.x");
+  const auto of_z = right().tensor<float, dims<2, 5, 4, 4>>("grouped.x");
+  right().check("depthwise", s.eval(y, with(x, images)), 1e-5);
+  right().check("depthwise.dx", s.eval(dx, with(x, images)), 1e-5);
+  right().check("depthwise.dw", s.eval(dw, with(x, images)), 1e-5);
+  right().check("grouped", s.eval(of_groups, with(z, of_z)), 1e-5);
+  right().check("grouped.dx", s.eval(dz, with(z, of_z)), 1e-5);
+  right().check("grouped.dw", s.eval(dv, with(z, of_z)), 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(named_channels_give_variables_types) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 5, 4, 4>>(g, "x");
+  const nn::depthwise_conv2d<3, 2, conv2d_options{}, 4> depthwise;
+  const nn::grouped_conv2d<3, 6, 2, conv2d_options{}, 4> grouped;
+  depthwise(x), grouped(x);
+  static_assert(std::is_same_v<dims_t<std::remove_reference_t<decltype(depthwise.weights)>>, dims<3, 3, 4, 2>>);
+  static_assert(std::is_same_v<dims_t<std::remove_reference_t<decltype(depthwise.bias)>>, dims<8>>);
+  static_assert(std::is_same_v<dims_t<std::remove_reference_t<decltype(grouped.weights)>>, dims<3, 3, 2, 6>>);
+  // 4 * 5 * 4 * (3 * 3) * 2 products, and 5 * 4 * 6 results of 3 * 3 * 2.
+  const std::string text = nn::describe(depthwise, x) + nn::describe(grouped, x);
+  BOOST_CHECK_MESSAGE(text.find(" 1,440 ") != std::string::npos && text.find(" 2,160 ") != std::string::npos, text);
+}
+
+BOOST_AUTO_TEST_CASE(bias_and_activation_run_with_the_convolution) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 8, 8, 4>>(g);
+  const nn::depthwise_conv2d<3> depthwise{.activation = nn::relu};
+  const nn::grouped_conv2d<3, 8, 2> grouped{.activation = nn::relu};
+  session s{g};
+  for (const auto& y : {depthwise(x).erased(), grouped(x).erased()}) {
+    auto step = s.prepare(fetch(node<float, dims<batch, 8, 8, dyn<"filters">>>(y)), feed(x));
+    step(tensor<float, dims<2, 8, 8, 4>>());
+    const std::string plan = step.explain();
+    BOOST_CHECK_MESSAGE(plan.find("1 kernels") != std::string::npos, plan);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(recurrent_layers) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, dyn<"time">, 3>>(g, "x");
+  const auto net = nn::named(recurrent(), "net");
+  const auto rnn = net.rnn(x).states, deep = net.deep_gru(x).states, unbiased = net.unbiased(x).states;
+  const auto lstm = net.lstm(x).states, gru = net.gru(x).states;
+  session s{g};
+  BOOST_CHECK_EQUAL(load(net, s).restored.size(), 3u + 4 * 3 + 2 * 4 + 3 * 4 + 2);
+  const auto sequences = right().tensor<float, dims<2, 5, 3>>("sequences");
+  const auto check = [&](const std::string& name, const auto& y) {
+    right().check(name, s.eval(y, with(x, sequences)), 1e-5);
+  };
+  check("rnn", rnn), check("lstm", lstm), check("gru", gru), check("deep_gru", deep), check("unbiased", unbiased);
+}
+
+BOOST_AUTO_TEST_CASE(attention_layers) {
+  graph g;
+  const auto q = placeholder<float, dims<batch, 3, 4>>(g, "q");
+  const auto k = placeholder<float, dims<batch, 5, 3>>(g, "k");
+  const auto v = placeholder<float, dims<batch, 5, 5>>(g, "v");
+  const auto net = nn::named(attentions(), "net");
+  const auto own = net.attention(q), unbiased = net.unbiased_attention(q), memory = net.memory(q, k, v);
+  session s{g};
+  BOOST_CHECK_EQUAL(load(net, s).restored.size(), 8u + 4 + 8);
+  const auto queries = right().tensor<float, dims<2, 3, 4>>("queries");
+  right().check("attention", s.eval(own, with(q, queries)), 1e-5);
+  right().check("unbiased_attention", s.eval(unbiased, with(q, queries)), 1e-5);
+  right().check("memory",
+                s.eval(memory, with(q, queries), with(k, right().tensor<float, dims<2, 5, 3>>("keys")),
+                       with(v, right().tensor<float, dims<2, 5, 5>>("values"))),
+                1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(a_stack_in_each_direction_is_no_module_of_pytorch) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 5, 3>>(g, "x");
+  const nn::bidirectional<nn::stacked<nn::lstm<2>, 2>> net;
+  net(x);
+  BOOST_CHECK_EXCEPTION(static_cast<void>(nn::pytorch_table(net)), weft::error,
+                        test::says(error_code::unimplemented, "it stacks bidirectional layers"));
+}
