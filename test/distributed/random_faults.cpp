@@ -887,9 +887,10 @@ std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::si
     if (weights == 0) continue;
     std::size_t k = 0;
     for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
-      auto* const data = reinterpret_cast<float*>(s.state_of(n).data.data());
-      for (std::size_t i = 0; i < s.variable_info(n).extents.elements(); ++i)
-        data[i] -= 0.5f * sum[k++] / static_cast<float>(weights);
+      std::vector<float> values(s.variable_info(n).extents.elements());
+      s.read_variable(n, values.data());
+      for (float& x : values) x -= 0.5f * sum[k++] / static_cast<float>(weights);
+      s.write_variable(n, values.data());
     }
   }
   return m.values(s);
@@ -977,6 +978,31 @@ BOOST_AUTO_TEST_CASE(a_worker_may_die_between_two_servers) {
               return name_of(plan.how, each->rank) + " has other values: " + each->said;
           return {};
         });
+  }
+}
+
+// A policy for workers does not keep training alive without a parameter server: all end in time, and name it.
+BOOST_AUTO_TEST_CASE(a_lost_parameter_server_ends_training_whatever_the_policy) {
+  for (std::uint64_t seed = 0; seed < (sanitized ? 10 : 60); ++seed) {
+    schedule plan = with_policy(seed, strategy::synchronous, wait_for{60s}, false);
+    plan.how.ps = 2;
+    plan.how.steps = 40;
+    plan.how.step = 20s;
+    plan.starts.assign(static_cast<std::size_t>(plan.how.tasks()), 0ms);
+    const int victim = static_cast<int>(seed % 2);
+    plan.faults = {{seed % 3 ? kind::kill : kind::cut_off, victim, milliseconds(700 + 10 * (seed % 50)), 0ms, {}}};
+    run r(plan);
+    const outcome out = r.result();
+    if (std::none_of(out.lives.begin(), out.lives.end(), [](const auto& each) { return each->ended_by_force(); }))
+      continue;  // training had ended
+    std::string bad = out.over ? "" : "not all have come to their end";
+    for (const auto& each : out.lives) {
+      if (each->rank == victim) continue;
+      if (!contains(each->words(), name_of(plan.how, victim)))
+        bad += name_of(plan.how, each->rank) + " does not name it";
+      if (each->ended > 8000ms) bad += name_of(plan.how, each->rank) + " ends late";
+    }
+    if (!bad.empty()) BOOST_ERROR(bad + "\n" + plan.text() + told(plan, out));
   }
 }
 
