@@ -31,12 +31,14 @@ struct cluster_of {
   std::vector<std::unique_ptr<server_type>> servers;
   std::vector<std::unique_ptr<service_type>> services;
 
-  cluster_of(const graph& g, int tasks, T net = {}, graph_service_options how = {.session = {.threads = 1}})
+  /// `of_last`: the graph of the last task, if it is another one.
+  cluster_of(const graph& g, int tasks, T net = {}, graph_service_options how = {.session = {.threads = 1}},
+             const graph* of_last = nullptr)
       : cluster(test::local_cluster(0, tasks, net)), network(net), options(how) {
     for (int t = 0; t < tasks; ++t) {
       servers.emplace_back();
       services.emplace_back();
-      start(g, t);
+      start(of_last && t + 1 == tasks ? *of_last : g, t);
     }
   }
   ~cluster_of() {
@@ -48,10 +50,6 @@ struct cluster_of {
         std::make_unique<server_type>(cluster, "worker", t, server_options{}, network);
     services[static_cast<std::size_t>(t)] =
         std::make_unique<service_type>(*servers[static_cast<std::size_t>(t)], g, options);
-  }
-  void stop(int t) {
-    services[static_cast<std::size_t>(t)].reset();
-    servers[static_cast<std::size_t>(t)].reset();
   }
 };
 
@@ -151,9 +149,7 @@ BOOST_AUTO_TEST_CASE(tasks_with_other_graphs_refuse) {
   graph other;
   const auto unused = variable<float, dims<2>>(other, "v", init::zeros{});
   static_cast<void>(unused);
-  cluster_of<in_process> tasks(here.g, 3, in_process());
-  tasks.stop(2);
-  tasks.start(other, 2);
+  cluster_of<in_process> tasks(here.g, 3, in_process(), {.session = {.threads = 1}}, &other);
   session s(here.g, {.target = tasks.services[0]->target()});
   auto step = s.prepare(fetch(here.loss, here.train), feed(here.x, here.y));
   const std::string problem = problem_of([&] { step(xs, ys); });

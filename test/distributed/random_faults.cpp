@@ -72,14 +72,21 @@ struct model {
   }
 };
 
-enum class strategy { synchronous, asynchronous, collective, with_backup, bounded_staleness };
+// The last two survive the loss of workers in all-reduce: they wait for a process that takes the place, or go on
+// without.
+enum class strategy { synchronous, asynchronous, collective, with_backup, bounded_staleness, waiting, shrinking };
+
+bool survives_losses(strategy how) { return how == strategy::waiting || how == strategy::shrinking; }
+bool is_collective(strategy how) { return how == strategy::collective || survives_losses(how); }
+constexpr milliseconds wait_for_place{5000};
 
 /// The settings that all tasks of a run have in common.
 struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
   std::optional<int> min_workers{};
-  loss_policy on_loss{};
+  loss_policy on_loss{};               // of parameter servers
+  milliseconds wait = wait_for_place;  // of the workers that survive losses in all-reduce
   milliseconds set_up{8s}, step{20s}, finish{20s};
 
   int tasks() const { return ps + workers; }
@@ -92,9 +99,11 @@ struct record {
   int begun = 0, made = 0;  // steps
   int updates = 0;          // those made of a batch that is not empty
   bool finished = false;
-  std::int64_t global_step = 0, first_step = 0, stale = 0;
+  std::int64_t global_step = 0, stale = 0;
+  std::int64_t first = 0;  // the step that it has begun with
   int lost_replicas = 0, most_stale = 0;
   std::vector<float> values;
+  std::vector<training_view> views;
   std::atomic<bool> fail{false};  // it is to end with an error of its own
 };
 
@@ -134,14 +143,19 @@ examples batch_of(int step, int worker) {
 }
 
 template <class Strategy, transport T, typename Clock>
-void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed) {
+void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed, Strategy trains = {}) {
   std::mt19937_64 random(seed);
   const model m;
-  Strategy strategy;
-  if constexpr (requires { strategy.on_loss; }) strategy.on_loss = how.on_loss;
-  replicated_session s(m.g, here, strategy, {.threads = 1}, how.set_up);
+  if constexpr (!std::is_same_v<Strategy, collective>)
+    if constexpr (requires { trains.on_loss; }) trains.on_loss = how.on_loss;
+  replicated_session s(m.g, here, trains, {.threads = 1}, how.set_up);
   of.began = true;
-  of.first_step = s.next_step();
+  of.first = s.next_step();
+  const auto note_view = [&] {
+    if constexpr (requires { s.view(); })
+      if (of.views.empty() || of.views.back().epoch != s.view().epoch) of.views.push_back(s.view());
+  };
+  note_view();
   of.shares_memory = maps_segments();
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   const auto insist = [&](auto call) {  // past a deadline an update goes on
@@ -152,7 +166,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       }
   };
   // Where training survives a loss, the number of the step says which batch it is; otherwise each life has its own.
-  const bool tolerates = how.on_loss != loss_policy{} || how.how == strategy::with_backup;
+  const bool tolerates = how.on_loss != loss_policy{} || how.how == strategy::with_backup || survives_losses(how.how);
   for (int i = 0, next; (next = tolerates ? static_cast<int>(s.next_step()) : i) < how.steps; ++i) {
     detail::sleep<Clock>(milliseconds(random() % 60));
     if (of.fail) throw std::runtime_error("no images");
@@ -167,6 +181,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       of.lost_replicas = s.lost_replicas();
       of.most_stale = static_cast<int>(s.staleness().size());
     }
+    note_view();
   }
   s.finish(how.finish);
   of.values = m.values(s.local());
@@ -186,6 +201,10 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       return train<parameter_server<synchronous_with_backups<1>>>(here, how, of, seed);
     case strategy::bounded_staleness:
       return train<parameter_server<bounded_staleness<2>>>(here, how, of, seed);
+    case strategy::waiting:
+      return train(here, how, of, seed, collective{.on_loss = wait_for{how.wait}});
+    case strategy::shrinking:
+      return train(here, how, of, seed, collective{.on_loss = wait_for{0ms}.then(loss_action::shrink)});
   }
 }
 
@@ -222,8 +241,10 @@ struct schedule {
   explicit schedule(std::uint64_t s) : seed(s) {
     std::mt19937_64 random(s);
     const auto below = [&](auto n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
-    how.how = static_cast<strategy>(s % 3);
-    how.ps = how.how == strategy::collective ? 0 : 1 + below(2);
+    static constexpr strategy any[] = {strategy::synchronous, strategy::asynchronous, strategy::collective,
+                                       strategy::waiting, strategy::shrinking};
+    how.how = any[s % std::size(any)];
+    how.ps = is_collective(how.how) ? 0 : 1 + below(2);
     how.workers = how.ps == 0 ? 2 + below(3) : 1 + below(3);
     latency = std::chrono::microseconds(below(4) == 0 ? 20'000 : 1'500);
     if (below(3) == 0)
@@ -244,8 +265,8 @@ struct schedule {
   }
 
   std::string text() const {
-    static constexpr const char* names[] = {"synchronous", "asynchronous", "collective", "with a backup",
-                                            "bounded staleness"};
+    static constexpr const char* names[] = {"synchronous",       "asynchronous", "collective", "with a backup",
+                                            "bounded staleness", "waiting",      "shrinking"};
     std::string all =
         "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " + std::to_string(how.ps) +
         " ps, " + std::to_string(how.workers) + " workers, up to " + std::to_string(latency.count()) +
@@ -587,6 +608,7 @@ class judge {
     if (of.of.finished)
       for (const float each : of.of.values)
         if (!std::isfinite(each)) return name(of.rank) + " has a parameter that is not finite";
+    if (survives_losses(plan_.how.how)) return wrong_survivor(of, reference);
     const bool repeatable = plan_.how.how != strategy::asynchronous;
     const bool trained_before = any(of.rank, [&](const life& l) { return &l != &of && l.of.finished; });
     if (of.of.finished && repeatable && !trained_before && of.of.values != reference)
@@ -598,6 +620,35 @@ class judge {
     for (const auto& each : out_.lives) begun += each->of.begun;
     if (!repeatable && !ps_was_hit() && of.of.global_step > begun) return "more updates were made than were begun";
     if (!repeatable && of.of.global_step < of.of.updates && !ps_was_hit()) return "an update was lost";
+    return {};
+  }
+
+  /// With a policy for losses: all agree on the view of each epoch; who finishes has made all steps from its first on,
+  /// each once; where places are filled again, with the values of an undisturbed run.
+  verdict wrong_survivor(const life& of, const std::vector<float>& reference) const {
+    for (const training_view& v : of.of.views)
+      for (const auto& other : out_.lives)
+        for (const training_view& its : other->of.views)
+          if (v.epoch == its.epoch && v.epoch > 1 && !(v == its)) {
+            // Where all workers have been started again there may be two histories.
+            const bool same_beginning = of.of.views.front() == other->of.views.front();
+            if (same_beginning) return "two views of one epoch: " + to_string(v) + ", and " + to_string(its);
+          }
+    // Those that are left go on whoever has certainly ended, once all have begun.
+    const bool is_clear = std::none_of(plan_.faults.begin(), plan_.faults.end(), [](const fault& each) {
+      return each.what == kind::stop || each.what == kind::cut_off;
+    });
+    const bool all_began = std::all_of(out_.lives.begin(), out_.lives.end(),
+                                       [](const auto& each) { return !each->is_first || each->of.began; });
+    if (plan_.how.how == strategy::shrinking && is_clear && all_began && of.is_first && !of.is_victim() &&
+        !of.of.finished)
+      return name(of.rank) + " ends, though it could go on without the others";
+    if (!of.of.finished) return {};
+    if (of.of.first + of.of.made != std::max<std::int64_t>(of.of.first, plan_.how.steps))
+      return name(of.rank) + " has made " + std::to_string(of.of.made) + " steps from step " +
+             std::to_string(of.of.first);
+    if (plan_.how.how == strategy::waiting && of.of.values != reference)
+      return name(of.rank) + " has finished with other values than without faults";
     return {};
   }
 
@@ -626,6 +677,9 @@ class judge {
       });
       return someone ? verdict{} : name(of.rank) + " names nobody";
     }
+    if (survives_losses(plan_.how.how)) {
+      if (contains(of.said, "train on without this one") || contains(of.said, "had the values of training")) return {};
+    }
     if (!names_a_victim(of.said)) return name(of.rank) + " names nobody who failed";
     if (plan_.how.how == strategy::asynchronous && !is_ps(of) && !ps_was_hit() && !too_few_may_be_left() &&
         !(chief_was_hit() && contains(of.said, "initialise")))
@@ -643,7 +697,8 @@ class judge {
       if (!each->is_first && each->started <= of.ended) last = std::max(last, each->started);
     // Synchronous steps may begin before another worker has come: the servers wait for it.
     const bool trains = of.of.began && !contains(of.said, "still waits for");
-    const milliseconds limit = of.longest_stop() + (trains ? plan_.reaction : plan_.how.set_up + 2000ms);
+    milliseconds limit = of.longest_stop() + (trains ? plan_.reaction : plan_.how.set_up + 2000ms);
+    if (survives_losses(plan_.how.how)) limit += 2 * (plan_.how.wait + std::max(plan_.how.step, 6000ms)) + 10000ms;
     if (of.ended - last > limit)
       return name(of.rank) + " ends " + std::to_string((of.ended - last).count()) + " ms after what has happened last";
     return {};
@@ -682,6 +737,7 @@ std::vector<float> undisturbed(const settings& how) {
   if (values.empty() && how.how != strategy::asynchronous) {
     schedule plan(0);
     plan.how = how;
+    if (survives_losses(how.how)) plan.how.how = strategy::collective;
     plan.how.step = 20s;
     plan.starts.assign(static_cast<std::size_t>(how.tasks()), 0ms);
     plan.faults.clear();
@@ -887,9 +943,10 @@ std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::si
     if (weights == 0) continue;
     std::size_t k = 0;
     for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
-      auto* const data = reinterpret_cast<float*>(s.state_of(n).data.data());
-      for (std::size_t i = 0; i < s.variable_info(n).extents.elements(); ++i)
-        data[i] -= 0.5f * sum[k++] / static_cast<float>(weights);
+      std::vector<float> values(s.variable_info(n).extents.elements());
+      s.read_variable(n, values.data());
+      for (float& x : values) x -= 0.5f * sum[k++] / static_cast<float>(weights);
+      s.write_variable(n, values.data());
     }
   }
   return m.values(s);
@@ -977,6 +1034,31 @@ BOOST_AUTO_TEST_CASE(a_worker_may_die_between_two_servers) {
               return name_of(plan.how, each->rank) + " has other values: " + each->said;
           return {};
         });
+  }
+}
+
+// A policy for workers does not keep training alive without a parameter server: all end in time, and name it.
+BOOST_AUTO_TEST_CASE(a_lost_parameter_server_ends_training_whatever_the_policy) {
+  for (std::uint64_t seed = 0; seed < (sanitized ? 10 : 60); ++seed) {
+    schedule plan = with_policy(seed, strategy::synchronous, wait_for{60s}, false);
+    plan.how.ps = 2;
+    plan.how.steps = 40;
+    plan.how.step = 20s;
+    plan.starts.assign(static_cast<std::size_t>(plan.how.tasks()), 0ms);
+    const int victim = static_cast<int>(seed % 2);
+    plan.faults = {{seed % 3 ? kind::kill : kind::cut_off, victim, milliseconds(700 + 10 * (seed % 50)), 0ms, {}}};
+    run r(plan);
+    const outcome out = r.result();
+    if (std::none_of(out.lives.begin(), out.lives.end(), [](const auto& each) { return each->ended_by_force(); }))
+      continue;  // training had ended
+    std::string bad = out.over ? "" : "not all have come to their end";
+    for (const auto& each : out.lives) {
+      if (each->rank == victim) continue;
+      if (!contains(each->words(), name_of(plan.how, victim)))
+        bad += name_of(plan.how, each->rank) + " does not name it";
+      if (each->ended > 8000ms) bad += name_of(plan.how, each->rank) + " ends late";
+    }
+    if (!bad.empty()) BOOST_ERROR(bad + "\n" + plan.text() + told(plan, out));
   }
 }
 

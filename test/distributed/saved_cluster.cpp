@@ -622,3 +622,81 @@ BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
   });
   all_well(problems);
 }
+
+// ---- workers that survive the loss of the chief ----
+
+namespace {
+
+/// A worker that is a process of its own; its text says what it has saved and where it has begun.
+std::string survive(const cluster_spec& cluster, int index, const std::string& path, const collective& how,
+                    std::int64_t steps, std::chrono::milliseconds pause) {
+  server here(cluster, "worker", index);
+  model m(by_momentum);
+  replicated_session s(m.g, here, how, {.threads = 1}, 20s);
+  saver keeper({.max_to_keep = 0, .timeout = 20s});
+  supervised_session run(s, {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 5}}, {stop_at_step(steps)});
+  auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
+  const std::int64_t first = run.global_step();
+  while (!run.should_stop()) {
+    std::this_thread::sleep_for(pause);
+    const auto [x, words] = data_of(s.next_step(), index);
+    step(x, words);
+  }
+  run.close(20s);
+  return "first " + std::to_string(first) + " saved " + std::to_string(run.saved_step()) + " " + to_string(s.view());
+}
+
+test::process survivor(const cluster_spec& cluster, int index, const std::string& path, const collective& how,
+                       std::int64_t steps, std::chrono::milliseconds pause) {
+  return test::process([=] { return survive(cluster, index, path, how, steps, pause); });
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_lowest_worker_that_is_left_saves_until_the_chief_comes_again) {
+  const collective shrinks{.on_loss = wait_for{0ms}.then(loss_action::shrink)};
+  for (const bool comes_again : {false, true}) {
+    const folder f;
+    const cluster_spec cluster = test::local_cluster(0, 3);
+    std::vector<test::process> all;
+    for (int i = 0; i < 3; ++i) all.push_back(survivor(cluster, i, f.path, shrinks, 120, 25ms));
+    std::this_thread::sleep_for(1s);
+    all[0].signal(SIGKILL);
+    all[0].text();
+    std::string chief;
+    if (comes_again) {
+      std::this_thread::sleep_for(500ms);
+      chief = survivor(cluster, 0, f.path, shrinks, 120, 25ms).text();
+      BOOST_TEST(chief.find("saved 120") != std::string::npos, chief);
+      BOOST_TEST(chief.find("first 0 ") == std::string::npos, chief);
+    }
+    const std::string next = all[1].text(), other = all[2].text();
+    BOOST_TEST((next.find("saved 120") != std::string::npos) == !comes_again, next);
+    BOOST_TEST(other.find("saved -1") != std::string::npos, other);
+    BOOST_TEST(latest_checkpoint(f.path).value().find("-120") != std::string::npos);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_is_replaced_leaves_no_trace_in_the_checkpoint) {
+  const collective waits{.on_loss = wait_for{20s}};
+  std::vector<std::string> reference;
+  for (const int victim : {-1, 0, 1}) {
+    const folder f;
+    const cluster_spec cluster = test::local_cluster(0, 2);
+    std::vector<test::process> all;
+    for (int i = 0; i < 2; ++i) all.push_back(survivor(cluster, i, f.path, waits, last_step, 60ms));
+    std::string again;
+    if (victim >= 0) {
+      std::this_thread::sleep_for(800ms);
+      all[static_cast<std::size_t>(victim)].signal(SIGKILL);
+      all[static_cast<std::size_t>(victim)].text();
+      again = survivor(cluster, victim, f.path, waits, last_step, 60ms).text();
+      BOOST_TEST(again.find("view 2 of 2 workers") != std::string::npos, again);
+    }
+    for (auto& each : all) each.text();
+    if (victim < 0)
+      reference = content(f.path);
+    else
+      BOOST_TEST(content(f.path) == reference, again);
+  }
+}

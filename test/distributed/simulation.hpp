@@ -20,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -357,6 +358,7 @@ class simulation {
     std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;
   };
   std::map<std::string, std::shared_ptr<port>> ports_;
+  std::set<std::string> unreachable_;  // ports of machines that are cut off
   std::vector<std::weak_ptr<pipe>> pipes_;
   std::uint16_t next_port_ = 40000;
 
@@ -680,6 +682,7 @@ class simulation::network {
     if (!fresh)
       throw weft::error(weft::error_code::already_exists, "listen", to_string(where) + " is in use by another task");
     place->second = std::make_shared<port>(port{world_->here(), {}});
+    world_->unreachable_.erase(to_string(where));
     return listener(world_, where, place->second);
   }
 
@@ -699,6 +702,12 @@ class simulation::network {
     return stream(world_, std::move(from), std::move(to));
   }
 
+  /// Whether the host is there, and says that nobody listens.
+  bool refuses(const weft::endpoint& where) {
+    world_->maybe_give_way();
+    return !world_->ports_.contains(to_string(where)) && !world_->unreachable_.contains(to_string(where));
+  }
+
   bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) { return world_->wait(items, time); }
 
  private:
@@ -708,7 +717,14 @@ class simulation::network {
 inline void simulation::kill(process& p, bool cut_off) {
   p.dead = true;
   p.stopped = false;
-  for (auto each = ports_.begin(); each != ports_.end();) each = each->second->of == &p ? ports_.erase(each) : ++each;
+  for (auto each = ports_.begin(); each != ports_.end();) {
+    if (each->second->of != &p) {
+      ++each;
+      continue;
+    }
+    if (cut_off) unreachable_.insert(each->first);
+    each = ports_.erase(each);
+  }
   for (const std::weak_ptr<pipe>& each : pipes_) {
     const auto held = each.lock();
     if (!held || (held->reader != &p && held->writer != &p)) continue;

@@ -90,7 +90,8 @@ struct call {
     for (auto& o : operands) buffers.push_back(reinterpret_cast<std::byte*>(o.data()));
     buffers.push_back(reinterpret_cast<std::byte*>(before.data()));
     const std::unique_ptr<kernel> k(c.op->prepare_cpu(context()));
-    k->run({buffers.data(), &threads});
+    storage workspace(k->workspace_bytes());
+    k->run({buffers.data(), &threads, nullptr, workspace.data()});
     return before;
   }
 
@@ -206,6 +207,11 @@ constexpr window pools[] = {
 template <class T>
 void check_convolutions() {
   gpu::compile_kernels<convolution_op, T>();
+  const attributes of_sequences = {1, 2, 1, 1, 0, 0, 1, 1};
+  const shape sequences(2, 9, 3), taps(3, 3, 4), steps(2, 5, 4);
+  call<T>(operation_of<convolution_op<T>>, {sequences, taps}, steps, of_sequences).check();
+  call<T>(operation_of<convolution_input_gradient_op<T>>, {taps, steps}, sequences, of_sequences).check();
+  call<T>(operation_of<convolution_filter_gradient_op<T>>, {sequences, steps}, taps, of_sequences).check();
   for (const window& w : convolutions) {
     const attributes a = {w.stride, w.stride, w.dilation, w.dilation, w.top, w.bottom, w.left, w.right};
     const shape images(2, w.height, w.width, w.channels);

@@ -11,6 +11,8 @@
 #include <weft/nn/pytorch.hpp>
 #include <weft/weft.hpp>
 
+#include "errors.hpp"
+
 using namespace weft;
 
 namespace {
@@ -71,10 +73,15 @@ BOOST_AUTO_TEST_CASE(bias_and_activation_run_with_the_convolution_of_sequences) 
   const auto x = placeholder<float, dims<batch, 16, 3>>(g);
   const nn::conv1d<3, 8> layer{.activation = nn::relu};
   session s{g};
-  auto step = s.prepare(fetch(layer(x)), feed(x));
-  step(tensor<float, dims<8, 16, 3>>());
-  const std::string plan = step.explain();
-  BOOST_CHECK_MESSAGE(plan.find("1 kernels") != std::string::npos, plan);
+  const auto w = variable<float, dims<3, 3, 8>>(g, "w");
+  const auto b = variable<float, dims<8>>(g, "b");
+  for (const auto& y : {layer(x), let(relu(conv1d(x, w) + b))}) {
+    auto step = s.prepare(fetch(y), feed(x));
+    step(tensor<float, dims<8, 16, 3>>());
+    const std::string plan = step.explain();
+    BOOST_CHECK_MESSAGE(plan.find("1 kernels") != std::string::npos, plan);
+  }
+  CHECK_SAYS(nn::describe(layer, x), " 1,152 ");  // 16 * 8 results of 3 * 3 products
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_pytorch_are_reordered) {

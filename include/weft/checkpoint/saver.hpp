@@ -99,6 +99,8 @@ class saver {
   /// failed_precondition that names the other's host and process where one does, permission_denied or unavailable where
   /// the folder cannot be written.
   void lock(const std::string& folder);
+  /// Waits until all is written, and lets other processes save where this one has. The next save() locks again.
+  void unlock();
 
   /// Returns when what was saved is written, and throws what has kept it from being written, or deadline_exceeded.
   void wait(std::chrono::nanoseconds timeout);
@@ -357,6 +359,11 @@ inline void saver::lock_folder(shared& s, const std::string& folder) {
 inline void saver::lock(const std::string& folder) {
   wait();  // the thread that writes has the lock too
   lock_folder(*shared_, folder);
+}
+
+inline void saver::unlock() {
+  wait();
+  shared_->lock.reset();
 }
 
 inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s) {

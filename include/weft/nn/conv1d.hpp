@@ -8,19 +8,15 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// `row` and `filters` are the extents of the images of one row that the sequences are, and of their filters.
 template <class T>
-symbol call_convolution_of_rows(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p,
-                                const shape& row, const shape& filters, const shape& result,
-                                const weft::detail::window_options& options, bool use_bias,
-                                const activation_option<T>& activation) {
+symbol call_convolution_of_sequences(const symbol& x, const layer_state& layer,
+                                     std::initializer_list<parameter_request> p, const shape& result,
+                                     const weft::detail::window_attributes& windows, bool use_bias,
+                                     const activation_option<T>& activation) {
   gpu::compile_kernels<convolution_op, T>();
-  layer_call call(layer, x, p.begin(), use_bias ? 2 : 1, dtype_of<T>);
-  const symbol y = record<convolution_op<T>>(
-      {weft::reshape(x, row), weft::reshape(call[0], filters)}, {dtype_of<T>, result},
-      weft::detail::call_windows(row, filters[0], filters[1], filters[3], options).attributes);
-  const shape sequences(result[0], result[2], result[3]);
-  return call.result(weft::reshape(activation.apply(y, use_bias ? call[1] : symbol()), sequences));
+  return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) {
+    return record<convolution_op<T>>({x, weights}, {dtype_of<T>, result}, windows);
+  });
 }
 
 }  // namespace detail
@@ -50,15 +46,12 @@ struct conv1d {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(sequences);
     } else {
-      using Row = typename weft::detail::as_row<D>::type;
-      using Filter = typename weft::detail::as_filter_row<W>::type;
-      using R = typename weft::detail::conv2d_result<Row, Filter, weft::detail::of_one_row(Options)>::type;
-      using To = dims<weft::detail::extent_at<R, 0>::value, weft::detail::extent_at<R, 2>::value, Filters>;
+      using R = weft::detail::conv1d_result<D, W, Options>;
       const symbol x = let(sequences).erased();
-      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
-      return weft::detail::make_node<T, To, device_t<X>>(detail::call_convolution_of_rows<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, Row::spec,
-          Filter::spec, R::spec, weft::detail::windows_of(weft::detail::of_one_row(Options)), use_bias, activation));
+      if constexpr (R::type::is_computed) weft::detail::remember_formulas<typename R::type>(*x.builder());
+      return weft::detail::make_node<T, typename R::type, device_t<X>>(detail::call_convolution_of_sequences<T>(
+          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}},
+          R::type::spec, R::call(x.extents(), W::spec).attributes, use_bias, activation));
     }
   }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <weft/ops/convolution.hpp>
-#include <weft/ops/expand_dims.hpp>
 
 /// Convolutions of sequences. Included by name, not by <weft/weft.hpp>.
 namespace weft {
@@ -15,8 +14,8 @@ struct conv1d_options {
 };
 
 /// The convolution of sequences `[batch, length, in]` with filters `[window, in, out]`, `[batch, length', out]`
-/// (tf.nn.conv1d): conv2d of one row, whose rules hold. What is added to the result runs in a kernel of its own; the
-/// layer nn::conv1d runs bias and activation in that of the convolution.
+/// (tf.nn.conv1d): conv2d of one row, whose rules hold. What is added to it and applied to it elementwise,
+/// `relu(conv1d(x, w) + b)`, runs in the same kernel.
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d(const A& x, const B& filters);
 
@@ -52,6 +51,21 @@ struct as_filter_row<dims<A, B, C>> {
   using type = dims<1, A, B, C>;
 };
 
+/// The result of a convolution of sequences: the type, and the run-time form of the call.
+template <class X, class Filters, conv1d_options Options>
+struct conv1d_result {
+  using row = typename conv2d_result<typename as_row<X>::type, typename as_filter_row<Filters>::type,
+                                     of_one_row(Options)>::type;
+  using type = dims<extent_at<row, 0>::value, extent_at<row, 2>::value, extent_at<row, 3>::value>;
+
+  static window_call call(const shape& x, const shape& filters) {
+    window_call c =
+        call_windows(shape(x[0], 1, x[1], x[2]), 1, filters[0], filters[2], windows_of(of_one_row(Options)));
+    c.result = shape(c.result[0], c.result[2], c.result[3]);
+    return c;
+  }
+};
+
 template <class X, class Filters, conv1d_options Options>
 struct find_conv1d_mistake {
   static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 fails on the call among the arguments
@@ -73,10 +87,16 @@ auto conv1d(const A& x, const B& filters) {
   static_assert(correct<mistaken>,
                 "conv1d: needs sequences [batch, length, in] and filters [window, in, out] of one floating-point type, "
                 "and options that fit them");
-  if constexpr (correct<mistaken>)
-    return squeeze<1>(conv2d<detail::of_one_row(Options)>(expand_dims<1>(x), expand_dims<0>(filters)));
-  else
+  if constexpr (!correct<mistaken>) {
     return detail::after_mistake<T, dims_t<A>>(x, filters);
+  } else {
+    using result = detail::conv1d_result<dims_t<A>, dims_t<B>, Options>;
+    if constexpr (A::symbolic || B::symbolic) gpu::compile_kernels<convolution_op, T>();
+    const auto sequences = materialize(x);
+    const auto w = materialize(filters);
+    const detail::window_call call = result::call(extents_of(sequences), extents_of(w));
+    return call_operation<convolution_op<T>, T, typename result::type>(call.result, call.attributes, sequences, w);
+  }
 }
 
 template <auto...>

@@ -34,9 +34,13 @@ namespace detail {
 
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
 
-/// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters].
+/// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters], or
+/// without heights, of sequences (ops/conv1d.hpp).
 inline convolution_shape convolution_of(const window_attributes& a, const shape& images, const shape& filters,
                                         const shape& result) {
+  if (images.rank == 3)
+    return convolution_of(a, shape(images[0], 1, images[1], images[2]), shape(1, filters[0], filters[1], filters[2]),
+                          shape(result[0], 1, result[1], result[2]));
   const convolution_shape s = convolution_of(a, images, filters[0], filters[1], result);
   if (images[3] != filters[2] || result[3] != filters[3] || result[0] != images[0] || !windows_fit(s))
     throw error(error_code::invalid_argument, "conv2d",
@@ -68,7 +72,9 @@ struct convolution_op {
   }
   static void gradient(gradient_context&, const attributes&);
   static double multiply_adds(const shape&, const shape& filters, const shape& result) {
-    return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * filters[2]);
+    double sum = static_cast<double>(result.elements());
+    for (std::size_t i = 0; i + 1 < filters.rank; ++i) sum *= static_cast<double>(filters[i]);
+    return sum;
   }
 };
 

@@ -32,7 +32,7 @@ class task_step {
 };
 
 /// A session's hold on the tasks that its steps span. Sessions without a target do not pay for it:
-/// <weft/distributed/remote/...> is behind this.
+/// <weft/distributed/remote/graph_service.hpp> is behind this.
 class task_support {
  public:
   virtual ~task_support() = default;

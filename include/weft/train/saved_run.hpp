@@ -25,13 +25,15 @@ inline run_checkpoints saved_in(const std::string& folder, saver& keeper, sessio
           },
           [folder, &keeper, &s](std::int64_t step) { keeper.save(s, folder, step); },
           [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); },
-          [folder, &keeper] { keeper.lock(folder); }};
+          [folder, &keeper] { keeper.lock(folder); }, [&keeper] { keeper.unlock(); }};
 }
 
 /// The same of a cluster, in every worker: the chief (worker 0) restores the latest checkpoint and writes them, and the
 /// others get its values, and the global step. It is that of one process, slots included, in one folder of the chief's
 /// machine: any number of parameter servers or workers, an all-reduce and a single process go on from it. An object
-/// that is added to the saver is the chief's own; others find their place in the data by run.global_step().
+/// that is added to the saver is the chief's own; others find their place in the data by run.global_step(). Where
+/// workers survive the loss of the chief (collective::on_loss), the lowest of those that are left writes on: the folder
+/// is then one that all their hosts share.
 ///
 ///     replicated_session s(g, here, parameter_server<synchronous>{});
 ///     saver keeper;
@@ -61,7 +63,7 @@ run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s
             keeper.save(s.local(), folder, at.global_step, {{name, detail::to_archive(at)}});
           },
           [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); },
-          [folder, &keeper] { keeper.lock(folder); }};
+          [folder, &keeper] { keeper.lock(folder); }, [&keeper] { keeper.unlock(); }};
 }
 
 }  // namespace weft

@@ -31,13 +31,15 @@ struct run_checkpoints {
   std::function<void(deadline)> flush;
   /// Keeps other runs from writing where this one does. Is called first of all, where this run is the one that writes.
   std::function<void()> lock{};
+  /// Lets others write: another process has become the one that does.
+  std::function<void()> unlock{};
 };
 
 /// Options of a supervised_session.
 struct run_options {
   run_checkpoints checkpoints{};
   every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is written at the end in any case
-  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers worker 0 alone
+  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers the chief alone
   bool handle_signals = true;                    ///< SIGINT and SIGTERM end the run after the step that they meet
 };
 
@@ -76,7 +78,8 @@ class supervised_session final : private run_control {
         throw error(error_code::invalid_argument, "supervised_session",
                     "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
     if (options_.handle_signals) signals_.emplace();
-    if (is_chief() && options_.checkpoints.lock) options_.checkpoints.lock();
+    was_chief_ = is_chief();
+    if (was_chief_ && options_.checkpoints.lock && !joins_others()) options_.checkpoints.lock();
     const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
     first_step_ = restored;
     if (restored >= 0) steps_ = last_saved_ = restored;
@@ -228,7 +231,8 @@ class supervised_session final : private run_control {
   /// Returns false where a signal has come, to the others too, who have left.
   bool finish_with_others(deadline until) {
     try {
-      if (is_chief() && options_.checkpoints.save)
+      // Who is the chief at the end may not be it yet.
+      if ((is_chief() || Session::keeps_in_step) && options_.checkpoints.save)
         session_.finish(until, [this] { save_checkpoint(); });
       else
         session_.finish(until);
@@ -261,7 +265,17 @@ class supervised_session final : private run_control {
     look_for_signals();
     for (const hook& h : hooks_) h->before_step(*this);
   }
+  /// Whether the others train already: the chief so far writes until they have taken this process in, and the first
+  /// save() of this one locks.
+  bool joins_others() const {
+    if constexpr (requires { session_.view(); })
+      return session_.view().epoch > 1;
+    else
+      return false;
+  }
   void after_step(const std::vector<step_report::scalar>& scalars, bool trained) {
+    if (std::exchange(was_chief_, is_chief()) && !was_chief_ && options_.checkpoints.unlock)
+      options_.checkpoints.unlock();
     if (trained) ++steps_;
     const step_report report(global_step(), scalars, trained);
     for (const hook& h : hooks_) h->after_step(*this, report);
@@ -275,7 +289,7 @@ class supervised_session final : private run_control {
   std::optional<stop_signals> signals_;
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1, on_disk_ = -1;
-  bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false;
+  bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false, was_chief_ = false;
   std::string reason_;
 };
 template <class Session>

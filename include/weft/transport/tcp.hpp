@@ -238,8 +238,10 @@ class tcp {
   /// A connection that is on its way: waited for as for a source that is to be written, until finish() has a stream.
   class pending_stream : public source {
    public:
-    pending_stream(tcp& network, const endpoint& where, std::vector<host_lookup::address> addresses)
-        : network_(network), where_(where), addresses_(std::move(addresses)) {
+    /// `refused` outlives it, and is told whether the address that was tried last has refused the connection.
+    pending_stream(tcp& network, const endpoint& where, std::vector<host_lookup::address> addresses,
+                   bool* refused = nullptr)
+        : network_(network), where_(where), addresses_(std::move(addresses)), refused_(refused) {
       begin();
     }
 
@@ -274,6 +276,7 @@ class tcp {
           // Asio's connect() waits on a socket that does not block, too.
           if (!problem && ::connect(descriptor_, remote.data(), static_cast<socklen_t>(remote.size())) != 0)
             problem = failure(errno, boost::system::system_category());
+          if (refused_) *refused_ = problem == boost::asio::error::connection_refused;
           if (problem && problem != boost::asio::error::in_progress && problem != boost::asio::error::would_block)
             throw detail::connect_failure(where_, problem);
           return;
@@ -292,6 +295,7 @@ class tcp {
       // A port that nobody listens on may be given to this very socket, which then speaks to itself.
       if (failure lost; !problem && socket_->local_endpoint(lost) == socket_->remote_endpoint(lost))
         problem = boost::asio::error::connection_refused;
+      if (refused_) *refused_ = problem == boost::asio::error::connection_refused;
       if (problem) throw detail::connect_failure(where_, problem);
       return true;
     }
@@ -315,13 +319,15 @@ class tcp {
     endpoint where_;
     std::vector<host_lookup::address> addresses_;
     std::size_t tried_ = 0;
+    bool* refused_;
     std::optional<protocol::socket> socket_;
   };
 
   /// Begins to connect to a host, whose name is looked up for no longer than `time`. Throws as connect().
-  std::unique_ptr<pending_stream> start_connect(const endpoint& where, std::chrono::milliseconds time = {}) {
+  std::unique_ptr<pending_stream> start_connect(const endpoint& where, std::chrono::milliseconds time = {},
+                                                bool* refused = nullptr) {
     check(where);
-    return std::make_unique<pending_stream>(*this, where, names_->find(where.host, time));
+    return std::make_unique<pending_stream>(*this, where, names_->find(where.host, time), refused);
   }
 
   /// Connects to the first of the host's addresses that answers.
@@ -336,6 +342,22 @@ class tcp {
       const auto left = until.remaining();
       wait_item item{pending.get(), false, true};
       if (!wait({&item, 1}, pending->addresses_left() == 1 ? left : left / 2)) pending->time_out();
+    }
+  }
+
+  /// Whether the host answers that nobody listens there: the process that did has ended. False where nothing answers.
+  bool refuses(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250)) {
+    bool refused = false;
+    try {
+      const deadline until = time;
+      const std::unique_ptr<pending_stream> pending = start_connect(where, time, &refused);
+      for (stream made; !pending->finish(made);) {
+        wait_item item{pending.get(), false, true};
+        if (!wait({&item, 1}, until.remaining())) return false;
+      }
+      return false;
+    } catch (const error&) {
+      return refused;
     }
   }
 

@@ -81,11 +81,12 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's when they have changed or, where they have no version, in every run. A convolution keeps them in that
-/// layout between runs; its gradients have them in the workspace. The batch is cut among Weft's threads, each of which
-/// calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order. Fewer
-/// than four images are each cut into bands of rows, which are images with less padding. The epilogue follows each part
-/// while the caches hold the result. How the work is cut depends on the shape alone.
+/// oneDNN's when they have changed or, where they have no version, in every run. Filters with
+/// a version stay in that layout between runs; others, and their gradients, lie in the workspace. The batch is cut
+/// among Weft's threads, each of which calls oneDNN for its part alone; the gradients of the filters, one for each
+/// part, are then summed in order. Fewer than four images are each cut into bands of rows, which are images with less
+/// padding. The epilogue follows each part while the caches hold the result. How the work is cut depends on the shape
+/// alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
@@ -187,7 +188,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     const weft::detail::dnnl_layout blocked = codes_[0].layout(filters);
     filter_bytes_ = weft::detail::bytes_of(blocked);
     filter_lines_ = lines_of(filter_bytes_);
-    if (kind_ == kind::forward)
+    if (version_)
       blocked_.resize(filter_lines_);
     else
       of_filters_ = reserve_lines(filter_lines_ * (gather ? parts_.size() : 1));
@@ -324,7 +325,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   /// The filters in oneDNN's layout, or the gradient that a part computes of them.
   std::byte* filters_of(const kernel_context& f, std::size_t part) {
-    if (kind_ == kind::forward) return reinterpret_cast<std::byte*>(blocked_.data());
+    if (version_) return reinterpret_cast<std::byte*>(blocked_.data());
     const std::size_t first = kind_ == kind::filter_gradient ? part * filter_lines_ : 0;
     return f.workspace + of_filters_ + first * sizeof(line);
   }
@@ -444,7 +445,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
   std::size_t of_filters_ = 0, gathered_ = 0;  // in the workspace
   std::size_t gathered_of_part_ = 0;           // lines
-  sequence<line> blocked_;                     // a convolution's own
+  sequence<line> blocked_;                     // filters that are kept between runs
   sequence<part> parts_;
 };
 

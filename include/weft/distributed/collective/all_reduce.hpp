@@ -36,13 +36,25 @@ struct mean_report {
 struct all_reduce_options {
   std::string job;                             ///< whose tasks take part; empty: the server's own job
   std::string channel = "all_reduce";          ///< tells several groups of the same tasks apart
+  std::vector<int> tasks = {};                 ///< which of the job's tasks take part, ascending; empty: all
   std::size_t chunk = std::size_t{256} << 10;  ///< the most bytes of a message
   link_cost cost;                              ///< of the links, as far as it is known; or see fit()
 };
 
-/// The tasks of a job that sum arrays together. Every rank must make the same calls in the same order. All ranks get
-/// the same bits, and the same bits in every run: the order of summation depends on the number of ranks and the
-/// algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and output.
+namespace detail {
+
+/// The processes of a group, and the channel by which a member says that it has left the group.
+struct group_members {
+  std::vector<group_member> all;
+  std::string interrupted_by;
+};
+
+}  // namespace detail
+
+/// The tasks of a job, or some of them, that sum arrays together. Every rank must make the same calls in the same
+/// order. All ranks get the same bits, and the same bits in every run: the order of summation depends on the number of
+/// ranks and the algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and
+/// output.
 ///
 /// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank. Where
 /// several run on each of several hosts, the ranks of a host do that, and the first of them sums with those of the
@@ -65,9 +77,17 @@ class basic_all_reduce {
   /// disagree, unavailable.
   explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
                             deadline_type until = std::chrono::seconds(60))
-      : here_(here), options_(complete(std::move(options), here)), links_(here, options_.job), memory_(here, links_) {
+      : basic_all_reduce(here, std::move(graph), std::move(options), until, {}) {}
+  /// For strategies: members that are certain processes; aborted where one of them leaves for another group.
+  basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph, all_reduce_options options, deadline_type until,
+                   const detail::group_members& members)
+      : here_(here),
+        options_(complete(std::move(options), here)),
+        links_(here, options_.job, members.all.empty() ? members_of(options_.tasks) : members.all,
+               members.interrupted_by),
+        memory_(here, links_) {
     try {
-      links_.connect(options_.job, options_.channel, until);
+      links_.connect(options_.channel, until);
       links_.compare(graph, until);
       memory_.connect(options_.chunk, until);
     } catch (const error& problem) {
@@ -252,6 +272,12 @@ class basic_all_reduce {
     check_dense(here.cluster(), options.job);
     options.chunk = std::max<std::size_t>(options.chunk / 64 * 64, 64);
     return options;
+  }
+
+  static std::vector<detail::group_member> members_of(const std::vector<int>& tasks) {
+    std::vector<detail::group_member> members;
+    for (const int index : tasks) members.push_back({index, 0});
+    return members;
   }
 
   template <typename Element>

@@ -27,6 +27,13 @@
 
 namespace weft::detail {
 
+/// A process that takes part in a group: its task's index in the job, and which of the task's processes it is; 0: the
+/// one that is there.
+struct group_member {
+  int index = 0;
+  std::uint64_t incarnation = 0;
+};
+
 /// How ranks wait for each other. All of them wait at the same time, so where they outnumber the cores, too, asking is
 /// cheaper than a sleep, as long as each question gives the core away: measured, twice as fast below 100 kB.
 template <transport T, typename Clock>
@@ -40,7 +47,7 @@ wait_policy waiting_of_ranks(const basic_server<T, Clock>& here) {
 template <transport T, typename Clock>
 class rank_links {
   struct link {
-    std::size_t rank = 0;  // in the job
+    std::size_t rank = 0;  // in the group
     typename T::stream stream;
     frame_writer out;
     frame_reader in;
@@ -51,19 +58,32 @@ class rank_links {
 
   static constexpr const char* operation = "all_reduce";
 
-  rank_links(basic_server<T, Clock>& here, const std::string& job)
-      : here_(here),
-        loop_(here, waiting_of_ranks(here)),
-        rank_(static_cast<std::size_t>(here.index())),
-        size_(static_cast<std::size_t>(here.cluster().num_tasks(job))),
-        first_rank_(here.cluster().rank({job, 0})),
-        links_(size_) {
-    find_hosts(job);
+  /// `members`: in ascending order, this task among them; empty: all tasks of the job. A wait ends early, with
+  /// `aborted`, once a member has opened the channel `interrupted_by`, where that is given.
+  rank_links(basic_server<T, Clock>& here, const std::string& job, const std::vector<group_member>& members = {},
+             std::string interrupted_by = {})
+      : here_(here), loop_(here, waiting_of_ranks(here)), interrupted_by_(std::move(interrupted_by)) {
+    for (const group_member& each : members) {
+      cluster_ranks_.push_back(here.cluster().rank({job, each.index}));
+      incarnations_.push_back(each.incarnation);
+    }
+    for (int index = 0; members.empty() && index < here.cluster().num_tasks(job); ++index)
+      cluster_ranks_.push_back(here.cluster().rank({job, index}));
+    incarnations_.resize(cluster_ranks_.size());
+    size_ = cluster_ranks_.size();
+    links_.resize(size_);
+    rank_ = static_cast<std::size_t>(std::find(cluster_ranks_.begin(), cluster_ranks_.end(), here.members().self()) -
+                                     cluster_ranks_.begin());
+    if (rank_ == size_ || !std::is_sorted(cluster_ranks_.begin(), cluster_ranks_.end()))
+      throw error(
+          error_code::invalid_argument, operation,
+          {"the members of a group are tasks of job '", job, "' in ascending order, ", here.name(), " among them"});
+    find_hosts();
   }
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
-  std::string name(std::size_t rank) const { return to_string(here_.members().task(first_rank_ + rank)); }
+  std::string name(std::size_t rank) const { return to_string(here_.members().task(cluster_ranks_[rank])); }
 
   /// The ranks of this one's host, in order.
   const std::vector<std::size_t>& mates() const { return mates_; }
@@ -73,13 +93,17 @@ class rank_links {
   std::size_t max_ranks_per_host() const { return max_ranks_per_host_; }
   bool on_one_host() const { return leaders_.size() == 1; }
 
-  /// Waits for all tasks of the job, and connects this one to its partners.
-  void connect(const std::string& job, const std::string& channel, deadline_type until) {
-    here_.connect_to(job);
-    here_.members().wait_for(until, [&](const task_id& task) { return task.job == job; });
-    for (std::size_t r = 0; r < size_; ++r) incarnations_.push_back(here_.members().incarnation(first_rank_ + r));
+  /// Waits for all ranks, and connects this one to its partners.
+  void connect(const std::string& channel, deadline_type until) {
+    for (const std::size_t rank : cluster_ranks_) here_.connect_to(rank);
+    here_.members().wait_for(until, [&](const task_id& task) {
+      return std::any_of(cluster_ranks_.begin(), cluster_ranks_.end(),
+                         [&](std::size_t rank) { return here_.members().task(rank) == task; });
+    });
+    for (std::size_t r = 0; r < size_; ++r)
+      if (incarnations_[r] == 0) incarnations_[r] = here_.members().incarnation(cluster_ranks_[r]);
     for (const std::size_t partner : partners()) {
-      const std::size_t rank = first_rank_ + partner;
+      const std::size_t rank = cluster_ranks_[partner];
       auto opened =
           partner < rank_ ? here_.open_channel(rank, channel, until) : here_.accept_channel(rank, channel, until);
       if (opened.incarnation != incarnations_[partner]) throw diagnose(partner);
@@ -210,16 +234,30 @@ class rank_links {
 
   // ---- which ranks are there ----
 
-  task_state state_of(std::size_t rank) const { return here_.members().state(first_rank_ + rank, incarnations_[rank]); }
+  task_state state_of(std::size_t rank) const {
+    return here_.members().state(cluster_ranks_[rank], incarnations_[rank]);
+  }
   error diagnose(std::size_t rank) const {
-    return here_.members().diagnose(first_rank_ + rank, incarnations_[rank], operation, "is gone");
+    return here_.members().diagnose(cluster_ranks_[rank], incarnations_[rank], operation, "is gone");
   }
 
   std::optional<error> someone_gone() const {
     for (std::size_t rank = 0; rank < size_; ++rank)
       if (rank != rank_ && state_of(rank) == task_state::lost) return diagnose(rank);
     if (here_.stopping()) return error(error_code::cancelled, operation, "this server was stopped");
-    return {};
+    return interruption();
+  }
+
+  /// A member has left the group and waits for the others to do so.
+  std::optional<error> interruption() const {
+    if (interrupted_by_.empty()) return {};
+    std::optional<error> why;
+    here_.for_each_channel([&](std::size_t rank, std::uint64_t incarnation, const std::string& name) {
+      for (std::size_t r = 0; r < size_; ++r)
+        if (cluster_ranks_[r] == rank && incarnations_[r] == incarnation && name == interrupted_by_)
+          why = error(error_code::aborted, operation, {this->name(r), " has left the group for a new one"});
+    });
+    return why;
   }
 
   /// The others are to know at once.
@@ -235,8 +273,11 @@ class rank_links {
                  mine, "; run the same program with the same flags"});
   }
 
-  void find_hosts(const std::string& job) {
-    const auto address = [&](std::size_t r) { return here_.cluster().task_address(job, static_cast<int>(r)); };
+  void find_hosts() {
+    const auto address = [&](std::size_t r) {
+      const task_id& task = here_.members().task(cluster_ranks_[r]);
+      return here_.cluster().task_address(task.job, task.index);
+    };
     std::vector<std::size_t> ranks_of;
     for (std::size_t r = 0; r < size_; ++r) {
       std::size_t host = 0;
@@ -346,16 +387,20 @@ class rank_links {
     Complete complete;
 
     std::size_t advance() {
+      std::size_t moved = 0;
       try {
-        return step();
+        moved = step();
       } catch (const error& problem) {
         if (problem.operation() == operation) throw;
         // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
         const std::size_t gone = to && (!from || links.state_of(to->rank) != task_state::alive) ? to->rank
                                  : from                                                         ? from->rank
                                                                                                 : links.rank_;
-        throw links.here_.diagnose(links.first_rank_ + gone, links.incarnations_[gone], operation, problem);
+        throw links.here_.diagnose(links.cluster_ranks_[gone], links.incarnations_[gone], operation, problem);
       }
+      if (moved == 0)
+        if (const auto why = links.interruption()) throw *why;
+      return moved;
     }
     bool is_complete() const { return complete(); }
     error late() const { return links.late(to, from); }
@@ -378,7 +423,7 @@ class rank_links {
     loop_.run(operation, until, all);
   }
 
-  peer_process process(std::size_t rank) const { return {first_rank_ + rank, incarnations_[rank]}; }
+  peer_process process(std::size_t rank) const { return {cluster_ranks_[rank], incarnations_[rank]}; }
 
   error late(const link* to, const link* from) const {
     if (!from)
@@ -396,10 +441,11 @@ class rank_links {
 
   basic_server<T, Clock>& here_;
   exchange_loop<basic_server<T, Clock>> loop_;
-  std::size_t rank_, size_;
-  std::size_t first_rank_;                    // the cluster's rank of the job's first task
-  std::vector<std::uint64_t> incarnations_;   // by rank in the job: with which the group was made
-  std::vector<std::unique_ptr<link>> links_;  // by rank in the job; null where the two never talk
+  std::size_t rank_ = 0, size_ = 0;
+  std::vector<std::size_t> cluster_ranks_;    // by rank in the group, as all that follows
+  std::vector<std::uint64_t> incarnations_;   // with which the group was made
+  std::vector<std::unique_ptr<link>> links_;  // null where the two never talk
+  std::string interrupted_by_;
   std::vector<std::size_t> mates_, leaders_;
   std::size_t max_ranks_per_host_ = 1;
   aligned_bytes scratch_;

@@ -46,6 +46,21 @@ class channel_inbox {
     return take_if(taken, [&](const entry& each) { return each.name == name; });
   }
 
+  /// The same of a channel whose name begins so.
+  bool take_of_prefix(const std::string& prefix, channel& taken) {
+    if (size_.load(std::memory_order_acquire) == 0) return false;
+    std::lock_guard lock(mutex_);
+    return take_if(taken, [&](const entry& each) { return each.name.starts_with(prefix); });
+  }
+
+  /// Calls visit(rank, incarnation, name) for each channel that waits.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    if (size_.load(std::memory_order_acquire) == 0) return;
+    std::lock_guard lock(mutex_);
+    for (const entry& each : entries_) visit(each.rank, each.incarnation, each.name);
+  }
+
   /// Waits for the task with this rank to open the channel `name`.
   /// Throws weft::error: deadline_exceeded, unavailable that names the task, cancelled after stop().
   channel wait_for(std::size_t rank, const std::string& name, basic_deadline<Clock> until) {

@@ -215,9 +215,11 @@ class control_links {
         expect_next(link);
       }
     } catch (const error& problem) {
-      mark_lost(link, problem.code() == error_code::unavailable
-                          ? "has closed its connection without a goodbye: the process ended or was killed"
-                          : str_cat({"broke the protocol: ", problem.what()}));
+      const bool closed = problem.code() == error_code::unavailable;
+      mark_lost(link,
+                closed ? "has closed its connection without a goodbye: the process ended or was killed"
+                       : str_cat({"broke the protocol: ", problem.what()}),
+                closed);
     }
   }
 
@@ -338,7 +340,7 @@ class control_links {
     }
   }
 
-  void mark_lost(control_link& link, std::string why) {
+  void mark_lost(control_link& link, std::string why, bool closed = false) {
     link.closed = true;
     tell_why(link, why);
     if (!link.met) return;  // it has not come yet, and may try again
@@ -346,7 +348,7 @@ class control_links {
     link.stream.close();
     if (held_up_ > heartbeat_timeouts_[link.rank])
       append(why, {" (", identity_.name(), " itself was held up for ", milliseconds(held_up_), ")"});
-    const std::string sentence = members_.set_lost(link.rank, why);
+    const std::string sentence = members_.set_lost(link.rank, why, closed);
     tell_others(link.rank);
     on_change_();
     if (options_.on_lost) options_.on_lost(error(error_code::unavailable, identity_.name(), sentence));

@@ -79,10 +79,15 @@ class membership {
   }
 
   /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
-  std::string set_lost(std::size_t rank, const std::string& why) {
+  /// `closed`: its connection has ended, as it does with the process.
+  std::string set_lost(std::size_t rank, const std::string& why, bool closed = false) {
+    known_[rank].closed.store(closed, std::memory_order_release);
     end(rank, incarnation(rank), task_state::lost, why, false);
     return str_cat({to_string(tasks_[rank]), " ", why});
   }
+
+  /// Whether the connection of a task that was lost has ended, rather than fallen silent. Of the newest incarnation.
+  bool has_closed(std::size_t rank) const { return known_[rank].closed.load(std::memory_order_acquire); }
 
   // ---- what others have told ----
 
@@ -266,6 +271,7 @@ class membership {
     std::atomic<task_state> state{task_state::awaited};
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<bool> connects{false};
+    std::atomic<bool> closed{false};
     std::string reason;
     bool hearsay = false;          // this task has it from others
     std::optional<error> refusal;  // why the two cannot work together

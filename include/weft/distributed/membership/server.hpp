@@ -187,6 +187,7 @@ class basic_server {
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
   /// As far as the addresses tell.
   bool is_on_this_host(std::size_t rank) const { return identity_.is_on_this_host(rank); }
+  endpoint address_of(std::size_t rank) const { return identity_.address_of(rank); }
   /// This task works with that one, whatever its filters say, as that one does with it.
   void connect_to(std::size_t rank) {
     if (members_.set_connects_to(rank)) loop_.post([this] { dialer_.resume(); });
@@ -213,6 +214,14 @@ class basic_server {
 
   /// The next connection that any task has opened for the channel `name`, if there is one.
   bool take_channel(const std::string& name, channel& taken) { return inbox_.take(name, taken); }
+
+  /// The same of the channels whose names begin so.
+  bool take_channel_of(const std::string& prefix, channel& taken) { return inbox_.take_of_prefix(prefix, taken); }
+  /// Calls visit(rank, incarnation, name) for each channel that others have opened and nobody has taken yet.
+  template <typename Visit>
+  void for_each_channel(Visit visit) const {
+    inbox_.for_each(visit);
+  }
 
   /// The error to throw when a connection to this incarnation of a task failed with `problem`: which task is gone, and
   /// why. The end of a connection is often heard before this server has judged the peer, so it is given a moment to do

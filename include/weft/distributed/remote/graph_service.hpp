@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/device/gpu/device.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/remote_channels.hpp>

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <weft/error.hpp>
 #include <weft/graph/device_spec.hpp>

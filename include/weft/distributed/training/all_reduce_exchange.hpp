@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/view.hpp>
+#include <weft/distributed/membership/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
@@ -26,6 +29,8 @@ namespace weft::detail {
 /// too, and its functions may be called by one thread after the other.
 template <class Group, transport T, typename Clock>
 class all_reduce_exchange : private fetch_watcher {
+  static constexpr bool can_recover = std::is_same_v<Group, basic_all_reduce<T, Clock>>;
+
  public:
   using deadline_type = basic_deadline<Clock>;
 
@@ -41,6 +46,11 @@ class all_reduce_exchange : private fetch_watcher {
                     {"is placed on ", to_string(on),
                      ", and every worker keeps all variables here: name no job, or "
                      "train by parameter_server"});
+    if constexpr (requires { how.on_loss; })
+      if (how.on_loss != loss_policy{}) {
+        join(how, identity, until);
+        return;
+      }
     here.connect_to(here.job());
     here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
     all_reduce_options options;
@@ -52,7 +62,7 @@ class all_reduce_exchange : private fetch_watcher {
       if (!group_->shares_memory() && group_->size() > 1) bucket_bytes_ = how.bucket_bytes;
     }
     lay_out_gradients();
-    gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
+    make_blocks(until);
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
@@ -62,7 +72,18 @@ class all_reduce_exchange : private fetch_watcher {
   bool all_stop() const { return all_stop_; }
   bool announce_stop(deadline_type) { return false; }
 
-  bool is_chief() const { return group_->rank() == 0; }
+  bool is_chief() const { return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0; }
+  /// The workers that train together; without a loss policy those of the job.
+  training_view view() const {
+    if (meeting_) return meeting_->current();
+    training_view all{1, {}, 0, 0, false};
+    for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) all.members.push_back({index, 0});
+    return all;
+  }
+  /// The number of the next update, from 0 on: those whose batches were all empty are counted too.
+  std::int64_t next_step() const { return meeting_ ? updates_ : next_step_; }
+  /// This worker stops, and others go on.
+  bool leaves_alone() const { return leaves_alone_; }
   gradient_buffers& gradients() { return gradients_; }
 
   /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
@@ -97,25 +118,9 @@ class all_reduce_exchange : private fetch_watcher {
   /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
   /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
   void update(deadline_type until, std::uint32_t examples, bool repeated) {
-    check_whole();
-    if (thread_ && thread_->under_way()) {
-      thread_->finish(until);
-    } else if (!asks_who_trains_) {
-      if (unit_ == 0) agree_on_unit(examples, until, repeated);
-      if (unit_ == 0) took_part_ = 0;
-      if (unit_ != 0 && begun_buckets_ == 0) set_weight(examples);
-      for (; unit_ != 0 && next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
-    }
-    if (begun_buckets_ > 0) all_stop_ = all_stop_ || has_votes();
-    next_bucket_ = begun_buckets_ = 0;
-    others_train_ = took_part_ > 2 * max_weight_of_votes;
-    if (others_train_) {
-      apply();
-      variables_.global_step = ++next_step_;
-    } else {
-      ask_who_trains(until);
-      variables_.reset_averaged();  // this worker's step has assigned them
-    }
+    if constexpr (can_recover)
+      if (meeting_) return update_whatever_happens(until, examples, repeated);
+    make_update(until, examples, repeated);
   }
   void abandon_update() {
     next_bucket_ = begun_buckets_ = 0;
@@ -149,6 +154,7 @@ class all_reduce_exchange : private fetch_watcher {
   /// The chief's variables become those of all.
   template <class Load>
   std::int64_t restore(Load& load, deadline_type until) {
+    if (has_joined_late_) return variables_.global_step;
     std::optional<cluster_state> at;
     if (is_chief()) at = load();
     if (at) at = variables_.adopt_step(*at);
@@ -176,10 +182,11 @@ class all_reduce_exchange : private fetch_watcher {
       local_.state_of(n).initialized = bytes.back() != std::byte{0};
     }
     variables_.read_bases();
-    next_step_ = variables_.global_step = static_cast<std::int64_t>(front[1]);
-    unit_ = front[2];
+    next_step_ = updates_ = variables_.global_step = static_cast<std::int64_t>(front[1]);
+    unit_ = settled_unit_ = front[2];
     if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));
     variables_.set_counters();
+    settled_random_step_ = local_.step_number();
     return variables_.global_step;
   }
 
@@ -188,6 +195,33 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
  private:
+  void make_update(deadline_type until, std::uint32_t examples, bool repeated) {
+    check_whole();
+    if (thread_ && thread_->under_way()) {
+      thread_->finish(until);
+    } else if (!asks_who_trains_) {
+      if (unit_ == 0) agree_on_unit(examples, until, repeated);
+      if (unit_ == 0) took_part_ = 0;
+      if (unit_ != 0 && begun_buckets_ == 0) set_weight(examples);
+      for (; unit_ != 0 && next_bucket_ < buckets_.size(); ++next_bucket_) average(next_bucket_, until);
+    }
+    if (begun_buckets_ > 0) {
+      if (meeting_)
+        count_votes();
+      else
+        all_stop_ = all_stop_ || has_votes();
+    }
+    next_bucket_ = begun_buckets_ = 0;
+    others_train_ = took_part_ > 2 * max_weight_of_votes;
+    if (others_train_) {
+      apply();
+      variables_.global_step = ++next_step_;
+    } else {
+      ask_who_trains(until);
+      variables_.reset_averaged();  // this worker's step has assigned them
+    }
+  }
+
   // A batch counts 2^-32 at least, beside the largest.
   static constexpr double weight_of_vote = 0x1p-60, max_weight_of_votes = 0x1p-40;
 
@@ -236,15 +270,27 @@ class all_reduce_exchange : private fetch_watcher {
   /// empty batch is then so small that no sum has other bits for it.
   void set_weight(std::uint32_t examples) {
     votes_ = stops_ && trains_;
-    weight_ = examples > 0 || !votes_ ? examples / unit_ : weight_of_vote;
+    admits_ = meeting_ && trains_ && shrinks_ && meeting_->has_newcomers();
+    weight_ = examples > 0 || !(votes_ || admits_) ? examples / unit_ : weight_of_vote;
   }
 
   /// Before a bucket is averaged for the first time.
   template <class Element>
   void begin_bucket(std::span<Element> part, bool is_last) {
     if (weight_ == weight_of_vote) std::fill(part.begin(), part.end(), Element{0});
-    if (is_last) part.back() = votes_ ? 1 : 0;
+    if (!is_last) return;
+    if (!meeting_) {
+      part.back() = votes_ ? 1 : 0;
+      return;
+    }
+    const std::span<Element> votes = part.last(room_for_votes());
+    std::fill(votes.begin(), votes.end(), Element{0});
+    votes[static_cast<std::size_t>(here_.index())] = votes_ ? 1 : 0;
+    votes.back() = admits_ ? 1 : 0;
   }
+  /// Elements: with a loss policy one of each worker, which says whether it stops, and one for those that wait to take
+  /// part.
+  std::size_t room_for_votes() const { return meeting_ ? said_stop_.size() + 1 : 1; }
 
   bool has_votes() const {
     const auto in_last = [this]<class Element>(Element) {
@@ -268,7 +314,7 @@ class all_reduce_exchange : private fetch_watcher {
       for (const std::size_t i : order)
         if (variables_[i].is_double() == is_double) place_gradient(i);
     bucket& last = buckets_.back();  // its last element is what workers vote by
-    gradients_.take_room(last.is_double, 1);
+    gradients_.take_room(last.is_double, meeting_ ? room_for_votes() * (last.is_double ? 8 : 4) : 1);
     last.bytes = gradients_.room_taken(last.is_double) - last.begin;
     for (std::size_t i = 0; i < variables_.trained(); ++i) {
       gradients_.fetch_whole(i);
@@ -311,6 +357,9 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
   void check_whole() const {
+    if (!group_)
+      throw error(error_code::failed_precondition, "exchange",
+                  "the workers have not agreed on how training goes on; make a new session");
     if (torn_)
       throw error(error_code::failed_precondition, "exchange",
                   "a step has failed when some of its gradients had left; make a new session");
@@ -325,7 +374,10 @@ class all_reduce_exchange : private fetch_watcher {
     const std::span<Element> part =
         gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
     if (part.empty()) return;
-    if (k >= begun_buckets_) begin_bucket(part, k + 1 == buckets_.size());
+    if (k >= begun_buckets_) {
+      if (meeting_) keep(b);
+      begin_bucket(part, k + 1 == buckets_.size());
+    }
     begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
@@ -341,8 +393,244 @@ class all_reduce_exchange : private fetch_watcher {
       throw error(error_code::invalid_argument, "exchange",
                   {"the mean of the workers' gradients of '", variables_[i].name, "' is not finite in step ",
                    next_step_, ", though each of them is; lower the learning rate"});
-    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), static_cast<int>(*made.rank)}),
+    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), view().members[*made.rank].index}),
                              variables_[i].name, (at - gradients_.offset_of(i)) / element_bytes, next_step_);
+  }
+
+  // ---- losses ----
+
+  void make_blocks(deadline_type until) {
+    gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
+  }
+
+  template <class Strategy>
+  void join(const Strategy& how, const graph_identity& identity, deadline_type until) {
+    if (how.on_loss.then == loss_action::take_over)
+      throw error(error_code::unimplemented, "collective",
+                  "on_loss: take_over is not available with all-reduce; use wait_for{...}, or shrink");
+    std::uint64_t program = identity.hash;
+    const auto mix = [&](std::uint64_t word) { program = (program ^ word) * 0x9e3779b97f4a7c15u + (program >> 29); };
+    mix(identity.seed);
+    for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
+    mix(how.bucket_bytes);
+    identity_ = identity;
+    bucket_bytes_ = said_bucket_bytes_ = how.bucket_bytes;
+    shrinks_ = how.on_loss.then == loss_action::shrink;
+    updates_ = -1;
+    said_stop_.assign(static_cast<std::size_t>(here_.cluster().num_tasks(here_.job())), 0);
+    meeting_.emplace(here_, program, how.on_loss);
+    here_.with_reason([&] { settle(until, false); });
+    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
+  }
+
+  /// Makes an update with the workers that are there, whoever is lost meanwhile.
+  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated) {
+    const auto time = until.remaining();
+    const std::int64_t before = updates_;
+    for (deadline_type by = until;; by = deadline_type(time), repeated = false) {
+      try {
+        make_update(by, examples, repeated);
+        note_update(updates_ + 1);
+        break;
+      } catch (const error& problem) {
+        if (!group_ || !is_loss(problem)) throw;
+        if (!trains_ && somebody_has_finished()) {
+          others_train_ = false;
+          return;
+        }
+      }
+      try {
+        settle(deadline_type(time), false);
+      } catch (const error&) {
+        if (trains_ || !somebody_has_finished()) throw;
+        others_train_ = false;
+        return;
+      }
+      if (updates_ > before) return;  // others had completed it
+    }
+    if (has_admitted_) settle(deadline_type(time), true);
+    has_admitted_ = false;
+  }
+
+  static bool is_loss(const error& problem) {
+    return problem.code() == error_code::unavailable || problem.code() == error_code::aborted;
+  }
+
+  /// Who leaves in order has been told that all others, too, have come to finish().
+  bool somebody_has_finished() const {
+    const membership& members = here_.members();
+    for (const view_member& each : meeting_->current().members) {
+      const std::size_t rank = here_.cluster().rank({here_.job(), each.index});
+      if (members.state(rank, each.incarnation) == task_state::left && !members.has_failed(rank)) return true;
+    }
+    return false;
+  }
+
+  void note_update(std::int64_t updates) {
+    updates_ = updates;
+    settled_unit_ = unit_;
+    settled_others_train_ = others_train_;
+    settled_random_step_ = local_.step_number();
+  }
+
+  /// Trains from here on in a view on which all of its workers agree. Brings this worker's values up to date: it may
+  /// then be one update further.
+  void settle(deadline_type until, bool admits) {
+    const auto time = until.remaining();
+    const bool begins = updates_ < 0;  // this worker has no values yet
+    for (int attempt = 0;; ++attempt, admits = false) {
+      const bool had_begun = updates_ >= 0;
+      const training_view next = meeting_->meet(updates_, admits, had_begun ? deadline_type(time) : until);
+      if (next.epoch == 1 && updates_ < 0) note_update(0);  // all have the same first values
+      const deadline_type by(std::max<typename Clock::duration>(had_begun ? time : until.remaining(), least_time));
+      try {
+        take_view(next, by);
+        break;
+      } catch (const error& problem) {
+        // Others may have left for the next view, or not have heard of this one.
+        if (!is_loss(problem) && problem.code() != error_code::deadline_exceeded) throw;
+        if (attempt == max_attempts || here_.stopping() || (begins && until.expired())) throw;
+      }
+    }
+    here_.clear_failure();
+    if (is_chief() && view().epoch > 1) std::fprintf(stderr, "weft: %s\n", describe(view()).c_str());
+  }
+
+  std::string describe(const training_view& v) const {
+    std::string text = str_cat({to_string(v), ", from step ", v.updates, " on"});
+    bool any = false;
+    for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) {
+      if (v.find(index)) continue;
+      append(text, {any ? ", " : "; missing: ", index});
+      any = true;
+    }
+    return text;
+  }
+
+  void take_view(const training_view& next, deadline_type until) {
+    if constexpr (can_recover) {
+      if (is_laid_out_) keep_the_rest();
+      group_.reset();
+      gradients_.drop_blocks();
+      all_reduce_options options;
+      options.job = here_.job();
+      options.channel = str_cat({"all_reduce/", next.epoch});
+      group_members members{{}, view_meeting<T, Clock>::channel_of(next.epoch)};
+      for (const view_member& each : next.members) members.all.push_back({each.index, each.incarnation});
+      group_.emplace(here_, identity_, options, until, members);
+      examples_.assign(group_->size(), 0);
+      std::size_t source = 0;
+      while (next.members[source].index != next.source) ++source;
+      if (next.epoch == 1) compare_buckets(said_bucket_bytes_, until);
+      agree_on_layout(until);
+      make_blocks(until);
+      apply_.reset();
+      fed_.clear();
+      if (next.brings_values) bring_values(next, source, until);
+      rewind();
+    }
+  }
+
+  /// Gradients stay where they are when the view changes: a member that has laid them out tells the others how.
+  void agree_on_layout(deadline_type until) {
+    std::vector<double> of_each(group_->size());
+    of_each[group_->rank()] = is_laid_out_ ? static_cast<double>(bucket_bytes_) + 1 : 0;
+    group_->sum(std::span<double>(of_each), until);
+    if (is_laid_out_) return;
+    const double known = *std::max_element(of_each.begin(), of_each.end());
+    if (known > 0)
+      bucket_bytes_ = static_cast<std::size_t>(known) - 1;
+    else if (group_->shares_memory() || group_->size() == 1)
+      bucket_bytes_ = 0;
+    lay_out_gradients();
+    is_laid_out_ = true;
+  }
+
+  /// What this worker brings to an update, for an exchange that has to be repeated: its own gradients, which the
+  /// exchange overwrites.
+  void keep(const bucket& b) {
+    std::vector<std::byte>& to = kept_[b.is_double];
+    const mutable_bytes block = gradients_.block(b.is_double);
+    if (to.size() < block.size()) to.resize(block.size());
+    std::copy_n(block.data() + b.begin, b.bytes, to.data() + b.begin);
+  }
+  void keep_the_rest() {
+    for (std::size_t k = begun_buckets_; k < buckets_.size(); ++k)
+      if (!gradients_.block(buckets_[k].is_double).empty()) keep(buckets_[k]);
+    begun_buckets_ = buckets_.size();
+  }
+  /// The update that is under way begins anew.
+  void rewind() {
+    for (const bool is_double : {false, true})
+      std::copy_n(kept_[is_double].data(), std::min(kept_[is_double].size(), gradients_.block(is_double).size()),
+                  gradients_.block(is_double).data());
+    abandon_update();
+    unit_ = settled_unit_;
+  }
+
+  /// The values of the member that has made the most updates become those of members that have made fewer, or none.
+  /// Each takes them over as a whole.
+  void bring_values(const training_view& next, std::size_t source, deadline_type until) {
+    const bool gives = here_.index() == next.source, takes = updates_ < next.updates, is_new = updates_ < 0;
+    double front[] = {static_cast<double>(next_step_), settled_unit_, static_cast<double>(settled_random_step_),
+                      settled_others_train_ ? 1.0 : 0.0};
+    group_->broadcast(std::span<double>(front), source, until);
+    const graph& g = variables_.of();
+    std::vector<std::vector<std::byte>> all(g.size());
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &operation_of<variable_op>) continue;
+      std::vector<std::byte>& bytes = all[n];
+      bytes.resize(local_.variable_info(n).bytes() + 1);
+      if (gives) {
+        read_settled(n, bytes.data());
+        bytes.back() = static_cast<std::byte>(local_.state_of(n).initialized);
+      }
+      group_->broadcast(std::span<std::byte>(bytes), source, until);
+    }
+    if (gives || !takes) return;
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (all[n].empty() || (!is_new && kind_of(g[n].def) == variable_kind::local)) continue;
+      local_.write_variable(n, all[n].data());
+      local_.state_of(n).initialized = all[n].back() != std::byte{0};
+    }
+    variables_.read_bases();
+    next_step_ = variables_.global_step = static_cast<std::int64_t>(front[0]);
+    unit_ = front[1];
+    others_train_ = settled_others_train_ = front[3] != 0;
+    if (is_new) local_.set_step_number(static_cast<std::int64_t>(front[2]));
+    has_joined_late_ |= is_new;
+    variables_.set_counters();
+    updates_ = next.updates;
+    settled_unit_ = unit_;
+    settled_random_step_ = static_cast<std::int64_t>(front[2]);
+  }
+  /// As of the last complete update: a step that was computed since has assigned averaged variables.
+  void read_settled(std::uint32_t n, std::byte* to) {
+    for (std::size_t i = variables_.trained(); i < variables_.first_frozen(); ++i)
+      if (variables_[i].node == n) {
+        std::copy_n(variables_.base_of(i).data(), variables_[i].bytes(), to);
+        return;
+      }
+    local_.read_variable(n, to);
+  }
+
+  /// Counts what the workers have said in the update that ends. A worker that is to stop makes one more step, so that
+  /// all who got the signal at about the same time know it of each other, and end together with the same step.
+  void count_votes() {
+    const auto count = [&]<class Element>(Element) {
+      const std::size_t end = (buckets_.back().begin + buckets_.back().bytes) / sizeof(Element);
+      const std::span<Element> votes =
+          gradients_.template block<Element>().subspan(end - room_for_votes(), room_for_votes());
+      has_admitted_ = votes.back() > 0;
+      bool all = true;
+      for (const view_member& each : meeting_->current().members)
+        all &= votes[static_cast<std::size_t>(each.index)] > 0;
+      const auto self = static_cast<std::size_t>(here_.index());
+      leaves_alone_ = !all && !all_stop_ && votes[self] > 0 && said_stop_[self];
+      all_stop_ |= all || leaves_alone_;
+      for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = votes[r] > 0;
+    };
+    buckets_.back().is_double ? count(double{}) : count(float{});
   }
 
   /// Runs the graph's own updates on the gradients that were agreed on.
@@ -451,6 +739,22 @@ class all_reduce_exchange : private fetch_watcher {
   bool others_train_ = true;            // some worker has not, as of the last update
   bool asks_who_trains_ = false;        // a call that has run out of time goes on there
   double training_workers_ = 0;         // on their way
+
+  // With a loss policy:
+  static constexpr int max_attempts = 8;
+  static constexpr std::chrono::seconds least_time{5};
+  std::optional<view_meeting<T, Clock>> meeting_;
+  graph_identity identity_;
+  std::size_t said_bucket_bytes_ = 0;  // all workers have said the same
+  bool shrinks_ = false;
+  std::int64_t updates_ = 0;  // that were completed, whether or not a batch had examples; -1: this worker has no values
+  bool is_laid_out_ = false, has_joined_late_ = false;
+  std::vector<std::byte> kept_[2];  // the gradients of the update under way, of float and of double variables
+  double settled_unit_ = 0;         // unit_ and step_number() as of the last complete update
+  std::int64_t settled_random_step_ = 0;
+  std::vector<char> said_stop_;  // by worker, in the last update
+  bool leaves_alone_ = false, settled_others_train_ = true;
+  bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
 
   std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
   bool torn_ = false;

@@ -54,6 +54,16 @@ class gradient_buffers {
   template <class SharedBlock>
   void make_blocks(const SharedBlock& shared_block);
 
+  /// Gives up the blocks' memory. make_blocks() makes others of the same layout.
+  void drop_blocks() {
+    for (std::size_t i = 0; i < gradients_.size(); ++i)
+      if (offsets_[i] != none) gradients_[i] = {};
+    for (const bool is_double : {false, true}) {
+      blocks_[is_double] = {};
+      own_blocks_[is_double] = storage();
+    }
+  }
+
   mutable_bytes block(bool is_double) const { return blocks_[is_double]; }
   template <class Element>
   std::span<Element> block() const {

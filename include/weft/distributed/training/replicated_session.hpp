@@ -136,16 +136,11 @@ class replicated_session {
   /// Updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step; }
 
-  /// The number of this worker's next update: 0 in a new training, and where another process takes a worker's place
-  /// that of the update with which it goes on. A program that chooses its batch by this number and the worker's index,
-  /// and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes back where
-  /// parameter servers have restored their shards (parameter_server::on_rollback).
-  std::int64_t next_step() const {
-    if constexpr (requires { exchange_.next_step(); })
-      return exchange_.next_step();
-    else
-      return global_step();
-  }
+  /// The number of this worker's next update, empty ones included: 0 in a new training, and where another process takes
+  /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
+  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes
+  /// back where parameter servers have restored their shards (parameter_server::on_rollback).
+  std::int64_t next_step() const { return exchange_.next_step(); }
 
   /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
   /// were dropped (synchronous_with_backups, loss_action::shrink).
@@ -169,7 +164,8 @@ class replicated_session {
     return exchange_.lost_replicas();
   }
 
-  /// Whether this is worker 0, which restores and saves for all.
+  /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
+  /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
 
   /// With asynchronous parameter servers: how many of this worker's updates a server had acknowledged and has lost, for
@@ -178,6 +174,12 @@ class replicated_session {
     requires requires(const exchange_type& e) { e.lost_updates(); }
   {
     return exchange_.lost_updates();
+  }
+  /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
+  training_view view() const
+    requires requires(const exchange_type& e) { e.view(); }
+  {
+    return exchange_.view();
   }
 
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
@@ -251,6 +253,8 @@ class replicated_session {
 
   /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
   bool chief_leaves_too() {
+    if constexpr (requires { exchange_.leaves_alone(); })
+      if (exchange_.leaves_alone()) return false;
     if (all_stop()) return true;
     try {
       return exchange_.announce_stop(std::chrono::seconds(5));

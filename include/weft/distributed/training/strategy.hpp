@@ -55,8 +55,13 @@ struct parameter_server {
 /// Where the workers send them, and they are more than `bucket_bytes` for an element type, they travel in buckets of
 /// about so many bytes, in the order in which a step computes them, and while it goes on (Li et al., PyTorch
 /// Distributed, VLDB 2020). All workers give the same, or are refused; 0: all travel together, after the step.
+///
+/// `on_loss`: how training goes on when a worker is lost; the default ends it at once. All workers give the same.
+/// With it each worker keeps a copy of the gradients that it sends, and repeats their exchange with the workers that
+/// are there then: no step is computed again. See docs/how-to/all-reduce.md.
 struct collective {
   std::size_t bucket_bytes = std::size_t{1} << 20;
+  loss_policy on_loss = {};
 
   template <transport T, typename Clock = std::chrono::steady_clock>
   using group = basic_all_reduce<T, Clock>;

@@ -59,6 +59,7 @@ convolution_shape shape_of_call(const prepare_context& p) {
 template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
 layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
   using enum convolution_kind;
+  if (p.outputs[0].extents.rank != 4) return {};  // of sequences
   layout_offer offer{true, 0, Kind == forward ? 2u : Kind == input_gradient ? 1u : 0u, Kind == filter_gradient};
   if (math.layouts != layout_policy::automatic) {
     offer.gain = math.layouts == layout_policy::channels_first ? layout_offer::always : -layout_offer::always;

@@ -1,0 +1,560 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// A process that takes part in training: its worker's index, and which of the worker's processes it is.
+struct view_member {
+  int index = 0;
+  std::uint64_t incarnation = 0;
+
+  friend bool operator==(const view_member&, const view_member&) = default;
+};
+
+/// The workers that train together from some step on, as all of them have agreed.
+struct training_view {
+  std::uint64_t epoch = 0;           ///< 1: that in which training began; 0: none yet
+  std::vector<view_member> members;  ///< by index, ascending
+  std::int64_t updates = 0;          ///< that were complete where the most were, when the view was agreed on
+  int source = 0;                    ///< the member whose values those take that have made fewer
+  bool brings_values = false;        ///< some member has made fewer, or is new
+
+  int chief() const { return members.empty() ? 0 : members.front().index; }
+  const view_member* find(int index) const {
+    for (const view_member& each : members)
+      if (each.index == index) return &each;
+    return nullptr;
+  }
+  bool has(const view_member& one) const {
+    const view_member* const found = find(one.index);
+    return found && *found == one;
+  }
+
+  friend bool operator==(const training_view&, const training_view&) = default;
+};
+
+/// "view 3 of 2 workers: 0, 2"
+inline std::string to_string(const training_view& v) {
+  std::string text =
+      str_cat({"view ", v.epoch, " of ", v.members.size(), v.members.size() == 1 ? " worker: " : " workers: "});
+  for (std::size_t i = 0; i < v.members.size(); ++i) append(text, {i ? ", " : "", v.members[i].index});
+  return text;
+}
+
+namespace detail {
+
+/// A message of the agreement on the next view. All carry the sender's view, so that one who has missed a decision
+/// learns it from any other.
+struct view_message {
+  enum class kind : std::uint8_t { hello, prepare, report, propose, accepted, refused };
+
+  kind what{};
+  view_member from;
+  std::uint64_t ballot = 0;
+  std::uint64_t accepted_ballot = 0;  // of a report
+  std::uint64_t program = 0;          // what all workers must have in common
+  std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
+  loss_policy policy;
+  training_view current;
+  training_view value;  // of a proposal, or what a report's sender has accepted
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(static_cast<std::uint8_t>(what)).number(from.index).number(from.incarnation);
+    out.number(ballot).number(accepted_ballot).number(program).number(updates);
+    out.number(static_cast<std::int64_t>(policy.wait.count())).number(static_cast<std::uint8_t>(policy.then));
+    for (const training_view* v : {&current, &value}) {
+      out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
+      out.number(static_cast<std::uint32_t>(v->members.size()));
+      for (const view_member& each : v->members) out.number(each.index).number(each.incarnation);
+    }
+    return out.take();
+  }
+
+  /// Throws weft::error (invalid_argument) for what bytes() has not written. `workers`: of the job.
+  static view_message read(const_bytes bytes, int workers) {
+    message_reader in(bytes);
+    view_message said;
+    const auto kind = in.number<std::uint8_t>();
+    if (kind > static_cast<std::uint8_t>(kind::refused)) message_reader::malformed();
+    said.what = static_cast<view_message::kind>(kind);
+    said.from.index = in.number<int>();
+    said.from.incarnation = in.number<std::uint64_t>();
+    said.ballot = in.number<std::uint64_t>();
+    said.accepted_ballot = in.number<std::uint64_t>();
+    said.program = in.number<std::uint64_t>();
+    said.updates = in.number<std::int64_t>();
+    said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());
+    const auto then = in.number<std::uint8_t>();
+    if (then > static_cast<std::uint8_t>(loss_action::take_over)) message_reader::malformed();
+    said.policy.then = static_cast<loss_action>(then);
+    for (training_view* v : {&said.current, &said.value}) {
+      v->epoch = in.number<std::uint64_t>();
+      v->updates = in.number<std::int64_t>();
+      v->source = in.number<int>();
+      const auto brings = in.number<std::uint8_t>();
+      const auto count = in.number<std::uint32_t>();
+      if (brings > 1 || count > static_cast<std::uint32_t>(workers) || (v->epoch != 0) != (count != 0))
+        message_reader::malformed();
+      v->brings_values = brings == 1;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const auto index = in.number<int>();
+        v->members.push_back({index, in.number<std::uint64_t>()});
+        if (index < 0 || index >= workers || (i > 0 && v->members[i - 1].index >= index)) message_reader::malformed();
+      }
+      if (count > 0 && !v->find(v->source)) message_reader::malformed();
+    }
+    in.end();
+    return said;
+  }
+};
+
+/// What a process knows of another worker's process.
+enum class presence : unsigned char {
+  awaited,  // nobody has come yet, or nobody is known of
+  alive,
+  silent,  // it may be cut off from this one, and train on
+  dead,    // its process has certainly ended, or it has said goodbye
+};
+
+/// How workers agree on the next view when a member of the present one is gone, or another process wants to take part.
+/// One decision for each epoch (Paxos, Lamport 1998; the acceptors of epoch e + 1 are the members of e): a proposer
+/// needs a majority of the members of e. Half of them suffice where the member of lowest index is among them, and any
+/// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
+/// higher ballot wins.
+///
+/// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
+/// acceptor must not forget what it has promised.
+class view_agreement {
+ public:
+  struct outgoing {
+    int to;
+    view_message what;
+  };
+
+  /// `job`: of the workers, for messages.
+  view_agreement(view_member self, int workers, std::uint64_t program, loss_policy policy, std::string job = "worker")
+      : self_(self),
+        job_(std::move(job)),
+        policy_(policy),
+        program_(program),
+        known_(static_cast<std::size_t>(workers)) {}
+
+  const training_view& current() const { return current_; }
+
+  /// This process has left its group, having made so many updates; -1: it has no values. Ends with decided(), or with
+  /// a failure(). `admits`: it has left to take in processes that wait to take part.
+  void begin(std::int64_t updates, bool admits = false) {
+    updates_ = updates;
+    decided_ = false;
+    failure_.reset();
+    waits_for_places_ = waits_for_members_ = waits_for_proof_ = true;
+    waits_for_newcomers_ = admits;
+    phase_ = phase::idle;
+    for (known& each : known_) each.said = {}, each.has_said = each.has_reported = each.has_accepted = false;
+  }
+  bool decided() const { return decided_; }
+  const std::optional<error>& failure() const { return failure_; }
+
+  /// The process that is now in a worker's place, and what is known of it.
+  void see(int index, std::uint64_t incarnation, presence what) {
+    known& of = at(index);
+    if (of.process != incarnation) of.has_said = of.has_reported = of.has_accepted = false;
+    of.process = incarnation;
+    of.is = what;
+    if (what == presence::dead) note_dead(index, incarnation);
+  }
+  /// The same of a process that another has followed in its place.
+  void see_former(int index, std::uint64_t incarnation, presence what) {
+    if (what == presence::dead) note_dead(index, incarnation);
+  }
+
+  /// The time is over to wait for processes that are there and have not said that they want to take part; for processes
+  /// that take the place of lost ones; for members that compute.
+  void stop_waiting_for_newcomers() { waits_for_newcomers_ = false; }
+  /// Nor for the proof that a silent one is dead.
+  void stop_waiting_for_proof() { waits_for_proof_ = false; }
+  void stop_waiting_for_places() { waits_for_places_ = waits_for_newcomers_ = false; }
+  void stop_waiting_for_members() { waits_for_places_ = waits_for_members_ = waits_for_newcomers_ = false; }
+  /// The others have not answered for so long that this process gives up.
+  void give_up() {
+    if (decided_ || failure_) return;
+    const std::string whom = missing();
+    fail(error_code::unavailable,
+         {"the workers have not agreed in time on who trains on", whom.empty() ? "" : "; missing: ", whom});
+  }
+
+  void receive(const view_message& said) {
+    if (said.from.index < 0 || said.from.index >= workers() || said.from.index == self_.index) return;
+    known& of = at(said.from.index);
+    if (of.process != said.from.incarnation) return;  // of one that has been followed, or has not been met yet
+    if (said.policy != policy_) {
+      if (current_.epoch == 0)  // one that comes later ends, and not those that train
+        fail(error_code::failed_precondition,
+             {to_string(task_id{job_, said.from.index}),
+              " and this worker have different collective::on_loss (waits of ",
+              static_cast<std::int64_t>(said.policy.wait.count()), " and ",
+              static_cast<std::int64_t>(policy_.wait.count()), " ms); give all workers the same"});
+      return;
+    }
+    // Before the first view the group compares, and says more.
+    if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
+      if (current_.epoch == 0)
+        fail(error_code::failed_precondition,
+             {to_string(task_id{job_, said.from.index}),
+              " and the others train another program than this worker: start it with the same program and flags"});
+      return;
+    }
+    // What it said in an older view may come late.
+    const bool is_news = said.current.epoch >= current_.epoch || said.current.epoch == 0;
+    if (is_news && (!of.has_said || said.current.epoch >= of.said.epoch)) {
+      of.updates = of.has_said ? std::max(of.updates, said.updates) : said.updates;
+      of.said = said.current;
+      of.has_said = true;
+    }
+    if (said.current.epoch > current_.epoch) return follow(said.current);
+    if (said.current.epoch < current_.epoch) {
+      send(said.from.index, view_message::kind::hello);
+      return;
+    }
+    using kind = view_message::kind;
+    switch (said.what) {
+      case kind::hello:
+        break;
+      case kind::prepare:
+        answer_prepare(said);
+        break;
+      case kind::propose:
+        answer_proposal(said);
+        break;
+      case kind::report:
+        if (said.ballot != ballot_ || phase_ != phase::preparing) break;
+        of.has_reported = true;
+        of.accepted_ballot = said.accepted_ballot;
+        of.accepted = said.value;
+        break;
+      case kind::accepted:
+        if (said.ballot == ballot_ && phase_ == phase::proposing) of.has_accepted = true;
+        break;
+      case kind::refused:
+        if (said.ballot > promised_) promised_ = said.ballot;
+        if (phase_ != phase::idle && said.ballot > ballot_) phase_ = phase::idle;
+        break;
+    }
+  }
+
+  /// Goes on as far as what is known allows.
+  void advance() {
+    if (decided_ || failure_) return;
+    if (!leads()) {
+      phase_ = phase::idle;
+      return;
+    }
+    if (phase_ == phase::idle) {
+      if (!all_are_heard()) return;
+      ballot_ = (promised_ / round + 1) * round + static_cast<std::uint64_t>(self_.index);
+      promised_ = ballot_;
+      phase_ = phase::preparing;
+      for (known& each : known_) each.has_reported = each.has_accepted = false;
+      resend();
+    }
+    if (phase_ == phase::preparing) prepare();
+    if (phase_ == phase::proposing) propose();
+  }
+
+  /// Says again what may have been lost: to be called every now and then, and after begin().
+  void resend() {
+    if (decided_ || failure_) return;
+    for (int index = 0; index < workers(); ++index) {
+      const known& of = at(index);
+      if (index == self_.index || of.is != presence::alive) continue;
+      if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
+        send(index, view_message::kind::prepare);
+      else if (phase_ == phase::proposing && is_member(index) && !of.has_accepted)
+        send(index, view_message::kind::propose);
+      else
+        send(index, view_message::kind::hello);
+    }
+  }
+
+  std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
+
+  /// Whether this process proposes, as far as it knows.
+  bool leads() const {
+    if (current_.epoch == 0)
+      return self_.index == 0 && std::none_of(known_.begin(), known_.end(),
+                                              [](const known& each) { return each.has_said && each.said.epoch > 0; });
+    for (const view_member& each : current_.members) {
+      if (each.index == self_.index) return true;
+      if (is_alive(each)) return false;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint64_t round = std::uint64_t{1} << 20;  // ballots: the round, and whose
+  enum class phase : unsigned char { idle, preparing, proposing };
+
+  struct known {
+    std::uint64_t process = 0;
+    presence is = presence::awaited;
+    std::uint64_t dead = 0;  // the last process that has certainly ended
+    // In this meeting:
+    bool has_said = false, has_reported = false, has_accepted = false;
+    training_view said;  // its view
+    std::int64_t updates = -1;
+    std::uint64_t accepted_ballot = 0;
+    training_view accepted;
+  };
+
+  int workers() const { return static_cast<int>(known_.size()); }
+  known& at(int index) { return known_[static_cast<std::size_t>(index)]; }
+  const known& at(int index) const { return known_[static_cast<std::size_t>(index)]; }
+
+  void note_dead(int index, std::uint64_t incarnation) { at(index).dead = incarnation; }
+  bool is_alive(const view_member& one) const {
+    const known& of = at(one.index);
+    return one == self_ || (of.process == one.incarnation && of.is == presence::alive);
+  }
+  /// Certainly: its process has ended or, which only its end makes possible, another one is in its place that trains
+  /// with nobody yet.
+  bool is_dead(const view_member& one) const {
+    const known& of = at(one.index);
+    return of.dead == one.incarnation || (of.process != one.incarnation && of.has_said && of.said.epoch == 0);
+  }
+  /// Whether a process is one that decides; before the first view all are.
+  bool is_member(int index) const {
+    return current_.epoch == 0 || current_.has({index, at(index).process}) || index == self_.index;
+  }
+  /// A process that waits to take part.
+  bool is_newcomer(int index) const {
+    const known& of = at(index);
+    return index != self_.index && of.is == presence::alive && of.has_said && of.said.epoch == 0 &&
+           !current_.has({index, of.process});
+  }
+
+  template <typename Holds>
+  bool is_quorum(Holds holds) const {
+    if (current_.epoch == 0) {
+      for (int index = 0; index < workers(); ++index)
+        if (index != self_.index && !holds(index)) return false;
+      return true;
+    }
+    std::size_t with = 0;
+    bool others_are_dead = true, has_lowest = false;
+    for (const view_member& each : current_.members) {
+      const bool is_with = each == self_ || (at(each.index).process == each.incarnation && holds(each.index));
+      with += is_with;
+      if (is_with && each == current_.members.front()) has_lowest = true;
+      if (!is_with && !is_dead(each)) others_are_dead = false;
+    }
+    const std::size_t all = current_.members.size();
+    return others_are_dead || 2 * with > all || (2 * with == all && has_lowest);
+  }
+
+  /// Whether all have been heard of that are worth waiting for.
+  bool all_are_heard() {
+    if (current_.epoch == 0) {
+      for (int index = 0; index < workers(); ++index)
+        if (index != self_.index && (at(index).is != presence::alive || !at(index).has_said)) return false;
+      return true;
+    }
+    bool computes = false, unclear = false, misses = false;
+    for (const view_member& each : current_.members) {
+      if (each == self_) continue;
+      if (is_alive(each)) {
+        computes |= !at(each.index).has_said;
+      } else {
+        misses |= !is_newcomer(each.index);
+        unclear |= !is_dead(each);
+      }
+    }
+    if (computes && waits_for_members_) return false;
+    if (misses && waits_for_places_) return false;
+    if (waits_for_newcomers_)
+      for (int index = 0; index < workers(); ++index)
+        if (index != self_.index && at(index).is == presence::alive && !at(index).has_said) return false;
+    if (!is_quorum([&](int index) { return at(index).is == presence::alive && at(index).has_said; })) {
+      if (waits_for_proof_ && unclear) return false;
+      fail_as_minority();
+      return false;
+    }
+    if (misses && policy_.then != loss_action::shrink) {
+      fail(error_code::unavailable,
+           {"no process has taken the place of ", missing(), " in time (collective::on_loss)"});
+      return false;
+    }
+    return true;
+  }
+
+  /// Whether a member that takes part in the meeting has not answered yet: it does soon, or is found to be gone. A
+  /// quorum without it would be enough, but it should know what is decided, should the others die before they tell it.
+  template <typename Holds>
+  bool somebody_is_to_answer(Holds holds) const {
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && is_member(index) && at(index).is == presence::alive && at(index).has_said &&
+          !holds(index))
+        return true;
+    return false;
+  }
+
+  void prepare() {
+    const auto reported = [&](int index) { return at(index).has_reported; };
+    if (somebody_is_to_answer(reported)) return;
+    if (!is_quorum(reported)) return void(phase_ = phase::idle);
+    value_ = next_view();
+    if (failure_) return;
+    // Before the first view nobody trains, and one that nobody has heard of binds nobody.
+    std::uint64_t highest = current_.epoch > 0 ? accepted_ballot_ : 0;
+    if (highest > 0) value_ = accepted_;
+    for (int index = 0; current_.epoch > 0 && index < workers(); ++index)
+      if (index != self_.index && is_member(index) && reported(index) && at(index).accepted_ballot > highest) {
+        highest = at(index).accepted_ballot;
+        value_ = at(index).accepted;
+      }
+    phase_ = phase::proposing;
+    accepted_ballot_ = ballot_;
+    accepted_ = value_;
+    resend();
+  }
+
+  void propose() {
+    const auto accepted = [&](int index) { return at(index).has_accepted; };
+    if (somebody_is_to_answer(accepted)) return;
+    if (!is_quorum(accepted)) {
+      if (!is_quorum([&](int index) { return at(index).is == presence::alive && at(index).has_said; }))
+        phase_ = phase::idle;
+      return;
+    }
+    follow(value_);
+  }
+
+  training_view next_view() {
+    training_view next;
+    next.epoch = current_.epoch + 1;
+    std::int64_t most = updates_;
+    const auto takes_part = [&](int index) {
+      return index == self_.index || (is_member(index) ? at(index).has_reported : is_newcomer(index));
+    };
+    const auto updates_of = [&](int index) { return index == self_.index ? updates_ : at(index).updates; };
+    const auto process_of = [&](int index) { return index == self_.index ? self_.incarnation : at(index).process; };
+    for (int index = 0; index < workers(); ++index)
+      if (takes_part(index) && (is_member(index) || current_.epoch == 0)) most = std::max(most, updates_of(index));
+    if (most < 0 && current_.epoch > 0)
+      fail(error_code::unavailable,
+           {"the last worker that had the values of training is gone: start all workers again"});
+    bool has_source = false;
+    for (int index = 0; index < workers(); ++index) {
+      if (!takes_part(index)) continue;
+      next.members.push_back({index, process_of(index)});
+      const bool is_whole = is_member(index) && updates_of(index) == most;
+      if (is_whole && !std::exchange(has_source, true)) next.source = index;
+      next.brings_values |= !is_whole;
+    }
+    next.updates = std::max<std::int64_t>(most, 0);
+    return next;
+  }
+
+  void answer_prepare(const view_message& said) {
+    if (said.ballot < promised_) return send(said.from.index, view_message::kind::refused, promised_);
+    if (said.ballot > promised_ && phase_ != phase::idle) phase_ = phase::idle;
+    promised_ = said.ballot;
+    send(said.from.index, view_message::kind::report, said.ballot);
+  }
+
+  void answer_proposal(const view_message& said) {
+    if (said.ballot < promised_ || said.value.epoch != current_.epoch + 1)
+      return send(said.from.index, view_message::kind::refused, promised_);
+    promised_ = accepted_ballot_ = said.ballot;
+    accepted_ = said.value;
+    send(said.from.index, view_message::kind::accepted, said.ballot);
+  }
+
+  /// A view has been decided on.
+  void follow(training_view next) {  // a copy: it may be value_
+    if (!next.has(self_)) {
+      // One that comes later than the others waits for them to take it in; one that was left out does not go on.
+      if (current_.epoch > 0)
+        fail(error_code::aborted, {"the other workers train on without this one (", to_string(next),
+                                   "): they have not heard from it in time; start it again"});
+      return;
+    }
+    current_ = next;
+    decided_ = true;
+    phase_ = phase::idle;
+    promised_ = accepted_ballot_ = ballot_ = 0;
+    accepted_ = value_ = {};
+    for (const view_member& each : next.members)
+      if (each.index != self_.index) send(each.index, view_message::kind::hello);
+  }
+
+  void send(int to, view_message::kind what, std::uint64_t ballot = 0) {
+    view_message made;
+    made.what = what;
+    made.from = self_;
+    made.ballot = ballot ? ballot : ballot_;
+    made.program = program_;
+    made.policy = policy_;
+    made.updates = updates_;
+    made.current = current_;
+    if (what == view_message::kind::propose) made.value = value_;
+    if (what == view_message::kind::report) {
+      made.accepted_ballot = accepted_ballot_;
+      made.value = accepted_;
+    }
+    out_.push_back({to, std::move(made)});
+  }
+
+  std::string missing() const {
+    std::string names;
+    for (const view_member& each : current_.members)
+      if (!(each == self_) && !(is_alive(each) && at(each.index).has_said) && !is_newcomer(each.index))
+        append(names, {names.empty() ? "" : ", ", to_string(task_id{job_, each.index})});
+    return names;
+  }
+
+  void fail(error_code code, std::initializer_list<piece> why) { failure_ = error(code, "exchange", str_cat(why)); }
+  void fail_as_minority() {
+    fail(error_code::unavailable, {"this worker reaches too few of the ", current_.members.size(),
+                                   " workers of its view to train on: it misses ", missing(),
+                                   ", which may train on without it; start it again"});
+  }
+
+  view_member self_;
+  std::string job_;
+  loss_policy policy_;
+  std::uint64_t program_;
+  std::vector<known> known_;  // by index
+  training_view current_;
+  std::int64_t updates_ = -1;
+  bool decided_ = false, waits_for_places_ = true, waits_for_members_ = true, waits_for_proof_ = true,
+       waits_for_newcomers_ = false;
+  std::optional<error> failure_;
+
+  // The acceptor of the next epoch.
+  std::uint64_t promised_ = 0, accepted_ballot_ = 0;
+  training_view accepted_;
+
+  // The proposer.
+  phase phase_ = phase::idle;
+  std::uint64_t ballot_ = 0;
+  training_view value_;
+
+  std::vector<outgoing> out_;
+};
+
+}  // namespace detail
+}  // namespace weft

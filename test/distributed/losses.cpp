@@ -1,0 +1,270 @@
+// Training by all-reduce whose workers survive the loss of others (collective::on_loss), with real processes: killed,
+// started again, terminated.
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/ops/dropout.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+struct model {
+  graph g{3};
+  node<float, dims<dyn<"batch">, 6>> x = placeholder<float, dims<dyn<"batch">, 6>>(g, "x");
+  node<float, dims<dyn<"batch">>> y = placeholder<float, dims<dyn<"batch">>>(g, "y");
+  variable_node<float, dims<6, 5>> w1 = variable<float, dims<6, 5>>(g, "w1", init::glorot_uniform{});
+  variable_node<float, dims<5>> w2 = variable<float, dims<5>>(g, "w2", init::constant{0.3f});
+  node<float> loss;
+  effect train;
+
+  model()
+      : loss(let(mean(square(sum<1>(dropout(tanh(matmul(x, w1)), 0.8f) * w2) - y)))),
+        train(momentum{.learning_rate = 0.01, .momentum = 0.9}.minimize(loss)) {}
+};
+
+struct settings {
+  int steps = 60;
+  std::chrono::milliseconds pause{20};
+  collective how{};
+  std::chrono::milliseconds step{20s};
+  bool shares_memory = true;
+  int stops_at = -1;  // this worker asks to stop before this step
+};
+
+/// What a worker does; its text has its view, its steps, and the bits of the values that it ends with.
+std::string train(const cluster_spec& cluster, int index, const settings& p) {
+  server here(cluster, "worker", index, {.shared_memory = p.shares_memory});
+  const model m;
+  replicated_session s(m.g, here, p.how, {.threads = 1}, 20s);
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  const std::int64_t first = s.next_step();
+  std::int64_t made = 0;
+  for (std::int64_t i = first; i < p.steps && !s.all_stop(); ++i) {
+    if (i == p.stops_at) s.request_stop();
+    std::this_thread::sleep_for(p.pause);
+    tensor<float, dims<dyn<"batch">, 6>> x(shape(4, 6));
+    tensor<float, dims<dyn<"batch">>> y(shape{4});
+    const random_stream data(11, static_cast<std::uint64_t>(i * 16 + index));
+    for (std::int64_t r = 0; r < 4; ++r) {
+      for (std::int64_t c = 0; c < 6; ++c)
+        x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
+      y(r) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + 7)));
+    }
+    step(x, y, p.step);
+    ++made;
+  }
+  if (s.all_stop())
+    s.leave("stopped");
+  else
+    s.finish(20s);
+  std::ostringstream text;
+  text << "first " << first << " made " << made << " global " << s.global_step() << " " << to_string(s.view())
+       << " chief " << s.is_chief() << " bits";
+  for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
+    std::vector<float> values(s.local().variable_info(n).extents.elements());
+    s.local().read_variable(n, values.data());
+    for (const float each : values) {
+      std::uint32_t bits;
+      std::memcpy(&bits, &each, sizeof bits);
+      text << ' ' << std::hex << bits << std::dec;
+    }
+  }
+  return text.str();
+}
+
+std::string bits_of(const std::string& text) {
+  const std::size_t at = text.find("bits");
+  return at == std::string::npos ? text : text.substr(at);
+}
+
+test::process worker(const cluster_spec& cluster, int index, const settings& p) {
+  return test::process([=] { return train(cluster, index, p); });
+}
+
+std::vector<std::string> undisturbed(int workers, const settings& p) {
+  const cluster_spec cluster = test::local_cluster(0, workers);
+  std::vector<test::process> all;
+  for (int i = 0; i < workers; ++i) all.push_back(worker(cluster, i, p));
+  std::vector<std::string> texts;
+  for (auto& each : all) texts.push_back(each.text());
+  return texts;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_of_two_goes_on_after_kill_9) {
+  for (const int victim : {1, 0})
+    for (const bool shared : {true, false}) {
+      const settings p{.how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}, .shares_memory = shared};
+      const cluster_spec cluster = test::local_cluster(0, 2);
+      test::process a = worker(cluster, 0, p), b = worker(cluster, 1, p);
+      std::this_thread::sleep_for(700ms);
+      (victim == 0 ? a : b).signal(SIGKILL);
+      const auto since = std::chrono::steady_clock::now();
+      const std::string text = (victim == 0 ? b : a).text();
+      BOOST_TEST(
+          contains(text, "first 0 made 60 global 60 view 2 of 1 worker: " + std::to_string(1 - victim) + " chief 1"),
+          text);
+      BOOST_TEST(test::seconds_since(since) < 15);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_values_are_those_of_a_run_that_nobody_has_disturbed) {
+  for (const bool shared : {true, false})
+    for (const int workers : {2, 3}) {
+      settings p{.steps = 50, .how = {.on_loss = wait_for{20s}}, .shares_memory = shared};
+      if (!shared) p.how.bucket_bytes = 64;  // buckets that travel while the step is computed
+      const std::vector<std::string> reference = undisturbed(workers, p);
+      settings usual = p;
+      usual.how.on_loss = {};
+      usual.pause = 0ms;
+      BOOST_TEST(bits_of(undisturbed(workers, usual)[0]) == bits_of(reference[0]));
+      for (const int victim : {0, 1}) {
+        const cluster_spec cluster = test::local_cluster(0, workers);
+        std::vector<test::process> all;
+        for (int i = 0; i < workers; ++i) all.push_back(worker(cluster, i, p));
+        std::this_thread::sleep_for(600ms);
+        all[static_cast<std::size_t>(victim)].signal(SIGKILL);
+        all[static_cast<std::size_t>(victim)].text();
+        std::this_thread::sleep_for(300ms);
+        test::process again = worker(cluster, victim, p);
+        const std::string late = again.text();
+        BOOST_TEST(!contains(late, "first 0 "), late);
+        BOOST_TEST(bits_of(late) == bits_of(reference[0]), late);
+        for (int i = 0; i < workers; ++i) {
+          if (i == victim) continue;
+          const std::string text = all[static_cast<std::size_t>(i)].text();
+          BOOST_TEST(contains(text, "made 50 global 50 view 2 of " + std::to_string(workers)), text);
+          BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_takes_the_lost_workers_place_in_time) {
+  const settings p{.how = {.on_loss = wait_for{1s}}};
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, p);
+  std::this_thread::sleep_for(700ms);
+  b.signal(SIGKILL);
+  BOOST_TEST(contains(a.text(), "no process has taken the place of /job:worker/task:1"));
+}
+
+// A worker that is only silent may train on: of two that do not hear each other only the lower one goes on.
+BOOST_AUTO_TEST_CASE(a_stopped_worker_does_not_make_a_second_run) {
+  const settings p{.steps = 200, .how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, p);
+  std::this_thread::sleep_for(700ms);
+  b.signal(SIGSTOP);
+  std::this_thread::sleep_for(4s);
+  b.signal(SIGCONT);
+  const std::string silent = b.text(), text = a.text();
+  BOOST_TEST(contains(text, "made 200 global 200"), text);
+  BOOST_TEST(!contains(silent, "made 200"), silent);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_comes_again_joins_between_two_steps) {
+  const settings p{.steps = 150, .how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  const cluster_spec cluster = test::local_cluster(0, 3);
+  std::vector<test::process> all;
+  for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, p));
+  std::this_thread::sleep_for(600ms);
+  all[0].signal(SIGKILL);
+  all[0].text();
+  std::this_thread::sleep_for(700ms);
+  test::process again = worker(cluster, 0, p);
+  const std::string late = again.text();
+  BOOST_TEST(contains(late, "view 3 of 3 workers: 0, 1, 2 chief 1"), late);
+  for (const std::size_t i : {1u, 2u}) {
+    const std::string text = all[i].text();
+    BOOST_TEST(contains(text, "made 150 global 150 view 3 of 3 workers"), text);
+    BOOST_TEST(bits_of(text) == bits_of(late));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_that_stops_leaves_the_others_training) {
+  const settings p{.how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  settings stops = p;
+  stops.stops_at = 20;
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, stops), b = worker(cluster, 1, p);
+  const std::string left = a.text(), text = b.text();
+  BOOST_TEST(contains(left, "made 22 "), left);
+  BOOST_TEST(contains(text, "made 60 global 60 view 2 of 1 worker: 1 chief 1"), text);
+}
+
+BOOST_AUTO_TEST_CASE(workers_that_all_stop_end_with_the_same_step) {
+  settings p{.how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  p.stops_at = 20;
+  settings later = p;
+  later.stops_at = 21;
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, later);
+  const std::string one = a.text(), other = b.text();
+  BOOST_TEST(contains(one, "made 22 "), one);
+  BOOST_TEST(contains(other, "made 22 "), other);
+  BOOST_TEST(bits_of(one) == bits_of(other));
+}
+
+BOOST_AUTO_TEST_CASE(workers_with_other_policies_are_refused) {
+  settings p{.how = {.on_loss = wait_for{1s}}};
+  settings other{.how = {.on_loss = wait_for{2s}}};
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, other);
+  for (test::process* each : {&a, &b}) {
+    const std::string text = each->text();
+    BOOST_TEST(contains(text, "have different collective::on_loss"), text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(take_over_is_not_there_yet) {
+  settings p{.how = {.on_loss = wait_for{1s}.then(loss_action::take_over)}};
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, p);
+  BOOST_TEST(contains(a.text(), "take_over"));
+  b.text();
+}
+
+// A group of some of a job's tasks.
+BOOST_AUTO_TEST_CASE(a_group_may_have_some_of_the_tasks) {
+  for (const bool shared : {true, false}) {
+    const auto problems = test::run_tasks(
+        0, 4, tcp(),
+        [](auto& here) {
+          if (here.index() == 1) {
+            here.wait_ready(10s);
+            here.join(10s);
+            return;
+          }
+          all_reduce_options options;
+          options.tasks = {0, 2, 3};
+          all_reduce group(here, {}, options);
+          test::require_in_task(group.size() == 3, "size");
+          test::require_in_task(group.rank() == static_cast<std::size_t>(here.index() == 0 ? 0 : here.index() - 1),
+                                "rank");
+          std::vector<double> some(1000, 1.0 + here.index());
+          group.sum(std::span<double>(some));
+          for (const double each : some) test::require_in_task(each == 8, "sum");  // 1 + 3 + 4
+          float one[] = {static_cast<float>(here.index())};
+          group.broadcast(std::span<float>(one), 1);
+          test::require_in_task(one[0] == 2, "broadcast");
+        },
+        {.shared_memory = shared});
+    for (const std::string& each : problems) BOOST_TEST(each == "");
+  }
+}

@@ -1,0 +1,352 @@
+// How workers agree on who trains on: the state machine alone, under random schedules of messages that are lost, late
+// and out of order, of processes that die, are cut off and come again.
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+#include <weft/distributed/membership/view.hpp>
+
+using namespace weft;
+using detail::presence;
+using detail::view_agreement;
+using detail::view_message;
+
+namespace {
+
+/// Workers in a world of which each sees what the links between them let through.
+class world {
+ public:
+  world(std::uint64_t seed, int workers, loss_policy policy)
+      : random_(seed), workers_(workers), policy_(policy), cut_(workers * workers, false) {
+    for (int i = 0; i < workers; ++i) start(i);
+  }
+
+  struct process {
+    view_member who;
+    view_agreement agreement;
+    enum class at { meets, trains, failed, dead } is = at::meets;
+    std::int64_t updates = -1;
+    int met = 0;                       // turns since it has begun to meet
+    std::set<std::uint64_t> given_up;  // incarnations that were silent
+
+    process(view_member w, int workers, loss_policy policy) : who(w), agreement(w, workers, 7, policy) {}
+  };
+
+  std::uint64_t below(std::uint64_t n) { return random_() % n; }
+  process& of(int index) { return *newest_[static_cast<std::size_t>(index)]; }
+
+  void start(int index) {
+    newest_.resize(static_cast<std::size_t>(workers_));
+    all_.push_back(std::make_unique<process>(view_member{index, ++incarnations_}, workers_, policy_));
+    newest_[static_cast<std::size_t>(index)] = all_.back().get();
+    all_.back()->agreement.begin(-1);
+  }
+  void kill(int index) { of(index).is = process::at::dead; }
+  bool is_gone(int index) { return of(index).is == process::at::dead || of(index).is == process::at::failed; }
+  void cut(int a, int b, bool yes) { cut_[at(a, b)] = cut_[at(b, a)] = yes; }
+  bool is_cut(int a, int b) const { return cut_[at(a, b)]; }
+  void heal() { cut_.assign(cut_.size(), false); }
+
+  /// One thing happens to one process.
+  void turn(bool calm) {
+    const int index = static_cast<int>(below(static_cast<std::uint64_t>(workers_)));
+    process& one = of(index);
+    if (is_gone(index)) return;
+    deliver(index);
+    look(one);
+    if (one.is == process::at::trains) {
+      if (must_meet(one))
+        meet(one);
+      else if (whole_group_trains(one) && below(8) == 0)
+        ++one.updates;  // a step that the others may miss
+      return;
+    }
+    if (++one.met > 300) one.agreement.stop_waiting_for_places();
+    if (one.met > 600) one.agreement.stop_waiting_for_members(), one.agreement.stop_waiting_for_proof();
+    if (one.met > 3000 && one.agreement.current().epoch > 0) one.agreement.give_up();
+    one.agreement.advance();
+    if (below(calm ? 3 : 6) == 0) one.agreement.resend();
+    collect(one);
+    if (one.agreement.failure()) {
+      one.is = process::at::failed;
+      failures.push_back(one.agreement.failure()->what());
+    } else if (one.agreement.decided()) {
+      note(one);
+    }
+  }
+
+  std::string wrong;
+  std::vector<std::string> failures;
+  std::map<std::uint64_t, training_view> views;
+
+ private:
+  std::size_t at(int a, int b) const { return static_cast<std::size_t>(a * workers_ + b); }
+
+  void look(process& one) {
+    for (int i = 0; i < workers_; ++i) {
+      if (i == one.who.index || below(3) != 0) continue;
+      bool silent = is_cut(i, one.who.index);
+      if (silent) one.given_up.insert(of(i).who.incarnation);
+      silent = one.given_up.contains(of(i).who.incarnation);  // for good, as a membership has it
+      one.agreement.see(i, of(i).who.incarnation,
+                        silent       ? presence::silent
+                        : is_gone(i) ? presence::dead
+                                     : presence::alive);
+    }
+  }
+  bool must_meet(process& one) {
+    for (const view_member& each : one.agreement.current().members) {
+      if (each == one.who) continue;
+      if (of(each.index).who != each || is_gone(each.index) || is_cut(each.index, one.who.index)) return true;
+      if (of(each.index).is == process::at::meets &&
+          of(each.index).agreement.current().epoch == one.agreement.current().epoch)
+        return true;
+    }
+    return below(400) == 0;  // to take somebody in
+  }
+  bool whole_group_trains(process& one) {
+    for (const view_member& each : one.agreement.current().members)
+      if (of(each.index).who != each || of(each.index).is != process::at::trains ||
+          of(each.index).agreement.current() != one.agreement.current() || of(each.index).updates > one.updates + 1 ||
+          of(each.index).updates < one.updates)
+        return false;
+    return true;
+  }
+  void meet(process& one) {
+    one.is = process::at::meets;
+    one.met = 0;
+    one.agreement.begin(one.updates);
+    one.agreement.resend();
+    collect(one);
+  }
+  void collect(process& one) {
+    for (auto& each : one.agreement.take_messages())
+      if (!is_cut(one.who.index, each.to) && below(10) != 0)
+        // As on the wire.
+        messages_.push_back({each.to, view_message::read(each.what.bytes(), workers_)});
+  }
+  void deliver(int index) {
+    for (std::size_t k = 0; k < messages_.size();) {
+      auto& [to, what] = messages_[k];
+      if (to != index || below(2) == 0) {
+        ++k;
+        continue;
+      }
+      const view_message said = what;
+      if (below(8) != 0)
+        messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(k));  // or it comes again
+      else
+        ++k;
+      if (of(index).is == process::at::meets && !is_cut(said.from.index, index)) of(index).agreement.receive(said);
+    }
+    if (messages_.size() > 400) messages_.erase(messages_.begin(), messages_.begin() + 200);
+  }
+
+  void note(process& one) {
+    const training_view& v = one.agreement.current();
+    // Those who are left may begin anew where others have gone on and then ended without a word.
+    if (views.contains(v.epoch) && !(views[v.epoch] == v) &&
+        std::all_of(newest_.begin(), newest_.end(), [&](process* each) {
+          return is_gone(each->who.index) || each->agreement.current().epoch < v.epoch ||
+                 each->agreement.current() == v;
+        }))
+      views.erase(views.lower_bound(v.epoch), views.end());
+    const auto [known, fresh] = views.try_emplace(v.epoch, v);
+    if (!fresh && !(known->second == v))
+      wrong = "two views of one epoch: " + to_string(v) + ", " + to_string(known->second);
+    if (!v.has(one.who)) wrong = "a worker trains in a view without it";
+    if (one.updates > v.updates) wrong = "a view forgets an update";
+    one.updates = v.updates;  // that the group would have brought
+    one.is = process::at::trains;
+    // Nobody else may train in an older view, unless a member of this one, too, is to leave it.
+    for (const auto& other : all_) {
+      if (other->is != process::at::trains || other.get() == &one) continue;
+      const training_view& its = other->agreement.current();
+      const bool disjoint =
+          std::none_of(its.members.begin(), its.members.end(), [&](const view_member& each) { return v.has(each); });
+      const bool whole = std::all_of(its.members.begin(), its.members.end(), [&](const view_member& each) {
+        return of(each.index).who == each && of(each.index).is == process::at::trains &&
+               of(each.index).agreement.current() == its;
+      });
+      if (disjoint && whole && of(other->who.index).who == other->who)
+        wrong = "two views train at once: " + to_string(v) + ", " + to_string(its);
+    }
+  }
+
+  std::mt19937_64 random_;
+  int workers_;
+  loss_policy policy_;
+  std::uint64_t incarnations_ = 100;
+  std::vector<bool> cut_;
+  std::vector<std::unique_ptr<process>> all_;
+  std::vector<process*> newest_;
+  std::vector<std::pair<int, view_message>> messages_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(workers_agree_on_one_view_for_each_epoch_under_random_faults) {
+  std::uint64_t changed = 0, failed = 0, stuck = 0;
+  for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
+    std::mt19937_64 random(seed);
+    const int workers = 2 + static_cast<int>(random() % 4);
+    world w(seed * 31 + 7, workers, loss_policy{{}, random() % 2 ? loss_action::shrink : loss_action::stop});
+    const auto any = [&] { return static_cast<int>(random() % static_cast<std::uint64_t>(workers)); };
+    for (int turn = 0; turn < 1500 && w.wrong.empty(); ++turn) {
+      w.turn(false);
+      if (random() % 250 != 0) continue;
+      const int a = any(), b = any();
+      switch (random() % 4) {
+        case 0:
+          w.kill(a);
+          break;
+        case 1:
+        case 2:
+          if (w.is_gone(a)) w.start(a);
+          break;
+        case 3:
+          if (a != b) w.cut(a, b, true);
+          break;
+      }
+      if (random() % 2) w.heal();
+    }
+    w.heal();
+    for (int turn = 0; turn < 500 && w.wrong.empty(); ++turn) w.turn(true);
+    if (!w.wrong.empty()) {
+      BOOST_ERROR("seed " + std::to_string(seed) + ": " + w.wrong);
+      return;
+    }
+    changed += w.views.size() > 1;
+    failed += !w.failures.empty();
+  }
+  BOOST_TEST_MESSAGE("" << changed << " with changes, " << failed << " with failures, " << stuck << " stuck");
+  BOOST_TEST(changed > 2000u);
+  BOOST_TEST(failed > 100u);
+}
+
+namespace {
+
+/// Two or more workers in one view, all of whose messages arrive.
+struct small_world {
+  std::vector<std::unique_ptr<view_agreement>> all;
+
+  small_world(int workers, loss_policy policy) {
+    for (int i = 0; i < workers; ++i)
+      all.push_back(
+          std::make_unique<view_agreement>(view_member{i, 10u + static_cast<unsigned>(i)}, workers, 7, policy));
+    for (auto& each : all) each->begin(-1);
+    for (int i = 0; i < workers; ++i)
+      for (int k = 0; k < workers; ++k)
+        if (i != k) all[static_cast<std::size_t>(i)]->see(k, 10u + static_cast<unsigned>(k), presence::alive);
+    run();
+  }
+  void run(std::vector<bool> without = {}) {
+    without.resize(all.size());
+    for (int turn = 0; turn < 40; ++turn)
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (without[i]) continue;
+        all[i]->advance();
+        all[i]->resend();
+        for (auto& each : all[i]->take_messages())
+          if (!without[static_cast<std::size_t>(each.to)]) all[static_cast<std::size_t>(each.to)]->receive(each.what);
+      }
+  }
+  view_agreement& operator[](std::size_t i) { return *all[i]; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(one_of_two_goes_on_when_the_other_is_dead) {
+  for (const int left : {0, 1}) {
+    small_world w(2, loss_policy{{}, loss_action::shrink});
+    BOOST_REQUIRE(w[0].decided());
+    BOOST_TEST(w[1].current().epoch == 1u);
+    view_agreement& one = w[static_cast<std::size_t>(left)];
+    one.begin(5);
+    one.see(1 - left, 11u - static_cast<unsigned>(left), presence::dead);
+    one.stop_waiting_for_places();
+    one.advance();
+    BOOST_REQUIRE(one.decided());
+    BOOST_TEST(one.current().epoch == 2u);
+    BOOST_TEST(one.current().members.size() == 1u);
+    BOOST_TEST(one.current().updates == 5);
+    BOOST_TEST(one.current().chief() == left);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_do_not_hear_each_other_the_lower_goes_on) {
+  small_world w(2, loss_policy{{}, loss_action::shrink});
+  for (unsigned i : {0u, 1u}) {
+    w[i].begin(5);
+    w[i].see(static_cast<int>(1 - i), 11u - i, presence::silent);
+    w[i].stop_waiting_for_places();
+    w[i].stop_waiting_for_proof();
+    w[i].advance();
+  }
+  BOOST_TEST(w[0].decided());
+  BOOST_REQUIRE(w[1].failure().has_value());
+  BOOST_TEST(std::string(w[1].failure()->what()).find("misses /job:worker/task:0") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_minority_waits_and_then_ends) {
+  small_world w(5, loss_policy{{}, loss_action::shrink});
+  for (auto& each : w.all) each->begin(3);
+  for (std::size_t i = 0; i < 5; ++i)
+    for (int k = 0; k < 5; ++k)
+      if ((i < 2) != (k < 2) && static_cast<int>(i) != k) w[i].see(k, 10u + static_cast<unsigned>(k), presence::silent);
+  for (auto& each : w.all) each->stop_waiting_for_places(), each->stop_waiting_for_proof();
+  w.run({true, true, false, false, false});
+  w.run({false, false, true, true, true});
+  for (const std::size_t i : {2u, 3u, 4u}) BOOST_TEST(w[i].current().epoch == 2u);
+  BOOST_TEST(w[0].failure().has_value());
+  BOOST_TEST(!w[1].decided());
+}
+
+// A member that has made a step that the others have not gives its values; a process that is new takes them.
+BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_most_updates) {
+  small_world w(3, loss_policy{{}, loss_action::stop});
+  w[0].begin(4);
+  w[1].begin(5);
+  w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, 7, loss_policy{{}, loss_action::stop});
+  w[2].begin(-1);
+  for (int i : {0, 1}) {
+    w[static_cast<std::size_t>(i)].see(2, 99, presence::alive);
+    w[2].see(i, 10u + static_cast<unsigned>(i), presence::alive);
+  }
+  w.run();
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    BOOST_REQUIRE(w[i].decided());
+    BOOST_TEST(w[i].current().epoch == 2u);
+    BOOST_TEST(w[i].current().updates == 5);
+    BOOST_TEST(w[i].current().source == 1);
+    BOOST_TEST(w[i].current().brings_values);
+    BOOST_TEST(w[i].current().members.size() == 3u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
+  view_message m;
+  m.from = {1, 5};
+  m.current = {3, {{0, 4}, {1, 5}}, 7, 1, true};
+  const std::vector<std::byte> whole = m.bytes();
+  const view_message same = view_message::read(whole, 2);
+  BOOST_TEST((same.current == m.current));
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    BOOST_CHECK_THROW(view_message::read(const_bytes(whole).first(n), 2), error);
+  BOOST_CHECK_THROW(view_message::read(whole, 1), error);
+  for (std::size_t n = 0; n < whole.size(); ++n)
+    for (const unsigned bit : {0u, 7u}) {
+      std::vector<std::byte> bad = whole;
+      bad[n] ^= std::byte{1} << bit;
+      try {
+        const view_message said = view_message::read(bad, 2);
+        BOOST_TEST(said.current.members.size() <= 2u);
+      } catch (const error&) {
+      }
+    }
+}
