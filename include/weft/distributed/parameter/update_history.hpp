@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <weft/distributed/parameter/cluster_state.hpp>
@@ -42,6 +43,13 @@ class update_history {
   void restore(const cluster_state& from) {
     last_step_ = from.last_step;
     for (std::size_t w = 0; w < applied_.size(); ++w) applied_[w] = replay_window::up_to(from.newest[w]);
+  }
+
+  /// The same with all that is remembered of each worker.
+  const std::vector<replay_window>& applied() const { return applied_; }
+  void restore(std::int64_t last_step, std::vector<replay_window> applied) {
+    last_step_ = last_step;
+    applied_ = std::move(applied);
   }
 
  private:
