@@ -21,7 +21,7 @@ namespace {
 using server_type = basic_server<in_process>;
 using client_type = basic_parameter_client<in_process>;
 
-constexpr consistency_model synchronous{consistency::synchronous};
+constexpr consistency_model in_step{consistency::synchronous};
 
 /// One variable on each of two servers.
 std::vector<parameter_spec> variables() {
@@ -132,7 +132,7 @@ std::string train_as_chief(two_servers& all, const training_terms& terms, int st
 
 // Its gradients of step 0 are 3 at server 0. The process that takes its place sends them again, to both.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacement) {
-  const training_terms terms(synchronous, wait_for{20s});
+  const training_terms terms(in_step, wait_for{20s});
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacem
 
 // Nobody takes its place: no server uses the gradients that only one of them has.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
-  const training_terms terms(synchronous, wait_for{500ms}.then(loss_action::shrink));
+  const training_terms terms(in_step, wait_for{500ms}.then(loss_action::shrink));
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
 }
 
 BOOST_AUTO_TEST_CASE(training_stops_when_nobody_has_come_in_time) {
-  const training_terms terms(synchronous, wait_for{500ms});
+  const training_terms terms(in_step, wait_for{500ms});
   two_servers all(2);
   values now;
   std::string problem;
@@ -217,13 +217,13 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   two_servers all(2);
   BOOST_TEST(contains(refusal(all, 0, training_terms(consistency_model{consistency::synchronous, 2})),
                       "a step can do without 0 to 1 of 2 workers, not without 2"));
-  BOOST_TEST(contains(refusal(all, 0, training_terms(synchronous, wait_for{1s}.then(loss_action::take_over))),
+  BOOST_TEST(contains(refusal(all, 0, training_terms(in_step, wait_for{1s}.then(loss_action::take_over))),
                       "use stop or shrink"));
   std::string chief;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);
-    client_type client(here, variables(), training_terms(synchronous, wait_for{30s}), 7, 20s);
-    chief = refusal(all, 1, training_terms(synchronous, wait_for{40s}));
+    client_type client(here, variables(), training_terms(in_step, wait_for{30s}), 7, 20s);
+    chief = refusal(all, 1, training_terms(in_step, wait_for{40s}));
     client.done(10s);
   });
   first.join();
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
       server_type liar(cluster, "ps", 1, {}, network);
       auto channel = worker.open_channel(worker.cluster().rank({"ps", 0}), detail::parameter_channel, 10s);
       ask(channel.stream, frame_kind::enroll,
-          detail::enroll_message{training_terms(synchronous, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
+          detail::enroll_message{training_terms(in_step, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
       auto lies = liar.open_channel(liar.cluster().rank({"ps", 0}), detail::decision_channel, 10s);
       try {
         ask(lies.stream, kind, bytes, 0, 300ms);
