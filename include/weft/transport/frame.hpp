@@ -47,9 +47,11 @@ enum class frame_kind : std::uint16_t {
   list_devices,    // client to task: its devices, please
   read_variable,   // client to task: the value of a variable, please
   write_variable,  // client to task: the value of a variable
+  end_session,     // client to tasks: this session asks for no more steps
+  reset,           // client to task: close what these containers hold
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::write_variable);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::reset);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
@@ -83,7 +85,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 10;
+inline constexpr std::uint16_t protocol_version = 11;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
