@@ -301,7 +301,7 @@ class basic_graph_client {
     to.incarnation = asks.of.incarnation;
     to.state = link_state::there;
     const std::lock_guard lock(mutex_);
-    fresh_.push_back(std::make_unique<incoming>(task, asks.of.incarnation, std::move(hears.to)));
+    fresh_.push_back(std::unique_ptr<incoming>(new incoming{task, asks.of.incarnation, std::move(hears.to)}));
     fresh_.back()->in.expect(options_.max_value_bytes);
     bell_.notify();
   }

@@ -198,8 +198,8 @@ class remote_channels {
       if (next.asks) {
         if (found == clients_.end() || found->second->asks) continue;
         found->second->asks = true;
-        all.push_back(
-            std::make_unique<incoming>(peer_process{here_.members().size(), next.incarnation}, std::move(next.stream)));
+        all.push_back(std::unique_ptr<incoming>(
+            new incoming{{here_.members().size(), next.incarnation}, std::move(next.stream)}));
         all.back()->silence = deadline_type(client_silence);
         all.back()->in.expect(max_bytes_);
       } else if (found == clients_.end() && clients_.size() < max_clients) {
@@ -220,7 +220,7 @@ class remote_channels {
     while (!stopping_ && !here_.stopping()) {
       typename Server::channel next;
       while (here_.take_channel(channel_name, next)) {
-        all.push_back(std::make_unique<incoming>(peer_process{next.rank, next.incarnation}, std::move(next.stream)));
+        all.push_back(std::unique_ptr<incoming>(new incoming{{next.rank, next.incarnation}, std::move(next.stream)}));
         all.back()->in.expect(max_bytes_);
       }
       meet_clients(all);
