@@ -49,9 +49,11 @@ enum class frame_kind : std::uint16_t {
   write_variable,  // client to task: the value of a variable
   shard_status,    // ps to ps 0: its epoch, and the shard that it has written last
   shard_order,     // ps 0 to ps: the epoch, the shard to begin it with, and which shards are committed
+  end_session,     // client to tasks: this session asks for no more steps
+  reset,           // client to task: close what these containers hold
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::shard_order);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::reset);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {

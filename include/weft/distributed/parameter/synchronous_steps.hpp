@@ -80,7 +80,7 @@ class synchronous_steps {
   }
 
   /// The step that is made next.
-  std::int64_t next_step() const { return history_.last_step() + 1; }
+  std::int64_t next_step() const { return history_.following(history_.last_step()); }
 
   /// For whom the worker's parked gradients wait, in words.
   std::string whom_it_waits_for() const {
