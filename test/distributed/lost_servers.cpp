@@ -228,16 +228,17 @@ namespace {
 /// Trains with two workers up to step 9, when all tasks end at once; shards of steps 0, 4 and 8 are committed.
 void cut_power(const folder& at) {
   servers all(2, 2, {at.path, 4});
-  train_two(all, 12,
-            [&](std::int64_t step) {
-              if (step == 2) at.await_manifest(0);
-              if (step == 6) at.await_manifest(4);
-              if (step != 9) return;
-              at.await_manifest(8);
-              for (const int each : {0, 1}) all.kill(each);
-              throw std::runtime_error("power cut");
-            },
-            wait_for{100ms});
+  train_two(
+      all, 12,
+      [&](std::int64_t step) {
+        if (step == 2) at.await_manifest(0);
+        if (step == 6) at.await_manifest(4);
+        if (step != 9) return;
+        at.await_manifest(8);
+        for (const int each : {0, 1}) all.kill(each);
+        throw std::runtime_error("power cut");
+      },
+      wait_for{100ms});
 }
 
 void damage(const std::string& path, std::size_t at, bool cut) {
