@@ -120,7 +120,7 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
   return result;
 }
 
-using sync = parameter_server<synchronous>;
+using in_step = parameter_server<synchronous>;
 
 /// Parameter servers as processes.
 struct servers {
@@ -157,7 +157,7 @@ std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
   std::vector<std::thread> threads;
   for (int w = 0; w < workers; ++w)
     threads.emplace_back(
-        [&, w] { results[static_cast<std::size_t>(w)] = train<sync>(all.cluster, w, steps, wait_for{30s}); });
+        [&, w] { results[static_cast<std::size_t>(w)] = train<in_step>(all.cluster, w, steps, wait_for{30s}); });
   for (std::thread& each : threads) each.join();
   BOOST_TEST(results[0].problem == "");
   return results[0].values;
@@ -167,8 +167,8 @@ std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
 std::vector<trained> train_two(servers& all, std::int64_t steps, const std::function<void(std::int64_t)>& harm,
                                loss_policy policy = wait_for{20s}) {
   std::vector<trained> results(2);
-  std::thread second([&] { results[1] = train<sync>(all.cluster, 1, steps, policy); });
-  results[0] = train<sync>(all.cluster, 0, steps, policy, harm);
+  std::thread second([&] { results[1] = train<in_step>(all.cluster, 1, steps, policy); });
+  results[0] = train<in_step>(all.cluster, 0, steps, policy, harm);
   second.join();
   return results;
 }
@@ -290,7 +290,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_goes_on_from_its_last_step_
 
 BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {
   servers all(2, 1, {});
-  const trained result = train<sync>(all.cluster, 0, 6, wait_for{10s}, [&](std::int64_t step) {
+  const trained result = train<in_step>(all.cluster, 0, 6, wait_for{10s}, [&](std::int64_t step) {
     if (step == 3) all.replace(1);
   });
   BOOST_TEST(contains(result.problem, "/job:ps/task:1"), result.problem);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_does_not_stop_training) {
   const std::vector<float> reference = undisturbed(2, 1, 8);
   folder at;
   servers all(2, 1, {at.path + "/shards", 2});
-  const trained result = train<sync>(all.cluster, 0, 8, wait_for{10s}, [&](std::int64_t step) {
+  const trained result = train<in_step>(all.cluster, 0, 8, wait_for{10s}, [&](std::int64_t step) {
     if (step != 3) return;
     fs::remove_all(at.path + "/shards");
     std::ofstream(at.path + "/shards") << "a file";
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_terminated_leaves_a_shard_of_its_last_step
     folder at;
     servers all(2, 1, {at.path, 1000});
     std::thread replaces;
-    const trained result = train<sync>(
+    const trained result = train<in_step>(
         all.cluster, 0, 20, wait_for{20s},
         [&](std::int64_t step) {
           if (step == 2) at.await_manifest(0);
@@ -365,12 +365,12 @@ BOOST_AUTO_TEST_CASE(the_chief_is_replaced_while_servers_write_shards) {
   folder at;
   servers all(2, 2, {at.path, 5});
   trained second;
-  std::thread other([&] { second = train<sync>(all.cluster, 1, 12, wait_for{20s}); });
-  const trained died = train<sync>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+  std::thread other([&] { second = train<in_step>(all.cluster, 1, 12, wait_for{20s}); });
+  const trained died = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
     if (step == 7) throw std::runtime_error("killed");
   });
   BOOST_TEST(died.problem == "killed");
-  const trained chief = train<sync>(all.cluster, 0, 12, wait_for{20s});
+  const trained chief = train<in_step>(all.cluster, 0, 12, wait_for{20s});
   other.join();
   BOOST_TEST(chief.problem == "");
   BOOST_TEST(second.problem == "");

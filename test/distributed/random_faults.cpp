@@ -1257,6 +1257,8 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
   std::map<int, const life*> last;
   bool has_repeated = false, none_was_committed = false, some_finished = false;
   for (const auto& each : out.lives) {
+    // Nobody has said yet that servers write shards.
+    none_was_committed |= each->rank >= plan.how.ps && !each->of.began && !each->ended_by_force() && each->is_first;
     last[each->rank] = each.get();
     if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice, unannounced";
     if (each->of.went_back_silently) return name_of(plan.how, each->rank) + " has gone back in silence";
@@ -1309,7 +1311,15 @@ void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs) {
     const outcome out = r.result();
     const verdict bad = wrong_after_servers(plan, out, runs);
     if (!bad) continue;
-    BOOST_ERROR(*bad + "\n" + plan.text() + "  shards every " + std::to_string(plan.how.shards.every_steps) + "\n" +
+    std::string more;
+    for (const auto& each : out.lives) {
+      more += "  " + name_of(plan.how, each->rank) + " made " + std::to_string(each->of.made) + ", went back " +
+              std::to_string(each->of.rollbacks) + " times over " + std::to_string(each->of.repeated) + " steps";
+      for (const auto& [before, to] : each->restored)
+        more += ", restored " + std::to_string(to) + " at " + std::to_string(before);
+      more += ", last step " + std::to_string(each->steps.empty() ? -1 : each->steps.rbegin()->first) + "\n";
+    }
+    BOOST_ERROR(*bad + "\n" + more + plan.text() + "  shards every " + std::to_string(plan.how.shards.every_steps) + "\n" +
                 told(plan, out));
     ++failures;
   }

@@ -260,6 +260,8 @@ class shard_keeper {
       } else if (result->at == at_) {
         has_failed_manifest_ = false;
         set_committed(*wanted_manifest_);
+      } else if (!committed_ || committed_->step != result->step) {
+        ::unlink(folder_->manifest_at(result->step).c_str());  // of an epoch that is over
       }
       wanted_manifest_.reset();
       tell_others();
@@ -430,7 +432,7 @@ class shard_keeper {
       if (!its->why.empty()) failure = its->why;
       if (its->written >= 0) note_written_by(task, its->written, its->digest);
     });
-    if (!all_told) return false;
+    if (!all_told || manifest_writer_.is_busy()) return false;  // what is being committed counts
     if (!at_) {
       assemble(newest, settled);
       return true;
