@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -287,7 +288,9 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
   for (const auto& [kind, bytes] : {std::pair{frame_kind::held, few.bytes()},
                                     {frame_kind::held, negative.bytes()},
                                     {frame_kind::decision, detail::decision_message{0, {0, 1}}.bytes()},
-                                    {frame_kind::held, std::vector<std::byte>(5)}}) {
+                                    {frame_kind::held, std::vector<std::byte>(5)},
+                                    {frame_kind::shard_status, std::vector<std::byte>(5)},
+                                    {frame_kind::shard_order, std::vector<std::byte>(64)}}) {
     in_process network;
     const cluster_spec cluster = test::local_cluster(2, 2, network);
     std::optional<join_report> report;
@@ -313,4 +316,32 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
     BOOST_REQUIRE(report->interrupted);
     BOOST_TEST(contains(report->interrupted->what(), "/job:ps/task:1 broke the protocol"));
   }
+}
+
+// One parameter server writes shards, and the first does not.
+BOOST_AUTO_TEST_CASE(parameter_servers_of_which_some_write_no_shards_end_in_words) {
+  const std::string folder = "/tmp/weft-shards-of-one-" + std::to_string(::getpid());
+  in_process network;
+  const cluster_spec cluster = test::local_cluster(2, 1, network);
+  std::string problem;
+  std::vector<std::thread> threads;
+  for (const int task : {0, 1})
+    threads.emplace_back([&, task] {
+      server_options options;
+      if (task == 1) options.shards.folder = folder;
+      server_type here(cluster, "ps", task, options, network);
+      here.join(20s, 30s);
+    });
+  try {
+    server_type here(cluster, "worker", 0, {}, network);
+    client_type client(here, variables(), training_terms(synchronous, wait_for{20s}), 7, 20s);
+    client.initialise(values(0).in(), 10s);
+    values now;
+    client.push_pull(0, values(1).in(), now.out(), 10s);
+  } catch (const error& thrown) {
+    problem = thrown.what();
+  }
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(contains(problem, "set server_options::shards on all parameter servers, or on none"), problem);
+  std::filesystem::remove_all(folder);
 }

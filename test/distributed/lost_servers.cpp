@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -119,7 +120,7 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
   return result;
 }
 
-using sync = parameter_server<synchronous>;
+using in_step = parameter_server<synchronous>;
 
 /// Parameter servers as processes.
 struct servers {
@@ -156,7 +157,7 @@ std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
   std::vector<std::thread> threads;
   for (int w = 0; w < workers; ++w)
     threads.emplace_back(
-        [&, w] { results[static_cast<std::size_t>(w)] = train<sync>(all.cluster, w, steps, wait_for{30s}); });
+        [&, w] { results[static_cast<std::size_t>(w)] = train<in_step>(all.cluster, w, steps, wait_for{30s}); });
   for (std::thread& each : threads) each.join();
   BOOST_TEST(results[0].problem == "");
   return results[0].values;
@@ -166,8 +167,8 @@ std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
 std::vector<trained> train_two(servers& all, std::int64_t steps, const std::function<void(std::int64_t)>& harm,
                                loss_policy policy = wait_for{20s}) {
   std::vector<trained> results(2);
-  std::thread second([&] { results[1] = train<sync>(all.cluster, 1, steps, policy); });
-  results[0] = train<sync>(all.cluster, 0, steps, policy, harm);
+  std::thread second([&] { results[1] = train<in_step>(all.cluster, 1, steps, policy); });
+  results[0] = train<in_step>(all.cluster, 0, steps, policy, harm);
   second.join();
   return results;
 }
@@ -198,4 +199,182 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_killed_is_replaced_and_the_run_repeats_ste
     BOOST_TEST(all.text(0) == "lost updates: 0");
     BOOST_TEST(all.text(1) == "lost updates: 0");
   }
+}
+
+// Both at once; the same one twice; and one of them while the other is restored.
+BOOST_AUTO_TEST_CASE(servers_are_lost_together_and_one_after_the_other) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  for (const std::vector<int>& victims : {std::vector<int>{0, 1}, {1, 1}, {0, 0}, {1, 0}}) {
+    folder at;
+    servers all(2, 2, {at.path, 5});
+    bool killed = false;
+    const auto results = train_two(all, 12, [&](std::int64_t step) {
+      if (step == 2) at.await_manifest(0);
+      if (step != 8 || killed) return;
+      killed = true;
+      at.await_manifest(5);
+      for (const int each : victims) all.replace(each);
+    });
+    for (const trained& each : results) {
+      BOOST_TEST(each.problem == "");
+      BOOST_TEST((each.values == reference));
+      for (const auto& [from, to] : each.rollbacks) BOOST_TEST(to == 5);
+    }
+  }
+}
+
+namespace {
+
+/// Trains with two workers up to step 9, when all tasks end at once; shards of steps 0, 4 and 8 are committed.
+void cut_power(const folder& at) {
+  servers all(2, 2, {at.path, 4});
+  train_two(
+      all, 12,
+      [&](std::int64_t step) {
+        if (step == 2) at.await_manifest(0);
+        if (step == 6) at.await_manifest(4);
+        if (step != 9) return;
+        at.await_manifest(8);
+        for (const int each : {0, 1}) all.kill(each);
+        throw std::runtime_error("power cut");
+      },
+      wait_for{100ms});
+}
+
+void damage(const std::string& path, std::size_t at, bool cut) {
+  if (cut) return fs::resize_file(path, at);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char byte = static_cast<char>(file.get());
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 16));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_goes_on_from_its_last_step_that_is_whole) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  struct harm {
+    const char* prefix;
+    bool cut, all;
+    std::int64_t goes_on_at;
+    const char* problem;
+  };
+  for (const harm& each : {harm{"", false, false, 8, ""},
+                           {"shard-0", false, false, 4, ""},
+                           {"shard-1", true, false, 4, ""},
+                           {"manifest", false, false, 4, ""},
+                           {"shard-1", false, true, -1, "its checksum does not match"},
+                           {"manifest", true, true, -1, "manifest-0000000000000000004 is damaged"}}) {
+    folder at;
+    cut_power(at);
+    BOOST_TEST(at.names("manifest").size() == 2u);
+    auto names = *each.prefix ? at.names(each.prefix) : std::vector<std::string>{};
+    std::reverse(names.begin(), names.end());
+    for (const std::string& name : names) {
+      damage(at.path + "/" + name, static_cast<std::size_t>(fs::file_size(at.path + "/" + name)) - 9, each.cut);
+      if (!each.all) break;
+    }
+    servers all(2, 2, {at.path, 4});
+    const auto results = train_two(all, 12, {});
+    for (const trained& its : results)
+      if (each.goes_on_at >= 0) {
+        BOOST_TEST(its.problem == "");
+        BOOST_TEST(its.first_step == each.goes_on_at);
+        BOOST_TEST((its.values == reference));
+      } else {
+        BOOST_TEST(contains(its.problem, each.problem), its.problem);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {
+  servers all(2, 1, {});
+  const trained result = train<in_step>(all.cluster, 0, 6, wait_for{10s}, [&](std::int64_t step) {
+    if (step == 3) all.replace(1);
+  });
+  BOOST_TEST(contains(result.problem, "/job:ps/task:1"), result.problem);
+  BOOST_TEST(contains(result.problem, "server_options::shards"), result.problem);
+}
+
+// Training goes on, and finish() does not wait for shards that cannot be written.
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_does_not_stop_training) {
+  const std::vector<float> reference = undisturbed(2, 1, 8);
+  folder at;
+  servers all(2, 1, {at.path + "/shards", 2});
+  const trained result = train<in_step>(all.cluster, 0, 8, wait_for{10s}, [&](std::int64_t step) {
+    if (step != 3) return;
+    fs::remove_all(at.path + "/shards");
+    std::ofstream(at.path + "/shards") << "a file";
+  });
+  BOOST_TEST(result.problem == "");
+  BOOST_TEST((result.values == reference));
+  BOOST_TEST(all.text(0) == "lost updates: 0");
+}
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_server_loses_the_updates_since_its_shard) {
+  folder at;
+  servers all(1, 1, {at.path, 5});
+  bool killed = false;
+  const trained result = train<parameter_server<asynchronous>>(
+      all.cluster, 0, 12, wait_for{20s},
+      [&](std::int64_t step) {
+        if (step != 8 || killed) return;
+        killed = true;
+        for (int ms = 0; at.names("shard-").back().back() != '5' && ms < 5000; ++ms) std::this_thread::sleep_for(1ms);
+        all.replace(0);
+      },
+      30ms);
+  BOOST_TEST(result.problem == "");
+  BOOST_TEST(result.lost_updates == 3);
+  BOOST_TEST(result.global_step == 9);
+  BOOST_TEST(result.rollbacks.empty());
+  BOOST_TEST(all.text(0) == "lost updates: 3");
+}
+
+// SIGTERM is notice: nothing is repeated.
+BOOST_AUTO_TEST_CASE(a_server_that_is_terminated_leaves_a_shard_of_its_last_step) {
+  const std::vector<float> reference = undisturbed(2, 1, 20);
+  for (const int victim : {0, 1}) {
+    folder at;
+    servers all(2, 1, {at.path, 1000});
+    std::thread replaces;
+    const trained result = train<in_step>(
+        all.cluster, 0, 20, wait_for{20s},
+        [&](std::int64_t step) {
+          if (step == 2) at.await_manifest(0);
+          if (step != 5 || replaces.joinable()) return;
+          all.processes[static_cast<std::size_t>(victim)]->signal(SIGTERM);
+          replaces = std::thread([&] {
+            all.text(victim);
+            all.processes[static_cast<std::size_t>(victim)] = all.start(victim);
+          });
+        },
+        20ms);
+    if (replaces.joinable()) replaces.join();
+    BOOST_TEST(result.problem == "");
+    BOOST_TEST(result.steps.size() == 20u);
+    BOOST_TEST(result.rollbacks.empty());
+    BOOST_TEST((result.values == reference));
+  }
+}
+
+// Another process takes the chief's place.
+BOOST_AUTO_TEST_CASE(the_chief_is_replaced_while_servers_write_shards) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  folder at;
+  servers all(2, 2, {at.path, 5});
+  trained second;
+  std::thread other([&] { second = train<in_step>(all.cluster, 1, 12, wait_for{20s}); });
+  const trained died = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+    if (step == 7) throw std::runtime_error("killed");
+  });
+  BOOST_TEST(died.problem == "killed");
+  const trained chief = train<in_step>(all.cluster, 0, 12, wait_for{20s});
+  other.join();
+  BOOST_TEST(chief.problem == "");
+  BOOST_TEST(second.problem == "");
+  BOOST_TEST(chief.first_step == 7);
+  BOOST_TEST((chief.values == reference));
+  BOOST_TEST((second.values == reference));
 }

@@ -79,7 +79,7 @@ class basic_parameter_client {
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
-    with_reasons([&] { connect(until); });
+    with_reasons([&] { connect_first(until); });
   }
 
   basic_parameter_client(const basic_parameter_client&) = delete;
@@ -362,7 +362,8 @@ class basic_parameter_client {
   /// place, or nobody has within the wait. `since`: of the first failure of this request.
   void await_servers(const char* operation, const error& problem, typename Clock::time_point since,
                      deadline_type until) {
-    if (problem.code() != error_code::unavailable || !awaits_servers() || here_.stopping()) throw problem;
+    const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
+    if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
     const membership& members = here_.members();
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       std::string missing;
@@ -433,6 +434,18 @@ class basic_parameter_client {
 
   // ---- connections ----
 
+  /// The same at the beginning. A server may be lost just then, and be replaced.
+  void connect_first(deadline_type until) {
+    const typename Clock::time_point begin = Clock::now();
+    for (;;) try {
+        return connect(until);
+      } catch (const error& problem) {
+        const error why = problem;
+        if (terms_.on_loss.wait.count() == 0) throw;
+        await_servers("connect", why, begin, until);
+      }
+  }
+
   /// Opens the connections that are closed, and enrolls this task on them. All of that, or none.
   void connect(deadline_type until) {
     std::vector<connection*> fresh;
@@ -440,7 +453,7 @@ class basic_parameter_client {
       for (connection& each : servers_) {
         if (each.is_open()) continue;
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
-        if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && !awaits_servers())
+        if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
           throw error(error_code::unavailable, str_cat({"connect to ", name(each)}),
                       {name(each), " was started again; the variables that it held are gone",
                        keeps_shards_ ? "; a loss policy that waits (on_loss = wait_for{30s}) lets training go on"

@@ -79,7 +79,7 @@ class parameter_service {
       take_new_connections();
       bool moved = false;
       for (worker& each : workers_)
-        if (each.connection) moved |= serve(each);
+        if (each.connection && !shards_.is_halted()) moved |= serve(each);
       if (links_.has_begun()) moved |= serve_links();
       if (shards_.is_on()) moved |= serve_shards();
       if (moved) {
@@ -421,8 +421,20 @@ class parameter_service {
   /// Whether a signal has come, and nobody is served any more or the time for it has passed.
   bool is_stopped_by_signal() {
     if (!signals_ || signals_->received() == 0) return false;
-    if (!stop_at_) stop_at_.emplace(here_.options().stop_patience);
+    if (!stop_at_) {
+      stop_at_.emplace(here_.options().stop_patience);
+      leave_at_.emplace(
+          std::min<std::chrono::milliseconds>(here_.options().stop_patience / 2, std::chrono::seconds(10)));
+      step_at_signal_ = shards_.now();
+    }
     signal_ = signals_->received();
+    // Workers that have got the signal, too, say so with their next update, and the chief saves a checkpoint then.
+    if (shards_.secures_updates() && contract_ && !steps_.is_stopping() &&
+        (shards_.now() >= step_at_signal_ + 2 || leave_at_->expired())) {
+      shards_.leave();
+      is_leaving_ = shards_.may_leave();
+      if (is_leaving_) return true;
+    }
     return stop_at_->expired() || workers_.have_all_gone();
   }
 
@@ -472,7 +484,7 @@ class parameter_service {
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
     std::optional<error> gone = contract_ ? quorum_.why_broken() : std::nullopt;
-    if (!gone && signal_ != 0 && !have_all_finished())
+    if (!gone && signal_ != 0 && !is_leaving_ && !have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
     if (gone) {
       // Without a worker, nobody has said how to train.
@@ -489,8 +501,11 @@ class parameter_service {
   Server& here_;
   waiter<network, clock> idle_;
   std::optional<stop_signals> signals_;
-  int signal_ = 0;                 // that has come
-  std::optional<moment> stop_at_;  // then the time until which workers are served
+  int signal_ = 0;                  // that has come
+  std::optional<moment> stop_at_;   // then the time until which workers are served
+  std::optional<moment> leave_at_;  // and from which on a server that may be replaced leaves
+  std::int64_t step_at_signal_ = 0;
+  bool is_leaving_ = false;  // for a process that takes this one's place
   std::optional<enroll_message> contract_;
   parameter_store store_;
   worker_roster<Server> workers_;

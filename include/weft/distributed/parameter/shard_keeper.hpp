@@ -79,6 +79,7 @@ class shard_keeper {
     if (!is_on()) return;
     described_ = enroll_message{consistency::asynchronous, {}, said.variables}.bytes();
     has_begun_ = true;
+    awaits_servers_ = said.terms.on_loss.wait.count() > 0;
     if (!quorum_.is_synchronous()) return begin_alone();
     links_.keep_shards(said.terms.on_loss.wait);
     links_.begin();
@@ -91,7 +92,7 @@ class shard_keeper {
   /// Whether updates have been made since it began, or restored a shard.
   bool has_trained() const { return has_trained_; }
   /// Whether a worker that has sent its last update must wait until that is in a committed step.
-  bool secures_updates() const { return is_on() && links_.awaits_servers(); }
+  bool secures_updates() const { return is_on() && awaits_servers_; }
 
   enum class age : unsigned char { current, older, newer, of_another_run };
   /// Of which epoch a request is.
@@ -157,6 +158,7 @@ class shard_keeper {
 
   /// Whether no server's death takes this worker's last update away. Where that is not so yet, sees to it.
   bool has_secured(const worker& each) {
+    if (!quorum_.is_synchronous()) return true;
     const std::int64_t next = std::max<std::int64_t>(0, history_.applied()[each.index].newest() + 1);
     if (is_insecure_) return true;
     if (committed_step_ >= next && (!links_.is_first() || is_done_committed(each.index))) return true;
@@ -178,6 +180,8 @@ class shard_keeper {
     else
       report();
   }
+  /// Whether no request is served any more: an update that comes later would not be in the last shard.
+  bool is_halted() const { return is_leaving_ && !quorum_.is_synchronous(); }
   /// Whether that is done, or cannot be done.
   bool may_leave() const {
     if (!is_leaving_) return false;
@@ -202,9 +206,10 @@ class shard_keeper {
                  here_.name().c_str(), static_cast<long long>(lost), workers_.name(of).c_str(), here_.name().c_str());
   }
 
- private:
+  /// The number of the next step; in asynchronous training the updates that have been applied.
   std::int64_t now() const { return quorum_.is_synchronous() ? steps_.next_step() : store_.global_step(); }
 
+ private:
   void report_problem(const error& problem) {
     if (here_.options().on_shard_problem) return here_.options().on_shard_problem(problem);
     const std::string words = problem.what();
@@ -255,6 +260,8 @@ class shard_keeper {
       } else if (result->at == at_) {
         has_failed_manifest_ = false;
         set_committed(*wanted_manifest_);
+      } else if (!committed_ || committed_->step != result->step) {
+        ::unlink(folder_->manifest_at(result->step).c_str());  // of an epoch that is over
       }
       wanted_manifest_.reset();
       tell_others();
@@ -425,7 +432,7 @@ class shard_keeper {
       if (!its->why.empty()) failure = its->why;
       if (its->written >= 0) note_written_by(task, its->written, its->digest);
     });
-    if (!all_told) return false;
+    if (!all_told || manifest_writer_.is_busy()) return false;  // what is being committed counts
     if (!at_) {
       assemble(newest, settled);
       return true;
@@ -661,6 +668,7 @@ class shard_keeper {
   std::optional<shard_folder> folder_;
   shard_writer<Server> writer_, manifest_writer_;
   std::vector<std::byte> described_;  // the variables
+  bool awaits_servers_ = false;
   bool has_begun_ = false, has_trained_ = false;
   run_epoch at_, restored_at_;
   std::int64_t written_step_ = -1;  // of the shard that was written last in this epoch

@@ -40,7 +40,11 @@ class server_exchange {
         gradients_(variables) {
     describe_variables();
     find_values();
-    here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
+    here.with_reason([&] {  // the client waits for a server that is being replaced
+      here.members().wait_for(
+          until, [&](const task_id& task) { return is_needed(task); },
+          [&](const task_id&) { return terms_.on_loss.wait.count() > 0; });
+    });
     place_variables();
     servers_.emplace(here, specs_, terms_, identity, until);
     next_step_ = servers_->first_step();
