@@ -56,6 +56,8 @@ class server_exchange {
     begin_at_next_step();
   }
 
+  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
+  static constexpr bool processes_mean = false;
   /// Whether all workers make the same steps.
   static constexpr bool keeps_in_step = Mode == synchronous;
   void request_stop() { servers_->set_stopping(); }
@@ -232,6 +234,7 @@ class server_exchange {
       spec.row_elements = v.row_elements;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
+      if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.check_affine(i);
       if (!v.has_rows()) gradients_.fetch_whole(i);
       for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
     }
