@@ -114,7 +114,7 @@ WEFT_DECL void list_versions(compiled_step& step) {
   for (const std::uint32_t n : p.variables) {
     const std::uint32_t b = p.nodes[n].first_buffer;
     const variable_state& v = step.session.variables[p.nodes[n].number];
-    if (v.where.gpu) continue;
+    if (v.where.gpu || !v.version()) continue;  // its values are not on this host
     if (written[b])
       step.changed.push_back(v.version_to_change());
     else

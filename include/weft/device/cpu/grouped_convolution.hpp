@@ -6,7 +6,7 @@
 #include <weft/device/cpu/convolution.hpp>
 #include <weft/device/cpu/depthwise_convolution.hpp>
 #include <weft/device/kernel.hpp>
-#include <weft/tensor/sequence.hpp>
+#include <weft/tensor/host_memory.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::device {
@@ -30,13 +30,21 @@ class grouped_convolution_kernel final : public kernel {
         lane_count_(batch_ < max_lanes ? batch_ : max_lanes) {
     convolution_shape one = s;
     one.batch = 1, one.channels /= s.groups, one.filters /= s.groups, one.groups = 1;
-    if constexpr (!of_filters) filters_.resize(groups_ * filter_.elements());
+    const auto reserve = [&](std::size_t elements) {
+      const std::size_t at = workspace_;
+      workspace_ += (elements * sizeof(computed) + alignment - 1) / alignment * alignment;
+      return at;
+    };
+    filters_ = reserve(of_filters ? 0 : groups_ * filter_.elements());
     for (std::size_t l = 0; l < lane_count_; ++l) {
       lane& to = lanes_[l];
-      to.convolution = detail::make_convolution<computed>(Kind, one, 0, 1, 2);
-      to.image.resize(groups_ * image_.elements());
-      to.result.resize(groups_ * result_.elements());
-      if constexpr (of_filters) to.sums.resize(groups_ * filter_.elements()), to.filter.resize(filter_.elements());
+      to.convolution = detail::make_convolution<computed>(Kind, one, 0, 1, 2, false);
+      to.image = reserve(groups_ * image_.elements());
+      to.result = reserve(groups_ * result_.elements());
+      to.filter = reserve(of_filters ? filter_.elements() : 0);
+      to.sums = reserve(of_filters ? groups_ * filter_.elements() : 0);
+      to.inner = workspace_;
+      workspace_ += (to.convolution->workspace_bytes() + alignment - 1) / alignment * alignment;
     }
   }
   ~grouped_convolution_kernel() override {
@@ -48,7 +56,7 @@ class grouped_convolution_kernel final : public kernel {
     const T* const a = reinterpret_cast<const T*>(f.buffers[slots_[0]]);
     const T* const b = reinterpret_cast<const T*>(f.buffers[slots_[1]]);
     T* const out = reinterpret_cast<T*>(f.buffers[slots_[2]]);
-    if constexpr (!of_filters) split(Kind == convolution_kind::forward ? b : a, filters_.data(), filter_);
+    if constexpr (!of_filters) split(Kind == convolution_kind::forward ? b : a, at(f, filters_), filter_);
     f.threads->parallel_for(lane_count_, [&](std::size_t l) {
       const std::size_t first = batch_ * l / lane_count_, last = batch_ * (l + 1) / lane_count_;
       for (std::size_t n = first; n < last; ++n) convolve(f, a, b, out, lanes_[l], n, n == first);
@@ -58,18 +66,20 @@ class grouped_convolution_kernel final : public kernel {
         for (std::size_t i = 0; i < groups_ * filter_.elements(); ++i) out[i] = static_cast<T>(0);
         return;
       }
-      for (std::size_t l = 1; l < lane_count_; ++l)
-        for (std::size_t i = 0; i < lanes_[0].sums.size(); ++i) lanes_[0].sums[i] += lanes_[l].sums[i];
-      join(lanes_[0].sums.data(), out, filter_);
+      computed* const sums = at(f, lanes_[0].sums);
+      for (std::size_t l = 1; l < lane_count_; ++l) {
+        const computed* const more = at(f, lanes_[l].sums);
+        for (std::size_t i = 0; i < groups_ * filter_.elements(); ++i) sums[i] += more[i];
+      }
+      join(sums, out, filter_);
     }
     if (epilogue_) epilogue_->run(f);
   }
 
+  std::size_t workspace_bytes() const override { return workspace_; }
   std::size_t memory_bytes() const override {
-    std::size_t bytes = filters_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
-    for (std::size_t l = 0; l < lane_count_; ++l)
-      bytes += lanes_[l].convolution->memory_bytes() + lanes_[l].image.memory_bytes() +
-               lanes_[l].result.memory_bytes() + lanes_[l].sums.memory_bytes() + lanes_[l].filter.memory_bytes();
+    std::size_t bytes = epilogue_ ? epilogue_->memory_bytes() : 0;
+    for (std::size_t l = 0; l < lane_count_; ++l) bytes += lanes_[l].convolution->memory_bytes();
     return bytes;
   }
   std::string describe() const override {
@@ -89,36 +99,39 @@ class grouped_convolution_kernel final : public kernel {
     std::size_t rows, width;
     std::size_t elements() const { return rows * width; }
   };
-  /// Convolves some of the images, one after the other.
+  /// Convolves some of the images, one after the other; the numbers say where its copies begin in the workspace.
   struct lane {
     kernel* convolution = nullptr;
-    sequence<computed> image, result, filter, sums;
+    std::size_t image = 0, result = 0, filter = 0, sums = 0, inner = 0;
   };
 
   static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+  static computed* at(const kernel_context& f, std::size_t offset) {
+    return reinterpret_cast<computed*>(f.workspace + offset);
+  }
 
-  void convolve(const kernel_context& f, const T* a, const T* b, T* out, lane& by, std::size_t n, bool is_first) {
+  void convolve(const kernel_context& f, const T* a, const T* b, T* out, const lane& by, std::size_t n, bool is_first) {
     using enum convolution_kind;
     const std::size_t image = n * groups_ * image_.elements(), result = n * groups_ * result_.elements();
-    if constexpr (Kind != input_gradient) split(a + image, by.image.data(), image_);
-    if constexpr (Kind != forward) split(b + result, by.result.data(), result_);
+    if constexpr (Kind != input_gradient) split(a + image, at(f, by.image), image_);
+    if constexpr (Kind != forward) split(b + result, at(f, by.result), result_);
     for (std::size_t g = 0; g < groups_; ++g) {
-      computed* const of_image = by.image.data() + g * image_.elements();
-      computed* const of_result = by.result.data() + g * result_.elements();
-      computed* const filter = of_filters ? by.filter.data() : filters_.data() + g * filter_.elements();
+      computed* const of_image = at(f, by.image) + g * image_.elements();
+      computed* const of_result = at(f, by.result) + g * result_.elements();
+      computed* const filter = of_filters ? at(f, by.filter) : at(f, filters_) + g * filter_.elements();
       std::byte* const buffers[] = {reinterpret_cast<std::byte*>(Kind == input_gradient ? filter : of_image),
                                     reinterpret_cast<std::byte*>(Kind == forward ? filter : of_result),
                                     reinterpret_cast<std::byte*>(Kind == forward          ? of_result
                                                                  : Kind == input_gradient ? of_image
                                                                                           : filter)};
-      by.convolution->run({buffers, f.threads});
+      by.convolution->run({buffers, f.threads, nullptr, f.workspace + by.inner});
       if constexpr (of_filters) {
-        computed* const sums = by.sums.data() + g * filter_.elements();
+        computed* const sums = at(f, by.sums) + g * filter_.elements();
         for (std::size_t i = 0; i < filter_.elements(); ++i) sums[i] = is_first ? filter[i] : sums[i] + filter[i];
       }
     }
-    if constexpr (Kind == forward) join(by.result.data(), out + result, result_);
-    if constexpr (Kind == input_gradient) join(by.image.data(), out + image, image_);
+    if constexpr (Kind == forward) join(at(f, by.result), out + result, result_);
+    if constexpr (Kind == input_gradient) join(at(f, by.image), out + image, image_);
   }
 
   static void copy(computed* to, const T* from, std::size_t n) {
@@ -149,7 +162,7 @@ class grouped_convolution_kernel final : public kernel {
   std::uint32_t slots_[3];
   epilogue_kernel* epilogue_;
   std::size_t lane_count_;
-  sequence<computed> filters_;
+  std::size_t workspace_ = 0, filters_ = 0;  // its bytes; where the copy of the filters begins in it
   lane lanes_[max_lanes];
 };
 

@@ -14,24 +14,26 @@ namespace weft::device {
 
 namespace detail {
 
-/// One image. All loops end in one over channels, which lie next to each other.
+/// Some rows of windows of one image; all of them for the gradients of images. All loops end in one over channels,
+/// which lie next to each other.
 template <class T, pool_kind Kind>
 struct pool_image {
   const convolution_shape& s;
   const T* a;  // images, or what arrives at an average
   const T* b;  // what arrives at a maximum, or the values to choose from
   T* out;
+  std::int64_t begin, end;  // rows
 
   WEFT_INLINE void operator()() const {
     constexpr bool gradient = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
     if (covers_in_fours()) {
-      for (std::int64_t y = 0; y < s.out_height; ++y)
+      for (std::int64_t y = begin; y < end; ++y)
         for (std::int64_t x = 0; x < s.out_width; ++x) window_of_four(y, x);
       return;
     }
     if constexpr (gradient)
       for (std::size_t i = 0; i < s.image_elements(); ++i) out[i] = 0;
-    for (std::int64_t y = 0; y < s.out_height; ++y)
+    for (std::int64_t y = begin; y < end; ++y)
       for (std::int64_t x = 0; x < s.out_width; ++x) window(y, x);
   }
 
@@ -181,8 +183,9 @@ struct pool_image {
 
 }  // namespace detail
 
-/// A pool or its gradient, image by image, those of half and bfloat16 in float, rounded once; and the gradient that
-/// follows it on its result, on each few images while the cache still has them.
+/// A pool by rows of its result, or the gradient of one image by image, those of half and bfloat16 image by image in
+/// float, rounded once; and the gradient that follows it on its result, on each few images while the cache still has
+/// them.
 template <class T, pool_kind Kind>
 class pooling_kernel final : public kernel {
  public:
@@ -190,21 +193,55 @@ class pooling_kernel final : public kernel {
   pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                  epilogue_kernel* epilogue = nullptr)
       : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
-    const auto images = static_cast<std::size_t>(s.batch);
-    chunks_ = images * s.image_elements() / 32768 + 1;
+    const auto items = static_cast<std::size_t>(by_rows ? s.batch * s.out_height : s.batch);
+    chunks_ = static_cast<std::size_t>(s.batch) * s.image_elements() / 32768 + 1;
     constexpr std::size_t most = is_storage_type<T> ? 16 : 64;
     if (chunks_ > most) chunks_ = most;
-    if (chunks_ > images) chunks_ = images;
+    if (chunks_ > items) chunks_ = items;
     if (is_storage_type<T>) floats_.resize(chunks_ * floats_of_image());
     in_pieces_ = epilogue_ && epilogue_->prepare_pieces(chunks_);
   }
   ~pooling_kernel() override { delete epilogue_; }
 
   void run(const kernel_context& f) override {
-    const auto images = static_cast<std::size_t>(shape_.batch);
     const T* const a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* const b = reinterpret_cast<const T*>(f.buffers[b_]);
     T* const out = reinterpret_cast<T*>(f.buffers[out_]);
+    if constexpr (by_rows)
+      run_rows(f, a, b, out);
+    else
+      run_images(f, a, b, out);
+  }
+
+  std::size_t memory_bytes() const override {
+    return floats_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  }
+  std::string describe() const override {
+    constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
+                                     "gradient of average pool"};
+    std::string text = str_cat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
+                                "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
+    if (epilogue_) append(text, {", then ", epilogue_->describe()});
+    return text;
+  }
+
+ private:
+  static constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
+  static constexpr bool by_rows = !spreads && !is_storage_type<T>;
+  static constexpr bool reads_b = Kind == pool_kind::max_gradient || Kind == pool_kind::max_choice;
+
+  // The elements that belong to one image.
+  std::size_t a_elements() const {
+    return Kind == pool_kind::average_gradient ? shape_.out_elements() : shape_.image_elements();
+  }
+  std::size_t b_elements() const {
+    return Kind == pool_kind::max_choice ? shape_.image_elements() : shape_.out_elements();
+  }
+  std::size_t elements() const { return spreads ? shape_.image_elements() : shape_.out_elements(); }
+  std::size_t floats_of_image() const { return a_elements() + elements() + (reads_b ? b_elements() : 0); }
+
+  void run_images(const kernel_context& f, const T* a, const T* b, T* out) {
+    const auto images = static_cast<std::size_t>(shape_.batch);
     const auto chunk = [&](std::size_t c) {
       for (std::size_t n = images * c / chunks_; n < images * (c + 1) / chunks_; ++n)
         run_image(a + n * a_elements(), b + n * b_elements(), out + n * elements(), c);
@@ -221,33 +258,25 @@ class pooling_kernel final : public kernel {
       epilogue_->run(f);
   }
 
-  std::size_t memory_bytes() const override {
-    return floats_.memory_bytes() + (epilogue_ ? epilogue_->memory_bytes() : 0);
+  /// Rows of windows, those of all images counted together.
+  void run_rows(const kernel_context& f, const T* a, const T* b, T* out) {
+    const auto height = static_cast<std::size_t>(shape_.out_height),
+               rows = static_cast<std::size_t>(shape_.batch) * height;
+    const auto chunk = [&](std::size_t c) {
+      const std::size_t last = rows * (c + 1) / chunks_;
+      for (std::size_t r = rows * c / chunks_, next; r < last; r = next) {
+        const std::size_t n = r / height;
+        next = (n + 1) * height < last ? (n + 1) * height : last;
+        multiversioned_up_to_avx2(detail::pool_image<T, Kind>{
+            shape_, a + n * a_elements(), b + n * b_elements(), out + n * elements(),
+            static_cast<std::int64_t>(r - n * height), static_cast<std::int64_t>(next - n * height)});
+      }
+    };
+    if (chunks_ == 1)
+      chunk(0);
+    else
+      f.threads->parallel_for(chunks_, chunk);
   }
-  std::string describe() const override {
-    constexpr const char* names[] = {"max pool", "gradient of max pool", "choice of max pool", "average pool",
-                                     "gradient of average pool"};
-    std::string text = str_cat({names[static_cast<int>(Kind)], " ", shape_.batch, "x", shape_.height, "x", shape_.width,
-                                "x", shape_.channels, " by ", shape_.window_height, "x", shape_.window_width});
-    if (epilogue_) append(text, {", then ", epilogue_->describe()});
-    return text;
-  }
-
- private:
-  static constexpr bool reads_b = Kind == pool_kind::max_gradient || Kind == pool_kind::max_choice;
-
-  // The elements that belong to one image.
-  std::size_t a_elements() const {
-    return Kind == pool_kind::average_gradient ? shape_.out_elements() : shape_.image_elements();
-  }
-  std::size_t b_elements() const {
-    return Kind == pool_kind::max_choice ? shape_.image_elements() : shape_.out_elements();
-  }
-  std::size_t elements() const {
-    constexpr bool spreads = Kind == pool_kind::max_gradient || Kind == pool_kind::average_gradient;
-    return spreads ? shape_.image_elements() : shape_.out_elements();
-  }
-  std::size_t floats_of_image() const { return a_elements() + elements() + (reads_b ? b_elements() : 0); }
 
   void run_image(const T* a, const T* b, T* out, std::size_t chunk) {
     if constexpr (is_storage_type<T>) {
@@ -255,10 +284,11 @@ class pooling_kernel final : public kernel {
       float *const wide_out = wide_a + a_elements(), *const wide_b = wide_out + elements();
       weft::detail::widen(a_elements(), a, wide_a, nullptr);
       if (reads_b) weft::detail::widen(b_elements(), b, wide_b, nullptr);
-      multiversioned_up_to_avx2(detail::pool_image<float, Kind>{shape_, wide_a, wide_b, wide_out});
+      multiversioned_up_to_avx2(
+          detail::pool_image<float, Kind>{shape_, wide_a, wide_b, wide_out, 0, shape_.out_height});
       weft::detail::narrow(elements(), wide_out, out, nullptr);
     } else {
-      multiversioned_up_to_avx2(detail::pool_image<T, Kind>{shape_, a, b, out});
+      multiversioned_up_to_avx2(detail::pool_image<T, Kind>{shape_, a, b, out, 0, shape_.out_height});
     }
   }
 
