@@ -1319,8 +1319,8 @@ void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs) {
         more += ", restored " + std::to_string(to) + " at " + std::to_string(before);
       more += ", last step " + std::to_string(each->steps.empty() ? -1 : each->steps.rbegin()->first) + "\n";
     }
-    BOOST_ERROR(*bad + "\n" + more + plan.text() + "  shards every " + std::to_string(plan.how.shards.every_steps) + "\n" +
-                told(plan, out));
+    BOOST_ERROR(*bad + "\n" + more + plan.text() + "  shards every " + std::to_string(plan.how.shards.every_steps) +
+                "\n" + told(plan, out));
     ++failures;
   }
 }
