@@ -243,8 +243,9 @@ class basic_parameter_client {
     weight_ = examples;
     if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
-    position_ = step;
-    const bool is_served = ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
+    // The last call has heard that the run went back, and has not brought the values.
+    if (!rollback_) position_ = step;
+    const bool is_served = !rollback_ && ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
