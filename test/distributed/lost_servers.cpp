@@ -265,10 +265,10 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_goes_on_from_its_last_step_
                            {"shard-1", true, false, 4, ""},
                            {"manifest", false, false, 4, ""},
                            {"shard-1", false, true, -1, "its checksum does not match"},
-                           {"manifest", true, true, -1, "manifest-0000000000000000004 is damaged"}}) {
+                           {"manifest", true, true, -1, "is damaged: its checksum does not match"}}) {
     folder at;
     cut_power(at);
-    BOOST_TEST(at.names("manifest").size() == 2u);
+    BOOST_TEST(at.names("manifest").size() >= 2u);
     auto names = *each.prefix ? at.names(each.prefix) : std::vector<std::string>{};
     std::reverse(names.begin(), names.end());
     for (const std::string& name : names) {

@@ -243,8 +243,9 @@ class basic_parameter_client {
     weight_ = examples;
     if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
-    position_ = step;
-    const bool is_served = ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
+    // The last call has heard that the run went back, and has not brought the values.
+    if (!rollback_) position_ = step;
+    const bool is_served = !rollback_ && ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
@@ -328,6 +329,11 @@ class basic_parameter_client {
     note_next_steps();
     note_position();
     has_position_ = true;
+    if (!terms_.is_synchronous() || epoch_ == 0) return;
+    // A server may have answered in an epoch that is over: its step does not count.
+    for (const connection& each : servers_)
+      if (each.answered_epoch() == epoch_) position_ = each.next_step();
+    for (connection& each : servers_) each.set_next_step(position_);
   }
   /// Values of the next step have come.
   void note_position() {
@@ -352,6 +358,12 @@ class basic_parameter_client {
     return false;
   }
 
+  const char* how_to_survive() const {
+    return keeps_shards_
+               ? "; with a loss policy that waits (on_loss = wait_for{30s}) another process can take its place"
+               : "; with server_options::shards on all parameter servers and a loss policy that waits "
+                 "(on_loss = wait_for{30s}), another process can take its place";
+  }
   error gone_back(const char* operation) const {
     return error(error_code::aborted, operation,
                  {"a parameter server was restored, and the run has gone back to step ", position_,
@@ -363,8 +375,12 @@ class basic_parameter_client {
   void await_servers(const char* operation, const error& problem, typename Clock::time_point since,
                      deadline_type until) {
     const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
-    if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
     const membership& members = here_.members();
+    if (problem.code() == error_code::unavailable && !may_wait)
+      for (const connection& each : servers_)
+        if (members.state(each.rank()) == task_state::lost)
+          throw error(error_code::unavailable, operation, {problem.sentence(), how_to_survive()});
+    if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       std::string missing;
       for (connection& each : servers_) {
@@ -455,10 +471,7 @@ class basic_parameter_client {
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
         if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
           throw error(error_code::unavailable, str_cat({"connect to ", name(each)}),
-                      {name(each), " was started again; the variables that it held are gone",
-                       keeps_shards_ ? "; a loss policy that waits (on_loss = wait_for{30s}) lets training go on"
-                                     : "; with server_options::shards on all parameter servers, and a loss policy that "
-                                       "waits (on_loss = wait_for{30s}), training goes on"});
+                      {name(each), " was started again; the variables that it held are gone", how_to_survive()});
         each.attach(std::move(opened.stream), opened.incarnation);
         fresh.push_back(&each);
       }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -319,7 +320,13 @@ class parameter_service {
       with.free_payload();
       return answers_.acknowledge(from, where | duplicate);
     }
-    if (where) store_.copy_from(with.values_in_segment(store_));
+    if (where) {
+      store_.copy_from(with.values_in_segment(store_));
+    } else if (with.keeps_payload()) {  // it has come before it was known that there is nothing to restore
+      const const_bytes values = with.payload();
+      std::copy(values.begin(), values.end(), store_.values().begin());
+      with.free_payload();
+    }
     store_.set_initialised();
     shards_.note_initialised();
     answers_.acknowledge(from, where);

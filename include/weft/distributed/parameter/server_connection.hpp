@@ -194,6 +194,7 @@ class server_connection {
 
   /// The smallest step that is new there, as of the last note_next_step().
   std::int64_t next_step() const { return next_step_; }
+  void set_next_step(std::int64_t step) { next_step_ = step; }
   /// The last answer says which it is.
   void note_next_step() { next_step_ = static_cast<std::int64_t>(answer().tag); }
 

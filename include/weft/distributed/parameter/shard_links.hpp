@@ -276,7 +276,7 @@ class shard_links {
       const task_state state = members_.state(each.rank, each.incarnation);
       const bool has_left = state == task_state::left;
       const bool says_why = has_left && members_.has_failed(each.rank);
-      const bool may_return = awaits_servers() && each.incarnation != 0 && !says_why;
+      const bool may_return = awaits_servers() && !says_why;
       if (state != task_state::lost && !says_why && !(may_return && has_left)) {
         each.missing_since.reset();
         continue;

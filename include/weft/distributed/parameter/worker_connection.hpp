@@ -53,7 +53,10 @@ class worker_connection {
   bool needs_place() const { return in_.needs_destination(); }
   const frame_header& arriving() const { return in_.header(); }
 
-  void place_in(mutable_bytes destination) { in_.payload_to(destination); }
+  void place_in(mutable_bytes destination) {
+    is_kept_ = false;
+    in_.payload_to(destination);
+  }
   void place_in_message() {
     message_.resize(arriving_bytes());
     in_.payload_to(message_);
@@ -64,8 +67,11 @@ class worker_connection {
       gradients_ = {};
       gradients_ = aligned_bytes(size);
     }
+    is_kept_ = true;
     in_.payload_to(static_cast<mutable_bytes>(gradients_).first(size));
   }
+  /// Whether payload() has the payload: it lies elsewhere otherwise.
+  bool keeps_payload() const { return is_kept_; }
 
   /// Whether a request has come; it is request() from then on.
   bool take_request() {
@@ -215,6 +221,7 @@ class worker_connection {
   frame_header request_;
   state at_ = state::receiving;
   bool sends_from_store_ = false;
+  bool is_kept_ = false;            // the payload is in gradients_
   std::optional<moment> expires_;   // of a parked request
   std::vector<std::byte> message_;  // payload of a small request
   std::vector<std::byte> reply_;    // payload of a small answer
