@@ -34,6 +34,12 @@ struct graph_owned {
 
 namespace detail {
 
+/// A gradient with respect to a variable, as reverse mode or an accumulation yields it.
+struct noted_gradient {
+  value of;
+  std::uint32_t variable;
+};
+
 /// Names that are taken, found by a hash.
 struct taken_name {
   std::string name;
@@ -109,6 +115,8 @@ struct graph_data {
   graph_variable_names variables;
   sequence<graph_place> places;
   sequence<std::uint32_t> colocated, control, updates, optimizer_updates;
+  sequence<noted_gradient> gradients;
+  sequence<std::pair<value, value>> whole_twins;
   sequence<std::pair<std::int64_t, std::int64_t>> extents;
   sequence<std::pair<std::int64_t, const char*>> extent_names;
   sequence<const extent_definition*> extent_formulas;
@@ -255,6 +263,19 @@ class graph final : public op_builder {
 
   WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
+
+  /// Clusters exchange gradients as reverse mode yields them, and change their mean. So it notes those of variables.
+  void note_gradient(value of, std::uint32_t variable) { data_->gradients.push_back({of, variable}); }
+  const sequence<detail::noted_gradient>& gradients() const { return data_->gradients; }
+  /// A value that is computed from the rows of a gradient equals another that is computed from all of it.
+  void note_whole(value by_rows, value whole) { data_->whole_twins.push_back({by_rows, whole}); }
+  const sequence<std::pair<value, value>>& whole_twins() const { return data_->whole_twins; }
+  /// The other one, or the value itself.
+  value whole_of(value v) const {
+    for (const auto& [by_rows, whole] : data_->whole_twins)
+      if (by_rows == v) return whole;
+    return v;
+  }
 
   // ---- names and places: see scopes.hpp ----
 

@@ -89,7 +89,7 @@ WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const bind
 }
 
 /// Whether most elements of a value may be zeros, because a max pool or a ReLU lies behind it.
-WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
+__attribute__((noinline)) WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
   const std::uint32_t n = p.computed_by(v);
   const operation& op = p.op(n);
   if (p.nodes[n].fed) return false;

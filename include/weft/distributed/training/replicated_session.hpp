@@ -93,7 +93,7 @@ class replicated_session {
                      session_options options = {}, deadline_type until = std::chrono::seconds(60),
                      const std::string& settings = {})
       : here_(here),
-        variables_(g, share_of_cores(here, options)),
+        variables_(g, share_of_cores(here, options), exchange_type::processes_mean),
         exchange_(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until) {
     local().set_random_stream(here.index());
   }
@@ -138,7 +138,8 @@ class replicated_session {
 
   /// The number of this worker's next update, empty ones included: 0 in a new training, and where another process takes
   /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
-  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
+  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes
+  /// back where parameter servers have restored their shards (parameter_server::on_rollback).
   std::int64_t next_step() const { return exchange_.next_step(); }
 
   /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
@@ -167,6 +168,13 @@ class replicated_session {
   /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
 
+  /// With asynchronous parameter servers: how many of this worker's updates a server had acknowledged and has lost, for
+  /// it was killed after it had written its last shard (server_options::shards).
+  std::int64_t lost_updates() const
+    requires requires(const exchange_type& e) { e.lost_updates(); }
+  {
+    return exchange_.lost_updates();
+  }
   /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
   training_view view() const
     requires requires(const exchange_type& e) { e.view(); }
@@ -371,7 +379,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
     const std::uint32_t n = targets[i];
     if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (is_training_update(g, n))
+    else if (is_training_update(g, n) && kind_of(g[g[n].def.inputs[0].node].def) != variable_kind::slot)
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -447,6 +455,8 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     constexpr std::size_t own = detail::step_results<F...>::values;
     auto& exchange = owner_.exchange_;
     const std::size_t parts = exchange.gradients().parts().size();
+    if constexpr (session_type::exchange_type::processes_mean)
+      if (trains_) exchange.set_effects(effects_);
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
       if (fetch == own + parts) return &counted_;
@@ -492,6 +502,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     detail::take_updates(owner.variables_.of(), r.targets, updates);
     trains_ = !updates.empty();
     if (!trains_) return r;
+    take_effects(owner.variables_.effects(), r.targets);
     if (updates.size() != owner.variables_.trained())
       throw error(error_code::unimplemented, "replicated_session",
                   {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
@@ -504,8 +515,17 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     return r;
   }
 
+  /// Assignments that are made with the updates.
+  void take_effects(const sequence<std::uint32_t>& known, sequence<std::uint32_t>& targets) {
+    sequence<std::uint32_t> rest;
+    for (const std::uint32_t n : targets)
+      (std::find(known.begin(), known.end(), n) != known.end() ? effects_ : rest).push_back(n);
+    targets = rest;
+  }
+
   session_type& owner_;
   bool trains_ = false;
+  sequence<std::uint32_t> effects_;  // of a step that trains, which are made with the updates
   std::uint32_t examples_ = 1;
   std::optional<detail::example_count> count_;
   std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t

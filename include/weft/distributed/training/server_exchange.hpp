@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <functional>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -34,10 +36,15 @@ class server_exchange {
         variables_(variables),
         local_(variables.local()),
         terms_(how.model, how.on_loss),
+        on_rollback_(how.on_rollback),
         gradients_(variables) {
     describe_variables();
     find_values();
-    here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
+    here.with_reason([&] {  // the client waits for a server that is being replaced
+      here.members().wait_for(
+          until, [&](const task_id& task) { return is_needed(task); },
+          [&](const task_id&) { return terms_.on_loss.wait.count() > 0; });
+    });
     place_variables();
     servers_.emplace(here, specs_, terms_, identity, until);
     next_step_ = servers_->first_step();
@@ -49,6 +56,8 @@ class server_exchange {
     begin_at_next_step();
   }
 
+  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
+  static constexpr bool processes_mean = false;
   /// Whether all workers make the same steps.
   static constexpr bool keeps_in_step = Mode == synchronous;
   void request_stop() { servers_->set_stopping(); }
@@ -61,6 +70,7 @@ class server_exchange {
   std::int64_t next_step() const { return next_step_; }
   std::int64_t stale_gradients() const { return stale_gradients_; }
   const std::vector<std::int64_t>& staleness() const { return staleness_; }
+  std::int64_t lost_updates() const { return servers_->lost_updates(); }
   int lost_replicas() const { return static_cast<int>(servers_->left_out()); }
 
   gradient_buffers& gradients() { return gradients_; }
@@ -82,10 +92,12 @@ class server_exchange {
     variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
     write_values();
     all_stop_ = servers_->all_stop();
+    if (note_rollback()) return;
     count_update();
     // The process that had this worker's place before may have sent the first update, and with decisions any that the
     // servers hold.
-    const bool may_be_known = repeated || terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
+    const bool may_be_known = repeated || servers_->was_repeated() || terms_.has_decisions() ||
+                              (is_first_update_ && !servers_->was_duplicate());
     if (!may_be_known && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
                   {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
@@ -102,6 +114,7 @@ class server_exchange {
   void refresh(deadline_type until) {
     servers_->pull(values_, until);
     take_step(servers_->global_step());
+    note_rollback();
   }
 
   /// `unfinished`: the examples of an update that has run out of time; `update(until, examples)` goes on with it.
@@ -109,10 +122,19 @@ class server_exchange {
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
     if (unfinished) update(until, *unfinished);
-    if constexpr (waits) servers_->await_others(until);
-    refresh(until);
-    if constexpr (waits) last();
-    servers_->done(until);
+    const std::int64_t end = next_step_;
+    try {
+      if constexpr (waits) servers_->await_others(until);
+      refresh(until);
+      if constexpr (waits) last();
+      if (next_step_ >= end) return servers_->done(until);
+    } catch (const error& problem) {
+      if (problem.code() != error_code::aborted) throw;
+      refresh(until);
+    }
+    throw error(error_code::aborted, "finish",
+                {"a parameter server was restored, and the run has gone back from step ", end, " to step ", next_step_,
+                 "; make the steps from next_step() on again, and call finish() then"});
   }
 
   // ---- checkpoints ----
@@ -146,6 +168,7 @@ class server_exchange {
     server_state state = servers_->pull_state(values_, until);
     for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
+    note_rollback();
     return state.cluster;
   }
 
@@ -161,6 +184,22 @@ class server_exchange {
   void begin_at_next_step() {
     if (terms_.has_decisions()) next_step_ = servers_->next_step();
     if (terms_.on_loss != loss_policy{} || terms_.has_decisions()) local_.set_step_number(next_step_);
+  }
+
+  /// Servers have been restored: goes on with the step that they are at. Returns whether that was made before.
+  bool note_rollback() {
+    const auto change = servers_->take_rollback();
+    if (!change) return false;
+    next_step_ = servers_->next_step();
+    local_.set_step_number(next_step_);
+    is_first_update_ = true;
+    if (on_rollback_)
+      on_rollback_(change->from, next_step_);
+    else
+      std::fprintf(stderr,
+                   "weft: %s goes back from step %lld to step %lld, which the parameter servers have restored\n",
+                   here_.name().c_str(), static_cast<long long>(change->from), static_cast<long long>(next_step_));
+    return true;
   }
 
   void count_update() {
@@ -195,6 +234,7 @@ class server_exchange {
       spec.row_elements = v.row_elements;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
+      if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.check_affine(i);
       if (!v.has_rows()) gradients_.fetch_whole(i);
       for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
     }
@@ -340,6 +380,7 @@ class server_exchange {
   shared_variables& variables_;
   session& local_;
   training_terms terms_;
+  std::function<void(std::int64_t, std::int64_t)> on_rollback_;
   std::vector<parameter_spec> specs_;
   gradient_buffers gradients_;
   std::vector<mutable_bytes> values_;
