@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust scale failures compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
 suites=()
 environments=
 programs=
@@ -182,6 +182,9 @@ suite_queues() {
 suite_trust() {
   weft ${quick:+--rounds 3}
 }
+
+# Values between tasks of one graph.
+suite_spanning() { weft ${quick:+--rounds 2}; }
 
 # Readers, from files in the system's cache, shuffled batches from memory, and images.
 suite_data() {
