@@ -102,6 +102,7 @@ struct record {
   std::int64_t global_step = 0, stale = 0;
   std::int64_t first = 0;  // the step that it has begun with
   int lost_replicas = 0, most_stale = 0;
+  int computed = 0;  // parts of others
   std::vector<float> values;
   std::vector<training_view> views;
   std::atomic<bool> fail{false};  // it is to end with an error of its own
@@ -172,7 +173,18 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     if (of.fail) throw std::runtime_error("no images");
     const auto [x, y] = batch_of(next, here.index());
     ++of.begun;
-    insist([&, &x = x, &y = y](bool again) { again ? step.exchange(how.step) : step(x, y, how.step); });
+    insist([&, &x = x, &y = y](bool again) {
+      if (how.on_loss.then == loss_action::take_over)
+        step.run(
+            [&](replica r) {
+              of.computed += r.index != here.index();
+              auto [images, labels] = batch_of(static_cast<int>(r.step), r.index);
+              return std::tuple(std::move(images), std::move(labels));
+            },
+            how.step);
+      else
+        again ? step.exchange(how.step) : step(x, y, how.step);
+    });
     ++of.made;
     of.updates += rows_of(next, here.index()) > 0;
     of.global_step = s.global_step();
@@ -273,7 +285,10 @@ struct schedule {
         " us to travel, a step within " + std::to_string(how.step.count()) + " ms, " +
         (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed" +
         (how.on_loss != loss_policy{} ? ", waits " + std::to_string(how.on_loss.wait.count()) + " ms" : "") +
-        (how.on_loss.then == loss_action::shrink ? ", then shrinks" : "") + "\n  started after";
+        (how.on_loss.then == loss_action::shrink      ? ", then shrinks"
+         : how.on_loss.then == loss_action::take_over ? ", then takes over"
+                                                      : "") +
+        "\n  started after";
     for (const milliseconds each : starts) all += " " + std::to_string(each.count());
     all += " ms\n";
     for (const fault& f : faults) all += "  " + to_string(f) + "\n";
@@ -1096,6 +1111,39 @@ BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
         return {};
       });
   if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(shrunk_runs > (sanitized ? 2 : 30));
+}
+
+// Nobody comes, or somebody comes late: those that are left end with the bits of a run that nothing disturbs.
+BOOST_AUTO_TEST_CASE(lost_workers_are_taken_over_to_the_bit) {
+  int runs = 0;
+  survive(
+      sanitized ? 20 : 200,
+      [](std::uint64_t seed) {
+        return with_policy(seed, strategy::synchronous,
+                           wait_for{milliseconds(seed % 2 ? 600 : 0)}.then(loss_action::take_over), seed % 3 == 0);
+      },
+      [&](const schedule& plan, const outcome& out) -> verdict {
+        std::map<int, const life*> last;
+        for (const auto& each : out.lives) last[each->rank] = each.get();
+        const std::vector<float> reference = undisturbed(plan.how);
+        bool any = false, any_finished = false;
+        for (const auto& [rank, each] : last) {
+          if (rank < plan.how.ps) continue;
+          any |= each->of.computed > 0;
+          any_finished |= each->of.finished;
+          const bool is_hit = each->was_terminated || each->ended_by_force();
+          if ((is_hit && !each->of.finished) || came_too_late(plan, out, *each)) continue;
+          if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+          if (each->of.values != reference) return name_of(plan.how, rank) + " has other values";
+        }
+        if (any_finished && last[0]->report->interrupted) return "was interrupted";
+        for (const auto& [step, workers] : last[0]->steps)
+          if (static_cast<int>(workers.size()) < plan.how.workers && step < plan.how.steps - 1 && any_finished)
+            return "step " + std::to_string(step) + " was made without a worker";
+        runs += any;
+        return {};
+      });
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(runs > (sanitized ? 2 : 30));
 }
 
 // One worker may be late, or lost, in any step.

@@ -47,9 +47,11 @@ enum class frame_kind : std::uint16_t {
   list_devices,    // client to task: its devices, please
   read_variable,   // client to task: the value of a variable, please
   write_variable,  // client to task: the value of a variable
+  push,            // worker to ps: here are the gradients of the replica that the tag names
+  await_step,      // worker to ps 0: answer when the step is made, or which replica's gradients are to be computed
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::write_variable);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::await_step);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
@@ -76,7 +78,7 @@ struct frame_header {
   std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
   std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
-                             // answer to them: update_notes
+                             // answer to them: update_notes. Of an answer to await_step: a replica, from 1 on
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };

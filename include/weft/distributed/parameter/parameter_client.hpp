@@ -241,6 +241,45 @@ class basic_parameter_client {
     return servers_.front().answer().step;
   }
 
+  // ---- workers that compute for others (loss_action::take_over): push, await_step until nothing is owed, pull_made
+  // ----
+
+  /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
+  /// them for the step.
+  void push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
+            deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
+    detail::check_gradients(variables_, gradients);
+    weight_ = examples;
+    replica_ = replica;
+    if (examples > 0 && only_finite_) detail::check_finite(variables_, gradients, here_.name(), step);
+    ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
+  }
+  /// Waits until the step is made; or returns the replica whose gradients of this step this worker is to compute and
+  /// push, before it asks again.
+  std::optional<int> await_step(std::int64_t step, deadline_type until = std::chrono::seconds(60)) {
+    connection& first = servers_.front();
+    with_reasons([&] {
+      connect(until);
+      converse("push_pull", frame_kind::await_step, step, until, {&first}, [](connection&) {});
+      if (first.is_refused()) throw first.failure("push_pull", name(first));
+    });
+    const std::uint32_t owed = first.answer().weight;
+    if (owed != 0) return static_cast<int>(owed - 1);
+    flags_of_any_ = first.answer().flags;
+    return {};
+  }
+  /// Receives the values after the step that was awaited. Returns what push_pull does.
+  std::int64_t pull_made(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    check("push_pull", out);
+    const std::uint32_t flags = flags_of_any_;
+    ask_in_step("push_pull", frame_kind::pull, next_step(), until,
+                [&](connection& to) { to.receive_values(out, true); });
+    take_values(out);
+    notes_ = detail::update_notes::read(servers_.front().answer().weight);
+    flags_of_any_ = flags_of_all_ = flags;
+    return servers_.front().answer().step;
+  }
+
   /// Whether the last push_pull had been applied before by every parameter server.
   bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
 
@@ -430,10 +469,11 @@ class basic_parameter_client {
     header.kind = kind;
     header.request = ++requests_;
     header.step = step;
-    header.tag = here_.incarnation();
-    header.weight = kind == frame_kind::push_pull ? weight_ : 0;
+    header.tag = kind == frame_kind::push ? static_cast<std::uint64_t>(replica_) : here_.incarnation();
+    const bool trains = kind == frame_kind::push_pull || kind == frame_kind::push;
+    header.weight = trains ? weight_ : 0;
     header.deadline_us = until.remaining_us();
-    if (kind == frame_kind::push_pull && stopping_) header.flags |= stopping;
+    if (trains && stopping_) header.flags |= stopping;
     for (connection* each : to_whom) {
       each->prepare();
       prepare(*each);
@@ -500,6 +540,7 @@ class basic_parameter_client {
   std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
+  int replica_ = 0;
   bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not

@@ -25,8 +25,10 @@ class worker_answers {
                  const update_history& history)
       : checksum_(here.options().checksum), workers_(workers), store_(store), history_(history) {}
 
-  void acknowledge(worker& to, std::uint32_t flags = 0) {
-    to.connection->answer(header(to, frame_kind::acknowledge, flags));
+  void acknowledge(worker& to, std::uint32_t flags = 0, std::uint32_t weight = 0) {
+    frame_header answer = header(to, frame_kind::acknowledge, flags);
+    answer.weight = weight;
+    to.connection->answer(answer);
   }
 
   void fail(worker& to, const error& problem) {

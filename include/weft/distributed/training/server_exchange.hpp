@@ -35,6 +35,7 @@ class server_exchange {
         local_(variables.local()),
         terms_(how.model, how.on_loss),
         gradients_(variables) {
+    check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
     here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
@@ -67,6 +68,9 @@ class server_exchange {
 
   gradient_buffers& gradients() { return gradients_; }
 
+  /// Whether this worker may have to compute the gradients of others.
+  bool takes_over() const { return terms_.takes_over(); }
+
   /// Gradients leave when the step has ended.
   fetch_watcher* begin_step(std::uint32_t, std::size_t) { return nullptr; }
   void abandon_step() {}
@@ -78,10 +82,14 @@ class server_exchange {
   }
 
   /// Sends them, and receives the new values. `examples`: of how many they are the mean. `repeated`: the last update
-  /// has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated) {
-    const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
-    variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+  /// has run out of time, and this call goes on with it. `work` computes the gradients of others.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work = nullptr) {
+    if (takes_over()) {
+      update_for_all(until, examples, repeated, work);
+    } else {
+      const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
+      variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+    }
     write_values();
     all_stop_ = servers_->all_stop();
     count_update();
@@ -99,6 +107,7 @@ class server_exchange {
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() {
     if (Mode == asynchronous) ++next_step_;
+    has_pushed_ = false;
   }
 
   void refresh(deadline_type until) {
@@ -152,6 +161,55 @@ class server_exchange {
   }
 
  private:
+  /// Brings this worker's gradients, and those of lost workers that the servers ask it for.
+  void update_for_all(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
+    const auto push = [&](int of, std::uint32_t count) {
+      const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
+      servers_->push(next_step_, of, const_gradients_, until, count);
+    };
+    if (!repeated || !has_pushed_) push(here_.index(), examples);
+    has_pushed_ = true;
+    while (const std::optional<int> lost = servers_->await_step(next_step_, until)) {
+      if (!work)
+        throw error(error_code::failed_precondition, "exchange",
+                    {"the gradients of replica ", *lost, " are to be computed for step ", next_step_,
+                     "; call run() again with the function that gives the batches of any replica"});
+      push(*lost, compute(*lost, *work));
+    }
+    variables_.global_step = servers_->pull_made(values_, until);
+    has_pushed_ = false;
+  }
+
+  /// Variables of this worker alone stay as they are: those of the lost worker are lost.
+  std::uint32_t compute(int lost, const replica_work& work) {
+    const graph& g = variables_.of();
+    std::vector<std::pair<std::uint32_t, storage>> own;
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &operation_of<variable_op> || !local_.state_of(n).initialized) continue;
+      const variable_kind kind = kind_of(g[n].def);
+      if (kind != variable_kind::local && kind != variable_kind::slot) continue;
+      own.emplace_back(n, storage(local_.variable_info(n).bytes()));
+      local_.read_variable(n, own.back().second.data());
+    }
+    struct restore {
+      server_exchange& of;
+      const std::vector<std::pair<std::uint32_t, storage>>& own;
+      std::int64_t position;
+      ~restore() {
+        for (const auto& [n, value] : own) of.local_.write_variable(n, value.data());
+        of.variables_.reset_averaged();
+        of.variables_.set_counters();
+        of.local_.set_random_stream(of.here_.index());
+        of.local_.set_step_number(position);
+      }
+    } after{*this, own, local_.step_number()};
+    variables_.reset_averaged();
+    variables_.set_counters();
+    local_.set_random_stream(lost);
+    local_.set_step_number(next_step_);
+    return work.compute(work.self, {lost, next_step_});
+  }
+
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
   /// Where others may be lost, those that are missing at the beginning are waited for by the servers.
   bool is_needed(const task_id& task) const {
@@ -353,6 +411,7 @@ class server_exchange {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
+  bool has_pushed_ = false;  // the servers hold this worker's gradients of the update under way
   std::int64_t stale_gradients_ = 0;
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };

@@ -2,12 +2,30 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 
 namespace weft {
+
+/// One of the fixed number of logical workers that training consists of, in a step: what its batch is chosen by. With
+/// loss_action::take_over a worker computes the gradients of others that are lost, too.
+struct replica {
+  int index;          ///< of the worker whose part it is
+  std::int64_t step;  ///< replicated_session::next_step() of that worker
+};
+
+namespace detail {
+
+/// Computes the gradients of another replica.
+struct replica_work {
+  void* self;
+  std::uint32_t (*compute)(void* self, const replica& of);  // returns of how many examples they are the mean
+};
+
+}  // namespace detail
 
 // A strategy is a structure that says by its members how workers train together, and is given to a
 // replicated_session. One with `mode` has parameter servers: `mode` is known when the program is compiled, `model` and
