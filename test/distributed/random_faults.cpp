@@ -926,11 +926,13 @@ verdict wrong_steps(const schedule& plan, const outcome& out) {
     if (each->rank >= plan.how.ps) continue;
     if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice";
     if (!each->report) return name_of(plan.how, each->rank) + " has not joined: " + each->said;
-    auto made = each->steps;
-    if (first && !std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; }) &&
-        made.size() + 1 == first->steps.size())
-      made.insert(*first->steps.rbegin());  // nobody was there any more to make it for
-    if (first && made != first->steps)
+    auto made = each->steps, known = first ? first->steps : made;
+    if (!std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; })) {
+      // Nobody was there any more to make the last one for.
+      if (made.size() + 1 == known.size()) made.insert(*known.rbegin());
+      if (known.size() + 1 == made.size()) known.insert(*made.rbegin());
+    }
+    if (made != known)
       return name_of(plan.how, each->rank) + " has made other steps than " + name_of(plan.how, first->rank);
     if (!first) first = each.get();
   }
