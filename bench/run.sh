@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust scale compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust scale failures compile)
 suites=()
 environments=
 programs=
@@ -152,6 +152,9 @@ suite_scale() {
   local case
   for case in "start 200" "workers 64" "restarts 1000"; do weft $case; done
 }
+
+# Losses of workers, and what comes after them.
+suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)); }
 
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.
 suite_optimizers() {

@@ -95,7 +95,8 @@ struct call {
         : forward ? device::make_convolution<double>(s, 0, 1, 2, nullptr)
         : spread     ? device::make_convolution_input_gradient<double>(s, 0, 1, 2, false)
                      : device::make_convolution_filter_gradient<double>(s, 0, 1, 2, false));
-    k->run({buffers, &one});
+    storage workspace(k->workspace_bytes());
+    k->run({buffers, &one, nullptr, workspace.data()});
     std::vector<float> result(out.size());
     for (std::size_t i = 0; i < out.size(); ++i) {
       double value = out[i] + (bias ? number(i % static_cast<std::size_t>(s.filters)) : 0);

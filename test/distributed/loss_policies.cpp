@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,7 +22,7 @@ namespace {
 using server_type = basic_server<in_process>;
 using client_type = basic_parameter_client<in_process>;
 
-constexpr consistency_model synchronous{consistency::synchronous};
+constexpr consistency_model in_step{consistency::synchronous};
 
 /// One variable on each of two servers.
 std::vector<parameter_spec> variables() {
@@ -132,7 +133,7 @@ std::string train_as_chief(two_servers& all, const training_terms& terms, int st
 
 // Its gradients of step 0 are 3 at server 0. The process that takes its place sends them again, to both.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacement) {
-  const training_terms terms(synchronous, wait_for{20s});
+  const training_terms terms(in_step, wait_for{20s});
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacem
 
 // Nobody takes its place: no server uses the gradients that only one of them has.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
-  const training_terms terms(synchronous, wait_for{500ms}.then(loss_action::shrink));
+  const training_terms terms(in_step, wait_for{500ms}.then(loss_action::shrink));
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
 
 // Another worker computes them again, for both servers. Its gradients of the lost worker's part are 3, too.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_computed_again) {
-  const training_terms terms(synchronous, wait_for{300ms}.then(loss_action::take_over));
+  const training_terms terms(in_step, wait_for{300ms}.then(loss_action::take_over));
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -200,10 +201,11 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_computed_again)
       client.pull(now.out(), 20s);
       for (std::int64_t step = 0; step < 2; ++step) {
         client.push(step, 0, values(1).in(), 20s);
-        while (const auto lost = client.await_step(step, 20s)) {
-          test::require_in_task(*lost == 1, "worker 1 is lost");
+        for (auto next = client.await_step(step, 20s); next.what == client_type::awaited_step::outcome::owed;
+             next = client.await_step(step, 20s)) {
+          test::require_in_task(next.replica == 1, "worker 1 is lost");
           asked.push_back(step);
-          client.push(step, *lost, values(3).in(), 20s);
+          client.push(step, next.replica, values(3).in(), 20s);
         }
         test::require_in_task(client.pull_made(now.out(), 20s) == step + 1, "the step is made");
       }
@@ -227,7 +229,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_computed_again)
 }
 
 BOOST_AUTO_TEST_CASE(training_stops_when_nobody_has_come_in_time) {
-  const training_terms terms(synchronous, wait_for{500ms});
+  const training_terms terms(in_step, wait_for{500ms});
   two_servers all(2);
   values now;
   std::string problem;
@@ -264,8 +266,8 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   std::string chief;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);
-    client_type client(here, variables(), training_terms(synchronous, wait_for{30s}), 7, 20s);
-    chief = refusal(all, 1, training_terms(synchronous, wait_for{40s}));
+    client_type client(here, variables(), training_terms(in_step, wait_for{30s}), 7, 20s);
+    chief = refusal(all, 1, training_terms(in_step, wait_for{40s}));
     client.done(10s);
   });
   first.join();
@@ -329,7 +331,9 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
   for (const auto& [kind, bytes] : {std::pair{frame_kind::held, few.bytes()},
                                     {frame_kind::held, negative.bytes()},
                                     {frame_kind::decision, detail::decision_message{0, {0, 1}}.bytes()},
-                                    {frame_kind::held, std::vector<std::byte>(5)}}) {
+                                    {frame_kind::held, std::vector<std::byte>(5)},
+                                    {frame_kind::shard_status, std::vector<std::byte>(5)},
+                                    {frame_kind::shard_order, std::vector<std::byte>(64)}}) {
     in_process network;
     const cluster_spec cluster = test::local_cluster(2, 2, network);
     std::optional<join_report> report;
@@ -343,7 +347,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
       server_type liar(cluster, "ps", 1, {}, network);
       auto channel = worker.open_channel(worker.cluster().rank({"ps", 0}), detail::parameter_channel, 10s);
       ask(channel.stream, frame_kind::enroll,
-          detail::enroll_message{training_terms(synchronous, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
+          detail::enroll_message{training_terms(in_step, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
       auto lies = liar.open_channel(liar.cluster().rank({"ps", 0}), detail::decision_channel, 10s);
       try {
         ask(lies.stream, kind, bytes, 0, 300ms);
@@ -355,4 +359,32 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
     BOOST_REQUIRE(report->interrupted);
     BOOST_TEST(contains(report->interrupted->what(), "/job:ps/task:1 broke the protocol"));
   }
+}
+
+// One parameter server writes shards, and the first does not.
+BOOST_AUTO_TEST_CASE(parameter_servers_of_which_some_write_no_shards_end_in_words) {
+  const std::string folder = "/tmp/weft-shards-of-one-" + std::to_string(::getpid());
+  in_process network;
+  const cluster_spec cluster = test::local_cluster(2, 1, network);
+  std::string problem;
+  std::vector<std::thread> threads;
+  for (const int task : {0, 1})
+    threads.emplace_back([&, task] {
+      server_options options;
+      if (task == 1) options.shards.folder = folder;
+      server_type here(cluster, "ps", task, options, network);
+      here.join(20s, 30s);
+    });
+  try {
+    server_type here(cluster, "worker", 0, {}, network);
+    client_type client(here, variables(), training_terms(in_step, wait_for{20s}), 7, 20s);
+    client.initialise(values(0).in(), 10s);
+    values now;
+    client.push_pull(0, values(1).in(), now.out(), 10s);
+  } catch (const error& thrown) {
+    problem = thrown.what();
+  }
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(contains(problem, "set server_options::shards on all parameter servers, or on none"), problem);
+  std::filesystem::remove_all(folder);
 }

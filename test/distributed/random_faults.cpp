@@ -85,7 +85,8 @@ struct settings {
   strategy how{};
   int ps = 0, workers = 2, steps = 8;
   std::optional<int> min_workers{};
-  loss_policy on_loss{};               // of parameter servers
+  loss_policy on_loss{};  // of parameter servers
+  shard_options shards{};
   milliseconds wait = wait_for_place;  // of the workers that survive losses in all-reduce
   milliseconds set_up{8s}, step{20s}, finish{20s};
 
@@ -102,7 +103,11 @@ struct record {
   std::int64_t global_step = 0, stale = 0;
   std::int64_t first = 0;  // the step that it has begun with
   int lost_replicas = 0, most_stale = 0;
-  int computed = 0;  // parts of others
+  int computed = 0;           // parts of others
+  int rollbacks = 0;          // that were announced
+  std::int64_t repeated = 0;  // steps that they took back
+  std::int64_t lost_updates = 0;
+  bool went_back_silently = false;
   std::vector<float> values;
   std::vector<training_view> views;
   std::atomic<bool> fail{false};  // it is to end with an error of its own
@@ -149,6 +154,11 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
   const model m;
   if constexpr (!std::is_same_v<Strategy, collective>)
     if constexpr (requires { trains.on_loss; }) trains.on_loss = how.on_loss;
+  if constexpr (requires { trains.on_rollback; })
+    trains.on_rollback = [&](std::int64_t before, std::int64_t to) {
+      ++of.rollbacks;
+      of.repeated += before - to;
+    };
   replicated_session s(m.g, here, trains, {.threads = 1}, how.set_up);
   of.began = true;
   of.first = s.next_step();
@@ -168,7 +178,22 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
   };
   // Where training survives a loss, the number of the step says which batch it is; otherwise each life has its own.
   const bool tolerates = how.on_loss != loss_policy{} || how.how == strategy::with_backup || survives_losses(how.how);
-  for (int i = 0, next; (next = tolerates ? static_cast<int>(s.next_step()) : i) < how.steps; ++i) {
+  const auto finish = [&] {  // false: a server was restored meanwhile
+    try {
+      s.finish(how.finish);
+      return true;
+    } catch (const error& problem) {
+      if (problem.code() != error_code::aborted || how.shards.folder.empty()) throw;
+      return false;
+    }
+  };
+  for (int i = 0, next;; ++i) {
+    next = tolerates ? static_cast<int>(s.next_step()) : i;
+    if (next >= how.steps) {
+      if (finish()) break;
+      continue;
+    }
+    const int rollbacks = of.rollbacks;
     detail::sleep<Clock>(milliseconds(random() % 60));
     if (of.fail) throw std::runtime_error("no images");
     const auto [x, y] = batch_of(next, here.index());
@@ -186,16 +211,17 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
         again ? step.exchange(how.step) : step(x, y, how.step);
     });
     ++of.made;
+    of.went_back_silently |= tolerates && s.next_step() <= next && of.rollbacks == rollbacks;
     of.updates += rows_of(next, here.index()) > 0;
     of.global_step = s.global_step();
     if constexpr (requires { s.stale_gradients(); }) {
       of.stale = s.stale_gradients();
       of.lost_replicas = s.lost_replicas();
       of.most_stale = static_cast<int>(s.staleness().size());
+      of.lost_updates = s.lost_updates();
     }
     note_view();
   }
-  s.finish(how.finish);
   of.values = m.values(s.local());
   of.finished = true;
 }
@@ -310,9 +336,11 @@ struct life {
   record of;
   std::string said;  // the text of the error that it threw
   std::optional<join_report> report;
-  std::map<std::int64_t, std::vector<std::size_t>> steps;  // of a server: whose gradients made each
-  int left_out = 0;                                        // of a server: how often it went on without a worker
-  bool made_twice = false;                                 // of a server: some step
+  std::map<std::int64_t, std::vector<std::size_t>> steps;       // of a server: whose gradients made each
+  std::vector<std::pair<std::int64_t, std::int64_t>> restored;  // of a server: the steps between which it went back
+  int left_out = 0;                                             // of a server: how often it went on without a worker
+  std::string shard_problem;
+  bool made_twice = false;  // of a server: some step
 
   bool ended_by_force() const { return was_killed || was_cut_off; }
   bool is_victim() const {
@@ -431,6 +459,12 @@ class run {
       one.made_twice |= !one.steps.emplace(step, workers).second;
     };
     options.on_left_out = [&one](const error&) { ++one.left_out; };
+    options.shards = plan_.how.shards;
+    options.on_rollback = [&one](std::int64_t from, std::int64_t to) {
+      one.restored.emplace_back(from, to);
+      one.steps.erase(one.steps.lower_bound(to), one.steps.end());
+    };
+    options.on_shard_problem = [&one](const error& why) { one.shard_problem = why.what(); };
     server_type here(cluster_, serves ? "ps" : "worker", serves ? one.rank : one.rank - plan_.how.ps, options,
                      simulation::network(world_));
     world_.adopt(one.process);
@@ -753,6 +787,7 @@ std::vector<float> undisturbed(const settings& how) {
     schedule plan(0);
     plan.how = how;
     if (survives_losses(how.how)) plan.how.how = strategy::collective;
+    plan.how.shards = {};
     plan.how.step = 20s;
     plan.starts.assign(static_cast<std::size_t>(how.tasks()), 0ms);
     plan.faults.clear();
@@ -1210,6 +1245,160 @@ BOOST_AUTO_TEST_CASE(replaced_asynchronous_workers_make_each_update_once) {
           if (all_finished && most < updates - 3 * 12) return "updates are missing";
           return {};
         });
+}
+
+// ---- training that survives the death of parameter servers ----
+
+namespace {
+
+/// A cluster whose servers write shards, and are killed and started again; sometimes workers too.
+schedule with_shards(std::uint64_t seed, strategy how, loss_policy policy, const std::string& folder) {
+  schedule plan = with_policy(seed, how, policy, true);
+  std::mt19937_64 random(seed * 104'729 + 7);
+  const auto below = [&](auto n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
+  plan.how.shards = {folder, 1 + below(5)};
+  plan.how.steps = 16;
+  plan.faults.clear();
+  const int n = 1 + below(4);
+  milliseconds when(below(4) == 0 ? 100 + below(300) : 500);
+  for (int i = 0; i < n; ++i) {
+    const bool worker = below(5) == 0;
+    fault f{.what = below(4) == 0 ? kind::cut_off : kind::kill,
+            .rank = worker ? plan.how.ps + below(plan.how.workers) : below(plan.how.ps),
+            .at = when};
+    f.restart = milliseconds(below(3) == 0 ? 0 : below(1200));
+    plan.faults.push_back(f);
+    when += milliseconds(below(3) == 0 ? below(40) : below(900));
+  }
+  return plan;
+}
+
+/// The manifests that are there name shards of one step, which are whole.
+verdict wrong_shards(const schedule& plan) {
+  const std::filesystem::path folder(plan.how.shards.folder);
+  if (!std::filesystem::exists(folder)) return {};
+  for (const auto& each : std::filesystem::directory_iterator(folder)) {
+    const std::string name = each.path().filename();
+    if (!name.starts_with("manifest-") || contains(name, ".tmp-")) continue;
+    const auto file = detail::shard_folder::read(each.path(), 1 << 20);
+    const auto said = detail::shard_manifest::read({file.data(), file.size()}, each.path());
+    if (said.step != std::stoll(name.substr(9))) return name + " is of another step";
+    for (int task = 0; task < plan.how.ps; ++task) {
+      const std::string path = folder.string() + "/shard-" + std::to_string(task) + "-of-" +
+                               std::to_string(plan.how.ps) + "-" + name.substr(9);
+      const auto shard = detail::shard_folder::read(path, 1 << 20);
+      const_bytes state;
+      const auto head = detail::read_shard({shard.data(), shard.size()}, path, state);
+      if (head.step != said.step || head.last_step != said.step - 1 || head.at.run() != said.at.run())
+        return name + " names a shard of another step";
+    }
+  }
+  return {};
+}
+
+struct shard_runs {
+  int repeated = 0, uncommitted = 0, clean = 0;
+};
+
+/// All that must hold where servers are killed: the last life of each task ends rightly.
+verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs& runs) {
+  if (!out.over) return "not all have come to their end";
+  if (out.remains != 0) return std::to_string(out.remains) + " ports, streams or names of shared memory remain";
+  std::map<int, const life*> last;
+  bool has_repeated = false, none_was_committed = false, some_finished = false;
+  for (const auto& each : out.lives) {
+    // Nobody has said yet that servers write shards.
+    none_was_committed |= each->rank >= plan.how.ps && !each->of.began && !each->ended_by_force() && each->is_first;
+    last[each->rank] = each.get();
+    if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice, unannounced";
+    if (each->of.went_back_silently) return name_of(plan.how, each->rank) + " has gone back in silence";
+    if (!each->shard_problem.empty()) return name_of(plan.how, each->rank) + ": " + each->shard_problem;
+    has_repeated |= each->of.repeated > 0;
+    some_finished |= each->of.finished;
+    const std::string words = each->words();
+    none_was_committed |=
+        contains(words, "no step has been committed") || contains(words, "has no manifest of the run") ||
+        contains(words, "no step of that is committed") || contains(words, "without a shard of this run");
+  }
+  if (const verdict bad = wrong_shards(plan)) return bad;
+  if (none_was_committed && !some_finished) {
+    ++runs.uncommitted;
+    return {};
+  }
+  const std::vector<float> reference = undisturbed(plan.how);
+  for (const auto& [rank, each] : last) {
+    if (each->ended_by_force()) continue;
+    if (rank < plan.how.ps) {
+      if (each->report && each->report->interrupted && !came_too_late(plan, out, *each))
+        return name_of(plan.how, rank) + " was interrupted: " + each->report->interrupted->what();
+      continue;
+    }
+    if (came_too_late(plan, out, *each)) continue;
+    if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+    if (plan.how.how == strategy::synchronous && each->of.values != reference)
+      return name_of(plan.how, rank) + " has other values";
+  }
+  ++(has_repeated ? runs.repeated : runs.clean);
+  return {};
+}
+
+struct shard_files {
+  std::string path = "/dev/shm/weft-shards-" + std::to_string(::getpid());
+  ~shard_files() { std::filesystem::remove_all(path); }
+};
+
+void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s}) {
+  const char* const count = std::getenv("WEFT_RANDOM_COUNT");
+  const char* const from = std::getenv("WEFT_RANDOM_FROM");
+  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
+  if (count) seeds = static_cast<std::uint64_t>(std::atoll(count));
+  const shard_files files;
+  int failures = 0;
+  for (std::uint64_t seed = begin; seed < begin + seeds && failures < 4; ++seed) {
+    std::filesystem::remove_all(files.path);
+    const schedule plan = with_shards(seed, how, policy, files.path);
+    run r(plan);
+    const outcome out = r.result();
+    const verdict bad = wrong_after_servers(plan, out, runs);
+    if (!bad) continue;
+    std::string more;
+    for (const auto& each : out.lives) {
+      more += "  " + name_of(plan.how, each->rank) + " made " + std::to_string(each->of.made) + ", went back " +
+              std::to_string(each->of.rollbacks) + " times over " + std::to_string(each->of.repeated) + " steps";
+      for (const auto& [before, to] : each->restored)
+        more += ", restored " + std::to_string(to) + " at " + std::to_string(before);
+      more += ", last step " + std::to_string(each->steps.empty() ? -1 : each->steps.rbegin()->first) + "\n";
+    }
+    BOOST_ERROR(*bad + "\n" + more + plan.text() + "  shards every " + std::to_string(plan.how.shards.every_steps) +
+                "\n" + told(plan, out));
+    ++failures;
+  }
+}
+
+}  // namespace
+
+// The run goes back to the last committed step, says so, and its values are those of a run that nobody has disturbed.
+BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_bits_of_an_undisturbed_run) {
+  shard_runs runs;
+  survive_servers(strategy::synchronous, sanitized ? 30 : 300, runs);
+  if (std::getenv("WEFT_RANDOM_COUNT"))
+    std::printf("%d repeated steps, %d had nothing committed, %d neither\n", runs.repeated, runs.uncommitted,
+                runs.clean);
+  else
+    BOOST_TEST(runs.repeated > (sanitized ? 5 : 100));
+}
+
+// Gradients that were pushed are pushed again in another epoch.
+BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_same_bits_where_workers_are_taken_over) {
+  shard_runs runs;
+  survive_servers(strategy::synchronous, sanitized ? 10 : 150, runs, wait_for{20s}.then(loss_action::take_over));
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(runs.repeated > (sanitized ? 1 : 40));
+}
+
+// Each server restores its own newest shard: the others' updates stay.
+BOOST_AUTO_TEST_CASE(replaced_asynchronous_servers_go_on_from_their_shards) {
+  shard_runs runs;
+  survive_servers(strategy::asynchronous, sanitized ? 10 : 100, runs);
 }
 
 // ---- the same with processes ----

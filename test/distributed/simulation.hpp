@@ -675,6 +675,11 @@ class simulation::network {
     for (std::byte& each : bytes) each = static_cast<std::byte>(world_->draw());
   }
 
+  /// How long it takes to write a file.
+  std::chrono::nanoseconds disk_delay() {
+    return std::chrono::milliseconds(world_->draw(4) == 0 ? world_->draw(400) : 1);
+  }
+
   listener listen(weft::endpoint where) {
     world_->maybe_give_way();
     if (where.port == 0) where.port = world_->next_port_++;

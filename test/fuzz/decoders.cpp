@@ -410,13 +410,71 @@ void decision(input in) {
       [](const auto& said) { return said.bytes(); });
 }
 
+void shard_status(input in) {
+  reads_what_it_writes(message_of(in, "qbqqit"), detail::shard_status::read,
+                       [](const auto& said) { return said.bytes(); });
+}
+
+void shard_order(input in) {
+  const std::size_t workers = in.byte() % 5;
+  reads_what_it_writes(
+      message_of(in, "qqqibqqq[b]"), [=](const_bytes bytes) { return detail::shard_order::read(bytes, workers); },
+      [](const auto& said) { return said.bytes(); });
+}
+
+/// A file with the magic number, the version and the checksum that it must have, or without.
+byte_list sealed(input& in, std::uint64_t magic, std::string_view shape, bool has_length) {
+  const bool is_whole = in.byte() % 8 != 0;
+  detail::message_writer out;
+  out.number(magic).number(detail::shard_version);
+  byte_list file = out.take();
+  if (has_length) file.resize(file.size() + 8);
+  const byte_list rest = message_of(in, shape);
+  file.insert(file.end(), rest.begin(), rest.end());
+  if (has_length) detail::put_little(file.data() + 12, static_cast<std::uint64_t>(file.size() + 4));
+  file.resize(file.size() + 4);
+  if (is_whole) detail::seal(file);
+  return file;
+}
+
+void manifest(input in) {
+  reads_what_it_writes(
+      sealed(in, detail::manifest_magic, "qqii[qi]", false),
+      [](const_bytes bytes) { return detail::shard_manifest::read(bytes, "manifest"); },
+      [](const auto& said) { return said.bytes(); });
+}
+
+void shard(input in) {
+  reads_what_it_writes(
+      sealed(in, detail::shard_magic, "qqiiqqiiqqqq[b]", true),
+      [](const_bytes bytes) {
+        const_bytes state;
+        detail::shard_header head = detail::read_shard(bytes, "shard", state);
+        MUST(state.size() == head.state_bytes);
+        return std::pair(std::move(head), byte_list(state.begin(), state.end()));
+      },
+      [](const auto& said) {
+        detail::aligned_bytes file;
+        std::size_t size = 0;
+        const const_bytes state(said.second);
+        detail::write_shard(said.first, {&state, 1}, file, size);
+        detail::seal(static_cast<mutable_bytes>(file).first(size));
+        return byte_list(file.data(), file.data() + size);
+      });
+}
+
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiibqqb", "iqqqiiiibqbiqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
+  const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
       [](const auto& said) { return said.bytes(); });
+}
+
+void task_of_cluster(input in) {
+  reads_what_it_writes(message_of(in, "iibi[t[b]]"), detail::task_message::read,
+                       [](const auto& said) { return said.bytes(); });
 }
 
 void end_of_step(input in) {
@@ -1421,8 +1479,13 @@ constexpr target targets[] = {
     {"notice", notice},
     {"held", held},
     {"decision", decision},
+    {"shard_status", shard_status},
+    {"shard_order", shard_order},
+    {"manifest", manifest},
+    {"shard", shard},
     {"run_of_step", run_of_step},
     {"end_of_step", end_of_step},
+    {"task_of_cluster", task_of_cluster},
     {"error", error_message},
     {"group", group},
     {"offer", offer},

@@ -90,7 +90,8 @@ struct call {
     for (auto& o : operands) buffers.push_back(reinterpret_cast<std::byte*>(o.data()));
     buffers.push_back(reinterpret_cast<std::byte*>(before.data()));
     const std::unique_ptr<kernel> k(c.op->prepare_cpu(context()));
-    k->run({buffers.data(), &threads});
+    storage workspace(k->workspace_bytes());
+    k->run({buffers.data(), &threads, nullptr, workspace.data()});
     return before;
   }
 

@@ -288,6 +288,8 @@ class graph final : public op_builder {
   class name_scope;
   class variable_scope;
   class device_scope;
+  /// Where the scopes around this call place a node without inputs.
+  WEFT_DECL device_spec device_here() const;
 
   /// Identifies the graph's structure: equal in every process that built it the same way.
   std::uint64_t hash() const;
@@ -653,6 +655,12 @@ WEFT_DECL detail::graph_location graph::current_location(const node_def& def, co
         "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
         "the call");
   return here;
+}
+
+WEFT_DECL device_spec graph::device_here() const {
+  node_def def;
+  def.op = &operation_of<group_op>;
+  return current_location(def, {}).device;
 }
 
 WEFT_DECL std::string graph::free_name(const std::string& name) {

@@ -40,6 +40,7 @@ class kernel_preparation {
     prepare_context own = context_of(step_, i.node, of_node_);
     if (step_.subgraphs) own.subgraphs = step_.subgraphs->of(i.node);
     if (!i.beside.empty()) return prepare_beside(i, own);
+    if (step_.tasks && p_.op(i.node).ordered) return step_.tasks->around(prepare(i.node, own));
     if (i.leader == none) return prepare(i.node, own);
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;
@@ -88,7 +89,7 @@ WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const bind
 }
 
 /// Whether most elements of a value may be zeros, because a max pool or a ReLU lies behind it.
-WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
+__attribute__((noinline)) WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
   const std::uint32_t n = p.computed_by(v);
   const operation& op = p.op(n);
   if (p.nodes[n].fed) return false;

@@ -47,7 +47,11 @@ enum class frame_kind : std::uint16_t {
   list_devices,    // client to task: its devices, please
   read_variable,   // client to task: the value of a variable, please
   write_variable,  // client to task: the value of a variable
-  push,            // worker to ps: here are the gradients of the replica that the tag names
+  shard_status,    // ps to ps 0: its epoch, and the shard that it has written last
+  shard_order,     // ps 0 to ps: the epoch, the shard to begin it with, and which shards are committed
+  end_session,     // client to tasks: this session asks for no more steps
+  reset,           // client to task: close what these containers hold
+  push,            // worker to ps: here are the gradients of the replica that the request's upper half names
   await_step,      // worker to ps 0: answer when the step is made, or which replica's gradients are to be computed
 };
 
@@ -64,7 +68,9 @@ enum frame_flags : std::uint32_t {
   authenticated = 32,   // a tag follows the payload
   stopping = 64,        // a request: this worker stops, after the step; an answer: some worker does, and all are to
   stale = 128,          // an answer: the step was made without these gradients, which are dropped
-  known_frame_flags = 255,
+  keeps_shards = 256,   // an answer: this server writes shards, and `step` is the run and its epoch
+  rolled_back = 512,    // an answer: the run has gone back since, and the request was not served
+  known_frame_flags = 1023,
 };
 
 /// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
@@ -75,7 +81,7 @@ struct frame_header {
   std::uint64_t payload_length = 0;  // bytes that follow the header
   std::uint64_t deadline_us = 0;     // microseconds that the sender still waits; 0: not said
   std::int64_t step = 0;
-  std::uint64_t tag = 0;  // meaning depends on the kind: an incarnation, a graph's hash, whether all hear a goodbye
+  std::uint64_t tag = 0;  // meaning depends on the kind: a run's epoch, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
   std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
                              // answer to them: update_notes. Of an answer to await_step: a replica, from 1 on
@@ -85,7 +91,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 10;
+inline constexpr std::uint16_t protocol_version = 11;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

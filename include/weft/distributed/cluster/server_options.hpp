@@ -41,6 +41,12 @@ enum class nonfinite_gradients : unsigned char {
   apply,   ///< applied as they are
 };
 
+/// Where a parameter server writes what it holds, so that a process that takes its place restores it.
+struct shard_options {
+  std::string folder;              ///< of this server's own or of all of them; empty: nothing is written
+  std::int64_t every_steps = 100;  ///< synchronous steps, or the updates that an asynchronous server applies
+};
+
 /// Options of a server.
 struct server_options {
   /// Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
@@ -66,6 +72,9 @@ struct server_options {
   /// save a last checkpoint, and for `stop_patience` at most.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
+  /// A parameter server that is killed may be replaced, if all parameter servers write shards and the loss policy
+  /// waits: docs/how-to/failures.md.
+  shard_options shards = {};
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  ///< what workers may make a parameter server hold
   std::size_t max_strangers = 64;  ///< connections that have not yet proved to belong here, at one time
   std::size_t max_channels = 16;   ///< of one peer, that nobody has taken up yet
@@ -90,6 +99,12 @@ struct server_options {
   /// A parameter server has made a synchronous step of the gradients of these workers, by their indices; from there
   /// too.
   std::function<void(std::int64_t step, const std::vector<std::size_t>& workers)> on_step = {};
+  /// A parameter server has restored a shard, and training goes on with step `to`; -1: it had made no steps before;
+  /// called from the thread in join(). Nothing: a line on stderr.
+  std::function<void(std::int64_t from, std::int64_t to)> on_rollback = {};
+  /// A parameter server could not write or read a shard; from there too. Training goes on. Nothing: a line on stderr,
+  /// once for each reason.
+  std::function<void(const error&)> on_shard_problem = {};
   /// A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
   /// the server's own thread. The task goes on waiting. Nothing: a line on stderr.
   std::function<void(const error&)> on_rejected = {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ struct join_report {
   std::vector<std::string> finished;  ///< those that have done their work: of a server's workers, those that said so
   std::vector<std::string> lost;      ///< those that ended otherwise, each with the reason
   std::optional<error> interrupted;   ///< training ended early, since it needed one that is gone: which, and why
+  std::int64_t lost_updates = 0;      ///< that an asynchronous server had acknowledged before it was started again
   int signal = 0;                     ///< that the server received while it served; 0: none
 };
 

@@ -42,6 +42,10 @@ namespace weft {
 /// rows that have changed since the last answer, where it is to write to the same place as then; pull brings all.
 /// Between the two nobody else writes there.
 ///
+/// Where the servers write shards (server_options::shards) and the loss policy waits, a server that is lost may be
+/// replaced: calls wait for the process that takes its place. In synchronous mode the run may have gone back then: a
+/// call that brings values brings those of the step with which the run goes on, and rollback() says which that is.
+///
 /// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
 /// once. Values arrive where they are wanted before their checksum or tag is checked: of a call that has failed the
@@ -73,8 +77,9 @@ class basic_parameter_client {
     servers_.reserve(static_cast<std::size_t>(tasks));
     for (int task = 0; task < tasks; ++task) servers_.emplace_back(variables_, task, here.cluster().rank({job, task}));
     for (connection& each : servers_) all_.push_back(&each);
+    acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
-    with_reasons([&] { connect(until); });
+    with_reasons([&] { connect_first(until); });
   }
 
   basic_parameter_client(const basic_parameter_client&) = delete;
@@ -86,11 +91,13 @@ class basic_parameter_client {
     if (!here_.is_chief()) return initialise(until);
     check("initialise", values);
     ask("initialise", frame_kind::initialise, 0, until, [&](connection& to) { to.share_values(values); });
+    begin_epoch();
   }
 
   /// Waits until the chief has uploaded the first values.
   void initialise(deadline_type until = std::chrono::seconds(60)) {
     ask("initialise", frame_kind::await_values, 0, until);
+    begin_epoch();
   }
 
   /// Memory that a variable's parameter server has mapped: gradients that lie here, and values that are wanted here,
@@ -163,7 +170,7 @@ class basic_parameter_client {
       rest[number_of(to)] = detail::scalar_state(*state, to.order(), workers());
       to.add_payload(rest[number_of(to)]);
     });
-    note_next_steps();
+    begin_epoch();
     for (connection& each : servers_) each.set_settled(true);
     return !was_duplicate();
   }
@@ -171,14 +178,24 @@ class basic_parameter_client {
   /// Another worker waits until the chief has done that. Follow it by pull().
   void await_restore(deadline_type until = std::chrono::seconds(60)) {
     ask("restore", frame_kind::await_restore, 0, until);
-    note_next_steps();
+    begin_epoch();
   }
 
   /// Says that no more updates come from this worker, as done() does, and waits until the others have said so or are
   /// gone. The servers stay until done().
   void await_others(deadline_type until = std::chrono::seconds(60)) {
-    ask("finish", frame_kind::await_others, 0, until);
+    if (!ask("finish", frame_kind::await_others, 0, until)) throw gone_back("finish");
   }
+
+  /// That the run has gone back, since this was asked last.
+  struct step_change {
+    std::int64_t from, to;  // the numbers of this worker's next step
+  };
+  std::optional<step_change> take_rollback() { return std::exchange(rollback_, std::nullopt); }
+  /// Whether the last request was sent again, since a server was lost while it was served.
+  bool was_repeated() const { return was_repeated_; }
+  /// Updates of this worker that asynchronous servers had acknowledged and have lost.
+  std::int64_t lost_updates() const { return lost_updates_; }
 
   /// Updates that parameter server 0 has applied in all, as of its last answer.
   std::int64_t global_step() const { return servers_.front().answer().step; }
@@ -226,11 +243,14 @@ class basic_parameter_client {
     weight_ = examples;
     if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
-    ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
+    position_ = step;
+    const bool is_served = ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
+    if (!is_served) return pull_back(out, until);
     take_values(out);
+    note_position();
     notes_ = detail::update_notes::read(servers_.front().answer().weight);
     const std::int64_t updates = servers_.front().answer().step;
     if (are_in_step()) return updates;
@@ -241,44 +261,67 @@ class basic_parameter_client {
     return servers_.front().answer().step;
   }
 
-  // ---- workers that compute for others (loss_action::take_over): push, await_step until nothing is owed, pull_made
-  // ----
+  // ---- workers that compute for others (loss_action::take_over) ----
 
   /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
-  /// them for the step.
-  void push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
+  /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
+  /// pull_back().
+  bool push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
             deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
     weight_ = examples;
     replica_ = replica;
     if (examples > 0 && only_finite_) detail::check_finite(variables_, gradients, here_.name(), step);
-    ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
+    position_ = step;
+    return ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
   }
-  /// Waits until the step is made; or returns the replica whose gradients of this step this worker is to compute and
-  /// push, before it asks again.
-  std::optional<int> await_step(std::int64_t step, deadline_type until = std::chrono::seconds(60)) {
+
+  /// What a worker does after it has pushed its gradients.
+  struct awaited_step {
+    enum class outcome : unsigned char {
+      made,       ///< the step is: pull_made()
+      owed,       ///< it computes the gradients of `replica`, pushes them, and awaits the step again
+      repeated,   ///< servers have been restored before this step: it pushes all its gradients again
+      gone_back,  ///< to another step: pull_back()
+    };
+    outcome what;
+    int replica = 0;
+  };
+  awaited_step await_step(std::int64_t step, deadline_type until = std::chrono::seconds(60)) {
+    using outcome = typename awaited_step::outcome;
     connection& first = servers_.front();
+    awaited_step next{outcome::made};
     with_reasons([&] {
-      connect(until);
-      converse("push_pull", frame_kind::await_step, step, until, {&first}, [](connection&) {});
+      converse_with("push_pull", frame_kind::await_step, step, until, {&first}, [](connection&) {});
       if (first.is_refused()) throw first.failure("push_pull", name(first));
+      if (first.is_rolled_back())
+        next.what = enter_epoch() ? outcome::repeated : outcome::gone_back;
+      else if (const std::uint32_t owed = first.answer().weight; owed != 0)
+        next = {outcome::owed, static_cast<int>(owed - 1)};
     });
-    const std::uint32_t owed = first.answer().weight;
-    if (owed != 0) return static_cast<int>(owed - 1);
+    if (next.what != outcome::made) return next;
     flags_of_any_ = first.answer().flags;
-    return {};
+    position_ = static_cast<std::int64_t>(first.answer().tag);
+    return next;
   }
   /// Receives the values after the step that was awaited. Returns what push_pull does.
   std::int64_t pull_made(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("push_pull", out);
     const std::uint32_t flags = flags_of_any_;
-    ask_in_step("push_pull", frame_kind::pull, next_step(), until,
-                [&](connection& to) { to.receive_values(out, true); });
+    ask_in_step("push_pull", frame_kind::pull, position_, until, [&](connection& to) { to.receive_values(out, true); });
     take_values(out);
     notes_ = detail::update_notes::read(servers_.front().answer().weight);
     flags_of_any_ = flags_of_all_ = flags;
     return servers_.front().answer().step;
   }
+  /// Receives the values of the step to which the run has gone back.
+  std::int64_t pull_back(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    pull_step(position_, out, until);
+    flags_of_all_ = flags_of_any_ = 0;
+    return servers_.front().answer().step;
+  }
+  /// Of the run, as this worker knows it: in another one, the servers do not hold what was pushed before.
+  std::uint64_t epoch() const { return epoch_; }
 
   /// Whether the last push_pull had been applied before by every parameter server.
   bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
@@ -301,7 +344,7 @@ class basic_parameter_client {
   /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
   void done(deadline_type until = std::chrono::seconds(10)) {
-    ask("done", frame_kind::done, 0, until);
+    if (!ask("done", frame_kind::done, 0, until)) throw gone_back("finish");
     here_.clear_failure();
   }
   /// Tells them that a signal has stopped this worker: it counts as gone from here on. Returns whether the others'
@@ -329,6 +372,79 @@ class basic_parameter_client {
     for (connection& each : servers_) each.note_next_step();
   }
 
+  // ---- servers that are replaced ----
+
+  bool awaits_servers() const { return keeps_shards_ && terms_.on_loss.wait.count() > 0; }
+
+  /// The servers have values, and say in which epoch the run is.
+  void begin_epoch() {
+    for (connection& each : servers_)
+      if (const std::uint64_t at = each.answered_epoch()) {
+        each.set_epoch(at);
+        epoch_ = std::max(epoch_, at);
+      }
+    note_next_steps();
+    note_position();
+    has_position_ = true;
+  }
+  /// Values of the next step have come.
+  void note_position() {
+    for (std::size_t k = 0; k < servers_.size(); ++k)
+      acknowledged_[k] = static_cast<std::int64_t>(servers_[k].answer().tag);
+    position_ = terms_.is_synchronous() ? next_step() : position_;
+  }
+
+  /// Some server is in another epoch: so is this worker from now on. Returns whether its request may be repeated, since
+  /// its next step is the same.
+  bool enter_epoch() {
+    std::int64_t next = position_;
+    for (const connection& each : servers_)
+      if (each.is_rolled_back() && each.answered_epoch() > epoch_) {
+        epoch_ = each.answered_epoch();
+        next = static_cast<std::int64_t>(each.answer().tag);
+      }
+    for (connection& each : servers_) each.forget_values();
+    if (next == position_) return true;
+    if (next < position_) rollback_ = {rollback_ ? std::max(rollback_->from, position_) : position_, next};
+    position_ = next;
+    return false;
+  }
+
+  error gone_back(const char* operation) const {
+    return error(error_code::aborted, operation,
+                 {"a parameter server was restored, and the run has gone back to step ", position_,
+                  "; make the steps from next_step() on again, and call finish() then"});
+  }
+
+  /// A connection has failed. Waits until all servers are there; throws `problem` where nobody may take a lost one's
+  /// place, or nobody has within the wait. `since`: of the first failure of this request.
+  void await_servers(const char* operation, const error& problem, typename Clock::time_point since,
+                     deadline_type until) {
+    const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
+    if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
+    const membership& members = here_.members();
+    for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
+      std::string missing;
+      for (connection& each : servers_) {
+        const task_state state = members.state(each.rank());
+        if (state == task_state::alive) continue;
+        if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
+        append(missing, {missing.empty() ? "" : ", ", name(each)});
+      }
+      if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+      if (Clock::now() - since > terms_.on_loss.wait)
+        throw error(
+            error_code::unavailable, operation,
+            {problem.sentence(), "; no process has taken its place within ", terms_.on_loss.wait.count(), " ms"});
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, operation,
+                    {"a process that takes the place of ", missing.empty() ? "a parameter server" : missing,
+                     " has not come in time"});
+      if (missing.empty()) break;
+    }
+    detail::sleep<Clock>(std::chrono::milliseconds(20));
+  }
+
   /// Adds one server's place in the training to those of the servers before it.
   void merge(cluster_state& all, const cluster_state& its, const connection& from) const {
     if (terms_.is_synchronous() && its.global_step != all.global_step)
@@ -349,8 +465,9 @@ class basic_parameter_client {
   /// have gone on.
   template <typename Prepare>
   void ask_in_step(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
-    for (;; step = next_step()) {
-      ask(operation, kind, terms_.has_decisions() ? step : 0, until, prepare);
+    for (;; step = position_) {
+      if (!ask(operation, kind, terms_.has_decisions() ? step : 0, until, prepare)) continue;
+      if (terms_.is_synchronous()) note_position();
       if (are_in_step()) return;
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation,
@@ -375,6 +492,18 @@ class basic_parameter_client {
 
   // ---- connections ----
 
+  /// The same at the beginning. A server may be lost just then, and be replaced.
+  void connect_first(deadline_type until) {
+    const typename Clock::time_point begin = Clock::now();
+    for (;;) try {
+        return connect(until);
+      } catch (const error& problem) {
+        const error why = problem;
+        if (terms_.on_loss.wait.count() == 0) throw;
+        await_servers("connect", why, begin, until);
+      }
+  }
+
   /// Opens the connections that are closed, and enrolls this task on them. All of that, or none.
   void connect(deadline_type until) {
     std::vector<connection*> fresh;
@@ -382,9 +511,12 @@ class basic_parameter_client {
       for (connection& each : servers_) {
         if (each.is_open()) continue;
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
-        if (each.incarnation() != 0 && opened.incarnation != each.incarnation())
+        if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
           throw error(error_code::unavailable, str_cat({"connect to ", name(each)}),
-                      {name(each), " was started again; the variables that it held are gone"});
+                      {name(each), " was started again; the variables that it held are gone",
+                       keeps_shards_ ? "; a loss policy that waits (on_loss = wait_for{30s}) lets training go on"
+                                     : "; with server_options::shards on all parameter servers, and a loss policy that "
+                                       "waits (on_loss = wait_for{30s}), training goes on"});
         each.attach(std::move(opened.stream), opened.incarnation);
         fresh.push_back(&each);
       }
@@ -402,8 +534,26 @@ class basic_parameter_client {
       each->set_settled(!each->is_refused() && each->has_flag(duplicate));
       only_finite_ = only_finite_ || each->has_flag(only_finite);
       if (each->is_refused()) throw each->failure("enroll", name(*each));
+      note_epoch(*each);
     }
     offer_memory(fresh, until);
+  }
+
+  /// A server has answered on a new connection.
+  void note_epoch(connection& of) {
+    const std::uint64_t at = of.answered_epoch();
+    keeps_shards_ = keeps_shards_ || of.has_flag(keeps_shards);
+    if (terms_.is_synchronous() || of.epoch() == 0) {
+      if (of.epoch() == 0) of.set_epoch(at);
+      if (!has_position_) epoch_ = std::max(epoch_, at);
+      return;
+    }
+    if (of.epoch() >> 32 != at >> 32)
+      throw error(error_code::failed_precondition, "enroll",
+                  {name(of), " was started again without a shard of this run; start all tasks again"});
+    of.set_epoch(at);
+    const std::int64_t lost = acknowledged_[number_of(of)] - of.next_step();
+    if (lost > 0) lost_updates_ += lost;
   }
 
   /// Offers each of these parameter servers memory to share, where they run on this host. Those that refuse receive
@@ -439,18 +589,26 @@ class basic_parameter_client {
     here_.clear_failure();
   }
 
-  void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until) {
-    ask(operation, kind, step, until, [](connection&) {});
+  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until) {
+    return ask(operation, kind, step, until, [](connection&) {});
   }
 
   /// Sends a request to every server and receives the answers. `prepare(connection&)` adds payload and destination.
+  /// Returns false where the run has gone to another step meanwhile, position_, and the request was not served.
   template <typename Prepare>
-  void ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
+  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
+    bool is_served = true;
     with_reasons([&] {
-      connect(until);
-      converse(operation, kind, step, until, all_, prepare);
-      for (const connection& each : servers_)
-        if (each.is_refused()) throw each.failure(operation, name(each));
+      do {
+        converse_with(operation, kind, step, until, all_, prepare);
+        for (const connection& each : servers_)
+          if (each.is_refused()) throw each.failure(operation, name(each));
+        is_served = std::none_of(servers_.begin(), servers_.end(),
+                                 [](const connection& each) { return each.is_rolled_back(); });
+        if (!is_served && until.expired())
+          throw error(error_code::deadline_exceeded, operation, "parameter servers have not restored their shards");
+      } while (!is_served && enter_epoch());
+      if (!is_served) return;
       flags_of_all_ = ~std::uint32_t{0};
       flags_of_any_ = 0;
       for (const connection& each : servers_) {
@@ -458,6 +616,25 @@ class basic_parameter_client {
         flags_of_any_ |= each.answer().flags;
       }
     });
+    return is_served;
+  }
+
+  /// Opens what is closed, and sends the request to these servers: again where a server was lost and another process
+  /// has taken its place.
+  template <typename Prepare>
+  void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
+                     const std::vector<connection*>& to_whom, Prepare prepare) {
+    std::optional<typename Clock::time_point> failed_first;
+    was_repeated_ = false;
+    for (;;) try {
+        connect(until);
+        return converse(operation, kind, step, until, to_whom, prepare);
+      } catch (const error& problem) {
+        const error why = problem;
+        if (!failed_first) failed_first = Clock::now();
+        await_servers(operation, why, *failed_first, until);
+        was_repeated_ = true;
+      }
   }
 
   /// One request to each of these parameter servers, all in flight at once, and their answers. Where it fails, the
@@ -467,9 +644,9 @@ class basic_parameter_client {
                 const std::vector<connection*>& to_whom, Prepare prepare) {
     frame_header header;
     header.kind = kind;
-    header.request = ++requests_;
+    header.request = ++requests_ & ((std::uint64_t{1} << detail::push_replica_shift) - 1);
     header.step = step;
-    header.tag = kind == frame_kind::push ? static_cast<std::uint64_t>(replica_) : here_.incarnation();
+    if (kind == frame_kind::push) header.request |= static_cast<std::uint64_t>(replica_) << detail::push_replica_shift;
     const bool trains = kind == frame_kind::push_pull || kind == frame_kind::push;
     header.weight = trains ? weight_ : 0;
     header.deadline_us = until.remaining_us();
@@ -477,6 +654,8 @@ class basic_parameter_client {
     for (connection* each : to_whom) {
       each->prepare();
       prepare(*each);
+      header.tag = terms_.is_synchronous() ? epoch_ : each->epoch();
+      if (kind == frame_kind::enroll && keeps_shards_) header.step = acknowledged_[number_of(*each)];
       each->start(header, here_.options().checksum);
     }
     try {
@@ -541,6 +720,13 @@ class basic_parameter_client {
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
   int replica_ = 0;
+  // Where servers write shards.
+  bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
+  std::uint64_t epoch_ = 0;                 // of a synchronous run
+  std::int64_t position_ = 0;               // the next step, as of the values that this worker has
+  std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
+  std::optional<step_change> rollback_;
+  std::int64_t lost_updates_ = 0;
   bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not

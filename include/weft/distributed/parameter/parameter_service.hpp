@@ -20,6 +20,7 @@
 #include <weft/distributed/parameter/parked_requests.hpp>
 #include <weft/distributed/parameter/request_payload.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>
+#include <weft/distributed/parameter/shard_keeper.hpp>
 #include <weft/distributed/parameter/shard_links.hpp>
 #include <weft/distributed/parameter/synchronous_steps.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
@@ -59,6 +60,7 @@ class parameter_service {
         steps_(here, workers_, quorum_, store_, history_, answers_, links_),
         updates_(here, workers_, quorum_, store_, history_, answers_),
         checkpoint_(workers_, store_, history_, steps_, answers_),
+        shards_(here, workers_, quorum_, store_, history_, steps_, answers_, links_, checkpoint_),
         parked_(workers_, quorum_, store_, steps_, updates_, checkpoint_, answers_) {
     if (here.options().handle_signals) signals_.emplace();
   }
@@ -77,8 +79,9 @@ class parameter_service {
       take_new_connections();
       bool moved = false;
       for (worker& each : workers_)
-        if (each.connection) moved |= serve(each);
+        if (each.connection && !shards_.is_halted()) moved |= serve(each);
       if (links_.has_begun()) moved |= serve_links();
+      if (shards_.is_on()) moved |= serve_shards();
       if (moved) {
         idle_.moved();
         if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
@@ -124,6 +127,62 @@ class parameter_service {
     return links_.serve() || moved;  // what has been decided leaves at once
   }
 
+  /// Goes on with the shards: where that begins another epoch, or commits a step, requests that wait are served.
+  bool serve_shards() {
+    const std::uint64_t before = shards_.at().bits;
+    const bool moved = shards_.advance();
+    if (moved) {
+      if (shards_.at().bits != before) {
+        answered_step_ = steps_.next_step();
+        if (store_.initialised()) parked_.answer_initialised();
+      }
+      for (worker& each : workers_) {
+        if (!each.is_parked()) continue;
+        if (each.is_deferred)
+          handle(each);
+        else if (shards_.at().bits != before && !precedes_training(each.connection->request().kind))
+          answers_.roll_back(each);
+      }
+      links_.serve();
+    }
+    return moved;
+  }
+
+  /// Whether a request is served in any epoch.
+  static bool precedes_training(frame_kind kind) {
+    return kind == frame_kind::initialise || kind == frame_kind::await_values || kind == frame_kind::restore ||
+           kind == frame_kind::await_restore || kind == frame_kind::enroll || kind == frame_kind::share;
+  }
+
+  /// Whether the request is to be served now, in this epoch. If not it waits, or is answered.
+  bool is_of_this_epoch(worker& from) {
+    const frame_header& asked = from.connection->request();
+    if (!shards_.is_on() || asked.kind == frame_kind::enroll || asked.kind == frame_kind::share) return true;
+    if (!shards_.is_ready()) return defer(from);
+    if (precedes_training(asked.kind) || (asked.tag == 0 && asked.kind != frame_kind::push_pull)) return true;
+    switch (shards_.age_of(asked.tag)) {
+      case shard_keeper<Server>::age::current:
+        return true;
+      case shard_keeper<Server>::age::newer:
+        return defer(from);
+      case shard_keeper<Server>::age::older:
+        answers_.roll_back(from);
+        return false;
+      case shard_keeper<Server>::age::of_another_run:
+        break;
+    }
+    throw error(error_code::failed_precondition, "parameter_server",
+                {here_.name(), " was started again without the run of ", workers_.name(from),
+                 ": no step of that is committed in ", here_.options().shards.folder, "; start all tasks again"});
+  }
+
+  /// The request waits until shards are restored or committed, and is handled then.
+  bool defer(worker& from) {
+    from.is_deferred = true;
+    park(from);
+    return false;
+  }
+
   /// Moves one worker's bytes and acts on what is complete; returns whether anything happened.
   bool serve(worker& from) {
     auto& with = *from.connection;
@@ -136,7 +195,8 @@ class parameter_service {
       }
       moved += with.receive();
       if (with.needs_place()) {
-        place_payload(with, store_, workers_.size(), from.enrolled, workers_.is_chief(from) && !store_.initialised());
+        place_payload(with, store_, workers_.size(), from.enrolled,
+                      workers_.is_chief(from) && !store_.initialised() && shards_.is_ready());
         moved += with.receive();
       }
       if (with.take_request()) {
@@ -173,6 +233,8 @@ class parameter_service {
 
   void handle(worker& from) {
     try {
+      from.is_deferred = false;
+      if (!is_of_this_epoch(from)) return;
       switch (from.connection->request().kind) {
         case frame_kind::enroll:
           return enroll(from);
@@ -212,7 +274,9 @@ class parameter_service {
     }
   }
 
-  void park(worker& from) { from.connection->park(max_request(from)); }
+  void park(worker& from) {
+    if (!from.is_parked()) from.connection->park(max_request(from));
+  }
 
   /// Whether the steps before the one that the worker asks for have been made.
   bool is_made(const worker& from) const { return from.connection->request().step <= steps_.next_step(); }
@@ -224,6 +288,7 @@ class parameter_service {
       contract_ = message;
       quorum_.set_terms(message.terms);
       if (message.terms.has_decisions()) links_.begin();
+      shards_.begin(message);
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
       from.refused = str_cat({"was refused, for it does not train the same model: ", difference});
       throw error(error_code::failed_precondition, "parameter_server",
@@ -235,6 +300,7 @@ class parameter_service {
     from.refused.clear();
     from.connection->share({});
     from.connection->free_message();
+    shards_.count_lost(from, from.connection->request().step);
     const bool finite = here_.options().not_finite == nonfinite_gradients::refuse;
     answers_.acknowledge(from, (finite ? only_finite : 0u) | (checkpoint_.is_settled() ? duplicate : 0u));
   }
@@ -260,13 +326,19 @@ class parameter_service {
     }
     if (where) store_.copy_from(with.values_in_segment(store_));
     store_.set_initialised();
+    shards_.note_initialised();
     answers_.acknowledge(from, where);
     parked_.answer_initialised();
   }
 
   void restore(worker& from) {
     const bool was_settled = checkpoint_.is_settled();
-    checkpoint_.restore(from);
+    const bool brings_values = from.connection->request().payload_length > 0;
+    const std::uint32_t flags = checkpoint_.restore(from, [&](const worker& other) {
+      return (shards_.is_on() ? shards_.has_trained() : store_.global_step() > 0) || other.contributes();
+    });
+    if (!was_settled && brings_values) shards_.note_restored();
+    answers_.acknowledge(from, flags);
     if (!was_settled && store_.initialised()) parked_.answer_initialised();
   }
 
@@ -286,6 +358,7 @@ class parameter_service {
       updates_.answer_duplicate(from, max_request(from));
     else
       updates_.apply(from, max_request(from));
+    if (!is_known && asked.weight > 0) shards_.note_step();
     updates_.answer_waiting();
   }
 
@@ -302,13 +375,17 @@ class parameter_service {
     }
     if (!quorum_.is_synchronous())  // in synchronous training this worker's last step was complete
       if (const auto broken = quorum_.why_broken()) throw *broken;
+    if (!from.done && !is_secured(from)) return static_cast<void>(defer(from));
     from.done = true;
     from.stays = false;
     answers_.acknowledge(from);
     stop_waiting_for_one();
   }
+  /// Whether the worker's last update survives the death of any server.
+  bool is_secured(worker& from) { return !shards_.secures_updates() || shards_.has_secured(from); }
 
   void await_others(worker& from) {
+    if (!from.done && !is_secured(from)) return static_cast<void>(defer(from));
     from.done = from.stays = true;
     stop_waiting_for_one();
     park(from);
@@ -327,7 +404,7 @@ class parameter_service {
     const auto now = clock::now();
     std::optional<error> broken = quorum_.why_broken();
     if (links_.has_begun()) {
-      if (!broken && !have_all_finished()) broken = links_.lost_server();
+      if (!broken && !have_all_finished()) broken = links_.lost_server();  // after its wait, where it is awaited
       if (!broken) broken = links_.ended();
       if (broken) {
         quorum_.interrupt(*broken);
@@ -337,8 +414,15 @@ class parameter_service {
     }
     if (!quorum_.is_synchronous() && !quorum_.bounds_staleness()) broken.reset();  // each request hears of it
     stop_waiting_for_one();
-    for (worker& each : workers_)
-      if (quorum_.supervise(each, now)) parked_.expire(each, broken);
+    for (worker& each : workers_) {
+      if (!quorum_.supervise(each, now)) continue;
+      if (each.is_deferred && each.is_parked() && !broken) {
+        if (const auto& expires = each.connection->expires(); expires && expires->expired())
+          answers_.fail(each, error(error_code::deadline_exceeded, "parameter_server", shards_.whom_it_waits_for()));
+        continue;
+      }
+      parked_.expire(each, broken);
+    }
   }
 
   bool have_all_finished() {
@@ -348,8 +432,20 @@ class parameter_service {
   /// Whether a signal has come, and nobody is served any more or the time for it has passed.
   bool is_stopped_by_signal() {
     if (!signals_ || signals_->received() == 0) return false;
-    if (!stop_at_) stop_at_.emplace(here_.options().stop_patience);
+    if (!stop_at_) {
+      stop_at_.emplace(here_.options().stop_patience);
+      leave_at_.emplace(
+          std::min<std::chrono::milliseconds>(here_.options().stop_patience / 2, std::chrono::seconds(10)));
+      step_at_signal_ = shards_.now();
+    }
     signal_ = signals_->received();
+    // Workers that have got the signal, too, say so with their next update, and the chief saves a checkpoint then.
+    if (shards_.secures_updates() && contract_ && !steps_.is_stopping() &&
+        (shards_.now() >= step_at_signal_ + 2 || leave_at_->expired())) {
+      shards_.leave();
+      is_leaving_ = shards_.may_leave();
+      if (is_leaving_) return true;
+    }
     return stop_at_->expired() || workers_.have_all_gone();
   }
 
@@ -393,12 +489,13 @@ class parameter_service {
     join_report result;
     workers_.list(result);
     result.signal = signal_;
+    result.lost_updates = shards_.lost_updates();
     for (worker& each : workers_) {
       each.given_up = false;  // it will not ask again
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
     std::optional<error> gone = contract_ ? quorum_.why_broken() : std::nullopt;
-    if (!gone && signal_ != 0 && !have_all_finished())
+    if (!gone && signal_ != 0 && !is_leaving_ && !have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
     if (gone) {
       // Without a worker, nobody has said how to train.
@@ -415,8 +512,11 @@ class parameter_service {
   Server& here_;
   waiter<network, clock> idle_;
   std::optional<stop_signals> signals_;
-  int signal_ = 0;                 // that has come
-  std::optional<moment> stop_at_;  // then the time until which workers are served
+  int signal_ = 0;                  // that has come
+  std::optional<moment> stop_at_;   // then the time until which workers are served
+  std::optional<moment> leave_at_;  // and from which on a server that may be replaced leaves
+  std::int64_t step_at_signal_ = 0;
+  bool is_leaving_ = false;  // for a process that takes this one's place
   std::optional<enroll_message> contract_;
   parameter_store store_;
   worker_roster<Server> workers_;
@@ -428,6 +528,7 @@ class parameter_service {
   synchronous_steps<Server> steps_;
   asynchronous_updates<Server> updates_;
   shard_checkpoint<Server> checkpoint_;
+  shard_keeper<Server> shards_;
   parked_requests<Server> parked_;
   std::vector<typename network::wait_item> items_;
 };

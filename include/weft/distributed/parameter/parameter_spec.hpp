@@ -128,6 +128,9 @@ inline void check_terms(const training_terms& terms, int workers) {
                 "parameter_server<synchronous>, without backups; use stop or shrink");
 }
 
+/// The number of a push has the replica above these bits.
+inline constexpr unsigned push_replica_shift = 32;
+
 /// Name of the channel between a worker and a parameter server.
 inline constexpr const char* parameter_channel = "parameters";
 /// Name of the channel between a parameter server and parameter server 0.

@@ -40,6 +40,15 @@ class replay_window {
     }
   }
 
+  /// Bit k: whether step newest() - k has been applied.
+  std::uint64_t seen() const { return seen_; }
+  static replay_window of(std::int64_t newest, std::uint64_t seen) {
+    replay_window all;
+    all.newest_ = newest;
+    all.seen_ = seen;
+    return all;
+  }
+
   /// As it is when this step and all before it have been applied, as far as a checkpoint tells.
   static replay_window up_to(std::int64_t step) {
     replay_window all;

@@ -61,6 +61,18 @@ class server_connection {
     segment_.detach();
   }
 
+  // ---- the run there ----
+
+  /// The run of the server and its epoch, where it writes shards; 0: not known.
+  std::uint64_t epoch() const { return epoch_; }
+  void set_epoch(std::uint64_t at) { epoch_ = at; }
+  /// What an answer without values says of it.
+  std::uint64_t answered_epoch() const {
+    return has_flag(keeps_shards) ? static_cast<std::uint64_t>(answer().step) : 0;
+  }
+  /// Whether the server has not served the request, since the run is in another epoch.
+  bool is_rolled_back() const { return answer().kind == frame_kind::acknowledge && has_flag(rolled_back); }
+
   // ---- a request ----
 
   /// Begins a request, whose payload and destination the functions below say next.
@@ -248,6 +260,10 @@ class server_connection {
       failure_.resize(static_cast<std::size_t>(answer.payload_length));
       return in_.payload_to(mutable_bytes(failure_));
     }
+    if (answer.kind == frame_kind::acknowledge && (answer.flags & rolled_back) != 0) {
+      if (answer.payload_length != 0 || (answer.flags & keeps_shards) == 0) message_reader::malformed();
+      return in_.payload_to(mutable_bytes{});
+    }
     if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||
         (answer.flags & in_segment) != (flags_ & in_segment) || (answer.flags & changed_rows & ~flags_) != 0)
       throw error(error_code::invalid_argument, "", "the server's answer does not fit this kind of request");
@@ -289,7 +305,7 @@ class server_connection {
   std::size_t bytes_ = 0, whole_bytes_ = 0;  // of all; of those that do not travel by rows
   bool has_rows_ = false;                    // some do
   typename T::stream stream_;
-  std::uint64_t incarnation_ = 0;
+  std::uint64_t incarnation_ = 0, epoch_ = 0;
   std::int64_t next_step_ = 0;
   bool is_settled_ = false;
   frame_writer out_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ class shard_checkpoint {
 
   /// Whether the chief has restored a checkpoint, or found none.
   bool is_settled() const { return is_settled_; }
+  /// The training goes on, and was settled before.
+  void settle() { is_settled_ = true; }
 
   /// Answers with the state of one moment. What is still leaving when it changes is copied then.
   void save(worker& to) {
@@ -49,15 +52,17 @@ class shard_checkpoint {
   }
 
   /// Restores the checkpoint of the chief's request, which may say that there is none. A chief that comes back changes
-  /// nothing: the training goes on. Throws weft::error: invalid_argument for another worker than the chief or a damaged
-  /// checkpoint, failed_precondition where workers train already.
-  void restore(worker& from) {
+  /// nothing: the training goes on. Returns flags for the answer. Throws weft::error: invalid_argument for another
+  /// worker than the chief or a damaged checkpoint, failed_precondition where workers train already, as
+  /// `trains(worker)` says.
+  template <typename Predicate>
+  std::uint32_t restore(worker& from, Predicate trains) {
     if (!workers_.is_chief(from))
       throw error(error_code::invalid_argument, "restore",
                   {workers_.name(from), " is not the chief, which alone restores a checkpoint"});
-    if (is_settled_) return answers_.acknowledge(from, duplicate);
+    if (is_settled_) return duplicate;
     for (const worker& each : workers_)
-      if (store_.global_step() > 0 || each.contributes())
+      if (trains(each))
         throw error(error_code::failed_precondition, "restore",
                     "a worker trains already, without the checkpoint; make a supervised session with saved_in() in "
                     "every worker, before its first step");
@@ -74,7 +79,7 @@ class shard_checkpoint {
       from.connection->free_payload();
     }
     is_settled_ = true;
-    answers_.acknowledge(from);
+    return 0;
   }
 
  private:

@@ -14,6 +14,7 @@
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/shard_file.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 
@@ -71,12 +72,93 @@ struct decision_message {
   }
 };
 
-/// The connections by which parameter servers agree whose gradients make a step: each of the others opens one to
-/// parameter server 0, tells it which gradients it holds, and hears the decisions. One that drops is opened again, and
-/// both say again what they said last. Nothing is opened before begin().
+/// Where a parameter server that writes shards is: what it tells parameter server 0.
+struct shard_status {
+  run_epoch at;               // 0: it has just been started, and holds nothing
+  bool is_settled = false;    // the chief has restored a checkpoint, or found none
+  bool is_failing = false;    // it could not write its last shard
+  bool is_leaving = false;    // a signal has stopped it
+  std::int64_t written = -1;  // the step of the shard that it has written last in this epoch; -1: none
+  shard_digest digest;
+  std::string why;  // it could not restore the shard that begins this epoch
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(at.bits).number(static_cast<std::uint8_t>(is_settled | is_failing << 1 | is_leaving << 2));
+    return out.number(written).number(digest.bytes).number(digest.crc).text(printable(why, 4000)).take();
+  }
+  static shard_status read(const_bytes bytes) {
+    message_reader in(bytes);
+    shard_status said;
+    said.at.bits = in.number<std::uint64_t>();
+    const auto flags = in.number<std::uint8_t>();
+    if (flags > 7) message_reader::malformed();
+    said.is_settled = (flags & 1) != 0;
+    said.is_failing = (flags & 2) != 0;
+    said.is_leaving = (flags & 4) != 0;
+    said.written = in.number<std::int64_t>();
+    if (said.written < -1) message_reader::malformed();
+    said.digest.bytes = in.number<std::uint64_t>();
+    said.digest.crc = in.number<std::uint32_t>();
+    said.why = in.text();
+    in.end();
+    return said;
+  }
+};
+
+/// In which epoch training is, and how it began: what parameter server 0 tells another that writes shards.
+struct shard_order {
+  run_epoch at;
+  std::int64_t restored = -1;  // the step of the shard that the epoch begins with; -1: the run has begun with it
+  shard_digest digest;         // of the receiver's
+  bool is_settled = false;
+  bool is_insecure = false;     // some server cannot write shards
+  std::int64_t committed = -1;  // the step of the last manifest; -1: there is none
+  std::int64_t kept = -1;       // shards of earlier steps are not needed any more
+  std::int64_t wanted = -1;     // all are to write a shard of this step
+  std::vector<bool> done;       // which workers make no more steps
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(at.bits).number(restored).number(digest.bytes).number(digest.crc);
+    out.number(static_cast<std::uint8_t>(is_settled | is_insecure << 1)).number(committed).number(kept).number(wanted);
+    for (const bool each : done) out.number(static_cast<std::uint8_t>(each));
+    return out.take();
+  }
+  static shard_order read(const_bytes bytes, std::size_t workers) {
+    message_reader in(bytes);
+    shard_order said;
+    said.at.bits = in.number<std::uint64_t>();
+    said.restored = in.number<std::int64_t>();
+    said.digest.bytes = in.number<std::uint64_t>();
+    said.digest.crc = in.number<std::uint32_t>();
+    const auto flags = in.number<std::uint8_t>();
+    said.is_settled = (flags & 1) != 0;
+    said.is_insecure = (flags & 2) != 0;
+    said.committed = in.number<std::int64_t>();
+    said.kept = in.number<std::int64_t>();
+    said.wanted = in.number<std::int64_t>();
+    if (!said.at || flags > 3 || said.restored < -1 || said.committed < -1 || said.kept < -1 || said.wanted < -1 ||
+        said.kept > said.committed)
+      message_reader::malformed();
+    for (std::size_t w = 0; w < workers; ++w) {
+      const auto done = in.number<std::uint8_t>();
+      if (done > 1) message_reader::malformed();
+      said.done.push_back(done == 1);
+    }
+    in.end();
+    return said;
+  }
+};
+
+/// The connections by which parameter servers agree whose gradients make a step, and which shards make a checkpoint:
+/// each of the others opens one to parameter server 0, tells it which gradients it holds and which shards it has
+/// written, and hears the decisions and orders. One that drops is opened again, and both say again what they said last.
+/// Nothing is opened before begin().
 ///
 /// Invariant: a step is decided when all servers have made the one before, so that the last decision is the only one
-/// that another server may lack. Not locked: the serving thread owns it.
+/// that another server may lack. What is said of gradients in another epoch is not heard. Not locked: the serving
+/// thread owns it.
 template <typename Server>
 class shard_links {
   using network = typename Server::transport_type;
@@ -95,10 +177,26 @@ class shard_links {
     for (const int task : here_.cluster().task_indices(job)) {
       if ((task == 0) == is_first()) continue;  // others talk to the first
       if (!is_first() && task != 0) continue;
-      peers_.emplace_back(here_.cluster().rank({job, task}));
+      peers_.emplace_back(here_.cluster().rank({job, task}), task);
     }
   }
   bool has_begun() const { return has_begun_; }
+
+  /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
+  void keep_shards(std::chrono::milliseconds wait) {
+    keeps_shards_ = true;
+    wait_ = wait;
+  }
+  /// Whether another process may take the place of a server.
+  bool awaits_servers() const { return keeps_shards_ && wait_.count() > 0; }
+  /// Another epoch begins: what was said of gradients before does not count.
+  void begin_epoch(run_epoch at) {
+    at_ = at;
+    decision_ = {};
+    mine_ = {};
+    mine_.steps.assign(workers_, -1);
+    for (peer& each : peers_) each.held = {};
+  }
 
   /// Whether this is the server that decides.
   bool is_first() const { return here_.index() == 0; }
@@ -141,12 +239,60 @@ class shard_links {
   /// Why training cannot go on, as the first says.
   const std::optional<error>& ended() const { return ended_; }
 
+  // ---- shards ----
+
+  /// Another server tells the first where it is.
+  void report(shard_status now) {
+    status_ = std::move(now);
+    for (peer& each : peers_) each.is_status_due = true;
+  }
+  /// At another server: the order that has come last.
+  const std::optional<shard_order>& order() const { return order_; }
+  /// At the first: calls visit(task, status, is_ordered) for the others, with nullptr where one has not said it.
+  /// `is_ordered`: it was told in which epoch training is, since its process has come.
+  template <typename Visit>
+  void for_each_status(Visit visit) const {
+    for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.order.has_value());
+  }
+  /// The first tells another.
+  void order(int task, const shard_order& said) {
+    for (peer& each : peers_) {
+      if (each.task != task) continue;
+      each.order = said;
+      each.is_status_due = true;
+    }
+  }
+  /// The names of the servers that have not said where they are, or whose order has not come.
+  std::string silent_servers() const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (!is_first() || !each.status) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
+
   /// Why training cannot go on without another parameter server.
-  std::optional<error> lost_server() const {
-    for (const peer& each : peers_) {
+  std::optional<error> lost_server() {
+    for (peer& each : peers_) {
       const task_state state = members_.state(each.rank, each.incarnation);
-      if (state == task_state::lost || (state == task_state::left && members_.has_failed(each.rank)))
-        return members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
+      const bool has_left = state == task_state::left;
+      const bool says_why = has_left && members_.has_failed(each.rank);
+      const bool may_return = awaits_servers() && each.incarnation != 0 && !says_why;
+      if (state != task_state::lost && !says_why && !(may_return && has_left)) {
+        each.missing_since.reset();
+        continue;
+      }
+      error why = members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
+      if (!may_return)
+        return says_why ? why
+                        : error(why.code(), "push_pull",
+                                {why.sentence(),
+                                 "; another process may take its place where all parameter servers write shards "
+                                 "(server_options::shards) and the loss policy waits"});
+      const auto now = clock::now();
+      if (!each.missing_since) each.missing_since = now;
+      if (now - *each.missing_since > wait_)
+        return error(why.code(), "push_pull",
+                     {why.sentence(), "; no process has taken its place within ", wait_.count(), " ms"});
     }
     return {};
   }
@@ -179,16 +325,21 @@ class shard_links {
  private:
   struct peer {
     std::size_t rank;
+    int task;
     std::uint64_t incarnation = 0, number = 0;
-    bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say
+    bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say of gradients
+    bool is_status_due = false;            // and of shards
     typename network::stream stream{};
     frame_reader in{};
     frame_writer out{};
     std::vector<std::byte> came{}, sent{};
     held_message held{};
+    std::optional<shard_status> status{};
+    std::optional<shard_order> order{};
     std::optional<typename clock::time_point> again{};  // when the connection is to be opened again
+    std::optional<typename clock::time_point> missing_since{};
 
-    explicit peer(std::size_t of) : rank(of) {}
+    peer(std::size_t of, int number_of_task) : rank(of), task(number_of_task) {}
   };
 
   std::string name(const peer& each) const { return to_string(members_.task(each.rank)); }
@@ -200,7 +351,8 @@ class shard_links {
     while (is_first() && here_.take_channel(decision_channel, next))
       for (peer& each : peers_) {
         if (each.rank != next.rank || (each.incarnation == next.incarnation && next.number < each.number)) continue;
-        if (each.incarnation != 0 && each.incarnation != next.incarnation) continue;  // what the first held is gone
+        const bool is_other = each.incarnation != 0 && each.incarnation != next.incarnation;
+        if (is_other && !awaits_servers()) continue;  // what the first held is gone
         attach(each, std::move(next));
         any = true;
         break;
@@ -210,7 +362,7 @@ class shard_links {
 
   bool open(peer& to) {
     if (is_first() || members_.state(to.rank) != task_state::alive) return false;
-    if (to.incarnation != 0 && members_.incarnation(to.rank) != to.incarnation) return false;
+    if (to.incarnation != 0 && members_.incarnation(to.rank) != to.incarnation && !awaits_servers()) return false;
     const auto now = clock::now();
     if (to.again && now < *to.again) return false;
     try {
@@ -224,12 +376,18 @@ class shard_links {
 
   void attach(peer& to, typename Server::channel opened) {
     to.stream = std::move(opened.stream);
+    if (to.incarnation != opened.incarnation) {  // another process: it has said nothing yet
+      to.held = {};
+      to.status.reset();
+      to.order.reset();
+      if (!is_first()) order_.reset();
+    }
     to.incarnation = opened.incarnation;
     to.number = opened.number;
     to.in = {};
     to.out = {};
     to.in.expect(max_bytes());
-    to.is_open = to.is_due = true;
+    to.is_open = to.is_due = to.is_status_due = true;
   }
   void close(peer& with) {
     with.stream.close();
@@ -251,26 +409,52 @@ class shard_links {
       with.in.expect(max_bytes());
     }
     moved |= with.out.advance(with.stream) > 0;
-    while (with.out.idle() && with.is_due && say(with)) moved |= with.out.advance(with.stream) > 0;
+    while (with.out.idle() && (with.is_due || with.is_status_due) && say(with))
+      moved |= with.out.advance(with.stream) > 0;
     return moved;
   }
 
   void take(peer& from) {
     const frame_kind kind = from.in.header().kind;
-    if (is_first() && kind == frame_kind::held)
-      from.held = held_message::read(from.came, workers_);
-    else if (!is_first() && kind == frame_kind::decision)
-      decision_ = decision_message::read(from.came, workers_);
-    else if (!is_first() && kind == frame_kind::failure)
+    const bool is_of_epoch = from.in.header().tag == at_.bits;
+    if (is_first() && kind == frame_kind::held) {
+      held_message said = held_message::read(from.came, workers_);
+      if (is_of_epoch) from.held = std::move(said);
+    } else if (!is_first() && kind == frame_kind::decision) {
+      decision_message said = decision_message::read(from.came, workers_);
+      if (is_of_epoch) decision_ = std::move(said);
+    } else if (is_first() && kind == frame_kind::shard_status) {
+      from.status = shard_status::read(from.came);
+      if (!keeps_shards_)
+        end(error(error_code::failed_precondition, "push_pull",
+                  {name(from), " writes shards, and ", here_.name(),
+                   " does not; set server_options::shards on all parameter servers, or on none"}));
+    } else if (!is_first() && keeps_shards_ && kind == frame_kind::shard_order) {
+      order_ = shard_order::read(from.came, workers_);
+    } else if (!is_first() && kind == frame_kind::failure)
       ended_ = read_error(from.came, "push_pull");
     else
       message_reader::malformed();
   }
 
-  /// Begins the next message; returns whether it has anything to say.
+  /// Begins the next message, which is of shards where there is one; returns whether it has anything to say.
   bool say(peer& to) {
     frame_header header;
-    to.is_due = false;
+    header.tag = at_.bits;
+    if (std::exchange(to.is_status_due, false) && !ended_) {
+      if (is_first() && to.order) {
+        header.kind = frame_kind::shard_order;
+        to.sent = to.order->bytes();
+      } else if (!is_first() && keeps_shards_) {
+        header.kind = frame_kind::shard_status;
+        to.sent = status_.bytes();
+      }
+      if (header.kind != frame_kind{}) {
+        to.out.start(header, const_bytes(to.sent));
+        return true;
+      }
+    }
+    if (!std::exchange(to.is_due, false)) return false;
     if (!is_first()) {
       header.kind = frame_kind::held;
       to.sent = mine_.bytes();
@@ -295,6 +479,11 @@ class shard_links {
   decision_message decision_;
   held_message mine_;
   std::optional<error> ended_;
+  bool keeps_shards_ = false;
+  std::chrono::milliseconds wait_{0};
+  run_epoch at_;
+  shard_status status_;
+  std::optional<shard_order> order_;
 };
 
 }  // namespace weft::detail

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
@@ -70,9 +72,9 @@ class synchronous_steps {
     chosen_.clear();
     if (!quorum_.has_decisions())
       choose_all();
-    else if (links_.is_first())
+    else if (links_.is_first() && !is_frozen_)
       choose();
-    else
+    else if (!links_.is_first())
       follow();
     if (!chosen_.empty()) make();
     if (!quorum_.takes_over() || !links_.is_first()) return;
@@ -87,11 +89,12 @@ class synchronous_steps {
   void take_push(worker& from) {
     if (const auto broken = quorum_.why_broken()) throw *broken;
     const frame_header& asked = from.connection->request();
-    if (!quorum_.takes_over() || asked.tag >= workers_.size() || asked.step < 0)
+    const std::uint64_t replica = asked.request >> push_replica_shift;
+    if (!quorum_.takes_over() || replica >= workers_.size() || asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
-                  {"these workers do not train replica ", asked.tag, " in step ", asked.step});
+                  {"these workers do not train replica ", replica, " in step ", asked.step});
     const std::int64_t next = next_step();
-    worker& of = workers_[static_cast<std::size_t>(asked.tag)];
+    worker& of = workers_[static_cast<std::size_t>(replica)];
     if (asked.step > next) throw ahead_refusal(workers_.name(from), asked.step, here_.name(), next);
     if (&of == &from) {
       of.is_taken_over = false;
@@ -135,7 +138,7 @@ class synchronous_steps {
   }
 
   /// The step that is made next.
-  std::int64_t next_step() const { return history_.last_step() + 1; }
+  std::int64_t next_step() const { return history_.following(history_.last_step()); }
 
   /// For whom the worker's parked gradients wait, in words.
   std::string whom_it_waits_for() const {
@@ -160,6 +163,21 @@ class synchronous_steps {
   /// Of how many examples the gradients that count 1 are the mean; 0: not known yet.
   std::uint32_t unit_weight() const { return unit_weight_; }
   void restore_unit_weight(std::uint32_t unit) { unit_weight_ = unit; }
+
+  // ---- shards ----
+
+  /// Calls it after each step.
+  void set_after_step(std::function<void()> call) { after_step_ = std::move(call); }
+  /// No step is made until it is called with false.
+  void freeze(bool frozen) { is_frozen_ = frozen; }
+  /// Whether a worker is known to stop.
+  bool is_stopping() const { return stopping_ || is_to_stop_; }
+  /// The run has gone back to a step that was made before: all gradients come again.
+  void begin_epoch(std::uint32_t unit) {
+    unit_weight_ = unit;
+    complete_.clear();
+    stopping_ = is_to_stop_ = false;
+  }
 
  private:
   bool is_owed(const worker& each, std::int64_t step) const {
@@ -307,6 +325,7 @@ class synchronous_steps {
       answers_.send_values(each, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u), update);
     }
     if (here_.options().on_step) here_.options().on_step(step, chosen_);
+    if (after_step_) after_step_();
   }
 
   // Gradients lie where they came, or are held.
@@ -367,6 +386,8 @@ class synchronous_steps {
   update_history& history_;
   worker_answers<Server>& answers_;
   shard_links<Server>& links_;
+  std::function<void()> after_step_;
+  bool is_frozen_ = false;
   bool stopping_ = false;          // training ends with the last step, for a worker stops
   bool is_to_stop_ = false;        // a worker has said so, whether its gradients came in time or not
   std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1

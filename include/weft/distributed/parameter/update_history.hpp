@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <weft/distributed/parameter/cluster_state.hpp>
@@ -29,8 +30,11 @@ class update_history {
   /// The smallest step that would be new here. A worker continues from there, whatever it has asked for before, on this
   /// connection or another.
   std::int64_t next_step(std::size_t worker) const {
-    const std::int64_t newest = std::max(applied_[worker].newest(), last_step_);
-    return newest < std::numeric_limits<std::int64_t>::max() ? newest + 1 : newest;
+    return following(std::max(applied_[worker].newest(), last_step_));
+  }
+  /// The step after this one; a peer may name the last number that there is.
+  static std::int64_t following(std::int64_t step) {
+    return step < std::numeric_limits<std::int64_t>::max() ? step + 1 : step;
   }
 
   /// Writes the last step and how far each worker's updates are applied.
@@ -42,6 +46,13 @@ class update_history {
   void restore(const cluster_state& from) {
     last_step_ = from.last_step;
     for (std::size_t w = 0; w < applied_.size(); ++w) applied_[w] = replay_window::up_to(from.newest[w]);
+  }
+
+  /// The same with all that is remembered of each worker.
+  const std::vector<replay_window>& applied() const { return applied_; }
+  void restore(std::int64_t last_step, std::vector<replay_window> applied) {
+    last_step_ = last_step;
+    applied_ = std::move(applied);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <weft/distributed/parameter/parameter_store.hpp>
@@ -25,11 +26,20 @@ class worker_answers {
                  const update_history& history)
       : checksum_(here.options().checksum), workers_(workers), store_(store), history_(history) {}
 
+  /// This server writes shards, and the run is in this epoch: from here on answers without values say so.
+  void set_epoch(std::uint64_t at) { epoch_ = at; }
+
   void acknowledge(worker& to, std::uint32_t flags = 0, std::uint32_t weight = 0) {
     frame_header answer = header(to, frame_kind::acknowledge, flags);
     answer.weight = weight;
+    if (epoch_) {
+      answer.flags |= keeps_shards;
+      answer.step = static_cast<std::int64_t>(*epoch_);
+    }
     to.connection->answer(answer);
   }
+  /// Tells a worker that the run is in another epoch than its request, which is not served.
+  void roll_back(worker& to) { acknowledge(to, rolled_back); }
 
   void fail(worker& to, const error& problem) {
     to.connection->answer_failure(header(to, frame_kind::failure), problem);
@@ -94,6 +104,7 @@ class worker_answers {
   worker_roster<Server>& workers_;
   parameter_store& store_;
   const update_history& history_;
+  std::optional<std::uint64_t> epoch_;
   std::vector<const_bytes> pieces_;
 };
 

@@ -37,8 +37,9 @@ struct served_worker {
   std::string refused;      // why it may not take part, or does no more
   std::string gone;         // why its connection has ended, where that is a fault
   time_point gone_at{};
-  bool may_return = false;  // its connection has ended and its process has not: it may open another
-  bool given_up = false;    // it is alive, and has asked for nothing for too long
+  bool may_return = false;   // its connection has ended and its process has not: it may open another
+  bool is_deferred = false;  // its parked request has not been handled: shards are to be restored or committed first
+  bool given_up = false;     // it is alive, and has asked for nothing for too long
 
   // What follows is the replica's, whichever process has its place.
   std::optional<time_point> missing_since;  // its process is gone, and no other one has come

@@ -490,6 +490,7 @@ class all_reduce_exchange : private fetch_watcher {
   /// then be one update further.
   void settle(deadline_type until, bool admits) {
     const auto time = until.remaining();
+    const bool begins = updates_ < 0;  // this worker has no values yet
     for (int attempt = 0;; ++attempt, admits = false) {
       const bool had_begun = updates_ >= 0;
       const training_view next = meeting_->meet(updates_, admits, had_begun ? deadline_type(time) : until);
@@ -501,7 +502,7 @@ class all_reduce_exchange : private fetch_watcher {
       } catch (const error& problem) {
         // Others may have left for the next view, or not have heard of this one.
         if (!is_loss(problem) && problem.code() != error_code::deadline_exceeded) throw;
-        if (attempt == max_attempts || here_.stopping()) throw;
+        if (attempt == max_attempts || here_.stopping() || (begins && until.expired())) throw;
       }
     }
     here_.clear_failure();

@@ -138,7 +138,8 @@ class replicated_session {
 
   /// The number of this worker's next update, empty ones included: 0 in a new training, and where another process takes
   /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
-  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md.
+  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes
+  /// back where parameter servers have restored their shards (parameter_server::on_rollback).
   std::int64_t next_step() const { return exchange_.next_step(); }
 
   /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
@@ -167,6 +168,13 @@ class replicated_session {
   /// of those that are left.
   bool is_chief() const { return exchange_.is_chief(); }
 
+  /// With asynchronous parameter servers: how many of this worker's updates a server had acknowledged and has lost, for
+  /// it was killed after it had written its last shard (server_options::shards).
+  std::int64_t lost_updates() const
+    requires requires(const exchange_type& e) { e.lost_updates(); }
+  {
+    return exchange_.lost_updates();
+  }
   /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
   training_view view() const
     requires requires(const exchange_type& e) { e.view(); }

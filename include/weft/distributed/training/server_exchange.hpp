@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <functional>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -34,11 +36,16 @@ class server_exchange {
         variables_(variables),
         local_(variables.local()),
         terms_(how.model, how.on_loss),
+        on_rollback_(how.on_rollback),
         gradients_(variables) {
     check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
-    here.with_reason([&] { here.members().wait_for(until, [&](const task_id& task) { return is_needed(task); }); });
+    here.with_reason([&] {  // the client waits for a server that is being replaced
+      here.members().wait_for(
+          until, [&](const task_id& task) { return is_needed(task); },
+          [&](const task_id&) { return terms_.on_loss.wait.count() > 0; });
+    });
     place_variables();
     servers_.emplace(here, specs_, terms_, identity, until);
     next_step_ = servers_->first_step();
@@ -64,6 +71,7 @@ class server_exchange {
   std::int64_t next_step() const { return next_step_; }
   std::int64_t stale_gradients() const { return stale_gradients_; }
   const std::vector<std::int64_t>& staleness() const { return staleness_; }
+  std::int64_t lost_updates() const { return servers_->lost_updates(); }
   int lost_replicas() const { return static_cast<int>(servers_->left_out()); }
 
   gradient_buffers& gradients() { return gradients_; }
@@ -92,10 +100,12 @@ class server_exchange {
     }
     write_values();
     all_stop_ = servers_->all_stop();
+    if (note_rollback()) return;
     count_update();
     // The process that had this worker's place before may have sent the first update, and with decisions any that the
     // servers hold.
-    const bool may_be_known = repeated || terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
+    const bool may_be_known = repeated || servers_->was_repeated() || terms_.has_decisions() ||
+                              (is_first_update_ && !servers_->was_duplicate());
     if (!may_be_known && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
                   {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
@@ -113,6 +123,7 @@ class server_exchange {
   void refresh(deadline_type until) {
     servers_->pull(values_, until);
     take_step(servers_->global_step());
+    note_rollback();
   }
 
   /// `unfinished`: the examples of an update that has run out of time; `update(until, examples)` goes on with it.
@@ -120,10 +131,19 @@ class server_exchange {
   void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
     constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
     if (unfinished) update(until, *unfinished);
-    if constexpr (waits) servers_->await_others(until);
-    refresh(until);
-    if constexpr (waits) last();
-    servers_->done(until);
+    const std::int64_t end = next_step_;
+    try {
+      if constexpr (waits) servers_->await_others(until);
+      refresh(until);
+      if constexpr (waits) last();
+      if (next_step_ >= end) return servers_->done(until);
+    } catch (const error& problem) {
+      if (problem.code() != error_code::aborted) throw;
+      refresh(until);
+    }
+    throw error(error_code::aborted, "finish",
+                {"a parameter server was restored, and the run has gone back from step ", end, " to step ", next_step_,
+                 "; make the steps from next_step() on again, and call finish() then"});
   }
 
   // ---- checkpoints ----
@@ -157,31 +177,45 @@ class server_exchange {
     server_state state = servers_->pull_state(values_, until);
     for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
+    note_rollback();
     return state.cluster;
   }
 
  private:
   /// Brings this worker's gradients, and those of lost workers that the servers ask it for.
   void update_for_all(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
+    using outcome = typename basic_parameter_client<T, Clock>::awaited_step::outcome;
     const auto push = [&](int of, std::uint32_t count) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
-      servers_->push(next_step_, of, const_gradients_, until, count);
+      return servers_->push(next_step_, of, const_gradients_, until, count);
     };
-    if (!repeated || !has_pushed_) push(here_.index(), examples);
-    has_pushed_ = true;
-    while (const std::optional<int> lost = servers_->await_step(next_step_, until)) {
-      if (!work)
-        throw error(error_code::failed_precondition, "exchange",
-                    {"the gradients of replica ", *lost, " are to be computed for step ", next_step_,
-                     "; call run() again with the function that gives the batches of any replica"});
-      push(*lost, compute(*lost, *work));
+    if (!repeated) has_pushed_ = has_gradients_of_other_ = false;
+    for (;;) {
+      if (!has_pushed_ || pushed_in_epoch_ != servers_->epoch()) {
+        if (has_gradients_of_other_) compute(here_.index(), work);
+        if (!push(here_.index(), examples)) break;
+        has_pushed_ = true;
+        pushed_in_epoch_ = servers_->epoch();
+      }
+      const auto next = servers_->await_step(next_step_, until);
+      if (next.what == outcome::gone_back) break;
+      if (next.what == outcome::repeated) has_pushed_ = false;
+      if (next.what == outcome::owed && !push(next.replica, compute(next.replica, work))) break;
+      if (next.what != outcome::made) continue;
+      has_pushed_ = false;
+      variables_.global_step = servers_->pull_made(values_, until);
+      return;
     }
-    variables_.global_step = servers_->pull_made(values_, until);
     has_pushed_ = false;
+    variables_.global_step = servers_->pull_back(values_, until);
   }
 
   /// Variables of this worker alone stay as they are: those of the lost worker are lost.
-  std::uint32_t compute(int lost, const replica_work& work) {
+  std::uint32_t compute(int of_replica, const replica_work* work) {
+    if (!work)
+      throw error(error_code::failed_precondition, "exchange",
+                  {"the gradients of replica ", of_replica, " are to be computed for step ", next_step_,
+                   "; call run() again with the function that gives the batches of any replica"});
     const graph& g = variables_.of();
     std::vector<std::pair<std::uint32_t, storage>> own;
     for (std::uint32_t n = 0; n < g.size(); ++n) {
@@ -205,9 +239,10 @@ class server_exchange {
     } after{*this, own, local_.step_number()};
     variables_.reset_averaged();
     variables_.set_counters();
-    local_.set_random_stream(lost);
+    local_.set_random_stream(of_replica);
     local_.set_step_number(next_step_);
-    return work.compute(work.self, {lost, next_step_});
+    has_gradients_of_other_ = of_replica != here_.index();
+    return work->compute(work->self, {of_replica, next_step_});
   }
 
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
@@ -221,6 +256,22 @@ class server_exchange {
   void begin_at_next_step() {
     if (terms_.has_decisions()) next_step_ = servers_->next_step();
     if (terms_.on_loss != loss_policy{} || terms_.has_decisions()) local_.set_step_number(next_step_);
+  }
+
+  /// Servers have been restored: goes on with the step that they are at. Returns whether that was made before.
+  bool note_rollback() {
+    const auto change = servers_->take_rollback();
+    if (!change) return false;
+    next_step_ = servers_->next_step();
+    local_.set_step_number(next_step_);
+    is_first_update_ = true;
+    if (on_rollback_)
+      on_rollback_(change->from, next_step_);
+    else
+      std::fprintf(stderr,
+                   "weft: %s goes back from step %lld to step %lld, which the parameter servers have restored\n",
+                   here_.name().c_str(), static_cast<long long>(change->from), static_cast<long long>(next_step_));
+    return true;
   }
 
   void count_update() {
@@ -401,6 +452,7 @@ class server_exchange {
   shared_variables& variables_;
   session& local_;
   training_terms terms_;
+  std::function<void(std::int64_t, std::int64_t)> on_rollback_;
   std::vector<parameter_spec> specs_;
   gradient_buffers gradients_;
   std::vector<mutable_bytes> values_;
@@ -411,7 +463,9 @@ class server_exchange {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
-  bool has_pushed_ = false;  // the servers hold this worker's gradients of the update under way
+  // Of the update under way: the servers hold this worker's gradients; another replica's lie in their place.
+  bool has_pushed_ = false, has_gradients_of_other_ = false;
+  std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };

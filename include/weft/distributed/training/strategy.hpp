@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
@@ -61,6 +62,9 @@ struct parameter_server {
   /// What the others do when a worker is lost: `parameter_server<synchronous>{.on_loss = wait_for{30s}}`. All workers
   /// give the same.
   loss_policy on_loss = {};
+  /// A parameter server was lost, and all have restored their shards: this worker's next step was `from`, and is `to`
+  /// from here on; called in the call that exchanges gradients or values. Nothing: a line on stderr.
+  std::function<void(std::int64_t from, std::int64_t to)> on_rollback = {};
 };
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients.

@@ -1,0 +1,380 @@
+// What happens when parameter servers are lost and started again, at moments that are made by hand: random_faults.cpp
+// has all others. Servers are processes, which are killed.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/ops/dropout.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct folder {
+  std::string path = (fs::temp_directory_path() / ("weft-shards-XXXXXX")).string();
+  folder() { BOOST_REQUIRE(::mkdtemp(path.data())); }
+  ~folder() { fs::remove_all(path); }
+  std::vector<std::string> names(const std::string& prefix) const {
+    std::vector<std::string> all;
+    for (const auto& each : fs::directory_iterator(path))
+      if (const std::string name = each.path().filename(); name.starts_with(prefix) && !name.ends_with(".lock"))
+        all.push_back(name);
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  /// Waits for the manifest of a step.
+  void await_manifest(std::int64_t step) const {
+    std::string number = std::to_string(step);
+    number.insert(0, 19 - number.size(), '0');
+    for (int ms = 0; !fs::exists(path + "/manifest-" + number); ++ms) {
+      test::require_in_task(ms < 10'000, "a manifest is committed");
+      std::this_thread::sleep_for(1ms);
+    }
+  }
+};
+
+struct model {
+  graph g{3};
+  variable_node<float, dims<6, 5>> a;
+  variable_node<float, dims<5, 3>> b;
+  node<float, dims<dyn<"n">, 6>> x = placeholder<float, dims<dyn<"n">, 6>>(g, "x");
+  effect train;
+  model()
+      : a(variable<float, dims<6, 5>>(g, "a", init::glorot_uniform{})),
+        b(variable<float, dims<5, 3>>(g, "b", init::glorot_uniform{})),
+        train(adam{.learning_rate = 0.05}.minimize(mean(square(matmul(tanh(matmul(dropout(x, 0.2), a)), b))))) {}
+};
+
+tensor<float, dims<dyn<"n">, 6>> batch_of(std::int64_t step, int worker) {
+  tensor<float, dims<dyn<"n">, 6>> x(shape(4, 6));
+  const random_stream data(11, static_cast<std::uint64_t>(step * 16 + worker));
+  for (std::int64_t r = 0; r < 4; ++r)
+    for (std::int64_t c = 0; c < 6; ++c)
+      x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
+  return x;
+}
+
+struct trained {
+  std::vector<float> values;
+  std::vector<std::pair<std::int64_t, std::int64_t>> rollbacks;
+  std::vector<std::int64_t> steps;
+  std::int64_t first_step = -1, lost_updates = 0, global_step = 0;
+  std::string problem;
+};
+
+/// One worker's training in this process; `before_step` may do harm.
+template <class Strategy>
+trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_policy policy,
+              const std::function<void(std::int64_t)>& before_step = {}, std::chrono::milliseconds pace = 0ms) {
+  trained result;
+  try {
+    const model m;
+    server here(cluster, "worker", index);
+    Strategy how;
+    how.on_loss = policy;
+    how.on_rollback = [&](std::int64_t from, std::int64_t to) { result.rollbacks.emplace_back(from, to); };
+    replicated_session s(m.g, here, how, {.threads = 1}, 30s);
+    auto step = s.prepare(fetch(m.train), feed(m.x));
+    result.first_step = s.next_step();
+    for (;;) {
+      while (s.next_step() < steps) {
+        result.steps.push_back(s.next_step());
+        if (before_step) before_step(s.next_step());
+        std::this_thread::sleep_for(pace);
+        step(batch_of(s.next_step(), index), 40s);
+      }
+      try {
+        s.finish(30s);
+        break;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted) throw;
+      }
+    }
+    result.lost_updates = s.lost_updates();
+    result.global_step = s.global_step();
+    for (const std::uint32_t n : {m.a.id().node, m.b.id().node}) {
+      const auto* data = reinterpret_cast<const float*>(s.local().state_of(n).data());
+      result.values.insert(result.values.end(), data, data + s.local().variable_info(n).extents.elements());
+    }
+  } catch (const std::exception& problem) {
+    result.problem = problem.what();
+  }
+  return result;
+}
+
+using in_step = parameter_server<synchronous>;
+
+/// Parameter servers as processes.
+struct servers {
+  cluster_spec cluster;
+  shard_options shards;
+  std::vector<std::unique_ptr<test::process>> processes;
+  std::vector<pid_t> ids;
+
+  servers(int ps, int workers, shard_options how) : cluster(test::local_cluster(ps, workers)), shards(how) {
+    for (int task = 0; task < ps; ++task) processes.push_back(start(task));
+  }
+  std::unique_ptr<test::process> start(int task) {
+    return std::make_unique<test::process>([this, task]() -> std::string {
+      std::freopen("/dev/null", "w", stderr);
+      server here(cluster, "ps", task, {.shards = shards});
+      const join_report report = here.join(30s, 120s);
+      return report.interrupted ? report.interrupted->what() : "lost updates: " + std::to_string(report.lost_updates);
+    });
+  }
+  void kill(int task) { processes[static_cast<std::size_t>(task)]->signal(SIGKILL); }
+  /// A killed one's place is taken.
+  void replace(int task) {
+    kill(task);
+    processes[static_cast<std::size_t>(task)]->text();
+    processes[static_cast<std::size_t>(task)] = start(task);
+  }
+  std::string text(int task) { return processes[static_cast<std::size_t>(task)]->text(); }
+};
+
+/// The bits of a run that nobody disturbs.
+std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
+  servers all(ps, workers, {});
+  std::vector<trained> results(static_cast<std::size_t>(workers));
+  std::vector<std::thread> threads;
+  for (int w = 0; w < workers; ++w)
+    threads.emplace_back(
+        [&, w] { results[static_cast<std::size_t>(w)] = train<in_step>(all.cluster, w, steps, wait_for{30s}); });
+  for (std::thread& each : threads) each.join();
+  BOOST_TEST(results[0].problem == "");
+  return results[0].values;
+}
+
+/// Trains with two workers, of which the first does `harm` before its steps.
+std::vector<trained> train_two(servers& all, std::int64_t steps, const std::function<void(std::int64_t)>& harm,
+                               loss_policy policy = wait_for{20s}) {
+  std::vector<trained> results(2);
+  std::thread second([&] { results[1] = train<in_step>(all.cluster, 1, steps, policy); });
+  results[0] = train<in_step>(all.cluster, 0, steps, policy, harm);
+  second.join();
+  return results;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_killed_is_replaced_and_the_run_repeats_steps) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  for (const int victim : {0, 1}) {
+    folder at;
+    servers all(2, 2, {at.path, 5});
+    bool killed = false;
+    const auto results = train_two(all, 12, [&](std::int64_t step) {
+      if (step == 2) at.await_manifest(0);  // a shard that is being written does not wait for the next
+      if (step != 8 || killed) return;
+      killed = true;
+      at.await_manifest(5);
+      all.replace(victim);
+    });
+    for (const trained& each : results) {
+      BOOST_TEST(each.problem == "");
+      BOOST_TEST((each.values == reference));
+      BOOST_REQUIRE(each.rollbacks.size() == 1u);
+      BOOST_TEST(each.rollbacks[0].first == 8);
+      BOOST_TEST(each.rollbacks[0].second == 5);
+    }
+    BOOST_TEST((results[0].steps == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 5, 6, 7, 8, 9, 10, 11}));
+    BOOST_TEST(all.text(0) == "lost updates: 0");
+    BOOST_TEST(all.text(1) == "lost updates: 0");
+  }
+}
+
+// Both at once; the same one twice; and one of them while the other is restored.
+BOOST_AUTO_TEST_CASE(servers_are_lost_together_and_one_after_the_other) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  for (const std::vector<int>& victims : {std::vector<int>{0, 1}, {1, 1}, {0, 0}, {1, 0}}) {
+    folder at;
+    servers all(2, 2, {at.path, 5});
+    bool killed = false;
+    const auto results = train_two(all, 12, [&](std::int64_t step) {
+      if (step == 2) at.await_manifest(0);
+      if (step != 8 || killed) return;
+      killed = true;
+      at.await_manifest(5);
+      for (const int each : victims) all.replace(each);
+    });
+    for (const trained& each : results) {
+      BOOST_TEST(each.problem == "");
+      BOOST_TEST((each.values == reference));
+      for (const auto& [from, to] : each.rollbacks) BOOST_TEST(to == 5);
+    }
+  }
+}
+
+namespace {
+
+/// Trains with two workers up to step 9, when all tasks end at once; shards of steps 0, 4 and 8 are committed.
+void cut_power(const folder& at) {
+  servers all(2, 2, {at.path, 4});
+  train_two(
+      all, 12,
+      [&](std::int64_t step) {
+        if (step == 2) at.await_manifest(0);
+        if (step == 6) at.await_manifest(4);
+        if (step != 9) return;
+        at.await_manifest(8);
+        for (const int each : {0, 1}) all.kill(each);
+        throw std::runtime_error("power cut");
+      },
+      wait_for{100ms});
+}
+
+void damage(const std::string& path, std::size_t at, bool cut) {
+  if (cut) return fs::resize_file(path, at);
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char byte = static_cast<char>(file.get());
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 16));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_goes_on_from_its_last_step_that_is_whole) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  struct harm {
+    const char* prefix;
+    bool cut, all;
+    std::int64_t goes_on_at;
+    const char* problem;
+  };
+  for (const harm& each : {harm{"", false, false, 8, ""},
+                           {"shard-0", false, false, 4, ""},
+                           {"shard-1", true, false, 4, ""},
+                           {"manifest", false, false, 4, ""},
+                           {"shard-1", false, true, -1, "its checksum does not match"},
+                           {"manifest", true, true, -1, "manifest-0000000000000000004 is damaged"}}) {
+    folder at;
+    cut_power(at);
+    BOOST_TEST(at.names("manifest").size() == 2u);
+    auto names = *each.prefix ? at.names(each.prefix) : std::vector<std::string>{};
+    std::reverse(names.begin(), names.end());
+    for (const std::string& name : names) {
+      damage(at.path + "/" + name, static_cast<std::size_t>(fs::file_size(at.path + "/" + name)) - 9, each.cut);
+      if (!each.all) break;
+    }
+    servers all(2, 2, {at.path, 4});
+    const auto results = train_two(all, 12, {});
+    for (const trained& its : results)
+      if (each.goes_on_at >= 0) {
+        BOOST_TEST(its.problem == "");
+        BOOST_TEST(its.first_step == each.goes_on_at);
+        BOOST_TEST((its.values == reference));
+      } else {
+        BOOST_TEST(contains(its.problem, each.problem), its.problem);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {
+  servers all(2, 1, {});
+  const trained result = train<in_step>(all.cluster, 0, 6, wait_for{10s}, [&](std::int64_t step) {
+    if (step == 3) all.replace(1);
+  });
+  BOOST_TEST(contains(result.problem, "/job:ps/task:1"), result.problem);
+  BOOST_TEST(contains(result.problem, "server_options::shards"), result.problem);
+}
+
+// Training goes on, and finish() does not wait for shards that cannot be written.
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_does_not_stop_training) {
+  const std::vector<float> reference = undisturbed(2, 1, 8);
+  folder at;
+  servers all(2, 1, {at.path + "/shards", 2});
+  const trained result = train<in_step>(all.cluster, 0, 8, wait_for{10s}, [&](std::int64_t step) {
+    if (step != 3) return;
+    fs::remove_all(at.path + "/shards");
+    std::ofstream(at.path + "/shards") << "a file";
+  });
+  BOOST_TEST(result.problem == "");
+  BOOST_TEST((result.values == reference));
+  BOOST_TEST(all.text(0) == "lost updates: 0");
+}
+
+BOOST_AUTO_TEST_CASE(an_asynchronous_server_loses_the_updates_since_its_shard) {
+  folder at;
+  servers all(1, 1, {at.path, 5});
+  bool killed = false;
+  const trained result = train<parameter_server<asynchronous>>(
+      all.cluster, 0, 12, wait_for{20s},
+      [&](std::int64_t step) {
+        if (step != 8 || killed) return;
+        killed = true;
+        for (int ms = 0; at.names("shard-").back().back() != '5' && ms < 5000; ++ms) std::this_thread::sleep_for(1ms);
+        all.replace(0);
+      },
+      30ms);
+  BOOST_TEST(result.problem == "");
+  BOOST_TEST(result.lost_updates == 3);
+  BOOST_TEST(result.global_step == 9);
+  BOOST_TEST(result.rollbacks.empty());
+  BOOST_TEST(all.text(0) == "lost updates: 3");
+}
+
+// SIGTERM is notice: nothing is repeated.
+BOOST_AUTO_TEST_CASE(a_server_that_is_terminated_leaves_a_shard_of_its_last_step) {
+  const std::vector<float> reference = undisturbed(2, 1, 20);
+  for (const int victim : {0, 1}) {
+    folder at;
+    servers all(2, 1, {at.path, 1000});
+    std::thread replaces;
+    const trained result = train<in_step>(
+        all.cluster, 0, 20, wait_for{20s},
+        [&](std::int64_t step) {
+          if (step == 2) at.await_manifest(0);
+          if (step != 5 || replaces.joinable()) return;
+          all.processes[static_cast<std::size_t>(victim)]->signal(SIGTERM);
+          replaces = std::thread([&] {
+            all.text(victim);
+            all.processes[static_cast<std::size_t>(victim)] = all.start(victim);
+          });
+        },
+        20ms);
+    if (replaces.joinable()) replaces.join();
+    BOOST_TEST(result.problem == "");
+    BOOST_TEST(result.steps.size() == 20u);
+    BOOST_TEST(result.rollbacks.empty());
+    BOOST_TEST((result.values == reference));
+  }
+}
+
+// Another process takes the chief's place.
+BOOST_AUTO_TEST_CASE(the_chief_is_replaced_while_servers_write_shards) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  folder at;
+  servers all(2, 2, {at.path, 5});
+  trained second;
+  std::thread other([&] { second = train<in_step>(all.cluster, 1, 12, wait_for{20s}); });
+  const trained died = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+    if (step == 7) throw std::runtime_error("killed");
+  });
+  BOOST_TEST(died.problem == "killed");
+  const trained chief = train<in_step>(all.cluster, 0, 12, wait_for{20s});
+  other.join();
+  BOOST_TEST(chief.problem == "");
+  BOOST_TEST(second.problem == "");
+  BOOST_TEST(chief.first_step == 7);
+  BOOST_TEST((chief.values == reference));
+  BOOST_TEST((second.values == reference));
+}
