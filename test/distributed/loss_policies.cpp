@@ -186,6 +186,48 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
   BOOST_TEST(!all.reports[0]->interrupted);
 }
 
+// Another worker computes them again, for both servers. Its gradients of the lost worker's part are 3, too.
+BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_computed_again) {
+  const training_terms terms(in_step, wait_for{300ms}.then(loss_action::take_over));
+  two_servers all(2);
+  values now;
+  std::string problem = "did not end";
+  std::vector<std::int64_t> asked;
+  std::thread chief([&] {
+    try {
+      server_type here(all.cluster, "worker", 0, {}, all.network);
+      client_type client(here, variables(), terms, 7, 20s);
+      client.initialise(values(0).in(), 20s);
+      client.pull(now.out(), 20s);
+      for (std::int64_t step = 0; step < 2; ++step) {
+        client.push(step, 0, values(1).in(), 20s);
+        for (auto next = client.await_step(step, 20s); next.what == client_type::awaited_step::outcome::owed;
+             next = client.await_step(step, 20s)) {
+          test::require_in_task(next.replica == 1, "worker 1 is lost");
+          asked.push_back(step);
+          client.push(step, next.replica, values(3).in(), 20s);
+        }
+        test::require_in_task(client.pull_made(now.out(), 20s) == step + 1, "the step is made");
+      }
+      client.done(10s);
+      problem.clear();
+    } catch (const std::exception& thrown) {
+      problem = thrown.what();
+    }
+  });
+  die_between_servers(all, terms, 3);
+  chief.join();
+  all.join();
+  BOOST_TEST(problem == "");
+  BOOST_TEST(now.are(-4));
+  BOOST_TEST((asked == std::vector<std::int64_t>{0, 1}));
+  const std::vector<std::pair<std::int64_t, std::vector<std::size_t>>> both{{0, {0, 1}}, {1, {0, 1}}};
+  BOOST_TEST((all.steps[0] == both));
+  BOOST_TEST((all.steps[1] == both));
+  BOOST_REQUIRE(all.left_out.size() == 1u);
+  BOOST_TEST(contains(all.left_out[0], "workers, which compute the gradients of the lost one: /job:worker/task:1 has"));
+}
+
 BOOST_AUTO_TEST_CASE(training_stops_when_nobody_has_come_in_time) {
   const training_terms terms(in_step, wait_for{500ms});
   two_servers all(2);
@@ -218,8 +260,9 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   two_servers all(2);
   BOOST_TEST(contains(refusal(all, 0, training_terms(consistency_model{consistency::synchronous, 2})),
                       "a step can do without 0 to 1 of 2 workers, not without 2"));
-  BOOST_TEST(contains(refusal(all, 0, training_terms(in_step, wait_for{1s}.then(loss_action::take_over))),
-                      "use stop or shrink"));
+  BOOST_TEST(
+      contains(refusal(all, 0, training_terms(consistency::asynchronous, wait_for{1s}.then(loss_action::take_over))),
+               "needs parameter_server<synchronous>, without backups; use stop or shrink"));
   std::string chief;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);
@@ -334,7 +377,7 @@ BOOST_AUTO_TEST_CASE(parameter_servers_of_which_some_write_no_shards_end_in_word
     });
   try {
     server_type here(cluster, "worker", 0, {}, network);
-    client_type client(here, variables(), training_terms(synchronous, wait_for{20s}), 7, 20s);
+    client_type client(here, variables(), training_terms(in_step, wait_for{20s}), 7, 20s);
     client.initialise(values(0).in(), 10s);
     values now;
     client.push_pull(0, values(1).in(), now.out(), 10s);

@@ -67,6 +67,7 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
   static constexpr bool processes_mean = true;
+  bool takes_over() const { return false; }
   /// Which of the variables' effects() the update of the next step makes.
   void set_effects(const sequence<std::uint32_t>& effects) {
     if (effects == effects_) return;
@@ -125,7 +126,7 @@ class all_reduce_exchange : private fetch_watcher {
 
   /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
   /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated) {
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* = nullptr) {
     if constexpr (can_recover)
       if (meeting_) return update_whatever_happens(until, examples, repeated);
     make_update(until, examples, repeated);
