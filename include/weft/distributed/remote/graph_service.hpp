@@ -245,8 +245,10 @@ class graph_service {
     using memory = detail::task_message::memory;
     if (header.weight > static_cast<std::uint32_t>(memory::lost)) detail::message_reader::malformed();
     detail::task_message said;
-    for (std::uint8_t now = memory_;
-         now < header.weight && !memory_.compare_exchange_weak(now, static_cast<std::uint8_t>(header.weight)););
+    // Clients that meet the tasks at the same time must not take each other's marks for those of an earlier process.
+    const auto wanted = static_cast<memory>(header.weight);
+    auto before = static_cast<std::uint8_t>(wanted == memory::used ? memory::met : memory::unused);
+    if (wanted != memory::unused) memory_.compare_exchange_strong(before, static_cast<std::uint8_t>(wanted));
     said.cpus = static_cast<std::uint32_t>(options_.session.devices);
     said.gpus = gpus();
     said.variables = static_cast<memory>(memory_.load());
