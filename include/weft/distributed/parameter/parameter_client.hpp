@@ -116,7 +116,7 @@ class basic_parameter_client {
   /// Fetches all values. Where it throws, `out` is unspecified.
   void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
     check("pull", out);
-    pull_step(first_step(), out, until);
+    pull_step(has_position_ ? position_ : first_step(), out, until);
   }
 
   // ---- checkpoints ----
@@ -128,7 +128,7 @@ class basic_parameter_client {
     check("save", out);
     detail::server_state state = room_for_state();
     std::vector<std::vector<std::byte>> rest(servers_.size());
-    ask_in_step("save", frame_kind::state, first_step(), until, [&](connection& to) {
+    ask_in_step("save", frame_kind::state, has_position_ ? position_ : first_step(), until, [&](connection& to) {
       for (const std::size_t i : to.order()) to.add_destination(out[i]);
       for (const std::size_t i : to.order()) to.add_destination(state.slots[i].arrays);
       rest[number_of(to)].assign(detail::scalar_state_bytes(state, to.order(), workers()), std::byte{});

@@ -88,7 +88,9 @@ class parameter_service {
         if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
       }
       look_around();
-      if (have_all_finished() || is_stopped_by_signal()) break;
+      // A server that has just taken another's place knows of workers by hearsay alone: they may come.
+      const bool may_end = contract_ || !shards_.is_on() || workers_come.expired();
+      if ((may_end && have_all_finished()) || is_stopped_by_signal()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",

@@ -492,7 +492,7 @@ class shard_keeper {
                    problem ? problem->sentence() : std::string()});
     if (problem) throw error(problem->code(), "restore", {problem->sentence(), other_training()});
     enter(fresh_run());
-    tell_others();
+    tell_others(true);
   }
 
   shard_manifest read_manifest(std::int64_t step) {
@@ -525,7 +525,7 @@ class shard_keeper {
     set_committed(to);
     set_done(to.done);
     is_frozen_ = false;
-    tell_others();
+    tell_others(true);
   }
 
   /// A shard of the committed step cannot be restored: goes back to the one before.
@@ -594,7 +594,7 @@ class shard_keeper {
     return done;
   }
 
-  void tell_others() {
+  void tell_others(bool begins = false) {
     if (!at_ || !links_.is_first()) return;
     shard_order said;
     said.at = at_;
@@ -607,7 +607,7 @@ class shard_keeper {
     said.done = committed_ ? committed_->done : std::vector<bool>(workers_.size());
     for (int task = 1; task < servers_; ++task) {
       if (restored_ >= 0) said.digest = restored_digest(task);
-      links_.order(task, said);
+      links_.order(task, said, begins);
     }
   }
   shard_digest restored_digest(int task) {

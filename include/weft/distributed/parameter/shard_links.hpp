@@ -254,10 +254,10 @@ class shard_links {
   void for_each_status(Visit visit) const {
     for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.order.has_value());
   }
-  /// The first tells another.
-  void order(int task, const shard_order& said) {
+  /// The first tells another. One that has just been started hears nothing before an epoch begins for it, too.
+  void order(int task, const shard_order& said, bool begins) {
     for (peer& each : peers_) {
-      if (each.task != task) continue;
+      if (each.task != task || (!begins && !each.order)) continue;
       each.order = said;
       each.is_status_due = true;
     }
