@@ -460,7 +460,8 @@ class server_exchange {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
-  // Of the update under way: the servers hold this worker's gradients; another replica's lie in their place.
+  // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
+  // another replica.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
   bool awaits_values_ = false;  // the step is made, and this worker has not received what it made
   std::uint64_t pushed_in_epoch_ = 0;
