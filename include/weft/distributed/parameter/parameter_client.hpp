@@ -273,6 +273,8 @@ class basic_parameter_client {
     weight_ = examples;
     replica_ = replica;
     if (examples > 0 && only_finite_) detail::check_finite(variables_, gradients, here_.name(), step);
+    // The last call has heard that the run went back, and has not brought the values.
+    if (rollback_) return false;
     position_ = step;
     return ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
   }

@@ -189,8 +189,8 @@ class server_exchange {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
       return servers_->push(next_step_, of, const_gradients_, until, count);
     };
-    if (!repeated) has_pushed_ = has_gradients_of_other_ = false;
-    for (;;) {
+    if (!repeated) has_pushed_ = has_gradients_of_other_ = awaits_values_ = false;
+    while (!awaits_values_) {
       if (!has_pushed_ || pushed_in_epoch_ != servers_->epoch()) {
         if (has_gradients_of_other_) compute(here_.index(), work);
         if (!push(here_.index(), examples)) break;
@@ -201,13 +201,10 @@ class server_exchange {
       if (next.what == outcome::gone_back) break;
       if (next.what == outcome::repeated) has_pushed_ = false;
       if (next.what == outcome::owed && !push(next.replica, compute(next.replica, work))) break;
-      if (next.what != outcome::made) continue;
-      has_pushed_ = false;
-      variables_.global_step = servers_->pull_made(values_, until);
-      return;
+      awaits_values_ = next.what == outcome::made;
     }
-    has_pushed_ = false;
-    variables_.global_step = servers_->pull_back(values_, until);
+    variables_.global_step = awaits_values_ ? servers_->pull_made(values_, until) : servers_->pull_back(values_, until);
+    has_pushed_ = awaits_values_ = false;
   }
 
   /// Variables of this worker alone stay as they are: those of the lost worker are lost.
@@ -463,8 +460,10 @@ class server_exchange {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
-  // Of the update under way: the servers hold this worker's gradients; another replica's lie in their place.
+  // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
+  // another replica.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
+  bool awaits_values_ = false;  // the step is made, and this worker has not received what it made
   std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
