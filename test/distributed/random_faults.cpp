@@ -1284,6 +1284,7 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
       continue;
     }
     if (came_too_late(plan, out, *each)) continue;
+    if (contains(each->said, "without a shard of this run")) continue;  // it was killed before it had written one
     if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
     if (plan.how.how == strategy::synchronous && each->of.values != reference)
       return name_of(plan.how, rank) + " has other values";
@@ -1330,7 +1331,7 @@ void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs) {
 // The run goes back to the last committed step, says so, and its values are those of a run that nobody has disturbed.
 BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_bits_of_an_undisturbed_run) {
   shard_runs runs;
-  survive_servers(strategy::synchronous, sanitized ? 30 : 300, runs);
+  survive_servers(strategy::synchronous, sanitized ? 30 : 250, runs);
   if (std::getenv("WEFT_RANDOM_COUNT"))
     std::printf("%d repeated steps, %d had nothing committed, %d neither\n", runs.repeated, runs.uncommitted,
                 runs.clean);
