@@ -193,7 +193,7 @@ class basic_parameter_client {
   };
   std::optional<step_change> take_rollback() { return std::exchange(rollback_, std::nullopt); }
   /// Whether the servers write shards.
-  bool keeps_shards() const { return keeps_shards_; }
+  bool has_shards() const { return keeps_shards_; }
   /// Whether the last request was sent again, since a server was lost while it was served.
   bool was_repeated() const { return was_repeated_; }
   /// Updates of this worker that asynchronous servers had acknowledged and have lost.
