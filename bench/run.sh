@@ -17,7 +17,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/build.sh
 . scripts/ports.sh
 
-known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust scale compile)
+known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
 suites=()
 environments=
 programs=
@@ -153,6 +153,9 @@ suite_scale() {
   for case in "start 200" "workers 64" "restarts 1000"; do weft $case; done
 }
 
+# Losses of workers, and what comes after them.
+suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)); }
+
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.
 suite_optimizers() {
   weft --threads 2 --seconds $((${#quick} ? 1 : 4))
@@ -179,6 +182,9 @@ suite_queues() {
 suite_trust() {
   weft ${quick:+--rounds 3}
 }
+
+# Values between tasks of one graph.
+suite_spanning() { weft ${quick:+--rounds 2}; }
 
 # Readers, from files in the system's cache, shuffled batches from memory, and images.
 suite_data() {

@@ -4,6 +4,7 @@
 #   bash examples/run.sh                   trains a classifier of images on a cluster of this machine's own: one parameter
 #                                          server and two workers, each a process, on loopback
 #   bash examples/run.sh imagenet          trains a narrow ResNet on such a cluster, on JPEG files that it makes
+#   bash examples/run.sh chaos             trains on such clusters while it kills, stops and cuts off their tasks in turn
 #   bash examples/run.sh NAME [FLAGS...]   runs one example with its own flags; NAME --help lists them
 set -euo pipefail
 caller=$PWD  # the flags' paths are relative to it

@@ -47,7 +47,7 @@ using std::chrono::steady_clock;
 }
 
 struct settings {
-  int tasks = 0, ps = 0, restarts = 0;
+  int tasks = 0, ps = 0, restarts = 0, task_restarts = 0;
   std::uint16_t port = 0;
   double grace = 35;  // more than server_options::stop_patience
   std::vector<std::string> hosts, ssh, env, program;
@@ -68,12 +68,18 @@ constexpr const char* usage =
     R"(weft_launch: starts the tasks of a cluster and stays with them until all have ended
 
 usage:
-  weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3] -- ./program arguments
+  weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3 | --restart_task 3] -- ./program arguments
   weft_launch --make_secret FILE
 
 Every task runs the program and learns its place from TF_CONFIG, as cluster_spec::from_environment() reads it. Lines of
 their output are merged and begin with the task's name. When a task fails, all are ended: by SIGTERM, then by SIGKILL.
 SIGINT, SIGTERM and SIGHUP go to all tasks, and end them likewise; SIGUSR1 and SIGUSR2 only go to them.
+
+A task fails if a signal ends it, or if its exit status is not 0. With --restart N, all tasks then start again. With
+--restart_task N, the one that failed starts again in its place, after 1 s, and after twice that each time up to 30 s;
+after a minute without a failure the wait is 1 s again. The others go on: choose a strategy that waits for lost tasks.
+The exit status is that of the first task that fails for good, 128 and the number of the signal that ended the launcher,
+or 0.
 
 The second form writes a random secret to a new file of mode 0600, for tasks that are started by hand on several hosts.
 
@@ -92,6 +98,8 @@ std::optional<settings> read_command_line(int argc, char** argv) {
       ("port", po::value(&port)->default_value(0),
        "of the first task of each host, the next one for the next; 0: any")                                     //
       ("restart", po::value(&s.restarts)->default_value(0), "how often all are started again after a failure")  //
+      ("restart_task", po::value(&s.task_restarts)->default_value(0),
+       "how often a task that fails is started again while the others go on; each task on its own")  //
       ("grace", po::value(&s.grace)->default_value(s.grace),
        "seconds between SIGTERM and SIGKILL, in which worker 0 may save a checkpoint")                            //
       ("ssh", po::value(&ssh)->default_value("ssh -o BatchMode=yes"), "the command that runs another on a host")  //
@@ -126,6 +134,11 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   if (s.tasks < 1 || s.tasks > most) fail({"-n must be from 1 to ", most, " and is ", s.tasks});
   if (s.ps < 0 || s.ps >= s.tasks) fail({"--ps must leave a worker of ", s.tasks, " tasks and is ", s.ps});
   if (s.restarts < 0) fail({"--restart must not be negative"});
+  if (s.task_restarts < 0) fail({"--restart_task must not be negative"});
+  if (s.restarts > 0 && s.task_restarts > 0)
+    fail(
+        {"--restart starts all tasks again after a failure, and --restart_task only the one that failed: give one of "
+         "them"});
   if (!(s.grace >= 0 && s.grace <= 86'400)) fail({"--grace must be from 0 to 86400 seconds"});
   if (port < 0 || port > 65'535 - s.tasks)
     fail({"--port must leave room for the tasks' ports below 65536 and is ", port});
@@ -462,6 +475,11 @@ class process {
   }
 
   std::list<line_printer>& output() { return output_; }
+  /// Whether it is over, and all that it wrote is printed.
+  bool is_read() const {
+    return is_over() && std::all_of(output_.begin(), output_.end(),
+                                    [](const line_printer& lines) { return lines.descriptor() < 0; });
+  }
 
   /// Where what was said has not been taken yet; -1 where nothing waits.
   int hears_at() const { return unsaid_.empty() ? -1 : input_; }
@@ -503,7 +521,7 @@ class process {
     unsaid_.clear();
   }
 
-  task task_;
+  const task& task_;
   bool local_;
   pid_t id_ = -1;
   int input_ = -1;
@@ -538,6 +556,30 @@ class signals {
   int descriptor_ = -1;
 };
 
+/// How often a task was started, and when it is to be started next.
+struct attempts {
+  int restarts = 0;
+  std::chrono::seconds wait{0};  // before the last restart
+  steady_clock::time_point started{};
+  std::optional<steady_clock::time_point> again_at{};
+  int failure = 0;  // the exit code of the last one that failed
+  bool done = false;
+
+  /// The task has failed. Returns the wait until it is started again.
+  std::chrono::seconds wait_again(steady_clock::time_point now) {
+    constexpr std::chrono::seconds first{1}, longest{30}, well{60};
+    wait = wait.count() == 0 || now - started >= well ? first : std::min(2 * wait, longest);
+    again_at = now + wait;
+    return wait;
+  }
+};
+
+std::string in_seconds(steady_clock::duration time) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(time).count());
+  return text.data();
+}
+
 struct outcome {
   int code = 0;         // of the first failure
   int interrupted = 0;  // the signal that ended it
@@ -547,21 +589,66 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
             const signals& own, line_output& output, line_output& errors) {
   std::size_t width = 0;
   for (const task& t : tasks) width = std::max(width, str_cat({t.id.job, " ", t.id.index}).size());
-  std::list<process> processes;
-  for (const task& t : tasks) processes.emplace_back(t, tasks, s, secret, restart, width, output, errors);
+  std::list<process> processes;  // a task that is started again has several, and one that is not over
+  std::vector<attempts> all(tasks.size());
+  const auto place_of = [&](const task& t) { return static_cast<std::size_t>(&t - tasks.data()); };
+  const auto start = [&](const task& t) {
+    attempts& a = all[place_of(t)];
+    a.started = steady_clock::now();
+    processes.emplace_back(t, tasks, s, secret, restart + a.restarts, width, output, errors);
+  };
+  for (const task& t : tasks) start(t);
   outcome came;
   std::optional<steady_clock::time_point> kill_at, give_up_at;
   const auto end_all = [&](int number) {
+    for (attempts& each : all) each.again_at.reset();
     for (process& each : processes) each.send(number);
     if (!kill_at)
       kill_at = steady_clock::now() +
                 std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(s.grace));
+  };
+  const auto fail_for_good = [&](const task& t, int code, const std::string& how, const char* why) {
+    came.code = code;
+    const bool others = std::any_of(processes.begin(), processes.end(), [](const process& p) { return !p.is_over(); });
+    errors.add(str_cat({"weft_launch: ", to_string(t.id), " ", how, why, others ? "; ending the others" : "", "\n"}));
+    end_all(SIGTERM);
+  };
+  // A server that starts then would wait for workers that do not come.
+  constexpr const char* without_workers = "; all workers have ended, so it is not started again";
+  const auto serves_nobody = [&](const task& t) {
+    return t.id.job == "ps" && std::all_of(tasks.begin(), tasks.end(),
+                                           [&](const task& u) { return u.id.job == "ps" || all[place_of(u)].done; });
+  };
+  const auto take_failure = [&](const process& p) {
+    attempts& a = all[place_of(p.what())];
+    a.failure = p.exit_code();
+    if (s.task_restarts == 0) return fail_for_good(p.what(), p.exit_code(), p.how(), "");
+    const auto now = steady_clock::now();
+    const std::string how = str_cat({p.how(), " after ", in_seconds(now - a.started)});
+    if (serves_nobody(p.what())) return fail_for_good(p.what(), p.exit_code(), how, without_workers);
+    if (a.restarts == s.task_restarts) {
+      const std::string why = str_cat({"; --restart_task ", s.task_restarts, " starts it no more often"});
+      return fail_for_good(p.what(), p.exit_code(), how, why.c_str());
+    }
+    const auto wait = a.wait_again(now);
+    errors.add(str_cat({"weft_launch: ", to_string(p.what().id), " ", how, "; starting it again in ", wait.count(),
+                        " s (", a.restarts + 1, " of ", s.task_restarts, ")\n"}));
+  };
+  const auto tell_restarts = [&] {
+    for (const task& t : tasks)
+      if (const int times = all[place_of(t)].restarts; times > 0)
+        errors.add(str_cat(
+            {"weft_launch: ", to_string(t.id), " was started again ", times, times == 1 ? " time\n" : " times\n"}));
   };
   std::optional<steady_clock::time_point> over_since, idle_since;
   for (;;) {
     std::vector<pollfd> items{{own.descriptor(), POLLIN, 0}};
     std::vector<line_printer*> printers;
     bool over = true, open = false;
+    std::optional<steady_clock::time_point> next_start;
+    for (const attempts& each : all)
+      if (each.again_at && (!next_start || *each.again_at < *next_start)) next_start = each.again_at;
+    if (next_start) over = false;
     for (process& each : processes) {
       over = over && each.is_over();
       for (line_printer& lines : each.output()) {
@@ -578,13 +665,17 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
     if (over) {
       const auto now = steady_clock::now();
       const bool idle = output.is_idle() && errors.is_idle();
-      if (!over_since) over_since = now;
+      if (!over_since) over_since = now, tell_restarts();
       if (!idle || !idle_since) idle_since = now;
       // Whatever still holds the pipes then is no task; and nobody reads what is still to be written.
       if (idle && (!open || now >= *idle_since + std::chrono::milliseconds(300))) return came;
       if (came.interrupted && now >= *over_since + std::chrono::seconds(1)) return came;
     }
-    ::poll(items.data(), items.size(), over || kill_at ? 20 : 1000);
+    int patience = over || kill_at ? 20 : 1000;
+    if (next_start)
+      patience = static_cast<int>(std::clamp<std::int64_t>(
+          std::chrono::ceil<std::chrono::milliseconds>(*next_start - steady_clock::now()).count(), 0, patience));
+    ::poll(items.data(), items.size(), patience);
     for (std::size_t i = 0; i < printers.size(); ++i)
       if (items[i + 1].revents) printers[i]->take();
     for (process& each : processes) each.advance();
@@ -602,17 +693,25 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
     int status = 0;
     for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;)
       for (process& each : processes) {
-        if (each.id() != id) continue;
+        if (each.id() != id || each.is_over()) continue;  // the system gives numbers out again
         each.set_over(status);
+        if (each.exit_code() == 0) all[place_of(each.what())].done = true;
         if (each.exit_code() == 0 || came.code || came.interrupted) continue;
-        came.code = each.exit_code();
-        const bool others =
-            std::any_of(processes.begin(), processes.end(), [](const process& p) { return !p.is_over(); });
-        errors.add(str_cat(
-            {"weft_launch: ", to_string(each.what().id), " ", each.how(), others ? "; ending the others" : "", "\n"}));
-        end_all(SIGTERM);
+        take_failure(each);
       }
     const auto now = steady_clock::now();
+    for (const task& t : tasks) {
+      attempts& a = all[place_of(t)];
+      if (!a.again_at || now < *a.again_at) continue;
+      a.again_at.reset();
+      if (serves_nobody(t)) {
+        fail_for_good(t, a.failure, "has failed", without_workers);
+        continue;
+      }
+      processes.remove_if([&](process& p) { return &p.what() == &t && p.is_read(); });
+      ++a.restarts;
+      start(t);
+    }
     if (kill_at && now >= *kill_at && !give_up_at) {
       for (process& each : processes) each.send(SIGKILL);
       give_up_at = now + std::chrono::seconds(3);

@@ -9,6 +9,8 @@
 #PBS -N weft
 #PBS -l walltime=00:10:00
 #PBS -j oe
+# A job that a node failure ends is queued again, and goes on from its checkpoint.
+#PBS -r y
 set -euo pipefail
 cd "$PBS_O_WORKDIR"
 
@@ -30,10 +32,13 @@ end_all() {
 }
 trap end_all EXIT
 trap 'exit 143' TERM  # at the end of the walltime
+# A job that is queued again has the same number, and so the same checkpoints.
+checkpoints=${WEFT_CHECKPOINTS:-$PWD/checkpoints.$PBS_JOBID}
 # One task for each line of the file; pbsdsh passes no environment on.
 for ((rank = 0; rank < $(wc -l < "$nodes"); ++rank)); do
   pbsdsh -n "$rank" -- /usr/bin/env RANK="$rank" PBS_NODEFILE="$nodes" PBS_JOBID="$PBS_JOBID" \
-    WEFT_SECRET_FILE="$secret" HOME="$HOME" "$program" --strategy sync "$@" &
+    WEFT_SECRET_FILE="$secret" HOME="$HOME" "$program" --strategy sync \
+    --checkpoint_dir "$checkpoints" --resume "$@" &
   tasks+=($!)
 done
 # If one fails, the trap ends the others.

@@ -3,29 +3,20 @@
 // bit by bit. The tasks are threads that talk over TCP or, where TF_CONFIG names a cluster, the processes of
 // weft_launch. `--help` lists the flags.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-#include <weft/distributed.hpp>
-#include <weft/distributed/cluster/environment.hpp>
-#include <weft/distributed/remote/graph_service.hpp>
 
 #include "../command_line.hpp"
+#include "../spanned.hpp"
 
 using namespace weft;
 
 namespace {
 
 constexpr int width = 64, inputs = 16;
-
-device_spec task(int n) {
-  const std::string name = "/job:worker/task:" + std::to_string(n);
-  return parse_device(name.data(), name.size());
-}
 
 /// A perceptron of six layers; layer k lies in task k * tasks / 6, or nowhere in particular.
 struct network {
@@ -40,7 +31,7 @@ struct network {
   explicit network(int tasks) {
     const auto in_layer = [&](int k, auto make) {
       const name_scope named(g, "layer" + std::to_string(k));
-      const device_scope there(g, tasks == 0 ? device_spec() : task(k * tasks / layers));
+      const device_scope there(g, tasks == 0 ? device_spec() : task_device(k * tasks / layers));
       return make();
     };
     auto h = in_layer(
@@ -90,20 +81,12 @@ bool equals_one_process(const std::vector<float>& losses, const network& net, se
   const network other(0);
   session alone(other.g, {.threads = 1});
   const std::vector<float> expected = train(other, alone, steps);
-  bool equal = std::memcmp(expected.data(), losses.data(), losses.size() * sizeof(float)) == 0;
-  for (std::uint32_t n = 0; n < net.g.size(); ++n) {
-    if (net.g[n].def.op != &operation_of<variable_op>) continue;
-    std::vector<float> here(net.g[n].def.outputs[0].extents.elements()), there(here);
-    alone.read_variable(n, here.data());
-    spread.read_variable(n, there.data());
-    equal = equal && std::memcmp(here.data(), there.data(), here.size() * sizeof(float)) == 0;
-  }
-  return equal;
+  const bool equal = std::memcmp(expected.data(), losses.data(), losses.size() * sizeof(float)) == 0;
+  return equal && equal_variables(net.g, alone, spread);
 }
 
-template <typename Service>
-int ask_for_steps(const network& net, Service& service, int steps, bool log) {
-  session s(net.g, {.threads = 1, .log_device_placement = log, .target = service.target()});
+int ask_for_steps(const network& net, const session_target& target, int steps, bool log) {
+  session s(net.g, {.threads = 1, .log_device_placement = log, .target = target});
   const std::vector<float> losses = train(net, s, steps);
   std::printf("loss %.6f after the first step, %.6f after step %d\n", losses.front(), losses.back(), steps);
   const bool equal = equals_one_process(losses, net, s, steps);
@@ -114,44 +97,16 @@ int ask_for_steps(const network& net, Service& service, int steps, bool log) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::int64_t task_count = 3, step_count = 100;
+  std::int64_t tasks_here = 3, step_count = 100;
   bool log = false;
   command_line flags("One network on several tasks");
-  flags.add("tasks", task_count, 1, network::layers, "tasks in this process, unless TF_CONFIG names a cluster");
+  flags.add("tasks", tasks_here, 1, network::layers, "tasks in this process, unless TF_CONFIG names a cluster");
   flags.add("steps", step_count, 1, 1'000'000, "steps of training");
   flags.add("log_device_placement", log, "say where each node runs");
   if (!flags.parse(argc, argv)) return 0;
-  const int tasks = static_cast<int>(task_count), steps = static_cast<int>(step_count);
-
-  if (std::getenv("TF_CONFIG")) {
-    server here(cluster_spec::from_environment());
-    const network net(here.cluster().num_tasks("worker"));
-    graph_service service(here, net.g, {.session = {.threads = 1}});
-    if (here.is_chief()) return ask_for_steps(net, service, steps, log);
-    here.join();
-    return 0;
-  }
-  tcp network_of_tasks;
-  std::string addresses;
-  {
-    std::vector<tcp::listener> held;
-    for (int t = 0; t < tasks; ++t) {
-      held.push_back(network_of_tasks.listen({"127.0.0.1", 0}));
-      addresses += (t ? "," : "") + to_string(held.back().address());
-    }
-  }
+  const int tasks = task_count(tasks_here), steps = static_cast<int>(step_count);
   const network net(tasks);
-  const cluster_spec cluster{{"worker", addresses}};
-  std::vector<std::unique_ptr<server>> servers;
-  std::vector<std::unique_ptr<graph_service<>>> services;
-  for (int t = 0; t < tasks; ++t) {
-    servers.push_back(std::make_unique<server>(cluster, "worker", t));
-    services.push_back(
-        std::make_unique<graph_service<>>(*servers.back(), net.g, graph_service_options{.session = {.threads = 1}}));
-  }
-  const int result = ask_for_steps(net, *services[0], steps, log);
-  services.clear();
-  return result;
+  return on_tasks(net.g, tasks, [&](const session_target& target) { return ask_for_steps(net, target, steps, log); });
 } catch (const std::exception& e) {
   std::fprintf(stderr, "error: %s\n", e.what());
   return 1;

@@ -22,7 +22,7 @@ namespace {
 using server_type = basic_server<in_process>;
 using client_type = basic_parameter_client<in_process>;
 
-constexpr consistency_model synchronous{consistency::synchronous};
+constexpr consistency_model in_step{consistency::synchronous};
 
 /// One variable on each of two servers.
 std::vector<parameter_spec> variables() {
@@ -133,7 +133,7 @@ std::string train_as_chief(two_servers& all, const training_terms& terms, int st
 
 // Its gradients of step 0 are 3 at server 0. The process that takes its place sends them again, to both.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacement) {
-  const training_terms terms(synchronous, wait_for{20s});
+  const training_terms terms(in_step, wait_for{20s});
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_wait_for_a_replacem
 
 // Nobody takes its place: no server uses the gradients that only one of them has.
 BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
-  const training_terms terms(synchronous, wait_for{500ms}.then(loss_action::shrink));
+  const training_terms terms(in_step, wait_for{500ms}.then(loss_action::shrink));
   two_servers all(2);
   values now;
   std::string problem = "did not end";
@@ -186,8 +186,50 @@ BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_used_by_none) {
   BOOST_TEST(!all.reports[0]->interrupted);
 }
 
+// Another worker computes them again, for both servers. Its gradients of the lost worker's part are 3, too.
+BOOST_AUTO_TEST_CASE(gradients_that_came_to_one_server_alone_are_computed_again) {
+  const training_terms terms(in_step, wait_for{300ms}.then(loss_action::take_over));
+  two_servers all(2);
+  values now;
+  std::string problem = "did not end";
+  std::vector<std::int64_t> asked;
+  std::thread chief([&] {
+    try {
+      server_type here(all.cluster, "worker", 0, {}, all.network);
+      client_type client(here, variables(), terms, 7, 20s);
+      client.initialise(values(0).in(), 20s);
+      client.pull(now.out(), 20s);
+      for (std::int64_t step = 0; step < 2; ++step) {
+        client.push(step, 0, values(1).in(), 20s);
+        for (auto next = client.await_step(step, 20s); next.what == client_type::awaited_step::outcome::owed;
+             next = client.await_step(step, 20s)) {
+          test::require_in_task(next.replica == 1, "worker 1 is lost");
+          asked.push_back(step);
+          client.push(step, next.replica, values(3).in(), 20s);
+        }
+        test::require_in_task(client.pull_made(now.out(), 20s) == step + 1, "the step is made");
+      }
+      client.done(10s);
+      problem.clear();
+    } catch (const std::exception& thrown) {
+      problem = thrown.what();
+    }
+  });
+  die_between_servers(all, terms, 3);
+  chief.join();
+  all.join();
+  BOOST_TEST(problem == "");
+  BOOST_TEST(now.are(-4));
+  BOOST_TEST((asked == std::vector<std::int64_t>{0, 1}));
+  const std::vector<std::pair<std::int64_t, std::vector<std::size_t>>> both{{0, {0, 1}}, {1, {0, 1}}};
+  BOOST_TEST((all.steps[0] == both));
+  BOOST_TEST((all.steps[1] == both));
+  BOOST_REQUIRE(all.left_out.size() == 1u);
+  BOOST_TEST(contains(all.left_out[0], "workers, which compute the gradients of the lost one: /job:worker/task:1 has"));
+}
+
 BOOST_AUTO_TEST_CASE(training_stops_when_nobody_has_come_in_time) {
-  const training_terms terms(synchronous, wait_for{500ms});
+  const training_terms terms(in_step, wait_for{500ms});
   two_servers all(2);
   values now;
   std::string problem;
@@ -218,13 +260,14 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   two_servers all(2);
   BOOST_TEST(contains(refusal(all, 0, training_terms(consistency_model{consistency::synchronous, 2})),
                       "a step can do without 0 to 1 of 2 workers, not without 2"));
-  BOOST_TEST(contains(refusal(all, 0, training_terms(synchronous, wait_for{1s}.then(loss_action::take_over))),
-                      "use stop or shrink"));
+  BOOST_TEST(
+      contains(refusal(all, 0, training_terms(consistency::asynchronous, wait_for{1s}.then(loss_action::take_over))),
+               "needs parameter_server<synchronous>, without backups; use stop or shrink"));
   std::string chief;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);
-    client_type client(here, variables(), training_terms(synchronous, wait_for{30s}), 7, 20s);
-    chief = refusal(all, 1, training_terms(synchronous, wait_for{40s}));
+    client_type client(here, variables(), training_terms(in_step, wait_for{30s}), 7, 20s);
+    chief = refusal(all, 1, training_terms(in_step, wait_for{40s}));
     client.done(10s);
   });
   first.join();
@@ -304,7 +347,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_lies_ends_training_in_words) {
       server_type liar(cluster, "ps", 1, {}, network);
       auto channel = worker.open_channel(worker.cluster().rank({"ps", 0}), detail::parameter_channel, 10s);
       ask(channel.stream, frame_kind::enroll,
-          detail::enroll_message{training_terms(synchronous, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
+          detail::enroll_message{training_terms(in_step, wait_for{30s}), 7, variables()}.bytes(), 0, 5s);
       auto lies = liar.open_channel(liar.cluster().rank({"ps", 0}), detail::decision_channel, 10s);
       try {
         ask(lies.stream, kind, bytes, 0, 300ms);
@@ -334,7 +377,7 @@ BOOST_AUTO_TEST_CASE(parameter_servers_of_which_some_write_no_shards_end_in_word
     });
   try {
     server_type here(cluster, "worker", 0, {}, network);
-    client_type client(here, variables(), training_terms(synchronous, wait_for{20s}), 7, 20s);
+    client_type client(here, variables(), training_terms(in_step, wait_for{20s}), 7, 20s);
     client.initialise(values(0).in(), 10s);
     values now;
     client.push_pull(0, values(1).in(), now.out(), 10s);

@@ -103,6 +103,7 @@ struct record {
   std::int64_t global_step = 0, stale = 0;
   std::int64_t first = 0;  // the step that it has begun with
   int lost_replicas = 0, most_stale = 0;
+  int computed = 0;           // parts of others
   int rollbacks = 0;          // that were announced
   std::int64_t repeated = 0;  // steps that they took back
   std::int64_t lost_updates = 0;
@@ -197,7 +198,18 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     if (of.fail) throw std::runtime_error("no images");
     const auto [x, y] = batch_of(next, here.index());
     ++of.begun;
-    insist([&, &x = x, &y = y](bool again) { again ? step.exchange(how.step) : step(x, y, how.step); });
+    insist([&, &x = x, &y = y](bool again) {
+      if (how.on_loss.then == loss_action::take_over)
+        step.run(
+            [&](replica r) {
+              of.computed += r.index != here.index();
+              auto [images, labels] = batch_of(static_cast<int>(r.step), r.index);
+              return std::tuple(std::move(images), std::move(labels));
+            },
+            how.step);
+      else
+        again ? step.exchange(how.step) : step(x, y, how.step);
+    });
     ++of.made;
     of.went_back_silently |= tolerates && s.next_step() <= next && of.rollbacks == rollbacks;
     of.updates += rows_of(next, here.index()) > 0;
@@ -299,7 +311,10 @@ struct schedule {
         " us to travel, a step within " + std::to_string(how.step.count()) + " ms, " +
         (how.min_workers ? std::to_string(*how.min_workers) : "all") + " workers needed" +
         (how.on_loss != loss_policy{} ? ", waits " + std::to_string(how.on_loss.wait.count()) + " ms" : "") +
-        (how.on_loss.then == loss_action::shrink ? ", then shrinks" : "") + "\n  started after";
+        (how.on_loss.then == loss_action::shrink      ? ", then shrinks"
+         : how.on_loss.then == loss_action::take_over ? ", then takes over"
+                                                      : "") +
+        "\n  started after";
     for (const milliseconds each : starts) all += " " + std::to_string(each.count());
     all += " ms\n";
     for (const fault& f : faults) all += "  " + to_string(f) + "\n";
@@ -946,11 +961,13 @@ verdict wrong_steps(const schedule& plan, const outcome& out) {
     if (each->rank >= plan.how.ps) continue;
     if (each->made_twice) return name_of(plan.how, each->rank) + " has made a step twice";
     if (!each->report) return name_of(plan.how, each->rank) + " has not joined: " + each->said;
-    auto made = each->steps;
-    if (first && !std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; }) &&
-        made.size() + 1 == first->steps.size())
-      made.insert(*first->steps.rbegin());  // nobody was there any more to make it for
-    if (first && made != first->steps)
+    auto made = each->steps, known = first ? first->steps : made;
+    if (!std::any_of(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->of.finished; })) {
+      // Nobody was there any more to make the last one for.
+      if (made.size() + 1 == known.size()) made.insert(*known.rbegin());
+      if (known.size() + 1 == made.size()) known.insert(*made.rbegin());
+    }
+    if (made != known)
       return name_of(plan.how, each->rank) + " has made other steps than " + name_of(plan.how, first->rank);
     if (!first) first = each.get();
   }
@@ -1133,6 +1150,39 @@ BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
   if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(shrunk_runs > (sanitized ? 2 : 30));
 }
 
+// Nobody comes, or somebody comes late: those that are left end with the bits of a run that nothing disturbs.
+BOOST_AUTO_TEST_CASE(lost_workers_are_taken_over_to_the_bit) {
+  int runs = 0;
+  survive(
+      sanitized ? 20 : 200,
+      [](std::uint64_t seed) {
+        return with_policy(seed, strategy::synchronous,
+                           wait_for{milliseconds(seed % 2 ? 600 : 0)}.then(loss_action::take_over), seed % 3 == 0);
+      },
+      [&](const schedule& plan, const outcome& out) -> verdict {
+        std::map<int, const life*> last;
+        for (const auto& each : out.lives) last[each->rank] = each.get();
+        const std::vector<float> reference = undisturbed(plan.how);
+        bool any = false, any_finished = false;
+        for (const auto& [rank, each] : last) {
+          if (rank < plan.how.ps) continue;
+          any |= each->of.computed > 0;
+          any_finished |= each->of.finished;
+          const bool is_hit = each->was_terminated || each->ended_by_force();
+          if ((is_hit && !each->of.finished) || came_too_late(plan, out, *each)) continue;
+          if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+          if (each->of.values != reference) return name_of(plan.how, rank) + " has other values";
+        }
+        if (any_finished && last[0]->report->interrupted) return "was interrupted";
+        for (const auto& [step, workers] : last[0]->steps)
+          if (static_cast<int>(workers.size()) < plan.how.workers && step < plan.how.steps - 1 && any_finished)
+            return "step " + std::to_string(step) + " was made without a worker";
+        runs += any;
+        return {};
+      });
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(runs > (sanitized ? 2 : 30));
+}
+
 // One worker may be late, or lost, in any step.
 BOOST_AUTO_TEST_CASE(steps_with_a_backup_have_the_gradients_that_are_reported) {
   std::int64_t stale = 0;
@@ -1202,8 +1252,8 @@ BOOST_AUTO_TEST_CASE(replaced_asynchronous_workers_make_each_update_once) {
 namespace {
 
 /// A cluster whose servers write shards, and are killed and started again; sometimes workers too.
-schedule with_shards(std::uint64_t seed, strategy how, const std::string& folder) {
-  schedule plan = with_policy(seed, how, wait_for{20s}, true);
+schedule with_shards(std::uint64_t seed, strategy how, loss_policy policy, const std::string& folder) {
+  schedule plan = with_policy(seed, how, policy, true);
   std::mt19937_64 random(seed * 104'729 + 7);
   const auto below = [&](auto n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
   plan.how.shards = {folder, 1 + below(5)};
@@ -1299,7 +1349,7 @@ struct shard_files {
   ~shard_files() { std::filesystem::remove_all(path); }
 };
 
-void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs) {
+void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s}) {
   const char* const count = std::getenv("WEFT_RANDOM_COUNT");
   const char* const from = std::getenv("WEFT_RANDOM_FROM");
   const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
@@ -1308,7 +1358,7 @@ void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs) {
   int failures = 0;
   for (std::uint64_t seed = begin; seed < begin + seeds && failures < 4; ++seed) {
     std::filesystem::remove_all(files.path);
-    const schedule plan = with_shards(seed, how, files.path);
+    const schedule plan = with_shards(seed, how, policy, files.path);
     run r(plan);
     const outcome out = r.result();
     const verdict bad = wrong_after_servers(plan, out, runs);
@@ -1338,6 +1388,13 @@ BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_bits_of_an_undisturbed_run) {
                 runs.clean);
   else
     BOOST_TEST(runs.repeated > (sanitized ? 5 : 100));
+}
+
+// Gradients that were pushed are pushed again in another epoch.
+BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_same_bits_where_workers_are_taken_over) {
+  shard_runs runs;
+  survive_servers(strategy::synchronous, sanitized ? 10 : 150, runs, wait_for{20s}.then(loss_action::take_over));
+  if (!std::getenv("WEFT_RANDOM_COUNT")) BOOST_TEST(runs.repeated > (sanitized ? 1 : 40));
 }
 
 // Each server restores its own newest shard: the others' updates stay.

@@ -157,8 +157,56 @@ def said_by(name):
         return text.read()
 
 
+def state_of(job):
+    return dict(each.split("=", 1) for each in run("scontrol", "show", "job", job).stdout.split() if "=" in each)
+
+
+def await_that(what, holds, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            faults.append(f"{what} has not come in {seconds} s")
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def slurm_queues_again():
+    """The script is told to end, as before the time limit: the tasks save a checkpoint, and the job goes on from it. Then a
+    job is cancelled, which is not queued again."""
+    def start(name):
+        done = run("sbatch", "--parsable", "--nodes=2", "--ntasks=4", f"--output={folder}/{name}.out", f"{jobs}/slurm.sh",
+                   "--threads", "1", "--batch_size", "20", "--progress", "none", "--train_steps", "4000", "--checkpoint_steps",
+                   "50", "--json", f"{folder}/{name}.json", WEFT_CHECKPOINTS=f"{folder}/{name}.checkpoints")
+        job = done.stdout.strip()
+        await_that(f"{name}: a checkpoint", lambda: os.path.isdir(f"{folder}/{name}.checkpoints")
+                   and any("50" in each for each in os.listdir(f"{folder}/{name}.checkpoints")))
+        return job
+
+    job = start("again")
+    run("scancel", "--batch", "--signal=TERM", job)
+    if await_that("a job that is queued again", lambda: state_of(job).get("Restarts") == "1"):
+        # Slurm waits for two minutes before it starts such a job.
+        await_that("the start of a job that is queued again",
+                   lambda: run("scontrol", "update", f"jobid={job}", "StartTime=now")
+                   and state_of(job).get("JobState") in ("RUNNING", "COMPLETED"))
+        await_that("the end of a job that is queued again", lambda: state_of(job).get("JobState") == "COMPLETED", 120)
+        said = said_by("again")
+        if not all(words in said for words in ("told to end: the job is queued again", "goes on from step ")):
+            faults.append(f"Slurm, queued again: {said}")
+        else:
+            print("slurm: a job that was told to end went on from its checkpoint")
+    job = start("cancelled")
+    run("scancel", job)
+    await_that("the end of a cancelled job", lambda: state_of(job).get("JobState") == "CANCELLED")
+    time.sleep(2)
+    if state_of(job).get("JobState") != "CANCELLED" or state_of(job).get("Restarts") != "0":
+        faults.append(f"Slurm: a cancelled job is {state_of(job)}")
+
+
 def slurm():
     result_of("slurm", submit("slurm"))
+    slurm_queues_again()
     if run("stat", "--format=%a", f"{folder}/.config/weft/secret").stdout.strip() != "600":
         faults.append("Slurm: others can read the secret")
     # A task that fails ends the job, in time and in words.

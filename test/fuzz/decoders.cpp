@@ -465,11 +465,16 @@ void shard(input in) {
 
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiibqqb", "iqqqiiiibqbiqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
+  const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
       [](const auto& said) { return said.bytes(); });
+}
+
+void task_of_cluster(input in) {
+  reads_what_it_writes(message_of(in, "iibi[t[b]]"), detail::task_message::read,
+                       [](const auto& said) { return said.bytes(); });
 }
 
 void end_of_step(input in) {
@@ -1480,6 +1485,7 @@ constexpr target targets[] = {
     {"shard", shard},
     {"run_of_step", run_of_step},
     {"end_of_step", end_of_step},
+    {"task_of_cluster", task_of_cluster},
     {"error", error_message},
     {"group", group},
     {"offer", offer},

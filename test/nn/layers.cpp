@@ -3,8 +3,12 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -111,6 +115,33 @@ BOOST_AUTO_TEST_CASE(a_model_has_many_members) {
   net.f(x), net.t(x), net.function(x), net.t3(x);
   check_names(g, {"wide/f/weights", "wide/f/bias", "wide/t/weights", "wide/t/bias", "wide/function/weights",
                   "wide/function/bias", "wide/t3/weights", "wide/t3/bias"});
+}
+
+struct part {
+  nn::dense<4> hidden;
+  std::string label = "part";
+  auto operator()(const auto& x) const { return hidden(x); }
+};
+struct keeper {
+  part one;
+  std::optional<nn::dense<4>> maybe = nn::dense<4>(), none;
+  std::shared_ptr<nn::dense<4>> shared = std::make_shared<nn::dense<4>>();
+  std::tuple<nn::dense<4>, int> several;
+  std::pair<int, nn::dense<4>> pair;
+  std::vector<part> list{1};
+  auto operator()(const auto& x) const {
+    return list[0](pair.second(std::get<0>(several)((*shared)((*maybe)(one(x))))));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(layers_have_names_wherever_a_model_keeps_them) {
+  graph g;
+  const auto net = nn::named(keeper(), "net");
+  net(placeholder<float, dims<batch, 4>>(g, "x"));
+  check_names(g, {"net/one/hidden/weights", "net/one/hidden/bias", "net/maybe/weights", "net/maybe/bias",
+                  "net/shared/weights", "net/shared/bias", "net/several/0/weights", "net/several/0/bias",
+                  "net/pair/1/weights", "net/pair/1/bias", "net/list/0/hidden/weights", "net/list/0/hidden/bias"});
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 12u);
 }
 
 BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {

@@ -191,6 +191,97 @@ count.unlink()
 done = run("--restart", "1", shell=attempt, code=4)
 check("again (1 of 1)" in done.stderr, f"again: {done}")
 
+# ---- one task again ----
+
+# Each start of a task adds a line to its file.
+starts = folder / "starts"
+starts.mkdir()
+counted = (is_task + 'for me in 0 1 2; do is_task $me && break; done; '
+           f'echo x >> {starts}/$me; n=$(($(wc -l < {starts}/$me))); ')
+
+
+def clear():
+    for each in starts.iterdir():
+        each.unlink()
+
+
+def count_of(task):
+    return len((starts / str(task)).read_text())//2 if (starts / str(task)).exists() else 0
+
+
+def restarted(*options, shell, code=0, seconds=30):
+    clear()
+    began = time.monotonic()
+    done = run("--restart_task", *options, shell=counted + shell, code=code, seconds=seconds)
+    return done, time.monotonic() - began
+
+
+done, _ = restarted("3", shell='if [ $me$n = 11 ]; then kill -9 $$; fi; sleep 2; '
+                    'echo "$me $n $WEFT_RESTART $TF_CONFIG"')
+lines = [line.split("] ", 1)[1].split(" ", 3) for line in done.stdout.splitlines()]
+check(sorted(line[:3] for line in lines) == [["0", "1", "0"], ["1", "2", "1"], ["2", "1", "0"]], f"one again: {done}")
+check(len({json.dumps(json.loads(line[3])["cluster"]) for line in lines}) == 1, f"the address of one has changed: {done}")
+check(re.search(r"weft_launch: /job:worker/task:1 was ended by signal 9 \(Killed\) after \d\.\d s; starting it again in 1 s "
+                r"\(1 of 3\)\n", done.stderr)
+      and done.stderr.endswith("weft_launch: /job:worker/task:1 was started again 1 time\n"), f"one again: {done.stderr}")
+# A status that is not 0; what a failed task wrote last is not lost, nor what it left behind kept.
+done, took = restarted("2", shell=f"if [ $me = 2 ] && [ $n -lt 3 ]; then sh -c 'sleep 60; : {mark}' & printf 'last words'; exit 5; "
+                       "fi; sleep 4")
+check(done.stdout == "[worker 2] last words\n" * 2 and "again in 1 s (1 of 2)" in done.stderr
+      and "again in 2 s (2 of 2)" in done.stderr and [count_of(i) for i in range(3)] == [1, 1, 3] and took > 3, f"twice: {done}")
+# One that always fails ends the others, with its code.
+done, took = restarted("2", shell="if [ $me = 0 ]; then exit 6; fi; sleep 60", code=6, seconds=8)
+check("/job:worker/task:0 ended with code 6 after 0.0 s; --restart_task 2 starts it no more often; ending the others"
+      in done.stderr and [count_of(i) for i in range(3)] == [3, 1, 1] and took > 3, f"always: {done}")
+# Each task has its own count.
+done, _ = restarted("1", shell='if [ $n = 1 ]; then exit 3; fi; sleep 0.2')
+check([count_of(i) for i in range(3)] == [2, 2, 2] and done.stderr.count("again in 1 s (1 of 1)") == 3, f"each: {done}")
+# One that has ended well is done.
+done, _ = restarted("1", shell='if [ $me = 0 ]; then exit 0; fi; [ $me$n = 11 ] && exit 1; sleep 0.2')
+check([count_of(i) for i in range(3)] == [1, 2, 1], f"done: {done}")
+# A parameter server is of no use after its workers.
+clear()
+done = run("--restart_task", "3", "--ps", "1", shell=f'echo x >> {starts}/0; case "$TF_CONFIG" in *\'"type": "ps"\'*) sleep 1; exit 4;; esac',
+           code=4, seconds=6)
+check(count_of(0) == 3 and "all workers have ended, so it is not started again" in done.stderr, f"nobody to serve: {done}")
+
+# SIGTERM in the wait before a restart ends all, and nothing is started then.
+clear()
+started = start("--restart_task", "9", shell=counted + "[ $me$n = 11 ] && exit 1; trap 'echo heard; exit 0' TERM; "
+                "echo ready; while :; do sleep 0.05; done", ready=2)
+while "starting it again" not in started.stderr.readline():
+    pass
+began = time.monotonic()
+started.terminate()
+said = finish(started, 143, "SIGTERM before a restart")
+check(said.count("heard") == 2 and "was started again" not in said and count_of(1) == 1 and time.monotonic() - began < 1,
+      f"SIGTERM before a restart: {said}")
+# So it does after one, and with no task running.
+clear()
+started = start("--restart_task", "9", shell=counted + "[ $me$n = 11 ] && exit 1; trap 'echo heard; exit 0' TERM; "
+                "echo ready; while :; do sleep 0.05; done", ready=3)
+started.terminate()
+said = finish(started, 143, "SIGTERM after a restart")
+check(said.count("heard") == 3 and count_of(1) == 2, f"SIGTERM after a restart: {said}")
+started = start("--restart_task", "9", shell="exit 1", n=1, ready=0)
+started.stderr.readline()
+started.send_signal(signal.SIGINT)
+finish(started, 130, "SIGINT where no task runs")
+# A port that was listened at is listened at again.
+listen = folder / "listen.py"
+listen.write_text(f"""import json, os, pathlib, signal, socket, sys, time
+config = json.loads(os.environ["TF_CONFIG"])
+host, port = config["cluster"]["worker"][config["task"]["index"]].split(":")
+s = socket.create_server((host, int(port)))
+peer = socket.create_connection((host, int(port)))
+s.accept()[0].send(b"x")  # a connection that is not read, so that it is reset
+if os.environ["WEFT_RESTART"] == "0": os.kill(os.getpid(), signal.SIGKILL)
+print("listens again")
+""")
+done = subprocess.run([launch, "-n", "2", "--restart_task", "1", "--", sys.executable, str(listen), mark], capture_output=True,
+                      text=True, timeout=30, env=environment)
+check(done.returncode == 0 and done.stdout.count("listens again") == 2, f"ports: {done}")
+
 # ---- the secret, and other hosts ----
 
 stand_in = folder / "ssh"
@@ -259,6 +350,20 @@ finish(started, -9, "SIGKILL to the launcher, with tasks on other hosts")
 run(*over_ssh, "--chdir", "/no/such/folder", shell="exit 0", code=1)
 run(*over_ssh, shell=f"sh -c 'sleep 60; : {mark}' & exit 0")
 run(*over_ssh, shell=is_task + f"if is_task 1; then sleep 0.3; exit 7; fi; sh -c 'sleep 60; : {mark}'; :", code=7)
+for how in ("kill -9 $$", "exit 7"):
+    clear()
+    done = run(*over_ssh, "--restart_task", "2", "--env", "A=1 2", shell=counted + f"if [ $me$n = 11 ]; then {how}; fi; sleep 2; "
+               'echo "$me $n $WEFT_RESTART $A"')
+    check(sorted(line.split("] ")[1] for line in done.stdout.splitlines()) == ["0 1 0 1 2", "1 2 1 1 2", "2 1 0 1 2"]
+          and "starting it again in 1 s (1 of 2)" in done.stderr, f"one again over ssh, {how}: {done}")
+clear()
+started = start(*over_ssh, "--restart_task", "9", shell=counted + "[ $me$n = 11 ] && exit 1; trap 'echo heard; exit 0' TERM; "
+                "echo ready; while :; do sleep 0.05; done", ready=2)
+while "starting it again" not in started.stderr.readline():
+    pass
+started.terminate()
+said = finish(started, 143, "SIGTERM before a restart over ssh")
+check(said.count("heard") == 2 and count_of(1) == 1, f"SIGTERM before a restart over ssh: {said}")
 # A connection that hangs takes no variables.
 hanging = folder / "hanging"
 hanging.write_text(f"#!/bin/sh\nexec 2>&-; sleep 60; : {mark}\n")
@@ -280,6 +385,8 @@ for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "
                      (["-n", "2", "--hosts", "a b", "--", "true"], "is not host:port"),
                      (["-n", "2", "--env", "a-b", "--", "true"], "--env a-b is not NAME"),
                      (["-n", "2", "--grace", "-1", "--", "true"], "--grace must be"),
+                     (["-n", "2", "--restart", "1", "--restart_task", "1", "--", "true"], "give one of them"),
+                     (["-n", "2", "--restart_task", "-1", "--", "true"], "--restart_task must not be negative"),
                      (["--", "true"], "'--tasks'"), (["-n", "2", "--nonsense", "--", "true"], "'--nonsense'")):
     done = subprocess.run([launch, *wrong], capture_output=True, text=True, timeout=20)
     check(done.returncode == 2 and done.stderr.startswith("error: ") and words in done.stderr, f"{wrong}: {done}")

@@ -34,6 +34,12 @@ struct graph_owned {
 
 namespace detail {
 
+/// A gradient with respect to a variable, as reverse mode or an accumulation yields it.
+struct noted_gradient {
+  value of;
+  std::uint32_t variable;
+};
+
 /// Names that are taken, found by a hash.
 struct taken_name {
   std::string name;
@@ -109,6 +115,8 @@ struct graph_data {
   graph_variable_names variables;
   sequence<graph_place> places;
   sequence<std::uint32_t> colocated, control, updates, optimizer_updates;
+  sequence<noted_gradient> gradients;
+  sequence<std::pair<value, value>> whole_twins;
   sequence<std::pair<std::int64_t, std::int64_t>> extents;
   sequence<std::pair<std::int64_t, const char*>> extent_names;
   sequence<const extent_definition*> extent_formulas;
@@ -256,6 +264,19 @@ class graph final : public op_builder {
   WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
 
+  /// Clusters exchange gradients as reverse mode yields them, and change their mean. So it notes those of variables.
+  void note_gradient(value of, std::uint32_t variable) { data_->gradients.push_back({of, variable}); }
+  const sequence<detail::noted_gradient>& gradients() const { return data_->gradients; }
+  /// A value that is computed from the rows of a gradient equals another that is computed from all of it.
+  void note_whole(value by_rows, value whole) { data_->whole_twins.push_back({by_rows, whole}); }
+  const sequence<std::pair<value, value>>& whole_twins() const { return data_->whole_twins; }
+  /// The other one, or the value itself.
+  value whole_of(value v) const {
+    for (const auto& [by_rows, whole] : data_->whole_twins)
+      if (by_rows == v) return whole;
+    return v;
+  }
+
   // ---- names and places: see scopes.hpp ----
 
   /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
@@ -267,6 +288,8 @@ class graph final : public op_builder {
   class name_scope;
   class variable_scope;
   class device_scope;
+  /// Where the scopes around this call place a node without inputs.
+  WEFT_DECL device_spec device_here() const;
 
   /// Identifies the graph's structure: equal in every process that built it the same way.
   std::uint64_t hash() const;
@@ -632,6 +655,12 @@ WEFT_DECL detail::graph_location graph::current_location(const node_def& def, co
         "is placed inside cond or while_loop, whose subgraphs run where their node runs: put the device scope around "
         "the call");
   return here;
+}
+
+WEFT_DECL device_spec graph::device_here() const {
+  node_def def;
+  def.op = &operation_of<group_op>;
+  return current_location(def, {}).device;
 }
 
 WEFT_DECL std::string graph::free_name(const std::string& name) {

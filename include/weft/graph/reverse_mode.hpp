@@ -63,6 +63,8 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
   for (const symbol& x : xs) {
     const auto& outputs = arriving[x.id().node];
     results.push_back(outputs.empty() ? symbol() : outputs[x.id().output]);
+    if (data_->nodes[x.id().node].def.op == &operation_of<variable_op> && !results.back().is_number())
+      note_gradient(results.back().id(), x.id().node);
   }
   return results;
 }

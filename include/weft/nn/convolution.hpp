@@ -32,6 +32,7 @@ symbol call_convolution(const symbol& x, const layer_state& layer, std::initiali
 /// glorot_uniform, the bias 0.
 template <size2d Window, int Filters, conv2d_options Options = conv2d_options{}, int In = deduced, Element T = float>
 struct conv2d {
+  static_assert(Filters > 0, "conv2d: its number of filters must be at least 1");
   bool use_bias = true;
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};

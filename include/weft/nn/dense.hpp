@@ -65,6 +65,7 @@ using features_mistake =
 /// 0.
 template <int Out, int In = deduced, Element T = float>
 struct dense {
+  static_assert(Out > 0, "dense: its number of output features must be at least 1");
   bool use_bias = true;
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};

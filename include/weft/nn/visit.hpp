@@ -46,6 +46,11 @@ class layer_visitor {
 template <class Model>
 struct model_has_no_named_members : mistake<true> {};
 
+/// Whether the members of this type, in a model, hold no layers. Specialise it for a class that Weft cannot look into
+/// and that has none: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`.
+template <class T>
+inline constexpr bool has_no_layers = std::is_empty_v<T> || Expression<T> || std::is_base_of_v<weft::detail::handle, T>;
+
 namespace detail {
 
 /// Converts to any member of an aggregate, to count them.
@@ -168,6 +173,16 @@ concept List = requires(T& t) {
   t.begin() != t.end();
 };
 
+/// A pair or a tuple, whose members have numbers.
+template <class T>
+concept Tuple = requires { std::tuple_size<T>::value; };
+/// Something that may own a layer: std::optional, std::unique_ptr, std::shared_ptr.
+template <class T>
+concept Owner = std::is_class_v<T> && requires(const T& t) {
+  *t;
+  static_cast<bool>(t);
+};
+
 std::string path_of(const std::string& outer, std::string_view name);
 std::string path_of(const std::string& outer, std::size_t index);
 
@@ -183,18 +198,42 @@ void visit_members(const std::string& path, const T& t, layer_visitor& v) {
   });
 }
 
+/// A member of a model whose layers would be skipped: they would be neither named nor saved.
+template <class T>
+constexpr void refuse_members_without_names() {
+  static_assert(correct<model_has_no_named_members<T>>,
+                "a part of a model is an aggregate of at most 32 members, or lists its layers: void visit(const "
+                "std::string& path, nn::layer_visitor& v) const { v(path, \"name\", member); }; has_no_layers<T> says "
+                "that it has none");
+}
+
 /// Members that hold no layers, numbers for instance, are passed over.
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v) {
   if constexpr (Visitable<T>) {
     t.visit(path, v);
+  } else if constexpr (!std::is_class_v<T> || has_no_layers<T>) {
+    return;
   } else if constexpr (List<const T>) {
     if constexpr (std::is_class_v<typename T::value_type>) {
       std::size_t i = 0;
       for (const auto& each : t) visit_any(path_of(path, i++), each, v);
     }
-  } else if constexpr (std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>) {
-    visit_members<count_members<T>()>(path, t, v);
+  } else if constexpr (Owner<T>) {
+    if (t) visit_any(path, *t, v);
+  } else if constexpr (Tuple<T>) {
+    with_members<std::tuple_size<T>::value>(t, [&](const auto&... m) {
+      std::size_t i = 0;
+      (visit_any(path_of(path, i++), m, v), ...);
+    });
+  } else if constexpr (std::is_aggregate_v<T>) {
+    constexpr std::size_t members = count_members<T>();
+    if constexpr (members > max_members)
+      refuse_members_without_names<T>();
+    else
+      visit_members<members>(path, t, v);
+  } else {
+    refuse_members_without_names<T>();
   }
 }
 

@@ -25,8 +25,8 @@ struct update_layout {
 struct update_attributes {
   attribute<std::uint32_t> computed;  ///< one bit for each hyperparameter that is a value of the graph
   attribute<std::size_t> row_lists;   ///< how many lists of rows a gradient is; 0 for a whole one
-  /// Its gradient has been summed by others, and is fed: all rows in one list, whose indices are -1 for a row that has
-  /// none. Such an update stands beside one of the same variable by rows; no step runs it otherwise.
+  /// Its gradient has been summed by others, and is fed: of rows, all in one list, whose indices are -1 for a row that
+  /// has none. Such an update stands beside one of the same variable that depends on rows; no step runs it otherwise.
   attribute<bool> summed;
 };
 

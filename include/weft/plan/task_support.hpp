@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -9,6 +10,7 @@
 
 namespace weft {
 
+class graph;
 class kernel;
 struct value_info;
 
@@ -27,6 +29,8 @@ class task_step {
   virtual void cut(program&) = 0;
   /// The kernel of a send or a receive. `infos`: of each buffer.
   virtual kernel* prepare(const program&, const instruction&, const value_info* infos) = 0;
+  /// Takes over the kernel of an operation that is `ordered`, which may wait for what other steps do.
+  virtual kernel* around(kernel* k) { return k; }
   /// Runs the step; `execute(part)` runs the instructions of this task. `position`: in the random numbers.
   virtual void run(const program&, const binding&, std::int64_t position, void* part, void (*execute)(void*)) = 0;
 };
@@ -50,7 +54,13 @@ class task_support {
   /// A variable of another task, on its way to this one and back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;
+  /// Closes what these containers of all tasks hold.
+  virtual void reset_containers(const std::string* /*names*/, std::size_t /*count*/) {}
 };
+
+/// Connects a session to the cluster of the task at an address, "weft://host:port"; null in programs that do not
+/// include <weft/distributed/remote/graph_client.hpp>.
+inline task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
 
 }  // namespace plan
 }  // namespace weft

@@ -13,6 +13,17 @@
 
 namespace weft::detail {
 
+/// Ends the waits of a thread in queues: those of a step that other processes take part in, and may cancel.
+class wait_watch {
+ public:
+  /// Asked a few dozen times in a second.
+  virtual bool is_over() = 0;
+
+ protected:
+  ~wait_watch() = default;
+};
+inline thread_local wait_watch* watch_of_thread = nullptr;
+
 /// The calls that may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the
 /// queues beside it). Those that wait to put something in stand in one line, those that wait to take something out in
 /// another, and in each line only the first one is served, with as many elements as there are. A thread that changes
@@ -47,6 +58,7 @@ class queue_state {
     if (!wait(w, lock, until)) {
       producers_.remove(w);
       serve();
+      if (!until.expired()) throw step_error();
       throw error(error_code::deadline_exceeded, name_,
                   {"no room for ", w.left, " of ", count, " elements in time: it holds ", store_.size(), ", at most ",
                    capacity_, ", and somebody has to dequeue"});
@@ -80,6 +92,7 @@ class queue_state {
       give_back(w);
       consumers_.remove(w);
       serve();
+      if (!until.expired()) throw step_error();
       throw error(error_code::deadline_exceeded, name_,
                   {"waited for ", count, count == 1 ? " element" : " elements", " and ", taken,
                    " came in time: ", "somebody has to enqueue, or to close the queue"});
@@ -254,13 +267,17 @@ class queue_state {
     }
   }
 
-  /// False if the deadline passes first: the waiter is still in its line.
+  /// False if the deadline passes first, or the thread's watch ends the wait: the waiter is still in its line.
   static bool wait(waiter& w, std::unique_lock<std::mutex>& lock, deadline until) {
+    wait_watch* const watch = watch_of_thread;
     while (w.outcome == outcome_of_wait::none) {
-      if (until.expired()) return false;
-      sleep(w.changed, lock, until.remaining(std::chrono::hours(1)));
+      if (until.expired() || (watch && watch->is_over())) return false;
+      sleep(w.changed, lock, until.remaining(watch ? std::chrono::milliseconds(20) : std::chrono::hours(1)));
     }
     return true;
+  }
+  error step_error() const {
+    return error(error_code::cancelled, name_, "the step that waits here has been cancelled");
   }
 
   error closed_error() const {

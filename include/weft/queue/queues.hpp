@@ -33,6 +33,12 @@ struct queue_kind {
   std::int64_t min_after_dequeue = 0;
 };
 
+/// The options of a queue that is made for a graph: it is where the scopes around it say.
+inline queue_options placed_in(const graph& g, queue_options options) {
+  options.device = merge(g.device_here(), options.device);
+  return options;
+}
+
 /// Throws invalid_argument for a queue that could hold nothing, or would never let go of it.
 inline void check_queue(const queue_kind& k) {
   if (k.capacity == 0)
@@ -313,22 +319,23 @@ class basic_queue {
 
   [[nodiscard]] auto size(graph& g) const {
     return node<std::int64_t>(
-        detail::record_queue_state(g, queue_, "size", queue_state_op::kind::size, {dtype::int64, {}}));
+        detail::record_queue_state(g, queue_, device_, "size", queue_state_op::kind::size, {dtype::int64, {}}));
   }
   [[nodiscard]] auto is_closed(graph& g) const {
-    return node<bool>(
-        detail::record_queue_state(g, queue_, "is_closed", queue_state_op::kind::is_closed, {dtype::boolean, {}}));
+    return node<bool>(detail::record_queue_state(g, queue_, device_, "is_closed", queue_state_op::kind::is_closed,
+                                                 {dtype::boolean, {}}));
   }
   [[nodiscard]] effect close(graph& g, bool cancel_pending_enqueues = false) const {
     return effect(detail::record_queue_state(
-        g, queue_, "close",
+        g, queue_, device_, "close",
         cancel_pending_enqueues ? queue_state_op::kind::close_and_cancel : queue_state_op::kind::close,
         {dtype::boolean, shape(0)}));
   }
 
  protected:
   template <class... StoreArguments>
-  basic_queue(const detail::queue_kind& kind, const queue_options& options, const StoreArguments&... s) {
+  basic_queue(const detail::queue_kind& kind, const queue_options& options, const StoreArguments&... s)
+      : device_(options.device) {
     detail::check_queue(kind);
     std::string declaration = str_cat({kind.name, "<", detail::components_text<Components...>(), "> of capacity ",
                                        kind.capacity < 0 ? -1 : kind.capacity});
@@ -394,7 +401,7 @@ class basic_queue {
     c.attributes = words_of(enqueue_op::attributes{within.nanoseconds(), many});
     (c.inputs.push_back(detail::enter(g, x).id()), ...);
     c.outputs = {{dtype::boolean, shape(0)}};
-    return effect(detail::record_queue_operation(g, queue_, "enqueue", static_cast<node_def&&>(c)));
+    return effect(detail::record_queue_operation(g, queue_, device_, "enqueue", static_cast<node_def&&>(c)));
   }
 
   template <class... Dims>
@@ -406,7 +413,7 @@ class basic_queue {
     if (up_to) c.outputs.push_back({dtype::int64, {}});
     (detail::remember_names(g, Dims::spec, Dims::names), ...);
     (detail::remember_formulas<Dims>(g), ...);
-    return detail::record_queue_operation(g, queue_, "dequeue", static_cast<node_def&&>(c));
+    return detail::record_queue_operation(g, queue_, device_, "dequeue", static_cast<node_def&&>(c));
   }
   template <class... Dims, std::size_t... Index>
   static auto nodes(symbol first, std::index_sequence<Index...>) {
@@ -422,6 +429,7 @@ class basic_queue {
   }
 
   std::shared_ptr<queue> queue_;
+  device_spec device_;  // of its operations
 };
 
 /// A queue of tensors for threads and steps, first in, first out (tf.FIFOQueue). It is a handle: copies are the same
@@ -462,6 +470,9 @@ class fifo_queue : public basic_queue<detail::fifo_store, false, Components...> 
  public:
   explicit fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, false, Components...>({"fifo_queue", capacity}, options) {}
+  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  explicit fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
+      : fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
   explicit fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };
@@ -474,6 +485,10 @@ class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Co
   random_shuffle_queue(std::int64_t capacity, std::int64_t min_after_dequeue, const queue_options& options = {})
       : basic_queue<detail::shuffle_store, false, Components...>({"random_shuffle_queue", capacity, min_after_dequeue},
                                                                  options, std::uint64_t{87654321}, options.seed) {}
+  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  explicit random_shuffle_queue(const graph& g, std::int64_t capacity, std::int64_t min_after_dequeue,
+                                const queue_options& options = {})
+      : random_shuffle_queue(capacity, min_after_dequeue, detail::placed_in(g, options)) {}
   template <class = void>
   explicit random_shuffle_queue(...) = delete;  // of two capacities; queue_options: name, shared_name, container, seed
 };
@@ -486,6 +501,9 @@ class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Componen
  public:
   explicit padding_fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, true, Components...>({"padding_fifo_queue", capacity}, options) {}
+  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  explicit padding_fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
+      : padding_fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
   explicit padding_fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };
@@ -500,6 +518,9 @@ class priority_queue : public basic_queue<detail::priority_store, false, Compone
  public:
   explicit priority_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::priority_store, false, Components...>({"priority_queue", capacity}, options) {}
+  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  explicit priority_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
+      : priority_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
   explicit priority_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
 };

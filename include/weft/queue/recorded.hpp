@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <weft/graph/scopes.hpp>
 #include <weft/graph/subgraphs.hpp>
 #include <weft/queue/queue_operations.hpp>
 
@@ -34,24 +35,26 @@ namespace detail {
 
 /// Records an operation of a queue, with all but its operation and attributes in `c`. Throws unimplemented in the body
 /// of a loop or a branch: what runs there, and how often, no order of the step's operations says.
-inline symbol record_queue_operation(graph& g, std::shared_ptr<erased_queue> q, const char* what, node_def c) {
+inline symbol record_queue_operation(graph& g, std::shared_ptr<erased_queue> q, const device_spec& where,
+                                     const char* what, node_def c) {
   const std::string name = str_cat({q->name(), "_", what});
   if (g.is_subgraph())
     throw error(error_code::unimplemented, name,
                 "a queue is used in the body of a loop or of a branch: dequeue before it, and enqueue what it returns");
+  const device_scope there(g, where);
   auto* const kept = new recorded_queue(std::move(q));
   g.keep(kept);
   c.detail = kept;
   return {&g, {g.add(static_cast<node_def&&>(c), name), 0}};
 }
 
-inline symbol record_queue_state(graph& g, std::shared_ptr<erased_queue> q, const char* what, queue_state_op::kind kind,
-                                 value_info output) {
+inline symbol record_queue_state(graph& g, std::shared_ptr<erased_queue> q, const device_spec& where, const char* what,
+                                 queue_state_op::kind kind, value_info output) {
   node_def c;
   c.op = &operation_of<queue_state_op>;
   c.attributes = words_of(queue_state_op::attributes{kind});
   c.outputs = {output};
-  return record_queue_operation(g, std::move(q), what, static_cast<node_def&&>(c));
+  return record_queue_operation(g, std::move(q), where, what, static_cast<node_def&&>(c));
 }
 
 }  // namespace detail

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/graph/device_spec.hpp>
 
 namespace weft {
 
@@ -25,6 +26,10 @@ struct queue_options {
   /// The seed of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph
   /// seed).
   std::uint64_t seed = 0;
+  /// Where the queue is, of a graph that spans tasks: "/job:ps/task:0"_device. Its operations run there. Unless said,
+  /// they run where the scopes say in which they are recorded or, of a queue that is made for a graph, in which it is
+  /// made.
+  device_spec device = {};
 };
 
 namespace detail {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,16 @@ inline storage find_or_add_value(const std::string& container, const std::string
 /// common, and new ones begin anew.
 inline variable_sharing variables_in(const std::string& container = {}) {
   return {container, &detail::find_or_add_value};
+}
+
+/// Closes the queues and critical sections of these containers, and forgets them, in all tasks that the session's steps
+/// span (tf.Session.reset); see reset_containers. Variables of graphs that span tasks stay.
+inline void reset(session& s, std::initializer_list<std::string> containers = {}) {
+  plan::task_support* const tasks = s.resources().tasks;
+  if (!tasks) return reset_containers(containers);
+  const std::string unnamed;
+  if (containers.size() == 0) return tasks->reset_containers(&unnamed, 1);
+  tasks->reset_containers(containers.begin(), containers.size());
 }
 
 }  // namespace weft

@@ -34,8 +34,17 @@ struct variable_sharing {
 
 /// Tasks that run a session's steps (tf.Session's target). Empty: this process alone.
 struct session_target {
+  session_target() = default;
+  session_target(plan::task_support* (*connects)(void* to, const graph&), void* with) : connect(connects), to(with) {}
+  /// "weft://host:port", the address of one task of a cluster; "": this process alone.
+  session_target(const char* where) : address(where) {}
+  session_target(std::string where) : address(static_cast<std::string&&>(where)) {}
+
   plan::task_support* (*connect)(void* to, const graph&) = nullptr;
   void* to = nullptr;
+  std::string address = {};
+
+  WEFT_DECL plan::task_support* open(const graph&) const;
 };
 
 /// Options of a session.
@@ -458,12 +467,21 @@ WEFT_DECL std::string session::explain_placement(const symbol& node) const {
   return str_cat({of()[n].name, " ", state_->place.explain(n)});
 }
 
+WEFT_DECL plan::task_support* session_target::open(const graph& g) const {
+  if (connect) return connect(to, g);
+  if (address.empty()) return nullptr;
+  if (!plan::connect_to_address)
+    throw error(error_code::failed_precondition, "session",
+                {"the target '", address, "' is an address: include <weft/distributed/remote/graph_client.hpp>"});
+  return plan::connect_to_address(address, g);
+}
+
 WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, const memory_resource& m)
     : records(g.share()),
       options(std::move(o)),
       memory(m),
       gpus(plan::new_gpu_support ? plan::new_gpu_support(options.gpu) : nullptr),
-      tasks(options.target.connect ? options.target.connect(options.target.to, nodes()) : nullptr),
+      tasks(options.target.open(nodes())),
       place(nodes(), static_cast<std::size_t>(options.devices), gpus.get(), options.device,
             options.allow_soft_placement, options.task, tasks.get()),
       resources{{place, variables, extents, memory, gpus.get(), tasks.get(), static_cast<std::size_t>(options.devices),

@@ -193,6 +193,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
     const symbol sum = sum_up(variable, "gradient_sum", gradient, adds[i]);
     const symbol mean = sum / math::convert(math::maximum(count, 1), type);
     all[i] = {mean, variable, symbol(), symbol()};
+    g.note_gradient(mean.id(), variable.id().node);
     sequence<value> lists;
     const operation* sums = nullptr;
     if (!find_rows(g, gradient.id(), lists, sums)) continue;
@@ -204,6 +205,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
     node_def c = g[first_rows(g, gradient)].def;
     c.inputs = {mean.id(), record_call(operation_of<taken_rows_op>, {taken}, {dtype::int64, of_rows.extents}).id()};
     all[i].gradient = g.record(static_cast<node_def&&>(c));
+    g.note_whole(all[i].gradient.id(), mean.id());
   }
   append_noted(g, losses, members);
   const effect add = record_group(g, members, "accumulate_gradients");

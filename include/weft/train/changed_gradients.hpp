@@ -153,6 +153,36 @@ inline symbol whole_of(const variable_gradient<symbol, symbol>& pair, const grad
   return parts.rows ? replace_rows(graph_of(pair.variable), pair.gradient, next, pair.gradient.info()) : *next;
 }
 
+/// The gradient, or its rows where it is rows and `by_rows` says so.
+inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair, bool by_rows) {
+  return by_rows ? parts_of(pair) : gradient_parts{false, {pair.gradient}};
+}
+/// Whether values that are computed from these gradients are computed from rows.
+inline bool are_by_rows(const symbol_gradients& all) {
+  for (const auto& each : all) {
+    sequence<value> lists;
+    const operation* sums = nullptr;
+    graph& g = graph_of(each.variable);
+    if (find_rows(g, each.gradient.id(), lists, sums) || without_rows(each.gradient).id() != each.gradient.id())
+      return true;
+  }
+  return false;
+}
+/// Changes gradients by `change(gradients, by_rows)`. Of those that are rows a cluster changes the mean, which is
+/// whole: so both are recorded, and a step runs one of them.
+template <class Change>
+symbol_gradients change_all(const symbol_gradients& all, const Change& change) {
+  const symbol_gradients changed = change(all, true);
+  if (!are_by_rows(all)) return changed;
+  symbol_gradients whole = all;
+  for (auto& each : whole) each.gradient = without_rows(each.gradient);
+  whole = change(whole, false);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (changed[i].gradient.id() != whole[i].gradient.id())
+      graph_of(all[i].variable).note_whole(changed[i].gradient.id(), whole[i].gradient.id());
+  return changed;
+}
+
 inline void check_changed(const char* who, const symbol_gradients& all) {
   for (const auto& each : all) {
     check_same_graph(who, all[0].variable.builder(), each.variable.builder());

@@ -70,55 +70,71 @@ inline symbol record_squares(const gradient_parts& parts) {
   return total;
 }
 
-inline symbol_gradients record_clip_by_value(symbol_gradients all, hyperparameter lowest, hyperparameter highest) {
+inline symbol_gradients record_clip_by_value(const symbol_gradients& gradients, hyperparameter lowest,
+                                             hyperparameter highest) {
   check_bounds(lowest, highest);
   const bool keeps_zero = lowest.is_number() && highest.is_number() && lowest.number() <= 0 && highest.number() >= 0;
-  for (auto& each : all) {
-    const dtype type = each.gradient.type();
-    gradient_parts parts = keeps_zero ? parts_of(each) : gradient_parts{false, {each.gradient}};
-    for (symbol& part : parts.all)
-      part = math::maximum(math::minimum(part, in_type(highest, type)), in_type(lowest, type));
-    each.gradient = whole_of(each, parts);
-  }
-  return all;
+  return change_all(gradients, [&](symbol_gradients all, bool by_rows) {
+    for (auto& each : all) {
+      const dtype type = each.gradient.type();
+      gradient_parts parts = parts_of(each, by_rows && keeps_zero);
+      for (symbol& part : parts.all)
+        part = math::maximum(math::minimum(part, in_type(highest, type)), in_type(lowest, type));
+      each.gradient = whole_of(each, parts);
+    }
+    return all;
+  });
 }
 
-inline symbol_gradients record_clip_by_norm(symbol_gradients all, hyperparameter norm) {
+inline symbol_gradients record_clip_by_norm(const symbol_gradients& gradients, hyperparameter norm) {
   check_norm("clip_by_norm", norm);
-  for (auto& each : all) {
-    const symbol most = in_type(norm, each.gradient.type());
-    gradient_parts parts = parts_of(each);
-    const symbol scale = most / math::maximum(math::sqrt(record_squares(parts)), most);
-    for (symbol& part : parts.all) part = part * scale;
-    each.gradient = whole_of(each, parts);
-  }
-  return all;
+  return change_all(gradients, [&](symbol_gradients all, bool by_rows) {
+    for (auto& each : all) {
+      const symbol most = in_type(norm, each.gradient.type());
+      gradient_parts parts = parts_of(each, by_rows);
+      const symbol scale = most / math::maximum(math::sqrt(record_squares(parts)), most);
+      for (symbol& part : parts.all) part = part * scale;
+      each.gradient = whole_of(each, parts);
+    }
+    return all;
+  });
 }
 
-inline symbol record_global_norm(const symbol_gradients& all) {
+inline symbol record_global_norm(const symbol_gradients& all, bool by_rows) {
   bool wide = false;
   for (const auto& each : all) wide |= each.gradient.type() == dtype::float64;
   const dtype type = wide ? dtype::float64 : dtype::float32;
   symbol total;
   for (const auto& each : all) {
-    const symbol one = math::convert(record_squares(parts_of(each)), type);
+    const symbol one = math::convert(record_squares(parts_of(each, by_rows)), type);
     total = total.is_number() ? one : total + one;
   }
   return math::sqrt(total);
 }
+inline symbol record_global_norm(const symbol_gradients& all) {
+  const symbol norm = record_global_norm(all, true);
+  if (!are_by_rows(all)) return norm;
+  symbol_gradients whole = all;
+  for (auto& each : whole) each.gradient = without_rows(each.gradient);
+  graph_of(norm).note_whole(norm.id(), record_global_norm(whole, false).id());
+  return norm;
+}
 
-inline symbol_gradients record_clip_by_global_norm(symbol_gradients all, hyperparameter norm, symbol known) {
+inline symbol_gradients record_clip_by_global_norm(const symbol_gradients& gradients, hyperparameter norm,
+                                                   symbol known) {
   check_norm("clip_by_global_norm", norm);
-  const symbol most = in_type(norm, known.type());
-  // The difference is 0, or NaN where the norm is not finite.
-  const symbol scale = most * math::minimum(1 / known, 1 / most) + (known - known);
-  for (auto& each : all) {
-    gradient_parts parts = parts_of(each);
-    const symbol by = math::convert(scale, each.gradient.type());
-    for (symbol& part : parts.all) part = part * by;
-    each.gradient = whole_of(each, parts);
-  }
-  return all;
+  return change_all(gradients, [&](symbol_gradients all, bool by_rows) {
+    const symbol of_all = by_rows ? known : without_rows(known), most = in_type(norm, of_all.type());
+    // The difference is 0, or NaN where the norm is not finite.
+    const symbol scale = most * math::minimum(1 / of_all, 1 / most) + (of_all - of_all);
+    for (auto& each : all) {
+      gradient_parts parts = parts_of(each, by_rows);
+      const symbol by = math::convert(scale, each.gradient.type());
+      for (symbol& part : parts.all) part = part * by;
+      each.gradient = whole_of(each, parts);
+    }
+    return all;
+  });
 }
 
 template <class Gradients>

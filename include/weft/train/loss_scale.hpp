@@ -52,7 +52,8 @@ struct scaled_gradient {
 ///     auto train = scale.minimize(adam{.learning_rate = 0.001}, loss);
 ///
 /// The scale and the number of good steps are variables, `loss_scale/scale` and `loss_scale/good_steps`, which a saver
-/// keeps. The graph outlives it. A replicated session refuses updates that it scales.
+/// keeps. The graph outlives it. In a replicated session with `collective` it judges the mean of all workers'
+/// gradients; parameter servers do not take updates that it scales.
 class loss_scale {
  public:
   /// Throws invalid_argument for numbers that are no scale.
@@ -278,6 +279,7 @@ inline symbol loss_scale::check(const detail::scaled_gradient& of, bool by_rows)
   if (!by_rows || !detail::find_rows(*graph_, of.scaled.id(), lists, sums)) return check(of.scaled);
   symbol total = check({graph_, lists[0]});
   for (std::size_t k = 2; k < lists.size(); k += 2) total = total + check({graph_, lists[k]});
+  graph_->note_whole(total.id(), check(of.scaled).id());
   return total;
 }
 
@@ -317,6 +319,13 @@ effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::app
   record_next_scale(finite, beside);
   for (const symbol& counter : counters)
     beside.push_back(assign_add(variable_node<std::int64_t>(counter), cast<std::int64_t>(finite)).erased());
+
+  for (const symbol& each : beside) {  // where a cluster has the mean of gradients that are rows here
+    node_def c = (*graph_)[each.id().node].def;
+    const weft::value decides = c.inputs.back();
+    c.inputs.back() = detail::without_rows({graph_, decides}).id();
+    if (c.inputs.back() != decides) graph_->note_whole(each.id(), graph_->record(static_cast<node_def&&>(c)).id());
+  }
 
   sequence<detail::applied_gradient> as_computed, changed;
   for (detail::applied_gradient each : all) {

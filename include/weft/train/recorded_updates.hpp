@@ -49,6 +49,9 @@ symbol record_sum_of_squares(symbol);
 /// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
 /// lists of them.
 bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
+/// The same value where gradients that it is computed from are not taken by rows: of what reverse mode yields, or
+/// note_whole() has told of. The value itself where it is computed from no rows.
+symbol without_rows(symbol);
 /// The update of one variable, and its slots beside it.
 symbol record_update(graph&, const update_definition&, const applied_gradient&);
 /// Throws invalid_argument unless each variable is trained, and is there once.
@@ -98,6 +101,35 @@ WEFT_DECL bool find_rows(const graph& g, value gradient, sequence<value>& lists,
          find_rows(g, c.inputs[1], lists, sums);
 }
 
+/// `seen`: by node, whether it is known to be computed from no rows.
+inline value find_without_rows(graph& g, value v, sequence<char>& seen) {
+  if (const value known = g.whole_of(v); known != v) return known;
+  if (seen[v.node]) return v;
+  for (const noted_gradient& each : g.gradients())
+    if (each.of == v) return v;
+  node_def c = g[v.node].def;
+  if (c.op->stateful || c.inputs.empty()) return v;
+  bool differs = false;
+  for (value& in : c.inputs) {
+    const value instead = find_without_rows(g, in, seen);
+    differs |= instead != in;
+    in = instead;
+  }
+  if (!differs) {
+    seen[v.node] = 1;
+    return v;
+  }
+  const value made{g.record(static_cast<node_def&&>(c)).id().node, v.output};
+  g.note_whole(v, made);
+  return made;
+}
+WEFT_DECL symbol without_rows(symbol x) {
+  graph& g = graph_of(x);
+  if (g.whole_twins().empty()) return x;
+  sequence<char> seen(g.size(), 0);
+  return {&g, find_without_rows(g, x.id(), seen)};
+}
+
 /// The inputs of an update but for the gradient, and what else there is to it.
 inline node_def update_without_gradient(graph& g, const update_definition& how, const operation* op, symbol variable,
                                         symbol gradient, std::uint32_t& computed) {
@@ -134,20 +166,31 @@ WEFT_DECL symbol record_update(graph& g, const update_definition& how, const app
   node_def c = update_without_gradient(g, how, of.update, variable, gradient, computed);
   sequence<value> lists;
   const operation* sums = nullptr;
-  if (!how.by_rows || !find_rows(g, gradient.id(), lists, sums)) {
+  const bool by_rows = how.by_rows && find_rows(g, gradient.id(), lists, sums);
+  // The same of a gradient that others have summed, for the caller that feeds it: no step runs it otherwise.
+  node_def summed = c;
+  bool differs = by_rows;
+  for (std::size_t k = 1 + how.slot_count; k < c.inputs.size(); ++k) {
+    summed.inputs[k] = without_rows({&g, c.inputs[k]}).id();
+    differs |= summed.inputs[k] != c.inputs[k];
+  }
+  summed.inputs.push_back(without_rows(gradient).id());
+  differs |= summed.inputs.back() != gradient.id();
+  if (differs) {
+    if (by_rows) {
+      node_def touched;
+      touched.op = &operation_of<placeholder_op>;
+      touched.outputs = {{dtype::int64, shape(variable.extents()[0])}};
+      summed.inputs.push_back({g.add(static_cast<node_def&&>(touched), g[variable.id().node].name + "/touched"), 0});
+    }
+    summed.attributes = words_of(update_attributes{computed, by_rows ? 1u : 0u, true});
+    g.add(static_cast<node_def&&>(summed), g[variable.id().node].name + "/summed");
+  }
+  if (!by_rows) {
     c.inputs.push_back(gradient.id());
     c.attributes = words_of(update_attributes{computed, 0, false});
     return g.record(static_cast<node_def&&>(c));
   }
-  // The same of a gradient that others have summed, for the caller that feeds it: no step runs it otherwise.
-  node_def summed = c;
-  node_def touched;
-  touched.op = &operation_of<placeholder_op>;
-  touched.outputs = {{dtype::int64, shape(variable.extents()[0])}};
-  summed.inputs.push_back(gradient.id());
-  summed.inputs.push_back({g.add(static_cast<node_def&&>(touched), g[variable.id().node].name + "/touched"), 0});
-  summed.attributes = words_of(update_attributes{computed, 1, true});
-  g.add(static_cast<node_def&&>(summed), g[variable.id().node].name + "/summed");
 
   node_def by_number;
   by_number.op = sums;

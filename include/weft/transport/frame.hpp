@@ -49,9 +49,13 @@ enum class frame_kind : std::uint16_t {
   write_variable,  // client to task: the value of a variable
   shard_status,    // ps to ps 0: its epoch, and the shard that it has written last
   shard_order,     // ps 0 to ps: the epoch, the shard to begin it with, and which shards are committed
+  end_session,     // client to tasks: this session asks for no more steps
+  reset,           // client to task: close what these containers hold
+  push,            // worker to ps: here are the gradients of the replica that the request's upper half names
+  await_step,      // worker to ps 0: answer when the step is made, or which replica's gradients are to be computed
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::shard_order);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::await_step);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
@@ -80,14 +84,14 @@ struct frame_header {
   std::uint64_t tag = 0;  // meaning depends on the kind: a run's epoch, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
   std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
-                             // answer to them: update_notes
+                             // answer to them: update_notes. Of an answer to await_step: a replica, from 1 on
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 11;
+inline constexpr std::uint16_t protocol_version = 12;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

@@ -27,7 +27,7 @@ using handshake_nonce = std::array<std::byte, 32>;
 /// keys that are made of the secret, both nonces and both introductions.
 ///
 ///     dials                                      is dialled
-///     hello      nonce                  ->
+///     hello      nonce                  ->         a client that does not know the task's name says so here
 ///                                       <-       challenge  nonce, HMAC(listens | nonces | its name)
 ///     introduce  who, HMAC(dials | nonces | who) ->
 ///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
@@ -47,11 +47,15 @@ class handshake {
 
   /// The side that dials.
   static handshake dialling(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
-    return handshake(std::move(stream), proof, nonce, true, {});
+    return handshake(std::move(stream), proof, nonce, true, {}, false);
+  }
+  /// The same of a client that knows an address and not the task that listens there, which then proves "" as its name.
+  static handshake dialling_anyone(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
+    return handshake(std::move(stream), proof, nonce, true, {}, true);
   }
   /// The side that is dialled, a task of this name.
   static handshake listening(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, std::string name) {
-    return handshake(std::move(stream), proof, nonce, false, std::move(name));
+    return handshake(std::move(stream), proof, nonce, false, std::move(name), false);
   }
   handshake(const handshake&) = delete;
   handshake& operator=(const handshake&) = delete;
@@ -136,11 +140,12 @@ class handshake {
   }
 
  private:
-  handshake(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials, std::string name)
+  handshake(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials, std::string name,
+            bool anyone)
       : stream_(std::move(stream)), proof_(proof), dials_(dials), name_(std::move(name)), my_nonce_(nonce) {
     if (dials_) {
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
-      send(frame_kind::hello, mine_);
+      send(frame_kind::hello, mine_, {}, anyone ? 1 : 0);
     }
     in_.expect(dials_ ? std::uint64_t{max_refusal} : sizeof(handshake_nonce));
   }
@@ -198,7 +203,7 @@ class handshake {
       std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
       challenged_ = true;
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
-      send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(name_)}));
+      send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(in_.header().request == 1 ? "" : name_)}));
       in_.expect(introduction::max_bytes + sizeof(sha256_digest));
       return;
     }
@@ -250,11 +255,12 @@ class handshake {
     return proof_({text});
   }
 
-  void send(frame_kind kind, const_bytes said, std::optional<sha256_digest> proof = {}) {
+  void send(frame_kind kind, const_bytes said, std::optional<sha256_digest> proof = {}, std::uint64_t request = 0) {
     sent_.assign(said.begin(), said.end());
     if (proof) sent_.insert(sent_.end(), proof->begin(), proof->end());
     frame_header header;
     header.kind = kind;
+    header.request = request;
     out_.start(header, const_bytes(sent_));
   }
 

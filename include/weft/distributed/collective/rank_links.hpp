@@ -96,16 +96,18 @@ class rank_links {
   /// Waits for all ranks, and connects this one to its partners.
   void connect(const std::string& channel, deadline_type until) {
     for (const std::size_t rank : cluster_ranks_) here_.connect_to(rank);
-    here_.members().wait_for(until, [&](const task_id& task) {
-      return std::any_of(cluster_ranks_.begin(), cluster_ranks_.end(),
-                         [&](std::size_t rank) { return here_.members().task(rank) == task; });
-    });
+    if (interrupted_by_.empty())
+      here_.members().wait_for(until, [&](const task_id& task) {
+        return std::any_of(cluster_ranks_.begin(), cluster_ranks_.end(),
+                           [&](std::size_t rank) { return here_.members().task(rank) == task; });
+      });
+    else
+      await_members(until);
     for (std::size_t r = 0; r < size_; ++r)
       if (incarnations_[r] == 0) incarnations_[r] = here_.members().incarnation(cluster_ranks_[r]);
     for (const std::size_t partner : partners()) {
       const std::size_t rank = cluster_ranks_[partner];
-      auto opened =
-          partner < rank_ ? here_.open_channel(rank, channel, until) : here_.accept_channel(rank, channel, until);
+      auto opened = partner < rank_ ? here_.open_channel(rank, channel, until) : accept_channel(rank, channel, until);
       if (opened.incarnation != incarnations_[partner]) throw diagnose(partner);
       auto made = std::make_unique<link>();
       made->rank = partner;
@@ -267,6 +269,42 @@ class rank_links {
   }
 
  private:
+  using duration = typename Clock::duration;
+  static deadline_type at_most(deadline_type until, std::chrono::milliseconds time) {
+    const auto most = std::chrono::duration_cast<duration>(time);
+    return deadline_type(std::min(most, until.remaining(most)));
+  }
+
+  /// The members are certain processes. One that takes a lost one's place may have met others, and not this task yet.
+  void await_members(deadline_type until) {
+    const membership& members = here_.members();
+    const deadline_type by = at_most(until, std::chrono::seconds(5));
+    for (std::size_t r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      const std::size_t rank = cluster_ranks_[r];
+      while (members.incarnation(rank) != incarnations_[r] || members.state(rank) == task_state::awaited) {
+        if (members.is_given_up(rank, incarnations_[r]) || by.expired()) throw diagnose(r);
+        if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+        if (const auto why = interruption()) throw *why;
+        sleep<Clock>(std::chrono::milliseconds(1));
+      }
+      if (members.state(rank) == task_state::lost) throw diagnose(r);
+    }
+  }
+
+  /// A member that leaves opens no channel: then others would wait for it in vain.
+  auto accept_channel(std::size_t rank, const std::string& channel, deadline_type until) {
+    if (interrupted_by_.empty()) return here_.accept_channel(rank, channel, until);
+    for (;;) {
+      try {
+        return here_.accept_channel(rank, channel, at_most(until, std::chrono::milliseconds(20)));
+      } catch (const error& problem) {
+        if (problem.code() != error_code::deadline_exceeded || until.expired()) throw;
+      }
+      if (const auto why = someone_gone()) throw *why;
+    }
+  }
+
   [[noreturn]] void refuse(const link& other, const char* what, const std::string& its, const std::string& mine) const {
     throw error(error_code::failed_precondition, operation,
                 {name(other.rank), " does not train the same model: its ", what, its, ", that of ", here_.name(), " ",

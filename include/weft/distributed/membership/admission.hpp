@@ -55,6 +55,7 @@ class admission : door<T, Clock>::owner {
 
   void validate(arrival_type& each) override {
     const introduction& its = *each.talk.other();
+    if (is_client(its)) return validate_client(each, its);
     if (const auto problem = identity_.objection_to(its, each.talk.stream(), address())) {
       each.talk.reject(*problem);
       const error_code code = problem->code();
@@ -73,8 +74,28 @@ class admission : door<T, Clock>::owner {
     each.is_welcome = true;
   }
 
+  void validate_client(arrival_type& each, const introduction& its) {
+    auto problem = identity_.objection_to_client(its, each.talk.stream());
+    if (!problem && inbox_.count_clients() >= options_.max_strangers)
+      problem = error(error_code::resource_exhausted, "handshake",
+                      {"so many connections of clients wait for a graph_service of ", identity_.name(),
+                       " (server_options::max_strangers): let it make one"});
+    if (problem) {
+      each.talk.reject(*problem);
+      rejections_.report(problem->code(), problem->sentence());
+      return;
+    }
+    each.talk.welcome(identity_.introduction_to_client(its, each.talk.stream()));
+    each.is_welcome = true;
+  }
+
   void admit(arrival_type& each) override {
     const introduction& its = *each.talk.other();
+    if (is_client(its)) {
+      inbox_.put_client({its.channel == client_asks, its.incarnation, std::move(each.talk.stream())},
+                        Clock::now() + std::chrono::minutes(1));
+      return opened_();
+    }
     const std::size_t rank = *identity_.find(its.from);
     peer_channel<T> opened{rank, its.incarnation, std::move(each.talk.stream()), each.number};
     if (its.channel.empty()) return admits_(std::move(opened));

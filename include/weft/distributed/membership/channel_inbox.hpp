@@ -30,6 +30,14 @@ struct peer_channel {
 
 namespace detail {
 
+/// A connection of a client, which is no task of the cluster.
+template <transport T>
+struct client_channel {
+  bool asks = false;  // it brings requests, or takes answers
+  std::uint64_t incarnation = 0;
+  typename T::stream stream;
+};
+
 /// Channels that tasks have opened and nobody has taken up yet. Any thread may call.
 template <transport T, typename Clock>
 class channel_inbox {
@@ -99,6 +107,24 @@ class channel_inbox {
     notify();
   }
 
+  // ---- of clients ----
+
+  void put_client(client_channel<T> opened, moment until) {
+    const std::lock_guard lock(mutex_);
+    clients_.push_back({std::move(opened), until});
+    client_count_ = clients_.size();
+  }
+  bool take_client(client_channel<T>& taken) {
+    if (client_count_.load(std::memory_order_acquire) == 0) return false;
+    const std::lock_guard lock(mutex_);
+    if (clients_.empty()) return false;
+    taken = std::move(clients_.front().first);
+    clients_.pop_front();
+    client_count_ = clients_.size();
+    return true;
+  }
+  std::size_t count_clients() const { return client_count_.load(std::memory_order_acquire); }
+
   /// How many channels of this task wait under other names.
   std::size_t count_others(std::size_t rank, const std::string& name) const {
     std::lock_guard lock(mutex_);
@@ -108,6 +134,11 @@ class channel_inbox {
 
   /// Drops channels whose opener waits no longer, or is another incarnation by now.
   void drop_stale(moment now) {
+    if (client_count_.load(std::memory_order_relaxed) > 0) {
+      const std::lock_guard lock(mutex_);
+      clients_.remove_if([&](const auto& each) { return now >= each.second; });
+      client_count_ = clients_.size();
+    }
     if (size_.load(std::memory_order_relaxed) == 0) return;
     std::lock_guard lock(mutex_);
     entries_.remove_if([&](const entry& each) {
@@ -128,6 +159,8 @@ class channel_inbox {
   void clear() {
     std::lock_guard lock(mutex_);
     entries_.clear();
+    clients_.clear();
+    client_count_ = 0;
     size_ = 0;
   }
 
@@ -153,7 +186,8 @@ class channel_inbox {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::list<entry> entries_;
-  std::atomic<std::size_t> size_{0};
+  std::list<std::pair<client_channel<T>, moment>> clients_;
+  std::atomic<std::size_t> size_{0}, client_count_{0};
   std::atomic<bool> stopped_{false};
 };
 

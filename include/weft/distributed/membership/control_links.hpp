@@ -267,6 +267,7 @@ class control_links {
         on_notice(notice::read(link.message), link.rank);
         return true;
       case frame_kind::refuse:
+        members_.set_verdict(link.rank, membership::verdict::given_up);
         // In words that others may repeat.
         mark_lost(link, str_cat({"has given up ", identity_.name(), ", which ",
                                  read_error(link.message, "control").sentence()}));

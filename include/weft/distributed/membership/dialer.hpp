@@ -201,6 +201,7 @@ class dialer {
   void conclude(outbound_handshake& each, const std::string& operation) {
     if (const std::optional<error>& why = each.talk->refusal()) {
       const bool may_pass = why->code() == error_code::unavailable || why->code() == error_code::aborted;
+      if (why->code() == error_code::aborted) members_.set_verdict(each.rank, membership::verdict::given_up_again);
       if (may_pass)
         members_.set_note(each.rank, why->sentence());  // dialled again
       else

@@ -64,6 +64,7 @@ class membership {
       member& of = known_[rank];
       if (of.incarnation != incarnation) keep_past(rank);
       of.incarnation.store(incarnation, std::memory_order_release);
+      of.said.store(verdict::none, std::memory_order_release);
       of.reason.clear();
       of.hearsay = false;
       of.refusal.reset();
@@ -88,6 +89,16 @@ class membership {
 
   /// Whether the connection of a task that was lost has ended, rather than fallen silent. Of the newest incarnation.
   bool has_closed(std::size_t rank) const { return known_[rank].closed.load(std::memory_order_acquire); }
+
+  /// What a task says of this one: that it has given it up, on the connection that they had, or when it was dialled
+  /// again after both may have given up each other.
+  enum class verdict : unsigned char { none, given_up_again, given_up };
+  void set_verdict(std::size_t rank, verdict said) {
+    auto& of = known_[rank].said;
+    if (said > of.load(std::memory_order_acquire)) of.store(said, std::memory_order_release);
+  }
+  /// Of the newest incarnation.
+  verdict verdict_of(std::size_t rank) const { return known_[rank].said.load(std::memory_order_acquire); }
 
   // ---- what others have told ----
 
@@ -272,6 +283,7 @@ class membership {
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<bool> connects{false};
     std::atomic<bool> closed{false};
+    std::atomic<verdict> said{verdict::none};
     std::string reason;
     bool hearsay = false;          // this task has it from others
     std::optional<error> refusal;  // why the two cannot work together

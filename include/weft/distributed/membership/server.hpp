@@ -217,6 +217,8 @@ class basic_server {
 
   /// The same of the channels whose names begin so.
   bool take_channel_of(const std::string& prefix, channel& taken) { return inbox_.take_of_prefix(prefix, taken); }
+  /// The next connection of a client, a process that is no task of the cluster, if there is one.
+  bool take_client(detail::client_channel<T>& taken) { return inbox_.take_client(taken); }
   /// Calls visit(rank, incarnation, name) for each channel that others have opened and nobody has taken yet.
   template <typename Visit>
   void for_each_channel(Visit visit) const {

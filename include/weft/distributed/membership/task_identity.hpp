@@ -27,6 +27,13 @@ inline constexpr const char* distributed_version = "0.2";
 
 namespace detail {
 
+/// A client of a cluster, in introductions: a process that is no task and asks tasks for steps. Its certificate, where
+/// it has one, names it so too.
+inline constexpr const char* client_name = "/job:client/task:0";
+inline constexpr const char* client_asks = "client asks";      // its channel for requests
+inline constexpr const char* client_hears = "client is told";  // and for answers
+inline bool is_client(const introduction& its) { return its.from.job.empty(); }
+
 template <transport T>
 inline constexpr bool speaks_tls = requires(T& network, const tls_credentials& mine) { network.use_tls(mine); };
 
@@ -71,6 +78,17 @@ class task_identity {
       return false;
   }
 
+  /// The same of a client, by the host that it comes from.
+  bool authenticates(const typename T::stream& client) const {
+    if constexpr (requires {
+                    client.authentication();
+                    client.remote_host();
+                  })
+      return !options_.tls && (options_.authenticate || !is_loopback(client.remote_host()));
+    else
+      return false;
+  }
+
   // ---- handshakes ----
 
   handshake_type dial(typename T::stream stream) const {
@@ -93,6 +111,11 @@ class task_identity {
             waits_us,
             channel,
             authenticates(rank)};
+  }
+
+  introduction introduction_to_client(const introduction& client, const typename T::stream& stream) const {
+    return {distributed_version, cluster_.hash(),      to_string(cluster_), self_, client.from, incarnation_, 0, 0,
+            client.channel,      authenticates(stream)};
   }
 
   /// Whether that task has answered: it knows the secret, and its certificate, where it has shown one, names it.
@@ -122,6 +145,29 @@ class task_identity {
         error_code::unauthenticated, operation,
         {"the process that listens at ", where, " does not know this task's secret (", secret_.origin(),
          "): it is another user's, or of another cluster; start all tasks as one user, or give them one secret"});
+  }
+
+  /// Why the client that says this cannot be admitted, if it cannot. It knows the secret.
+  std::optional<error> objection_to_client(const introduction& its, const typename T::stream& stream) const {
+    const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
+    if constexpr (speaks_tls<T>)
+      if (!is_certified(stream, client_name))
+        return refuse(error_code::permission_denied,
+                      {"a client shows a certificate of ", stream.certified_names(),
+                       "; that of a client names weft:", client_name, " in its subjectAltName"});
+    if (its.library_version != distributed_version)
+      return refuse(error_code::failed_precondition, {"a client runs Weft ", its.library_version, ", ", name(),
+                                                      " runs ", distributed_version, "; run the same build"});
+    if (its.cluster_hash != 0 && its.cluster_hash != cluster_.hash())
+      return refuse(error_code::failed_precondition,
+                    {"a client has learnt of another cluster, '", its.cluster, "', than that of ", name(), ", '",
+                     to_string(cluster_), "'; give every task the same addresses"});
+    if (!its.to.job.empty() && !(its.to == self_))
+      return refuse(error_code::failed_precondition,
+                    {"a client looked for ", to_string(its.to), ", and ", name(), " listens here"});
+    if (its.channel != client_asks && its.channel != client_hears)
+      return refuse(error_code::invalid_argument, {"a client has no channel '", its.channel, "'"});
+    return {};
   }
 
   /// Why the peer that says this cannot be admitted, if it cannot. It knows the secret.

@@ -76,6 +76,7 @@ class view_meeting {
       look();
       const moment now = Clock::now();
       if (!starts) {
+        check_given_up();
         if (now >= began + newcomers_time) agreement_.stop_waiting_for_newcomers();
         if (now >= places) agreement_.stop_waiting_for_places();
         if (now >= places && now >= began + longest_silence()) agreement_.stop_waiting_for_proof();
@@ -160,6 +161,29 @@ class view_meeting {
       if (former && former->incarnation != incarnation && members.state(rank, former->incarnation) == task_state::left)
         agreement_.see_former(index, former->incarnation, presence::dead);
     }
+  }
+
+  /// A worker that was only silent learns that the others have given it up. They do not meet this process again: where
+  /// too few are left for a majority it waits in vain, and a new process cannot take its place. Two halves that have
+  /// given up each other would both end, so that of the lowest worker stays.
+  void check_given_up() const {
+    std::size_t lost = 0, told = 0;
+    std::string who;
+    for (const view_member& each : current().members) {
+      const std::size_t rank = rank_of(each.index);
+      const membership& members = here_.members();
+      if (each.index == here_.index() || members.incarnation(rank) != each.incarnation) continue;
+      const membership::verdict said = members.verdict_of(rank);
+      if (said == membership::verdict::none || members.state(rank) != task_state::lost) continue;
+      ++lost;
+      if (said == membership::verdict::given_up) ++told;
+      append(who, {who.empty() ? "" : ", ", to_string(members.task(rank))});
+    }
+    const std::size_t all = current().members.size();
+    const bool is_lowest = all > 0 && current().members.front().index == here_.index();
+    if ((told > 0 && 2 * told >= all) || 2 * lost > all || (lost > 0 && 2 * lost == all && !is_lowest))
+      throw error(error_code::aborted, operation,
+                  {here_.name(), " was silent for too long and is given up by ", who, "; start it again"});
   }
 
   presence presence_of(int index, std::size_t rank, std::uint64_t incarnation) {

@@ -54,7 +54,7 @@ class asynchronous_updates {
         throw nonfinite_refusal(workers_.name(from), store_, *found, asked.step);
     from.staleness =
         static_cast<std::uint32_t>(std::min<std::int64_t>(store_.global_step() - from.values_at, update_notes::max));
-    const bool waits = is_ahead(from, std::max(history_.next_step(from.index), asked.step + 1));
+    const bool waits = is_ahead(from, std::max(history_.next_step(from.index), history_.following(asked.step)));
     answers_.keep_answers_in_flight();
     copies_.clear();
     if (with.uses_segment() && !waits) copies_.push_back(with.values_in_segment(store_));

@@ -251,11 +251,7 @@ class basic_parameter_client {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
-    if (!is_served) {
-      pull_step(position_, out, until);
-      flags_of_all_ = flags_of_any_ = 0;
-      return servers_.front().answer().step;
-    }
+    if (!is_served) return pull_back(out, until);
     take_values(out);
     note_position();
     notes_ = detail::update_notes::read(servers_.front().answer().weight);
@@ -267,6 +263,68 @@ class basic_parameter_client {
     flags_of_any_ = any;
     return servers_.front().answer().step;
   }
+
+  // ---- workers that compute for others (loss_action::take_over) ----
+
+  /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
+  /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
+  /// pull_back().
+  bool push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
+            deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
+    detail::check_gradients(variables_, gradients);
+    weight_ = examples;
+    replica_ = replica;
+    if (examples > 0 && only_finite_) detail::check_finite(variables_, gradients, here_.name(), step);
+    position_ = step;
+    return ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
+  }
+
+  /// What a worker does after it has pushed its gradients.
+  struct awaited_step {
+    enum class outcome : unsigned char {
+      made,       ///< the step is: pull_made()
+      owed,       ///< it computes the gradients of `replica`, pushes them, and awaits the step again
+      repeated,   ///< servers have been restored before this step: it pushes all its gradients again
+      gone_back,  ///< to another step: pull_back()
+    };
+    outcome what;
+    int replica = 0;
+  };
+  awaited_step await_step(std::int64_t step, deadline_type until = std::chrono::seconds(60)) {
+    using outcome = typename awaited_step::outcome;
+    connection& first = servers_.front();
+    awaited_step next{outcome::made};
+    with_reasons([&] {
+      converse_with("push_pull", frame_kind::await_step, step, until, {&first}, [](connection&) {});
+      if (first.is_refused()) throw first.failure("push_pull", name(first));
+      if (first.is_rolled_back())
+        next.what = enter_epoch() ? outcome::repeated : outcome::gone_back;
+      else if (const std::uint32_t owed = first.answer().weight; owed != 0)
+        next = {outcome::owed, static_cast<int>(owed - 1)};
+    });
+    if (next.what != outcome::made) return next;
+    flags_of_any_ = first.answer().flags;
+    position_ = static_cast<std::int64_t>(first.answer().tag);
+    return next;
+  }
+  /// Receives the values after the step that was awaited. Returns what push_pull does.
+  std::int64_t pull_made(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    check("push_pull", out);
+    const std::uint32_t flags = flags_of_any_;
+    ask_in_step("push_pull", frame_kind::pull, position_, until, [&](connection& to) { to.receive_values(out, true); });
+    take_values(out);
+    notes_ = detail::update_notes::read(servers_.front().answer().weight);
+    flags_of_any_ = flags_of_all_ = flags;
+    return servers_.front().answer().step;
+  }
+  /// Receives the values of the step to which the run has gone back.
+  std::int64_t pull_back(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+    pull_step(position_, out, until);
+    flags_of_all_ = flags_of_any_ = 0;
+    return servers_.front().answer().step;
+  }
+  /// Of the run, as this worker knows it: in another one, the servers do not hold what was pushed before.
+  std::uint64_t epoch() const { return epoch_; }
 
   /// Whether the last push_pull had been applied before by every parameter server.
   bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
@@ -564,7 +622,7 @@ class basic_parameter_client {
     bool is_served = true;
     with_reasons([&] {
       do {
-        converse_with_all(operation, kind, step, until, prepare);
+        converse_with(operation, kind, step, until, all_, prepare);
         for (const connection& each : servers_)
           if (each.is_refused()) throw each.failure(operation, name(each));
         is_served = std::none_of(servers_.begin(), servers_.end(),
@@ -583,16 +641,16 @@ class basic_parameter_client {
     return is_served;
   }
 
-  /// Opens what is closed, and sends the request to every server: again where a server was lost and another process has
-  /// taken its place.
+  /// Opens what is closed, and sends the request to these servers: again where a server was lost and another process
+  /// has taken its place.
   template <typename Prepare>
-  void converse_with_all(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
-                         Prepare prepare) {
+  void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
+                     const std::vector<connection*>& to_whom, Prepare prepare) {
     std::optional<typename Clock::time_point> failed_first;
     was_repeated_ = false;
     for (;;) try {
         connect(until);
-        return converse(operation, kind, step, until, all_, prepare);
+        return converse(operation, kind, step, until, to_whom, prepare);
       } catch (const error& problem) {
         const error why = problem;
         if (!failed_first) failed_first = Clock::now();
@@ -608,11 +666,13 @@ class basic_parameter_client {
                 const std::vector<connection*>& to_whom, Prepare prepare) {
     frame_header header;
     header.kind = kind;
-    header.request = ++requests_;
+    header.request = ++requests_ & ((std::uint64_t{1} << detail::push_replica_shift) - 1);
     header.step = step;
-    header.weight = kind == frame_kind::push_pull ? weight_ : 0;
+    if (kind == frame_kind::push) header.request |= static_cast<std::uint64_t>(replica_) << detail::push_replica_shift;
+    const bool trains = kind == frame_kind::push_pull || kind == frame_kind::push;
+    header.weight = trains ? weight_ : 0;
     header.deadline_us = until.remaining_us();
-    if (kind == frame_kind::push_pull && stopping_) header.flags |= stopping;
+    if (trains && stopping_) header.flags |= stopping;
     for (connection* each : to_whom) {
       each->prepare();
       prepare(*each);
@@ -686,6 +746,7 @@ class basic_parameter_client {
   std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
+  int replica_ = 0;
   // Where servers write shards.
   bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;

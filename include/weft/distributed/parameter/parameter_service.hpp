@@ -249,6 +249,11 @@ class parameter_service {
           return store_.initialised() && is_made(from) ? answers_.send_values(from) : park(from);
         case frame_kind::push_pull:
           return push_pull(from);
+        case frame_kind::push:
+          return push(from);
+        case frame_kind::await_step:
+          if (!steps_.answer_awaiting(from)) park(from);
+          return;
         case frame_kind::done:
           return done(from);
         case frame_kind::share:
@@ -364,6 +369,12 @@ class parameter_service {
       updates_.apply(from, max_request(from));
     if (!is_known && asked.weight > 0) shards_.note_step();
     updates_.answer_waiting();
+  }
+
+  void push(worker& from) {
+    if (!store_.initialised()) throw uninitialised_refusal();
+    from.connection->read_rows(store_);
+    steps_.take_push(from);
   }
 
   void done(worker& from) {

@@ -69,6 +69,8 @@ struct training_terms {
   bool is_synchronous() const { return model.mode == consistency::synchronous; }
   /// Whether parameter server 0 decides whose gradients make a step: all workers' otherwise.
   bool has_decisions() const { return is_synchronous() && (model.backups > 0 || on_loss != loss_policy{}); }
+  /// Whether the other workers compute the gradients of one that is lost.
+  bool takes_over() const { return is_synchronous() && on_loss.then == loss_action::take_over; }
   bool bounds_staleness() const { return !is_synchronous() && model.staleness >= 0; }
 
   friend bool operator==(const training_terms&, const training_terms&) = default;
@@ -82,7 +84,9 @@ inline std::string to_string(const training_terms& terms) {
   if (terms.bounds_staleness()) append(text, {" with a staleness of at most ", terms.model.staleness});
   if (terms.on_loss != loss_policy{})
     append(text, {"; waits ", terms.on_loss.wait.count(), " ms for a lost worker, then ",
-                  terms.on_loss.then == loss_action::shrink ? "shrinks" : "stops"});
+                  terms.on_loss.then == loss_action::shrink      ? "shrinks"
+                  : terms.on_loss.then == loss_action::take_over ? "takes over its part"
+                                                                 : "stops"});
   return text;
 }
 
@@ -118,10 +122,14 @@ inline void check_terms(const training_terms& terms, int workers) {
   if (terms.on_loss.wait.count() < 0)
     throw error(error_code::invalid_argument, "parameter_client",
                 {"the wait for a lost worker must be at least 0 ms; it is ", terms.on_loss.wait.count()});
-  if (terms.on_loss.then == loss_action::take_over)
-    throw error(error_code::unimplemented, "parameter_client",
-                "loss_action::take_over is not provided with parameter servers; use stop or shrink");
+  if (terms.on_loss.then == loss_action::take_over && (!terms.is_synchronous() || terms.model.backups > 0))
+    throw error(error_code::invalid_argument, "parameter_client",
+                "loss_action::take_over repeats what a lost worker would have computed, and needs "
+                "parameter_server<synchronous>, without backups; use stop or shrink");
 }
+
+/// The number of a push has the replica above these bits.
+inline constexpr unsigned push_replica_shift = 32;
 
 /// Name of the channel between a worker and a parameter server.
 inline constexpr const char* parameter_channel = "parameters";
@@ -213,7 +221,7 @@ struct enroll_message {
     constexpr int largest = 1 << 20;
     constexpr std::int64_t longest_wait = std::int64_t{1} << 40;  // some 35 years
     if (backups < 0 || backups > largest || staleness < -1 || staleness > largest || wait < 0 || wait > longest_wait ||
-        then > static_cast<std::uint8_t>(loss_action::shrink))
+        then > static_cast<std::uint8_t>(loss_action::take_over))
       message_reader::malformed();
     message.terms = {{static_cast<consistency>(mode), backups, staleness},
                      {std::chrono::milliseconds(wait), static_cast<loss_action>(then)}};

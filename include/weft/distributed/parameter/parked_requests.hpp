@@ -104,10 +104,11 @@ class parked_requests {
       return str_cat({"the last checkpoint still waits for ", workers_.names([&](const worker& each) {
                         return &each != &waiting && !workers_.has_ended(each);
                       })});
-    if (store_.initialised() && !with.asks_for(frame_kind::push_pull))
+    const bool trains = with.asks_for(frame_kind::push_pull) || with.asks_for(frame_kind::await_step);
+    if (store_.initialised() && !trains)
       return str_cat(
           {"step ", steps_.next_step(), " is not made; values of step ", with.request().step, " are wanted"});
-    if (!with.asks_for(frame_kind::push_pull))
+    if (!trains)
       return str_cat({"the chief, ", workers_.name(workers_.chief()), ", has not initialised the variables in time"});
     if (!quorum_.is_synchronous()) return updates_.whom_it_waits_for(waiting);
     return str_cat({"step ", with.request().step, " still waits for ", steps_.whom_it_waits_for()});

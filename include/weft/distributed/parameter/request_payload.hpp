@@ -54,6 +54,7 @@ void place_payload(Connection& of, parameter_store& store, std::size_t workers, 
       if (asked.payload_length != 0) exactly(checkpoint_bytes(store, workers));
       of.place_in_gradients();
       break;
+    case frame_kind::push:
     case frame_kind::push_pull: {
       const auto bounds = store.gradient_payload(of.arriving_uses_segment());
       if (bounds.min == bounds.max) exactly(bounds.min);

@@ -77,10 +77,68 @@ class synchronous_steps {
     else if (!links_.is_first())
       follow();
     if (!chosen_.empty()) make();
+    if (!quorum_.takes_over() || !links_.is_first()) return;
+    for (worker& each : workers_)
+      if (each.awaits_step()) answer_awaiting(each);
+  }
+
+  // ---- workers that compute for others (loss_action::take_over) ----
+
+  /// Takes the gradients of a replica, of the worker itself or of another one that is lost: what a replica computes is
+  /// the same whoever computes it. Throws weft::error: unavailable, aborted, invalid_argument.
+  void take_push(worker& from) {
+    if (const auto broken = quorum_.why_broken()) throw *broken;
+    const frame_header& asked = from.connection->request();
+    const std::uint64_t replica = asked.request >> push_replica_shift;
+    if (!quorum_.takes_over() || replica >= workers_.size() || asked.step < 0)
+      throw error(error_code::invalid_argument, "parameter_server",
+                  {"these workers do not train replica ", replica, " in step ", asked.step});
+    const std::int64_t next = next_step();
+    worker& of = workers_[static_cast<std::size_t>(replica)];
+    if (asked.step > next) throw ahead_refusal(workers_.name(from), asked.step, here_.name(), next);
+    if (&of == &from) {
+      of.is_taken_over = false;
+      of.failure.reset();
+    }
+    is_to_stop_ = is_to_stop_ || (asked.flags & stopping) != 0;
+    if (asked.step < next) {
+      const bool is_known = history_.contains(of.index, asked.step);
+      return answers_.acknowledge(from, is_known ? duplicate : stale);
+    }
+    of.held.take(*from.connection, store_);
+    of.holder = from.incarnation;
+    answers_.acknowledge(from);
+    report();
+    complete();
+  }
+
+  /// Answers a worker that waits for a step, if the step is made, or the worker is to compute another one's gradients.
+  bool answer_awaiting(worker& from) {
+    if (const auto broken = quorum_.why_broken()) {
+      answers_.fail(from, *broken);
+      return true;
+    }
+    if (from.failure) {
+      answers_.fail(from, *from.failure);
+      from.failure.reset();
+      return true;
+    }
+    const std::int64_t step = from.connection->request().step;
+    if (step < next_step()) {
+      const bool is_late = !history_.contains(from.index, step);
+      answers_.acknowledge(from, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u));
+      return true;
+    }
+    for (worker& each : workers_)
+      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
+        answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
+        return true;
+      }
+    return false;
   }
 
   /// The step that is made next.
-  std::int64_t next_step() const { return history_.last_step() + 1; }
+  std::int64_t next_step() const { return history_.following(history_.last_step()); }
 
   /// For whom the worker's parked gradients wait, in words.
   std::string whom_it_waits_for() const {
@@ -122,6 +180,36 @@ class synchronous_steps {
   }
 
  private:
+  bool is_owed(const worker& each, std::int64_t step) const {
+    return each.is_taken_over && !each.done && step == next_step();
+  }
+  /// What a process has brought has come to all servers before it asks again. What another one has brought may have
+  /// come to some.
+  bool is_missing(const worker& each, const worker& owner, std::int64_t step) const {
+    return !each.held.are_of(step) || (each.holder != owner.incarnation && !links_.all_hold(each.index, step));
+  }
+  bool can_own(const worker& each) const {
+    return each.connection && each.enrolled && !each.done && !each.is_taken_over && each.refused.empty();
+  }
+  /// Who computes the gradients of a lost replica: as before, or the worker that computes for the fewest. Nobody where
+  /// none is left; the size of the roster then.
+  std::size_t owner_of(worker& lost) {
+    if (lost.owner && can_own(workers_[*lost.owner])) return *lost.owner;
+    lost.owner.reset();
+    std::size_t fewest = workers_.size();
+    for (const worker& each : workers_) {
+      if (!can_own(each)) continue;
+      const auto count =
+          static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& other) {
+            return other.is_taken_over && other.owner == each.index;
+          }));
+      if (count >= fewest) continue;
+      fewest = count;
+      lost.owner = each.index;
+    }
+    return lost.owner.value_or(workers_.size());
+  }
+
   // ---- whose gradients make the step ----
 
   /// All workers that are not done.
@@ -265,8 +353,11 @@ class synchronous_steps {
     bool found = false;
     const auto refuse = [&](worker& each, const error& why) {
       each.held.drop();
-      if (each.contributes()) answers_.fail(each, why);
       found = true;
+      if (each.contributes()) return answers_.fail(each, why);
+      if (!quorum_.takes_over()) return;
+      const std::size_t computed_by = each.is_taken_over ? owner_of(each) : each.index;
+      if (computed_by < workers_.size()) workers_[computed_by].failure = why;
     };
     for (const std::size_t index : chosen_)
       if (examples_of(workers_[index]) > 0)

@@ -30,8 +30,11 @@ class update_history {
   /// The smallest step that would be new here. A worker continues from there, whatever it has asked for before, on this
   /// connection or another.
   std::int64_t next_step(std::size_t worker) const {
-    const std::int64_t newest = std::max(applied_[worker].newest(), last_step_);
-    return newest < std::numeric_limits<std::int64_t>::max() ? newest + 1 : newest;
+    return following(std::max(applied_[worker].newest(), last_step_));
+  }
+  /// The step after this one; a peer may name the last number that there is.
+  static std::int64_t following(std::int64_t step) {
+    return step < std::numeric_limits<std::int64_t>::max() ? step + 1 : step;
   }
 
   /// Writes the last step and how far each worker's updates are applied.

@@ -29,8 +29,9 @@ class worker_answers {
   /// This server writes shards, and the run is in this epoch: from here on answers without values say so.
   void set_epoch(std::uint64_t at) { epoch_ = at; }
 
-  void acknowledge(worker& to, std::uint32_t flags = 0) {
+  void acknowledge(worker& to, std::uint32_t flags = 0, std::uint32_t weight = 0) {
     frame_header answer = header(to, frame_kind::acknowledge, flags);
+    answer.weight = weight;
     if (epoch_) {
       answer.flags |= keeps_shards;
       answer.step = static_cast<std::int64_t>(*epoch_);

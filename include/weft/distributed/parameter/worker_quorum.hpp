@@ -46,6 +46,7 @@ class worker_quorum {
   void set_terms(const training_terms& terms) { terms_ = terms; }
   bool is_synchronous() const { return terms_ && terms_->is_synchronous(); }
   bool has_decisions() const { return terms_ && terms_->has_decisions(); }
+  bool takes_over() const { return terms_ && terms_->takes_over(); }
 
   /// Why training cannot go on, if it cannot.
   std::optional<error> why_broken() {
@@ -68,7 +69,9 @@ class worker_quorum {
       if (!interrupted_) interrupted_ = why_gone(each);
     }
     each.incarnation = incarnation;
-    each.done = each.took_part = each.stays = false;
+    each.done = each.took_part = each.stays = each.is_taken_over = false;
+    each.owner.reset();
+    each.failure.reset();
     each.refused.clear();
     each.missing_since.reset();
   }
@@ -170,7 +173,7 @@ class worker_quorum {
   /// How many workers training needs.
   int min_workers() const {
     const int all = static_cast<int>(workers_.size());
-    const bool shrinks = terms_->on_loss.then == loss_action::shrink;
+    const bool shrinks = terms_->on_loss.then != loss_action::stop;  // or takes over
     if (shrinks || !is_synchronous()) return here_.options().min_workers.value_or(shrinks ? 1 : all);
     return std::max(1, all - terms_->model.backups);
   }
@@ -190,14 +193,14 @@ class worker_quorum {
     const int needed = min_workers();
     if (left >= needed) {
       for (worker& each : workers_)
-        if (!each.is_left_out && is_gone_for_good(each, now)) leave_out(each, left);
+        if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, left);
       return {};
     }
     if (needed < all)
       first = error(
           first->code(), "push_pull",
           {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
-           is_synchronous() && terms_->on_loss.then != loss_action::shrink ? "" : " (server_options::min_workers)"});
+           is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
     if (terms_->on_loss.wait.count() > 0)
       first =
           error(first->code(), "push_pull",
@@ -207,10 +210,12 @@ class worker_quorum {
   }
 
   void leave_out(worker& each, int left) {
-    each.is_left_out = true;
+    (takes_over() ? each.is_taken_over : each.is_left_out) = true;
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
     const error why(error_code::unavailable, here_.name(),
-                    {"training goes on with ", left, " of ", workers_.size(), " workers: ", why_gone(each).sentence()});
+                    {"training goes on with ", left, " of ", workers_.size(),
+                     takes_over() ? " workers, which compute the gradients of the lost one: " : " workers: ",
+                     why_gone(each).sentence()});
     if (here_.options().on_left_out)
       here_.options().on_left_out(why);
     else

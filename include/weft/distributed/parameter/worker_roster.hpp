@@ -44,6 +44,10 @@ struct served_worker {
   // What follows is the replica's, whichever process has its place.
   std::optional<time_point> missing_since;  // its process is gone, and no other one has come
   bool is_left_out = false;                 // training goes on without it, until gradients come from it again
+  bool is_taken_over = false;               // other workers compute its gradients, until another process comes
+  std::optional<std::size_t> owner;         // the index of the one that does
+  std::uint64_t holder = 0;                 // the process that has brought what is held
+  std::optional<error> failure;             // of what it has brought, for its next question
   held_gradients held;                      // for a step that a parameter server decides about
   std::int64_t values_at = 0;               // updates in the values that it was sent last
   bool is_duplicate = false;                // its parked update had been applied before
@@ -52,6 +56,7 @@ struct served_worker {
   bool is_parked() const { return connection && connection->is_parked(); }
   /// Whether its gradients wait for a synchronous step.
   bool contributes() const { return is_parked() && connection->asks_for(frame_kind::push_pull); }
+  bool awaits_step() const { return is_parked() && connection->asks_for(frame_kind::await_step); }
 };
 
 /// The workers of a cluster in the order of their indices, those that have not come included. The order and number do

@@ -9,11 +9,13 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,11 +24,15 @@
 #include <weft/deadline.hpp>
 #include <weft/device/gpu/device.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/remote/client_runs.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/remote_channels.hpp>
+#include <weft/distributed/remote/remote_tasks.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/error.hpp>
+#include <weft/queue/queue_state.hpp>
+#include <weft/queue/resources.hpp>
 #include <weft/session/session.hpp>
 #include <weft/transport/random_bytes.hpp>
 
@@ -42,13 +48,6 @@ struct graph_service_options {
   std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< of one value that arrives
   std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here for their steps
 };
-
-namespace detail {
-
-template <typename Service>
-class remote_tasks;
-
-}  // namespace detail
 
 /// One task's share of a graph that spans the tasks of a cluster, and the way for sessions of this process to ask all
 /// of them for steps. The tasks run the same program, and record the same graph before the first step; each makes one
@@ -72,12 +71,14 @@ class graph_service {
 
  public:
   using server_type = Server;
+  using clock_type = clock;
   using deadline_type = basic_deadline<clock>;
 
   graph_service(Server& here, const graph& g, graph_service_options options = {})
       : here_(here),
         graph_(g.share()),
         options_(std::move(options)),
+        runs_(options_.max_parked_bytes),
         channels_(here, options_.max_value_bytes,
                   [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
                     handle(from, header, std::move(payload));
@@ -89,13 +90,16 @@ class graph_service {
     stopping_ = true;
     {
       const std::lock_guard lock(mutex_);
-      for (auto& [key, box] : boxes_) box->fail(error(error_code::cancelled, "step", "this task stops"));
+      for (auto& [key, each] : boxes_) each.box->fail(error(error_code::cancelled, "step", "this task stops"));
+      for (auto& [session, each] : lanes_) each->jobs.changed.notify_all();
     }
     jobs_.changed.notify_all();
     forwarded_.changed.notify_all();
     executor_.join();
     forwarder_.join();
     channels_.stop();
+    for (auto& [session, each] : lanes_) each->thread.join();
+    for (auto& each : ended_lanes_) each->thread.join();
   }
   graph_service(const graph_service&) = delete;
   graph_service& operator=(const graph_service&) = delete;
@@ -118,11 +122,10 @@ class graph_service {
  private:
   friend class detail::remote_tasks<graph_service>;
 
-  /// A run of a step, seen by a task or by the client.
+  /// A run of a step.
   struct run_key {
     std::uint64_t session;
     std::int64_t number;
-    bool is_client;
     friend auto operator<=>(const run_key&, const run_key&) = default;
   };
 
@@ -130,136 +133,220 @@ class graph_service {
     detail::peer_process from;
     frame_header header;
     std::vector<std::byte> payload;
+    std::shared_ptr<const detail::run_message> message = {};  // of a run
   };
   struct queue {
     std::deque<job> all;
     std::condition_variable changed;
+    std::atomic<bool> ended{false};
   };
 
-  /// A session of this process that asks for steps.
-  struct client {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::int64_t number = 0;                  // of the run
-    std::vector<bool> ended;                  // by task
-    std::optional<error> cause, consequence;  // what a task failed with; and what that led to
+  /// What has come for a run. `from`: who sent the first of it; it is dropped if that process ends before anybody has
+  /// asked for the run.
+  struct parked_run {
+    std::shared_ptr<mailbox> box = std::make_shared<mailbox>();
+    detail::peer_process from;
+    bool is_asked_for = false;
+    deadline_type keep{std::chrono::seconds(60)};
+  };
+  struct finished_run {
+    std::int64_t number = 0;
+    detail::peer_process client;
+    deadline_type keep{std::chrono::seconds(60)};
   };
 
   std::size_t tasks() const { return here_.members().size(); }
+
+  // ---- for remote_tasks ----
+
+  detail::client_runs<clock>& runs() { return runs_; }
+  void fill_random(std::span<std::byte> bytes) { weft::fill_random(here_.network(), bytes); }
+  detail::peer_process self_as_client() const { return {here_.members().self(), here_.incarnation()}; }
   std::string table_name(std::size_t task) const { return to_string(here_.members().task(task)); }
+  void await_tasks(deadline_type until) {
+    here_.members().wait_for(until, [](const task_id&) { return true; });
+  }
+  /// The incarnation of the task's present process.
+  std::uint64_t process_of(std::size_t task) const {
+    return task == here_.members().self() ? here_.incarnation() : here_.members().incarnation(task);
+  }
+  bool is_there(std::size_t task, std::uint64_t incarnation) const {
+    return task == here_.members().self() || here_.members().alive(task, incarnation);
+  }
+  /// Throws unavailable that names the task if it is gone.
+  void check_there(std::size_t task, std::uint64_t incarnation) const {
+    if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "step", "this server was stopped");
+    if (!is_there(task, incarnation)) throw here_.members().diagnose(task, incarnation, "step", "is gone");
+  }
+  void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
+                    deadline_type until) {
+    channels_.send({task, incarnation}, header, payload, until);
+  }
 
   // ---- frames, on whatever thread ----
 
   void handle(const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
+    const bool of_client = from.rank == tasks();
     switch (header.kind) {
       case frame_kind::run_step:
-        return add(here_.members().self() == 0 ? forwarded_ : jobs_, {from, header, std::move(payload)});
+        return ask(from, header, std::move(payload));
       case frame_kind::read_variable:
       case frame_kind::write_variable:
         return add(jobs_, {from, header, std::move(payload)});
-      case frame_kind::transfer:
-        return deliver(header, std::move(payload));
+      case frame_kind::transfer: {
+        if (!of_client && header.request == tasks()) return runs_.deliver(header, std::move(payload));
+        if (header.request != here_.members().self()) detail::message_reader::malformed();
+        if (const auto box = find({header.tag, header.step}, from))
+          detail::client_runs<clock>::put(*box, parked_, options_.max_parked_bytes, header.weight, std::move(payload));
+        return;
+      }
       case frame_kind::step_ended:
-        return end(from, header, detail::end_message::read(payload));
+        if (of_client) detail::message_reader::malformed();
+        return runs_.end_part(from.rank, table_name(from.rank), header, detail::end_message::read(payload));
       case frame_kind::cancel_step: {
         const detail::end_message why = detail::end_message::read(payload);
         if (!why.failed) detail::message_reader::malformed();
-        if (const auto box = find({header.tag, header.step, false}))
+        if (const auto box = find({header.tag, header.step}, from))
           box->fail(error(static_cast<error_code>(why.code), why.operation, why.sentence));
         return;
       }
-      case frame_kind::list_devices: {
-        detail::message_writer out;
-        out.number(static_cast<std::uint32_t>(options_.session.devices)).number(gpus());
-        return answer(from.rank, header, out.take());
-      }
+      case frame_kind::list_devices:
+        return tell_of_task(from, header);
+      case frame_kind::end_session:
+        return end_lane(header.tag);
+      case frame_kind::reset:
+        return reset(from, header, payload);
       default:
         detail::message_reader::malformed();
     }
   }
 
+  void ask(const detail::peer_process& from, const frame_header& header, std::vector<std::byte>&& payload) {
+    auto message = std::make_shared<const detail::run_message>(detail::run_message::read(payload, tasks()));
+    if (from.rank == tasks() && (message->client_rank != tasks() || message->client_incarnation != from.incarnation))
+      detail::message_reader::malformed();  // a client asks for itself alone
+    job next{from, header, std::move(payload), std::move(message)};
+    if (next.message->waits) return add(lane_of(next), std::move(next));
+    add(here_.members().self() == 0 ? forwarded_ : jobs_, std::move(next));
+  }
+
   void add(queue& to, job&& next) {
     const std::lock_guard lock(mutex_);
     if (to.all.size() >= max_waiting) throw error(error_code::resource_exhausted, "step", "too many requests wait");
+    if (next.message && &to != &forwarded_) {
+      parked_run& run = boxes_[{next.header.tag, next.header.step}];
+      run.is_asked_for = true;
+    }
     to.all.push_back(std::move(next));
     to.changed.notify_one();
   }
 
-  void deliver(const frame_header& header, std::vector<std::byte>&& value) {
-    const bool to_client = header.request == tasks();
-    if (!to_client && header.request != here_.members().self()) detail::message_reader::malformed();
-    const auto box = find({header.tag, header.step, to_client});
-    if (!box) return;  // the run has ended
-    const std::uint64_t bytes = value.size();
-    if (parked_.fetch_add(bytes) + bytes > options_.max_parked_bytes) {
-      parked_ -= bytes;
-      box->fail(error(error_code::resource_exhausted, "receive",
-                      {"values of more than ", options_.max_parked_bytes,
-                       " bytes wait here for their steps (graph_service_options::max_parked_bytes)"}));
-      return;
+  void tell_of_task(const detail::peer_process& from, const frame_header& header) {
+    using memory = detail::task_message::memory;
+    if (header.weight > static_cast<std::uint32_t>(memory::lost)) detail::message_reader::malformed();
+    detail::task_message said;
+    // Clients that meet the tasks at the same time must not take each other's marks for those of an earlier process.
+    const auto wanted = static_cast<memory>(header.weight);
+    auto before = static_cast<std::uint8_t>(wanted == memory::used ? memory::met : memory::unused);
+    if (wanted != memory::unused) memory_.compare_exchange_strong(before, static_cast<std::uint8_t>(wanted));
+    said.cpus = static_cast<std::uint32_t>(options_.session.devices);
+    said.gpus = gpus();
+    said.variables = static_cast<memory>(memory_.load());
+    for (const std::string& name : here_.cluster().jobs()) {
+      said.jobs.push_back(name);
+      std::string& list = said.addresses.emplace_back();
+      for (const int index : here_.cluster().task_indices(name))
+        append(list, {list.empty() ? "" : ",", index, "@", to_string(here_.cluster().task_address(name, index))});
     }
-    if (!box->put(header.weight, std::move(value))) parked_ -= bytes;
+    answer(from, header, said.bytes());
   }
 
-  void end(const detail::peer_process& from, const frame_header& header, const detail::end_message& how) {
-    const std::lock_guard lock(mutex_);
-    const auto found = clients_.find(header.tag);
-    if (found == clients_.end()) return;
-    client& of = *found->second;
-    {
-      const std::lock_guard own(of.mutex);
-      if (of.number != header.step || from.rank >= of.ended.size()) return;
-      of.ended[from.rank] = true;
-      if (how.failed) {
-        std::optional<error>& why = how.follows ? of.consequence : of.cause;
-        if (!why) why = how.from(to_string(here_.members().task(from.rank)));
-        if (const auto box = boxes_.find({header.tag, header.step, true}); box != boxes_.end()) box->second->fail(*why);
-      }
-    }
-    of.changed.notify_all();
+  void reset(const detail::peer_process& from, const frame_header& header, const_bytes payload) {
+    detail::message_reader in(payload);
+    while (in.left() > 0) detail::resource_table::of_process().reset(in.text());
+    send_end(from, header, {});
+  }
+
+  /// Whether a process that asks for steps, or takes part in them, has ended.
+  bool is_gone(const detail::peer_process& peer) const {
+    if (peer.rank == tasks()) return !channels_.has_client(peer.incarnation);
+    if (peer.rank == here_.members().self()) return peer.incarnation != here_.incarnation();
+    return !here_.members().alive(peer.rank, peer.incarnation);
   }
 
   /// The mailbox of a run, which may not have begun here yet; null if it has ended.
-  std::shared_ptr<mailbox> find(const run_key& key) {
+  std::shared_ptr<mailbox> find(const run_key& key, const detail::peer_process& from) {
     const std::lock_guard lock(mutex_);
-    if (key.is_client) {
-      const auto of = clients_.find(key.session);
-      const auto box = boxes_.find(key);
-      return of != clients_.end() && box != boxes_.end() ? box->second : nullptr;
-    }
-    const auto last = finished_.find(key.session);
-    if (last != finished_.end() && key.number <= last->second) return nullptr;
-    if (const auto box = boxes_.find(key); box != boxes_.end()) return box->second;
+    if (const auto last = finished_.find(key.session); last != finished_.end() && key.number <= last->second.number)
+      return nullptr;
+    if (const auto run = boxes_.find(key); run != boxes_.end()) return run->second.box;
+    if (boxes_.size() >= max_waiting) drop_orphans();
     if (boxes_.size() >= max_waiting) throw error(error_code::resource_exhausted, "step", "too many runs wait");
-    return boxes_.emplace(key, std::make_shared<mailbox>()).first->second;
+    parked_run& made = boxes_[key];
+    made.from = from;
+    return made.box;
   }
-  void forget(const run_key& key) {
+  template <typename Run>
+  auto drop(Run run) {
+    parked_ -= run->second.box->close();
+    return boxes_.erase(run);
+  }
+  void forget(const run_key& key, const detail::peer_process& client) {
     const std::lock_guard lock(mutex_);
-    if (const auto box = boxes_.find(key); box != boxes_.end()) {
-      parked_ -= box->second->close();
-      boxes_.erase(box);
-    }
-    if (key.is_client) return;
-    std::int64_t& last = finished_[key.session];
-    last = std::max(last, key.number);
-    // What came early for runs that were never asked for.
+    finished_run& last = finished_[key.session];
+    last.number = std::max(last.number, key.number);
+    last.client = client;
+    last.keep = deadline_type(std::chrono::seconds(60));
+    // With what came early for runs that were never asked for.
+    const auto first = boxes_.lower_bound({key.session, INT64_MIN});
+    for (auto each = first; each != boxes_.end() && each->first.session == key.session;)
+      each = each->first.number <= last.number ? drop(each) : std::next(each);
+  }
+  /// Drops what clients and tasks have left behind that have ended. The mutex is locked.
+  void drop_orphans() {
     for (auto each = boxes_.begin(); each != boxes_.end();) {
-      if (each->first.session == key.session && !each->first.is_client && each->first.number <= last) {
-        parked_ -= each->second->close();
-        each = boxes_.erase(each);
-      } else {
+      const parked_run& run = each->second;
+      each = !run.is_asked_for && (run.keep.expired() || is_gone(run.from)) ? drop(each) : std::next(each);
+    }
+    for (auto each = finished_.begin(); each != finished_.end();)
+      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+    for (auto each = lanes_.begin(); each != lanes_.end();) {
+      if (is_gone(each->second->client)) each->second->jobs.ended = true, each->second->jobs.changed.notify_all();
+      if (!each->second->jobs.ended) {
         ++each;
+        continue;
+      }
+      ended_lanes_.push_back(std::move(each->second));
+      each = lanes_.erase(each);
+    }
+  }
+  /// Now and then, on the executor's thread.
+  void clean_up() {
+    if (!clean_up_.expired()) return;
+    clean_up_ = deadline_type(std::chrono::seconds(1));
+    std::vector<std::unique_ptr<lane>> over;
+    {
+      const std::lock_guard lock(mutex_);
+      drop_orphans();
+      for (auto each = ended_lanes_.begin(); each != ended_lanes_.end();) {
+        if ((*each)->has_ended) {
+          over.push_back(std::move(*each));
+          each = ended_lanes_.erase(each);
+        } else {
+          ++each;
+        }
       }
     }
+    for (const auto& each : over) each->thread.join();
   }
 
-  void answer(std::size_t rank, const frame_header& asked, const std::vector<std::byte>& value) {
+  void answer(const detail::peer_process& to, const frame_header& asked, const std::vector<std::byte>& value) {
     frame_header header;
     header.kind = frame_kind::transfer;
     header.tag = asked.tag;
     header.step = asked.step;
     header.request = tasks();
-    channels_.send(rank, header, value, deadline_type(std::chrono::seconds(10)));
+    channels_.send(to, header, value, deadline_type(std::chrono::seconds(10)));
   }
 
   static std::uint32_t gpus() {
@@ -271,7 +358,12 @@ class graph_service {
   template <typename Do>
   void work(queue& from, Do what) {
     std::unique_lock lock(mutex_);
-    while (!stopping_) {
+    while (!stopping_ && !from.ended) {
+      if (&from == &jobs_) {
+        lock.unlock();
+        clean_up();
+        lock.lock();
+      }
       if (from.all.empty()) {
         detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(100));
         continue;
@@ -289,20 +381,50 @@ class graph_service {
 
   /// The first task gives all runs their turn: each reaches every task behind the same others.
   void forward(job& next) {
-    const auto message = detail::run_message::read(next.payload, tasks());
-    for (const std::uint32_t t : message.participants) {
+    const detail::run_message& message = *next.message;
+    bool own = false;
+    for (std::size_t k = 0; k < message.participants.size(); ++k) {
+      const std::uint32_t t = message.participants[k];
+      own = own || t == here_.members().self();
       if (t == here_.members().self()) continue;
       try {
-        channels_.send(t, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
+        channels_.send({t, message.processes[k]}, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
       } catch (const error&) {  // the client sees that the task is gone
       }
     }
-    if (std::find(message.participants.begin(), message.participants.end(), 0u) != message.participants.end())
-      add(jobs_, std::move(next));
+    if (own) add(jobs_, std::move(next));
   }
 
+  /// One run at a time computes in this task.
+  class turn {
+   public:
+    void take() {
+      std::unique_lock lock(mutex_);
+      for (const std::uint64_t mine = next_++; now_ != mine;)
+        detail::sleep<clock>(changed_, lock, std::chrono::milliseconds(50));
+    }
+    void give() {
+      {
+        const std::lock_guard lock(mutex_);
+        ++now_;
+      }
+      changed_.notify_all();
+    }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint64_t next_ = 0, now_ = 0;
+  };
+  struct in_turn {
+    turn& of;
+    explicit in_turn(turn& t) : of(t) { of.take(); }
+    ~in_turn() { of.give(); }
+  };
+
   void execute(job& next) {
-    if (next.header.kind == frame_kind::run_step) return run(next);
+    const in_turn here(turn_);
+    if (next.message) return run(next, nullptr);
     detail::end_message how;
     try {
       access_variable(next);
@@ -310,30 +432,39 @@ class graph_service {
     } catch (const error& e) {
       how = detail::end_message::of(e, false);
     }
-    send_end(next.from.rank, next.header, how);
+    send_end(next.from, next.header, how);
   }
 
-  void send_end(std::size_t rank, const frame_header& asked, const detail::end_message& how) {
+  void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
     frame_header header;
     header.kind = frame_kind::step_ended;
     header.tag = asked.tag;
     header.step = asked.step;
-    channels_.send(rank, header, how.bytes(), deadline_type(std::chrono::seconds(10)));
+    channels_.send(to, header, how.bytes(), deadline_type(std::chrono::seconds(10)));
   }
 
-  void run(job& next) {
-    const auto message = detail::run_message::read(next.payload, tasks());
-    const run_key key{next.header.tag, next.header.step, false};
+  struct lane;
+
+  /// `by`: the lane of a run that takes no turn.
+  void run(job& next, lane* by) {
+    const detail::run_message& message = *next.message;
+    const run_key key{next.header.tag, next.header.step};
+    const detail::peer_process client{message.client_rank, message.client_incarnation};
     detail::end_message how;
-    if (const auto box = find(key)) {
+    if (const auto box = find(key, next.from)) {
       try {
         if (const auto why = box->failure()) throw *why;
-        current_ = {
-            key, &message, box,
-            deadline_type(std::min<std::chrono::microseconds>(
-                options_.step_timeout, std::chrono::microseconds(static_cast<std::int64_t>(std::min<std::uint64_t>(
-                                           next.header.deadline_us, std::uint64_t{1} << 50)))))};
-        run_part(message);
+        const std::chrono::microseconds asked(
+            static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
+        served& of = serve(message.registers ? &message.registration : nullptr);
+        runner& in = by ? by->runner_in(*this, of) : of.runs;
+        in.current = {key, &message, box, client,
+                      deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked))};
+        const struct at_end {
+          runner& of;
+          ~at_end() { of.current = {}; }
+        } ends{in};
+        run_part(of, in, message);
       } catch (const error& e) {
         how = detail::end_message::of(e, box->failure().has_value());
       } catch (const std::bad_alloc&) {
@@ -341,70 +472,118 @@ class graph_service {
       } catch (const std::exception& e) {
         how = detail::end_message::of(error(error_code::internal, "step", e.what()), false);
       }
-      current_ = {};
     } else {
       how = detail::end_message::of(error(error_code::aborted, "step", "the run has been cancelled"), true);
     }
-    forget(key);
-    send_end(message.client_rank, next.header, how);
+    forget(key, client);
+    send_end(client, next.header, how);
   }
 
-  // ---- this task's share, on the executor's thread ----
+  // ---- this task's share, on the executor's thread and those of lanes ----
+
+  struct current_run {
+    run_key key{};
+    const detail::run_message* message = nullptr;
+    std::shared_ptr<mailbox> box;
+    detail::peer_process client;
+    deadline_type until{std::chrono::seconds(0)};
+  };
 
   class own_links final : public detail::task_links {
    public:
-    explicit own_links(graph_service& of) : of_(of) {}
+    own_links(graph_service& of, const current_run& run) : of_(of), run_(run) {}
     void send(const detail::transfer_key& key, const std::byte* value, std::size_t bytes) override {
-      const auto& run = of_.current_;
       frame_header header;
       header.kind = frame_kind::transfer;
-      header.tag = run.key.session;
-      header.step = run.key.number;
+      header.tag = run_.key.session;
+      header.step = run_.key.number;
       header.request = key.to;
       header.weight = key.number;
-      of_.channels_.send(key.to == of_.tasks() ? run.message->client_rank : key.to, header, {value, bytes}, run.until);
+      const bool to_client = key.to == of_.tasks();
+      const std::uint64_t incarnation = to_client ? run_.client.incarnation : process_of(key.to);
+      if (!to_client) await(key.to, incarnation);
+      of_.channels_.send(to_client ? run_.client : detail::peer_process{key.to, incarnation}, header, {value, bytes},
+                         run_.until);
     }
     void receive(const detail::transfer_key& key, std::byte* to, std::size_t bytes) override {
-      const auto& run = of_.current_;
       const bool from_client = key.from == of_.tasks();
-      const std::size_t rank = from_client ? run.message->client_rank : key.from;
-      of_.take(*run.box, key, to, bytes, run.until, [&] {
-        of_.check_alive(rank, from_client ? run.message->client_incarnation : 0);
-        if (!from_client) of_.check_alive(run.message->client_rank, run.message->client_incarnation);
-      });
+      const std::uint64_t incarnation = from_client ? 0 : process_of(key.from);
+      const pause here(*this);
+      detail::client_runs<clock>::take(*run_.box, of_.parked_, key.number,
+                                       from_client ? "the client" : of_.table_name(key.from), to, bytes, run_.until,
+                                       [&] {
+                                         if (!from_client) of_.check_met(key.from, incarnation);
+                                         of_.check_client(run_.client);
+                                       });
+    }
+    void wait(void* of, void (*operation)(void*)) override {
+      struct watch final : detail::wait_watch {
+        explicit watch(own_links& l) : links(l) { detail::watch_of_thread = this; }
+        ~watch() { detail::watch_of_thread = nullptr; }
+        bool is_over() override {
+          return links.of_.stopping_ || links.run_.until.expired() || links.run_.box->failure().has_value() ||
+                 links.of_.is_gone(links.run_.client);
+        }
+        own_links& links;
+      } watched(*this);
+      const pause here(*this);
+      operation(of);
     }
 
    private:
+    /// Lets other runs compute while this one waits.
+    class pause {
+     public:
+      explicit pause(own_links& of) : of_(of) {
+        if (of_.run_.message->waits && of_.waiting_++ == 0) of_.of_.turn_.give();
+      }
+      ~pause() {
+        if (of_.run_.message->waits && --of_.waiting_ == 0) of_.of_.turn_.take();
+      }
+
+     private:
+      own_links& of_;
+    };
+
+    std::uint64_t process_of(std::uint32_t task) const {
+      const auto& all = run_.message->participants;
+      for (std::size_t k = 0; k < all.size(); ++k)
+        if (all[k] == task) return run_.message->processes[k];
+      detail::message_reader::malformed();
+    }
+    /// Waits until this task has met a process that the client knows already.
+    void await(std::uint32_t task, std::uint64_t incarnation) {
+      while (of_.process_of(task) != incarnation) {
+        if (const auto why = run_.box->failure()) throw *why;
+        of_.check_client(run_.client);
+        if (run_.until.expired())
+          throw error(error_code::deadline_exceeded, "send", {of_.table_name(task), " has not come back in time"});
+        detail::sleep<clock>(std::chrono::milliseconds(5));
+      }
+    }
+
     graph_service& of_;
+    const current_run& run_;
+    std::atomic<int> waiting_{0};
   };
 
-  template <typename Check>
-  void take(mailbox& box, const detail::transfer_key& key, std::byte* to, std::size_t bytes, deadline_type until,
-            Check check) {
-    const std::string from = key.from == tasks() ? "the client" : to_string(here_.members().task(key.from));
-    const std::vector<std::byte> value = box.take(key.number, until, from, [&] {
-      if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "receive", "this server was stopped");
-      check();
-    });
-    parked_ -= value.size();
-    if (value.size() != bytes)
-      throw error(error_code::data_loss, "receive",
-                  {"a value from ", from, " has ", value.size(), " bytes, not ", bytes});
-    if (bytes) std::memcpy(to, value.data(), bytes);
+  void check_client(const detail::peer_process& client) {
+    if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "step", "this server was stopped");
+    if (client.rank == tasks()) {
+      if (is_gone(client)) throw error(error_code::unavailable, "step", "the client is gone");
+    } else {
+      check_there(client.rank, client.incarnation);
+    }
   }
-
-  /// Throws unavailable that names the task if it is gone; `incarnation` 0: whichever process of it.
-  void check_alive(std::size_t rank, std::uint64_t incarnation) {
-    const membership& members = here_.members();
-    if (rank == members.self()) return;
-    if (incarnation == 0) incarnation = members.incarnation(rank);
-    if (!members.alive(rank, incarnation)) throw members.diagnose(rank, incarnation, "step", "is gone");
+  /// Throws unavailable that names the task if its process has ended. One that this task has not met yet has not.
+  void check_met(std::size_t task, std::uint64_t incarnation) {
+    if (process_of(task) == incarnation) check_there(task, incarnation);
   }
 
   class own_support final : public plan::task_support {
    public:
-    own_support(graph_service& of, detail::task_table table)
-        : links_(of), self_(static_cast<std::uint32_t>(of.here_.members().self())), table_(std::move(table)) {}
+    own_support(graph_service& of, const current_run& run, detail::task_table table)
+        : links_(of, run), self_(static_cast<std::uint32_t>(of.here_.members().self())), table_(std::move(table)) {}
     std::uint32_t self() const override { return self_; }
     const device_spec& name_of(std::uint32_t task) const override { return table_.name_of(task); }
     plan::device_number place(const plan::placement& by, std::uint32_t n, const char*& rule) const override {
@@ -427,27 +606,102 @@ class graph_service {
     detail::task_table table_;
   };
 
-  struct served {
-    std::vector<std::byte> placed_by;  // the registration without its request
+  /// A session of this task's variables, and its steps.
+  struct runner {
+    current_run current;
     std::unique_ptr<session> variables;
     own_support* support = nullptr;
     std::map<std::uint64_t, prepared_step> steps;  // by signature
+  };
+
+  struct served {
+    std::vector<std::byte> placed_by;  // the registration without its request
+    detail::step_registration config;
+    runner runs;
+    std::vector<std::uint32_t> own;  // variables of this task
     bool restarted = false;
   };
+
+  /// The runs of one session that takes no turns, on a thread of its own.
+  struct lane {
+    detail::peer_process client;
+    queue jobs;
+    std::unique_ptr<runner> in;
+    std::thread thread;
+    std::atomic<bool> has_ended{false};
+
+    runner& runner_in(graph_service& service, served& of) {
+      if (!in) {
+        auto made = std::make_unique<runner>();
+        service.make_session(*made, of.config);
+        for (const std::uint32_t n : of.own) made->variables->state_of(n) = of.runs.variables->state_of(n);
+        in = std::move(made);
+      }
+      return *in;
+    }
+  };
+
+  queue& lane_of(const job& first) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = lanes_.find(first.header.tag); found != lanes_.end()) return found->second->jobs;
+    if (lanes_.size() + ended_lanes_.size() >= max_lanes)
+      throw error(error_code::resource_exhausted, "step", "too many sessions use queues");
+    auto made = std::make_unique<lane>();
+    lane* const own = made.get();
+    own->client = {first.message->client_rank, first.message->client_incarnation};
+    own->thread = std::thread([this, own] {
+      work(own->jobs, [this, own](job& next) {
+        const in_turn here(turn_);
+        run(next, own);
+      });
+      own->has_ended = true;
+    });
+    return lanes_.emplace(first.header.tag, std::move(made)).first->second->jobs;
+  }
+  void end_lane(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    const auto found = lanes_.find(session);
+    if (found == lanes_.end()) return;
+    found->second->jobs.ended = true;
+    found->second->jobs.changed.notify_all();
+  }
 
   detail::task_table table_of(const detail::step_registration& from) const {
     sequence<detail::task_devices> all;
     for (std::size_t t = 0; t < tasks(); ++t) {
-      const std::string name = to_string(here_.members().task(t));
+      const std::string name = table_name(t);
       all.push_back({parse_device(name.data(), name.size()), from.cpus[t], from.gpus[t]});
     }
     return {std::move(all), from.home};
   }
 
+  void make_session(runner& in, const detail::step_registration& from) {
+    session_options options = options_.session;
+    options.device = parse_device(from.device.data(), from.device.size());
+    options.allow_soft_placement = from.soft;
+    struct making {
+      graph_service& of;
+      const current_run& run;
+      detail::task_table table;
+      own_support* made = nullptr;
+    } support{*this, in.current, table_of(from)};
+    options.target = {[](void* to, const graph&) -> plan::task_support* {
+                        auto& s = *static_cast<making*>(to);
+                        return s.made = new own_support(s.of, s.run, std::move(s.table));
+                      },
+                      &support};
+    in.variables = std::make_unique<session>(graph_.self(), options);
+    in.support = support.made;
+  }
+
   /// The share that a client asks for, which it makes if there is none.
-  served& serve(const detail::step_registration& from) {
-    from.check(graph_, tasks());
-    detail::step_registration config = from;
+  served& serve(const detail::step_registration* from) {
+    if (!from) {
+      if (!served_) throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+      return *served_;
+    }
+    from->check(graph_, tasks());
+    detail::step_registration config = *from;
     config.request = {};
     config.restarted = {};
     detail::message_writer out;
@@ -460,88 +714,81 @@ class graph_service {
     if (served_) return *served_;
     auto made = std::make_unique<served>();
     made->placed_by = std::move(placed_by);
-    session_options options = options_.session;
-    options.device = parse_device(from.device.data(), from.device.size());
-    options.allow_soft_placement = from.soft;
-    struct making {
-      graph_service& of;
-      detail::task_table table;
-      own_support* made = nullptr;
-    } support{*this, table_of(from)};
-    options.target = {[](void* to, const graph&) -> plan::task_support* {
-                        auto& s = *static_cast<making*>(to);
-                        return s.made = new own_support(s.of, std::move(s.table));
-                      },
-                      &support};
-    made->variables = std::make_unique<session>(graph_.self(), options);
-    made->support = support.made;
+    made->config = std::move(config);
+    make_session(made->runs, made->config);
     const auto self = static_cast<std::uint32_t>(here_.members().self());
-    made->restarted = std::find(from.restarted.begin(), from.restarted.end(), self) != from.restarted.end();
-    if (made->restarted)  // their values are gone with the process that had them
-      for (std::uint32_t n = 0; n < graph_.size(); ++n)
-        if (graph_[n].def.op == &operation_of<variable_op>) made->variables->state_of(n).initialized = false;
+    made->restarted = memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) ||
+                      std::find(from->restarted.begin(), from->restarted.end(), self) != from->restarted.end();
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      if (graph_[n].def.op != &operation_of<variable_op>) continue;
+      plan::variable_state& state = made->runs.variables->state_of(n);
+      if (state.where.task != self) continue;
+      made->own.push_back(n);
+      if (made->restarted) state.initialized = false;  // the values are gone with the process that had them
+    }
     served_ = std::move(made);
     return *served_;
   }
 
-  void run_part(const detail::run_message& message) {
-    if (message.registers) {
-      served& of = serve(message.registration);
-      if (of.steps.find(message.signature) == of.steps.end()) {
-        if (of.steps.size() >= max_steps) of.steps.clear();
-        of.steps.emplace(message.signature, prepared_step(*of.variables, message.registration.request));
-      }
+  void run_part(served& of, runner& in, const detail::run_message& message) {
+    if (message.registers && in.steps.find(message.signature) == in.steps.end()) {
+      if (in.steps.size() >= max_steps) in.steps.clear();
+      in.steps.emplace(message.signature, prepared_step(*in.variables, message.registration.request));
     }
-    const auto step = served_ ? served_->steps.find(message.signature) : decltype(served_->steps.end()){};
-    if (!served_ || step == served_->steps.end())
+    const auto step = in.steps.find(message.signature);
+    if (step == in.steps.end())
       throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
     if (step->second.request().feeds.size() != message.extents.size()) detail::message_reader::malformed();
-    served_->support->expected = message.signature;
-    served_->variables->set_random_stream(message.position / plan::random_state::steps);
-    served_->variables->set_step_number(message.position % plan::random_state::steps);
+    in.support->expected = message.signature;
+    in.variables->set_random_stream(message.position / plan::random_state::steps);
+    in.variables->set_step_number(message.position % plan::random_state::steps);
     std::vector<plan::fed_value> fed;
     for (const shape& e : message.extents) fed.push_back({nullptr, e});
     fed.push_back({});
+    // Which variables have values.
+    const auto copy_marks = [&](session& from, session& to) {
+      if (&from == &to) return;
+      for (const std::uint32_t n : of.own)
+        if (from.state_of(n).initialized) to.state_of(n).initialized = true;
+    };
+    copy_marks(*of.runs.variables, *in.variables);
     try {
       step->second.run(fed.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
     } catch (const error& e) {
-      if (!served_->restarted || e.code() != error_code::failed_precondition) throw;
+      copy_marks(*in.variables, *of.runs.variables);
+      if (!of.restarted || e.code() != error_code::failed_precondition) throw;
       throw error(e.code(), e.operation(),
                   {e.sentence(), "; this task was started again and has lost its variables: restore a checkpoint"});
     }
+    copy_marks(*in.variables, *of.runs.variables);
   }
 
   void access_variable(job& next) {
     detail::message_reader in(next.payload);
     const auto size = in.number<std::uint32_t>();
     detail::message_reader registration(in.bytes(size));
-    served& of = serve(detail::step_registration::read(registration));
+    const auto config = detail::step_registration::read(registration);
+    served& of = serve(&config);
+    session& variables = *of.runs.variables;
     const auto n = static_cast<std::uint32_t>(next.header.request);
     if (n >= graph_.size() || graph_[n].def.op != &operation_of<variable_op> ||
-        of.variables->state_of(n).where.task != here_.members().self())
+        variables.state_of(n).where.task != here_.members().self())
       detail::message_reader::malformed();
-    const std::size_t bytes = of.variables->variable_info(n).bytes();
+    const std::size_t bytes = variables.variable_info(n).bytes();
     if (next.header.kind == frame_kind::read_variable) {
-      if (!of.variables->state_of(n).initialized)
+      if (!variables.state_of(n).initialized)
         throw error(error_code::failed_precondition, graph_[n].name,
                     of.restarted ? "the variable has no value: its task was started again; restore a checkpoint"
                                  : "the variable has no value yet: call set(), or run a step that assigns to it");
       std::vector<std::byte> value(bytes);
-      of.variables->read_variable(n, value.data());
-      return answer(next.from.rank, next.header, value);
+      variables.read_variable(n, value.data());
+      return answer(next.from, next.header, value);
     }
     if (in.left() != bytes) detail::message_reader::malformed();
-    of.variables->write_variable(n, in.bytes(bytes).data());
+    variables.write_variable(n, in.bytes(bytes).data());
   }
 
-  static constexpr std::size_t max_waiting = 1024, max_steps = 256;
-
-  struct current_run {
-    run_key key{};
-    const detail::run_message* message = nullptr;
-    std::shared_ptr<mailbox> box;
-    deadline_type until{std::chrono::seconds(0)};
-  };
+  static constexpr std::size_t max_waiting = 1024, max_steps = 256, max_lanes = 256;
 
   Server& here_;
   graph graph_;
@@ -549,16 +796,20 @@ class graph_service {
   std::uint32_t home_ = 0;
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> parked_{0};
+  std::atomic<std::uint8_t> memory_{0};  // task_message::memory
 
   std::mutex mutex_;
   queue jobs_, forwarded_;
-  std::map<run_key, std::shared_ptr<mailbox>> boxes_;
-  std::map<std::uint64_t, std::int64_t> finished_;  // of each client's session, the last run here
-  std::map<std::uint64_t, client*> clients_;
+  std::map<run_key, parked_run> boxes_;
+  std::map<std::uint64_t, finished_run> finished_;  // of each client's session, the last run here
+  std::map<std::uint64_t, std::unique_ptr<lane>> lanes_;
+  std::vector<std::unique_ptr<lane>> ended_lanes_;
+  detail::client_runs<clock> runs_;  // that sessions of this process ask for
 
-  // Of the executor's thread.
-  current_run current_;
+  // Of the thread whose turn it is.
+  turn turn_;
   std::unique_ptr<served> served_;
+  deadline_type clean_up_{std::chrono::seconds(1)};  // of the executor's
 
   std::thread executor_, forwarder_;
   detail::remote_channels<Server> channels_;
@@ -570,5 +821,3 @@ template <typename Server>
 graph_service(Server&, const graph&, graph_service_options) -> graph_service<Server>;
 
 }  // namespace weft
-
-#include <weft/distributed/remote/remote_tasks.hpp>

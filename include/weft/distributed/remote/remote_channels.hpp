@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,8 +25,35 @@
 
 namespace weft::detail {
 
-/// The connections of one task to all others over which steps run: each task opens one to each task that it sends to.
-/// One thread receives on all of them whatever the steps wait for, so a send ends as soon as the bytes have left.
+/// Sends a frame on a connection that does not block. Throws deadline_exceeded, also if nothing moves for `stalled`,
+/// and what `check` throws, which is called now and then.
+template <transport T, typename Clock, typename Check>
+void send_frame(waiter<T, Clock> idle, typename T::stream& stream, const frame_header& header, const_bytes payload,
+                bool checksum, basic_deadline<Clock> until, std::chrono::milliseconds stalled, Check check) {
+  frame_writer out;
+  out.start(header, payload, checksum);
+  basic_deadline<Clock> moves(stalled);
+  for (;;) {
+    const std::size_t moved = out.advance(stream);
+    if (out.idle()) return;
+    if (until.expired() || moves.expired())
+      throw error(error_code::deadline_exceeded, "send", "the other process has not read in time");
+    if (moved > 0) {
+      idle.moved();
+      moves = basic_deadline<Clock>(stalled);
+      continue;
+    }
+    typename T::wait_item item{&stream, false, true};
+    if (idle.pause({&item, 1}, until)) check();
+  }
+}
+
+/// Between signs of life of a client and a task, and how long one may be silent.
+inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
+
+/// The connections of one task to all others over which steps run: each task opens one to each task that it sends to. A
+/// client that is no task opens two, one for what it asks and one for the answers. One thread receives on all of them
+/// whatever the steps wait for, so a send ends as soon as the bytes have left.
 template <typename Server>
 class remote_channels {
   using network = typename Server::transport_type;
@@ -59,8 +88,17 @@ class remote_channels {
 
   std::size_t self() const { return here_.members().self(); }
 
-  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task if it is gone.
-  void send(std::size_t rank, const frame_header& header, const_bytes payload, deadline_type until) {
+  bool has_client(std::uint64_t incarnation) const {
+    const std::lock_guard lock(clients_mutex_);
+    const auto found = clients_.find(incarnation);
+    return found != clients_.end() && found->second->asks;
+  }
+
+  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task if it is gone. The
+  /// rank of a client is the number of tasks.
+  void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline_type until) {
+    if (peer.rank == here_.members().size()) return send_to_client(peer.incarnation, header, payload, until);
+    const std::size_t rank = peer.rank;
     if (rank == self()) {
       frame_header own = header;
       own.payload_length = payload.size();
@@ -111,10 +149,69 @@ class remote_channels {
   };
 
   struct incoming {
-    typename Server::channel channel;
-    frame_reader in;
-    payload_type payload;
+    peer_process from;
+    typename network::stream stream;
+    frame_reader in = {};
+    payload_type payload = {};
+    deadline_type silence = deadline_type::never();  // of a client
   };
+
+  struct client {
+    std::mutex mutex;
+    typename network::stream answers;
+    bool asks = false;  // both connections have come
+    deadline_type comes = deadline_type(std::chrono::seconds(10));
+  };
+
+  void send_to_client(std::uint64_t incarnation, const frame_header& header, const_bytes payload, deadline_type until) {
+    std::shared_ptr<client> to;
+    {
+      const std::lock_guard lock(clients_mutex_);
+      if (const auto found = clients_.find(incarnation); found != clients_.end()) to = found->second;
+    }
+    const auto gone = [] { return error(error_code::unavailable, "send", "the client is gone"); };
+    if (!to) throw gone();
+    const std::lock_guard lock(to->mutex);
+    try {
+      send_frame(waiter<network, clock>(here_.network(), here_.waiting()), to->answers, header, payload,
+                 here_.options().checksum, until, here_.options().stalled, [&] {
+                   if (stopping_ || here_.stopping())
+                     throw error(error_code::cancelled, "send", "this server was stopped");
+                   if (!has_client(incarnation)) throw gone();
+                 });
+    } catch (...) {
+      drop_client(incarnation);  // in the middle of a frame
+      throw;
+    }
+  }
+  void drop_client(std::uint64_t incarnation) {
+    const std::lock_guard lock(clients_mutex_);
+    clients_.erase(incarnation);
+  }
+
+  /// Takes up what clients have opened.
+  void meet_clients(std::vector<std::unique_ptr<incoming>>& all) {
+    client_channel<network> next;
+    while (here_.take_client(next)) {
+      const std::lock_guard lock(clients_mutex_);
+      const auto found = clients_.find(next.incarnation);
+      if (next.asks) {
+        if (found == clients_.end() || found->second->asks) continue;
+        found->second->asks = true;
+        all.push_back(std::unique_ptr<incoming>(
+            new incoming{{here_.members().size(), next.incarnation}, std::move(next.stream)}));
+        all.back()->silence = deadline_type(client_silence);
+        all.back()->in.expect(max_bytes_);
+      } else if (found == clients_.end() && clients_.size() < max_clients) {
+        auto made = std::make_shared<client>();
+        made->answers = std::move(next.stream);
+        clients_.emplace(next.incarnation, std::move(made));
+      }
+    }
+    const std::lock_guard lock(clients_mutex_);
+    for (auto each = clients_.begin(); each != clients_.end();)
+      each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
+  }
 
   void receive() {
     std::vector<std::unique_ptr<incoming>> all;
@@ -123,14 +220,15 @@ class remote_channels {
     while (!stopping_ && !here_.stopping()) {
       typename Server::channel next;
       while (here_.take_channel(channel_name, next)) {
-        all.push_back(std::make_unique<incoming>());
-        all.back()->channel = std::move(next);
+        all.push_back(std::unique_ptr<incoming>(new incoming{{next.rank, next.incarnation}, std::move(next.stream)}));
         all.back()->in.expect(max_bytes_);
       }
+      meet_clients(all);
       bool moved = false;
       for (std::size_t k = all.size(); k-- > 0;) try {
           moved = advance(*all[k]) || moved;
         } catch (const std::exception&) {  // closed, malformed, or no memory: whoever waits hears of the peer's end
+          if (all[k]->from.rank == here_.members().size()) drop_client(all[k]->from.incarnation);
           all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
         }
       if (moved) {
@@ -139,34 +237,62 @@ class remote_channels {
       }
       items.clear();
       items.push_back({&here_.service_bell(), true, false});
-      for (const auto& each : all) items.push_back({&each->channel.stream, true, false});
+      for (const auto& each : all) items.push_back({&each->stream, true, false});
       if (idle.pause(items, deadline_type(std::chrono::milliseconds(50)))) here_.service_bell().clear();
     }
   }
 
   bool advance(incoming& from) {
     std::size_t total = 0;
+    const bool is_client = from.from.rank == here_.members().size();
+    if (is_client && !has_client(from.from.incarnation))
+      throw error(error_code::unavailable, "receive", "the client takes no answers");
     for (std::size_t moved = 1; moved > 0;) {
-      moved = from.in.advance(from.channel.stream);
+      moved = from.in.advance(from.stream);
       if (from.in.needs_destination()) {
         from.payload.resize(static_cast<std::size_t>(from.in.header().payload_length));
         from.in.payload_to(mutable_bytes(from.payload));
-        moved += from.in.complete() ? 0 : from.in.advance(from.channel.stream);
+        moved += from.in.complete() ? 0 : from.in.advance(from.stream);
       }
       total += moved;
       if (!from.in.complete()) continue;
-      handle_({from.channel.rank, from.channel.incarnation}, from.in.header(), std::move(from.payload));
+      if (is_client && from.in.header().kind == frame_kind::heartbeat)
+        answer_heartbeat(from);
+      else
+        handle_(from.from, from.in.header(), std::move(from.payload));
       from.payload = {};
       from.in.expect(max_bytes_);
       ++total, moved = 1;
     }
+    if (is_client && total > 0) from.silence = deadline_type(client_silence);
+    if (is_client && from.silence.expired())
+      throw error(error_code::unavailable, "receive", "the client has fallen silent");
     return total > 0;
   }
+
+  void answer_heartbeat(const incoming& from) {
+    std::shared_ptr<client> to;
+    {
+      const std::lock_guard lock(clients_mutex_);
+      if (const auto found = clients_.find(from.from.incarnation); found != clients_.end()) to = found->second;
+    }
+    if (!to) return;
+    const std::unique_lock lock(to->mutex, std::try_to_lock);
+    if (!lock) return;  // it hears of this task anyway
+    frame_header header;
+    header.kind = frame_kind::heartbeat;
+    send_frame(waiter<network, clock>(here_.network(), here_.waiting()), to->answers, header, {}, false,
+               deadline_type(std::chrono::milliseconds(100)), std::chrono::milliseconds(100), [] {});
+  }
+
+  static constexpr std::size_t max_clients = 1024;
 
   Server& here_;
   std::uint64_t max_bytes_;
   handler handle_;
   std::vector<std::unique_ptr<outgoing>> outgoing_;  // by rank
+  mutable std::mutex clients_mutex_;
+  std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

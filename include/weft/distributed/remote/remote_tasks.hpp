@@ -5,38 +5,50 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/remote/graph_service.hpp>
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/exchange_loop.hpp>
+#include <weft/distributed/remote/client_runs.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
+#include <weft/distributed/remote/task_part.hpp>
+#include <weft/error.hpp>
+#include <weft/queue/queue_operations.hpp>
 
 namespace weft::detail {
 
-/// A session that asks the tasks of a cluster for steps: what a session made with graph_service::target() holds.
+/// A session that asks the tasks of a cluster for steps: what a session made with a target holds. The service is the
+/// graph_service of a task, or a graph_client.
 template <typename Service>
-class remote_tasks final : public plan::task_support {
-  using server_type = typename Service::server_type;
-  using clock = typename server_type::clock_type;
+class remote_tasks : public plan::task_support {
+  using clock = typename Service::clock_type;
   using deadline_type = basic_deadline<clock>;
-  using run_key = typename Service::run_key;
-  using mailbox = typename Service::mailbox;
+  using runs = client_runs<clock>;
 
  public:
-  /// Waits for all tasks, and asks for their devices. Throws deadline_exceeded that lists those that are missing.
-  remote_tasks(Service& service, const graph& g, std::uint32_t home) : service_(service), graph_(g), links_(*this) {
-    fill_random(service_.here().network(), std::as_writable_bytes(std::span(&session_, 1)));
-    const std::lock_guard lock(service_.mutex_);
-    service_.clients_.emplace(session_, &state_);
-    home_ = home;
+  /// `home`: the rank of the task in which nodes run that name none.
+  remote_tasks(Service& service, const graph& g, std::uint32_t home)
+      : service_(service), graph_(g), home_(home), links_(*this) {
+    service_.fill_random(std::as_writable_bytes(std::span(&session_, 1)));
+    service_.runs().add(session_, state_);
   }
   ~remote_tasks() override {
-    const std::lock_guard lock(service_.mutex_);
-    service_.clients_.erase(session_);
+    service_.runs().remove(session_);
+    if (!has_waited_) return;
+    frame_header over;
+    over.kind = frame_kind::end_session;
+    over.tag = session_;
+    for (std::uint32_t t = 0; t < processes_.size(); ++t) try {
+        if (service_.is_there(t, processes_[t]))
+          service_.send_to_task(t, processes_[t], over, {}, deadline_type(std::chrono::seconds(1)));
+      } catch (const std::exception&) {  // the task notices that the client is gone
+      }
   }
 
   std::uint32_t self() const override { return static_cast<std::uint32_t>(service_.tasks()); }
@@ -60,6 +72,17 @@ class remote_tasks final : public plan::task_support {
     ask(frame_kind::write_variable, where.task, node,
         {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())}, false);
   }
+  void reset_containers(const std::string* names, std::size_t count) override {
+    table();
+    message_writer out;
+    for (std::size_t k = 0; k < count; ++k) out.text(names[k]);
+    const std::vector<std::byte> payload = out.take();
+    for (std::uint32_t t = 0; t < service_.tasks(); ++t) {
+      const auto ended = begin_request({t});
+      service_.send_to_task(t, processes_[t], header(frame_kind::reset), payload, until_);
+      await_ends(until_);
+    }
+  }
 
  private:
   class links final : public task_links {
@@ -69,10 +92,11 @@ class remote_tasks final : public plan::task_support {
       frame_header header = of_.header(frame_kind::transfer);
       header.request = key.to;
       header.weight = key.number;
-      of_.service_.channels_.send(key.to, header, {value, bytes}, of_.until_);
+      of_.service_.send_to_task(key.to, of_.processes_[key.to], header, {value, bytes}, of_.until_);
     }
     void receive(const transfer_key& key, std::byte* to, std::size_t bytes) override {
-      of_.service_.take(*of_.box_, key, to, bytes, of_.until_, [&] { of_.check_tasks(); });
+      runs::take(*of_.state_.box, of_.service_.runs().parked(), key.number, of_.service_.table_name(key.from), to,
+                 bytes, of_.until_, [&] { of_.check_tasks(); });
     }
 
    private:
@@ -82,18 +106,32 @@ class remote_tasks final : public plan::task_support {
   class step final : public task_part {
    public:
     explicit step(remote_tasks& of) : task_part(of.table(), of.links_), of_(of) {}
+    void cut(plan::program& p) override {
+      for (std::uint32_t n = 0; n < p.running; ++n) {
+        if (!p.nodes[n].runs || !p.op(n).ordered) continue;
+        waits_ = true;
+        std::int64_t own = 0;
+        if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
+        if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
+      }
+      task_part::cut(p);
+    }
     void run(const plan::program& p, const plan::binding& b, std::int64_t position, void* part,
              void (*execute)(void*)) override {
       run_message message;
       message.signature = signature();
       message.position = position;
+      message.waits = waits_;
       for (const std::uint32_t t : used()) message.participants.push_back(t);
       for (const auto& fed : b.fed) message.extents.push_back(fed.extents);
-      of_.run(message, p.request, registered_, part, execute);
+      of_.run(message, limit_, p.request, registered_, part, execute);
     }
 
    private:
     remote_tasks& of_;
+    bool waits_ = false;                     // in queues
+    std::int64_t limit_ = 0;                 // nanoseconds that operations of queues may wait
     std::vector<std::uint64_t> registered_;  // the processes that know the step, by task
   };
 
@@ -105,42 +143,52 @@ class remote_tasks final : public plan::task_support {
     made.tag = session_;
     made.step = number_;
     made.deadline_us = until_.remaining_us();
+    if (made.deadline_us == 0) made.deadline_us = std::uint64_t{1} << 50;
     return made;
   }
 
-  /// Begins to count what comes for the next run or request.
-  void begin() {
-    ++number_;
-    box_ = std::make_shared<mailbox>();
-    const std::lock_guard lock(service_.mutex_);
-    service_.boxes_.insert_or_assign(run_key{session_, number_, true}, box_);
-    const std::lock_guard own(state_.mutex);
-    state_.number = number_;
-    state_.ended.assign(service_.tasks(), false);
-    state_.cause.reset();
-    state_.consequence.reset();
-  }
   struct ending {
     remote_tasks& of;
-    ~ending() { of.service_.forget({of.session_, of.number_, true}); }
+    ~ending() { of.service_.runs().end(of.state_); }
   };
-
-  void run(run_message& message, const plan::step_request& request, std::vector<std::uint64_t>& registered, void* part,
-           void (*execute)(void*)) {
+  /// Begins to keep what comes for the next run or request, until the end of what it returns.
+  [[nodiscard]] ending begin() {
+    service_.runs().begin(state_, ++number_, service_.tasks());
+    return {*this};
+  }
+  [[nodiscard]] ending begin_request(std::vector<std::uint32_t> of) {
     until_ = deadline_type(service_.options().step_timeout);
-    begin();
-    const ending at_end{*this};
+    participants_ = std::move(of);
+    note_processes();
+    return begin();
+  }
+
+  void run(run_message& message, std::int64_t limit, const plan::step_request& request,
+           std::vector<std::uint64_t>& registered, void* part, void (*execute)(void*)) {
+    const std::chrono::nanoseconds step_timeout(service_.options().step_timeout);
+    until_ = limit > INT64_MAX - step_timeout.count() ? deadline_type::never()
+                                                      : deadline_type(step_timeout + std::chrono::nanoseconds(limit));
     participants_ = message.participants;
+    has_waited_ = has_waited_ || message.waits;
+    const auto ended = begin();
     try {
       note_processes();
-      message.client_rank = static_cast<std::uint32_t>(service_.here().members().self());
-      message.client_incarnation = service_.here().incarnation();
+      const peer_process self = service_.self_as_client();
+      message.client_rank = static_cast<std::uint32_t>(self.rank);
+      message.client_incarnation = self.incarnation;
+      for (const std::uint32_t t : participants_) message.processes.push_back(processes_[t]);
       message.registers = registered != processes_;
       if (message.registers) {
         message.registration = registration();
         message.registration.request = request;
       }
-      if (!participants_.empty()) service_.channels_.send(0, header(frame_kind::run_step), message.bytes(), until_);
+      const std::vector<std::byte> words = message.bytes();
+      // A run that may wait takes no turn: it goes straight to all tasks. Others take theirs in the first task.
+      if (message.waits)
+        for (const std::uint32_t t : participants_)
+          service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
+      else if (!participants_.empty())
+        service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
       execute(part);
       await_ends(until_);
       registered = processes_;
@@ -162,7 +210,7 @@ class remote_tasks final : public plan::task_support {
     for (const std::uint32_t t : participants_) {
       if (!is_there(t)) continue;
       try {
-        service_.channels_.send(t, how, message, deadline_type(std::chrono::seconds(5)));
+        service_.send_to_task(t, processes_[t], how, message, deadline_type(std::chrono::seconds(5)));
       } catch (const error&) {
       }
     }
@@ -198,23 +246,23 @@ class remote_tasks final : public plan::task_support {
     return "no task";
   }
 
-  bool is_there(std::uint32_t t) const {
-    const membership& members = service_.here().members();
-    return t == members.self() || members.alive(t, processes_[t]);
-  }
+  bool is_there(std::uint32_t t) const { return service_.is_there(t, processes_[t]); }
   void check_tasks() {
-    for (const std::uint32_t t : participants_) service_.check_alive(t, processes_[t]);
+    for (const std::uint32_t t : participants_) service_.check_there(t, processes_[t]);
   }
 
-  /// Which process each task is now. A task that was started again has lost its variables.
+  /// Which process each task is now that takes part or gives runs their turn. A task that was started again has lost
+  /// its variables.
   void note_processes() {
-    const membership& members = service_.here().members();
-    for (std::uint32_t t = 0; t < processes_.size(); ++t) {
-      const std::uint64_t now = t == members.self() ? service_.here().incarnation() : members.incarnation(t);
-      if (now == processes_[t]) continue;
+    table();
+    const auto note = [&](std::uint32_t t) {
+      const std::uint64_t now = service_.process_of(t);
+      if (now == processes_[t]) return;
       processes_[t] = now;
       if (std::find(restarted_.begin(), restarted_.end(), t) == restarted_.end()) restarted_.push_back(t);
-    }
+    };
+    note(0);
+    for (const std::uint32_t t : participants_) note(t);
     check_tasks();
   }
 
@@ -235,11 +283,8 @@ class remote_tasks final : public plan::task_support {
   /// The answer, where there is one.
   std::vector<std::byte> ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value,
                              bool answers) {
-    until_ = deadline_type(service_.options().step_timeout);
-    begin();
-    const ending at_end{*this};
-    participants_ = {task};
-    note_processes();
+    table();
+    const auto ended = begin_request({task});
     message_writer config;
     registration().write(config);
     const std::vector<std::byte> words = config.take();
@@ -250,10 +295,16 @@ class remote_tasks final : public plan::task_support {
     payload.insert(payload.end(), value.begin(), value.end());
     frame_header how = header(kind);
     how.request = about;
-    service_.channels_.send(task, how, payload, until_);
-    if (answers) return box_->take(0, until_, service_.table_name(task), [&] { check_tasks(); });
+    service_.send_to_task(task, processes_[task], how, payload, until_);
+    if (answers) return await_answer(task);
     await_ends(until_);
     return {};
+  }
+  std::vector<std::byte> await_answer(std::uint32_t task) {
+    std::vector<std::byte> value =
+        state_.box->take(0, until_, service_.table_name(task), [&] { service_.check_there(task, processes_[task]); });
+    service_.runs().parked() -= value.size();
+    return value;
   }
 
   value_info info_of(std::uint32_t node) const {
@@ -270,44 +321,52 @@ class remote_tasks final : public plan::task_support {
     return *table_;
   }
   void meet() {
-    const membership& members = service_.here().members();
     until_ = deadline_type(service_.options().connect_timeout);
-    service_.here().members().wait_for(until_, [](const task_id&) { return true; });
+    service_.await_tasks(until_);
+    using memory = task_message::memory;
     processes_.clear();
+    for (std::uint32_t t = 0; t < service_.tasks(); ++t) processes_.push_back(service_.process_of(t));
+    std::vector<memory> variables;
     sequence<task_devices> all;
+    bool is_used = false;
     for (std::uint32_t t = 0; t < service_.tasks(); ++t) {
-      processes_.push_back(t == members.self() ? service_.here().incarnation() : members.incarnation(t));
-      participants_.clear();
-      begin();
-      const ending at_end{*this};
-      service_.channels_.send(t, header(frame_kind::list_devices), {}, until_);
-      const auto answer =
-          box_->take(0, until_, service_.table_name(t), [&] { service_.check_alive(t, processes_[t]); });
-      message_reader in(answer);
+      const task_message said = ask_about(t, memory::unused);
       const std::string name = service_.table_name(t);
-      task_devices of{parse_device(name.data(), name.size()), 0, 0};
-      of.cpus = in.number<std::uint32_t>();
-      of.gpus = in.number<std::uint32_t>();
-      in.end();
-      if (of.cpus == 0 || of.cpus > 4096 || of.gpus > 4096) message_reader::malformed();
-      all.push_back(of);
+      all.push_back({parse_device(name.data(), name.size()), said.cpus, said.gpus});
+      variables.push_back(said.variables);
+      is_used = is_used || said.variables >= memory::used;
     }
+    // A task is `used` once all have been met: one that has not been met since is a new process of a task, whose
+    // variables were lost.
+    for (std::uint32_t t = 0; t < service_.tasks(); ++t)
+      if (variables[t] == memory::unused) variables[t] = ask_about(t, is_used ? memory::lost : memory::met).variables;
+    for (std::uint32_t t = 0; t < service_.tasks(); ++t)
+      if (variables[t] == memory::met) ask_about(t, memory::used);
     table_ = std::make_unique<task_table>(std::move(all), home_);
+  }
+  /// What a task says of itself, whose variables are at least this.
+  task_message ask_about(std::uint32_t t, task_message::memory least) {
+    participants_.clear();
+    const auto ended = begin();
+    frame_header how = header(frame_kind::list_devices);
+    how.weight = static_cast<std::uint32_t>(least);
+    service_.send_to_task(t, processes_[t], how, {}, until_);
+    return task_message::read(await_answer(t));
   }
 
   Service& service_;
   const graph& graph_;
-  std::uint32_t home_ = 0;
+  std::uint32_t home_;
   std::uint64_t session_ = 0;
-  typename Service::client state_;
+  typename runs::client state_;
   links links_;
   std::unique_ptr<task_table> table_;
   mutable const plan::placement* placed_ = nullptr;
+  bool has_waited_ = false;  // in a queue, for which tasks have a thread
 
   // Of the run or request in progress.
   std::int64_t number_ = 0;
   deadline_type until_{std::chrono::seconds(0)};
-  std::shared_ptr<mailbox> box_;
   std::vector<std::uint32_t> participants_;
   std::vector<std::uint64_t> processes_;  // by task
   std::vector<std::uint32_t> restarted_;

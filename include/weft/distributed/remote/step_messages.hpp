@@ -93,12 +93,14 @@ struct step_registration {
 
 /// A run of a step. The frame's tag is the client's session, and its step the run's number.
 struct run_message {
-  std::uint32_t client_rank = 0;
+  std::uint32_t client_rank = 0;  // the number of tasks: a client that is no task
   std::uint64_t client_incarnation = 0;
   std::uint64_t signature = 0;
   std::int64_t position = 0;                // in the random numbers
   std::vector<std::uint32_t> participants;  // tasks
+  std::vector<std::uint64_t> processes;     // the incarnation of each participant
   std::vector<shape> extents;               // of what is fed
+  bool waits = false;  // operations of queues wait in it: it takes no turn, since other runs may end the wait
   bool registers = false;
   step_registration registration;
 
@@ -106,13 +108,13 @@ struct run_message {
     message_writer out;
     out.number(client_rank).number(client_incarnation).number(signature).number(position);
     out.number(static_cast<std::uint32_t>(participants.size()));
-    for (const std::uint32_t t : participants) out.number(t);
+    for (std::size_t k = 0; k < participants.size(); ++k) out.number(participants[k]).number(processes[k]);
     out.number(static_cast<std::uint32_t>(extents.size()));
     for (const shape& e : extents) {
       out.number(static_cast<std::uint8_t>(e.rank));
       for (std::size_t a = 0; a < e.rank; ++a) out.number(e[a]);
     }
-    out.number(static_cast<std::uint8_t>(registers));
+    out.number(static_cast<std::uint8_t>(waits)).number(static_cast<std::uint8_t>(registers));
     if (registers) registration.write(out);
     return out.take();
   }
@@ -128,6 +130,7 @@ struct run_message {
     if (participants > tasks) message_reader::malformed();
     for (std::uint32_t k = 0; k < participants; ++k) {
       said.participants.push_back(in.number<std::uint32_t>());
+      said.processes.push_back(in.number<std::uint64_t>());
       if (said.participants.back() >= tasks) message_reader::malformed();
     }
     const auto feeds = in.number<std::uint32_t>();
@@ -142,10 +145,53 @@ struct run_message {
       }
       said.extents.push_back(e);
     }
+    const auto waits = in.number<std::uint8_t>();
     const auto registers = in.number<std::uint8_t>();
-    if (registers > 1 || said.client_rank >= tasks || said.position < 0) message_reader::malformed();
+    if (waits > 1 || registers > 1 || said.client_rank > tasks || said.position < 0) message_reader::malformed();
+    said.waits = waits == 1;
     said.registers = registers == 1;
     if (said.registers) said.registration = step_registration::read(in);
+    in.end();
+    return said;
+  }
+};
+
+/// What a task tells a client of itself.
+struct task_message {
+  /// What has become of the task's variables. Clients raise it, in the order of the tasks, so that the next one can
+  /// tell a task that has lost them from one that nobody has used yet.
+  enum class memory : std::uint8_t { unused, met, used, lost };
+
+  std::uint32_t cpus = 1, gpus = 0;
+  memory variables = memory::unused;
+  std::vector<std::string> jobs, addresses;  // of all tasks: "worker", "0@10.0.0.1:2222,1@10.0.0.2:2222"
+
+  std::vector<std::byte> bytes() const {
+    message_writer out;
+    out.number(cpus).number(gpus).number(static_cast<std::uint8_t>(variables));
+    out.number(static_cast<std::uint32_t>(jobs.size()));
+    for (std::size_t j = 0; j < jobs.size(); ++j) {
+      out.text(jobs[j]).number(static_cast<std::uint32_t>(addresses[j].size()));
+      for (const char c : addresses[j]) out.number(c);
+    }
+    return out.take();
+  }
+  static task_message read(const_bytes bytes) {
+    message_reader in(bytes);
+    task_message said;
+    said.cpus = in.number<std::uint32_t>();
+    said.gpus = in.number<std::uint32_t>();
+    const auto variables = in.number<std::uint8_t>();
+    if (said.cpus == 0 || said.cpus > 4096 || said.gpus > 4096 || variables > static_cast<std::uint8_t>(memory::lost))
+      message_reader::malformed();
+    said.variables = static_cast<memory>(variables);
+    const auto jobs = in.number<std::uint32_t>();
+    if (jobs > in.left() / 8) message_reader::malformed();
+    for (std::uint32_t j = 0; j < jobs; ++j) {
+      said.jobs.push_back(in.text());
+      const const_bytes list = in.bytes(in.number<std::uint32_t>());
+      said.addresses.emplace_back(reinterpret_cast<const char*>(list.data()), list.size());
+    }
     in.end();
     return said;
   }

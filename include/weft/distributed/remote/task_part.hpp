@@ -63,6 +63,26 @@ class receive_kernel final : public kernel {
   std::string from_;
 };
 
+/// An operation on a queue, say.
+class waiting_kernel final : public kernel {
+ public:
+  waiting_kernel(task_links& links, kernel* k) : links_(links), kernel_(k) {}
+  void run(const kernel_context& f) override {
+    struct call {
+      kernel& of;
+      const kernel_context& f;
+    } one{*kernel_.operator->(), f};
+    links_.wait(&one, [](void* of) { static_cast<call*>(of)->of.run(static_cast<call*>(of)->f); });
+  }
+  std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  std::size_t memory_bytes() const override { return kernel_->memory_bytes(); }
+  std::string describe() const override { return kernel_->describe(); }
+
+ private:
+  task_links& links_;
+  kernel_handle kernel_;
+};
+
 /// One task's part of a step.
 class task_part : public plan::task_step {
  public:
@@ -90,6 +110,8 @@ class task_part : public plan::task_step {
     if (sends) return new send_kernel(links_, key, b, bytes, tasks_.text(t.to));
     return new receive_kernel(links_, key, b, bytes, tasks_.text(t.from));
   }
+
+  kernel* around(kernel* k) override { return new waiting_kernel(links_, k); }
 
   void run(const plan::program&, const plan::binding&, std::int64_t, void* part, void (*execute)(void*)) override {
     execute(part);

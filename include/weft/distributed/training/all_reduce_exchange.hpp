@@ -39,7 +39,7 @@ class all_reduce_exchange : private fetch_watcher {
   all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
                       const graph_identity& identity, deadline_type until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
-    for (std::size_t i = 0; i < variables.trained(); ++i) variables.check_hyperparameters(i);
+    effects_ = variables.effects();
     for (std::size_t i = 0; i < variables.size(); ++i)
       if (const device_spec& on = variables.of()[variables[i].node].device; on.has_job() && on.job != here.job())
         throw error(error_code::invalid_argument, variables[i].name,
@@ -64,6 +64,15 @@ class all_reduce_exchange : private fetch_watcher {
     lay_out_gradients();
     make_blocks(until);
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
+  }
+
+  static constexpr bool processes_mean = true;
+  bool takes_over() const { return false; }
+  /// Which of the variables' effects() the update of the next step makes.
+  void set_effects(const sequence<std::uint32_t>& effects) {
+    if (effects == effects_) return;
+    effects_ = effects;
+    apply_.reset();
   }
 
   /// Whether all workers make the same steps.
@@ -117,7 +126,7 @@ class all_reduce_exchange : private fetch_watcher {
 
   /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
   /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated) {
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* = nullptr) {
     if constexpr (can_recover)
       if (meeting_) return update_whatever_happens(until, examples, repeated);
     make_update(until, examples, repeated);
@@ -215,7 +224,10 @@ class all_reduce_exchange : private fetch_watcher {
     others_train_ = took_part_ > 2 * max_weight_of_votes;
     if (others_train_) {
       apply();
-      variables_.global_step = ++next_step_;
+      ++next_step_;
+      ++variables_.global_step;
+      variables_.adopt_counters();
+      average_updates();
     } else {
       ask_who_trains(until);
       variables_.reset_averaged();  // this worker's step has assigned them
@@ -316,7 +328,7 @@ class all_reduce_exchange : private fetch_watcher {
     bucket& last = buckets_.back();  // its last element is what workers vote by
     gradients_.take_room(last.is_double, meeting_ ? room_for_votes() * (last.is_double ? 8 : 4) : 1);
     last.bytes = gradients_.room_taken(last.is_double) - last.begin;
-    for (std::size_t i = 0; i < variables_.trained(); ++i) {
+    for (std::size_t i = 0; i < variables_.first_averaged(); ++i) {
       gradients_.fetch_whole(i);
       for (std::size_t k = 1; k < variables_[i].lists.size(); k += 2) gradients_.fetch_list(i, k);
     }
@@ -328,7 +340,7 @@ class all_reduce_exchange : private fetch_watcher {
     const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
   }
-  bool comes_late(std::size_t i) const { return i >= variables_.trained() || variables_[i].has_rows(); }
+  bool comes_late(std::size_t i) const { return i >= variables_.first_averaged() || variables_[i].has_rows(); }
 
   void place_gradient(std::size_t i) {
     const shared_variable& v = variables_[i];
@@ -381,7 +393,8 @@ class all_reduce_exchange : private fetch_watcher {
     begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
-    if (!made.finite && made.weights > max_weight_of_votes && here_.options().not_finite != nonfinite_gradients::apply)
+    if (!made.finite && made.weights > max_weight_of_votes && !variables_.judges_gradients() &&
+        here_.options().not_finite != nonfinite_gradients::apply)
       refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
   }
 
@@ -573,7 +586,7 @@ class all_reduce_exchange : private fetch_watcher {
   void bring_values(const training_view& next, std::size_t source, deadline_type until) {
     const bool gives = here_.index() == next.source, takes = updates_ < next.updates, is_new = updates_ < 0;
     double front[] = {static_cast<double>(next_step_), settled_unit_, static_cast<double>(settled_random_step_),
-                      settled_others_train_ ? 1.0 : 0.0};
+                      settled_others_train_ ? 1.0 : 0.0, static_cast<double>(variables_.global_step)};
     group_->broadcast(std::span<double>(front), source, until);
     const graph& g = variables_.of();
     std::vector<std::vector<std::byte>> all(g.size());
@@ -589,12 +602,14 @@ class all_reduce_exchange : private fetch_watcher {
     }
     if (gives || !takes) return;
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (all[n].empty() || (!is_new && kind_of(g[n].def) == variable_kind::local)) continue;
+      if (all[n].empty() || (!is_new && kind_of(g[n].def) == variable_kind::local && !is_written_with_updates(n)))
+        continue;
       local_.write_variable(n, all[n].data());
       local_.state_of(n).initialized = all[n].back() != std::byte{0};
     }
     variables_.read_bases();
-    next_step_ = variables_.global_step = static_cast<std::int64_t>(front[0]);
+    next_step_ = static_cast<std::int64_t>(front[0]);
+    variables_.global_step = static_cast<std::int64_t>(front[4]);
     unit_ = front[1];
     others_train_ = settled_others_train_ = front[3] != 0;
     if (is_new) local_.set_step_number(static_cast<std::int64_t>(front[2]));
@@ -604,9 +619,14 @@ class all_reduce_exchange : private fetch_watcher {
     settled_unit_ = unit_;
     settled_random_step_ = static_cast<std::int64_t>(front[2]);
   }
+  bool is_written_with_updates(std::uint32_t variable) const {
+    const auto& all = variables_.effects();
+    return std::any_of(all.begin(), all.end(),
+                       [&](std::uint32_t n) { return variables_.of()[n].def.inputs[0].node == variable; });
+  }
   /// As of the last complete update: a step that was computed since has assigned averaged variables.
   void read_settled(std::uint32_t n, std::byte* to) {
-    for (std::size_t i = variables_.trained(); i < variables_.first_frozen(); ++i)
+    for (std::size_t i = variables_.first_averaged(); i < variables_.first_frozen(); ++i)
       if (variables_[i].node == n) {
         std::copy_n(variables_.base_of(i).data(), variables_[i].bytes(), to);
         return;
@@ -640,23 +660,71 @@ class all_reduce_exchange : private fetch_watcher {
     for (std::size_t i = 0; i < variables_.trained(); ++i)
       if (variables_[i].has_rows()) variables_[i].is_double() ? find_touched<double>(i) : find_touched<float>(i);
     apply_->run(fed_.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
-    for (std::size_t i = variables_.trained(); i < variables_.first_frozen(); ++i)
+    for (std::size_t i = variables_.first_averaged(); i < variables_.first_frozen(); ++i)
       variables_.add_to_averaged(i, gradients_[i]);
   }
 
   void plan_updates() {
     plan::step_request updates;
-    for (std::size_t i = 0; i < variables_.trained(); ++i) {
+    fed_.clear();
+    for (std::size_t i = 0; i < variables_.first_averaged(); ++i) {
       const shared_variable& v = variables_[i];
-      updates.targets.push_back(v.has_rows() ? v.summed : v.update);
-      updates.feeds.push_back(v.gradient);
-      fed_.push_back({gradients_[i].data(), local_.variable_info(v.node).extents});
+      // Variables that are only ever added to each other have one gradient.
+      if (std::find(updates.feeds.begin(), updates.feeds.end(), v.gradient) == updates.feeds.end()) {
+        updates.feeds.push_back(v.gradient);
+        fed_.push_back({gradients_[i].data(), local_.variable_info(v.node).extents});
+      }
+      if (i >= variables_.trained()) continue;
+      updates.targets.push_back(v.update_of_mean());
       if (!v.has_rows()) continue;
       touched_[i].rows.resize(v.rows);
       updates.feeds.push_back(v.touched_rows);
       fed_.push_back({touched_[i].rows.data(), shape(static_cast<std::int64_t>(v.rows))});
     }
+    averages_.reset();
+    plan::step_request averages;
+    for (const std::uint32_t n : effects_)
+      (variables_.averages_update(n) ? averages : updates).targets.push_back(variables_.made_for(n));
     apply_.emplace(local_, std::move(updates));
+    if (!averages.targets.empty()) plan_averages(std::move(averages));
+  }
+
+  /// Moving averages are fed with what the updates have made.
+  void plan_averages(plan::step_request averages) {
+    const graph& g = variables_.of();
+    made_.clear();
+    const auto feed = [&](value v, std::uint32_t variable) {
+      if (std::find(averages.feeds.begin(), averages.feeds.end(), v) != averages.feeds.end()) return;
+      averages.feeds.push_back(v);
+      made_.push_back({variable, {}});
+      if (variable != graph_node::no_node) made_.back().value = storage(local_.variable_info(variable).bytes());
+    };
+    sequence<value> pending;
+    for (const std::uint32_t n : averages.targets) {
+      for (const value& in : g[n].def.inputs) pending.push_back(in);
+      for (const std::uint32_t before : g[n].control) feed({before, 0}, graph_node::no_node);
+    }
+    while (!pending.empty()) {
+      const value v = pending.back();
+      pending.pop_back();
+      const node_def& def = g[v.node].def;
+      if (def.op->writes)
+        feed(v, def.inputs[0].node);
+      else
+        pending.append(def.inputs.data(), def.inputs.size());
+    }
+    averages_.emplace(local_, std::move(averages));
+  }
+  void average_updates() {
+    if (!averages_) return;
+    variables_.set_counters();
+    std::vector<plan::fed_value> fed;
+    for (made_value& each : made_) {
+      const bool is_effect = each.variable == graph_node::no_node;  // which has no elements
+      if (!is_effect) local_.read_variable(each.variable, each.value.data());
+      fed.push_back({each.value.data(), is_effect ? shape(0) : local_.variable_info(each.variable).extents});
+    }
+    averages_->run(fed.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
   }
 
   // ---- rows ----
@@ -718,7 +786,13 @@ class all_reduce_exchange : private fetch_watcher {
   gradient_buffers gradients_;
   std::vector<touched_rows> touched_;  // of each variable that is trained
   std::optional<Group> group_;
-  std::optional<prepared_step> apply_;
+  struct made_value {
+    std::uint32_t variable;
+    storage value;
+  };
+  std::optional<prepared_step> apply_, averages_;
+  std::vector<made_value> made_;     // what averages_ is fed with
+  sequence<std::uint32_t> effects_;  // that it makes beside the updates
   std::vector<plan::fed_value> fed_;
   std::int64_t next_step_ = 0;
   std::vector<double> words_;  // on their way from the chief

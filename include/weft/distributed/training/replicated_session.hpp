@@ -93,7 +93,7 @@ class replicated_session {
                      session_options options = {}, deadline_type until = std::chrono::seconds(60),
                      const std::string& settings = {})
       : here_(here),
-        variables_(g, share_of_cores(here, options)),
+        variables_(g, share_of_cores(here, options), exchange_type::processes_mean),
         exchange_(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until) {
     local().set_random_stream(here.index());
   }
@@ -292,9 +292,9 @@ class replicated_session {
 
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
-  void exchange(deadline_type until, std::uint32_t examples) {
+  void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
     try {
-      exchange_.update(until, examples, unfinished_.has_value());
+      exchange_.update(until, examples, unfinished_.has_value(), work);
     } catch (const error& problem) {
       unfinished_.reset();
       if (problem.code() == error_code::deadline_exceeded)
@@ -379,7 +379,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
     const std::uint32_t n = targets[i];
     if (g[n].def.op == &operation_of<group_op>)
       targets.append(g[n].control.data(), g[n].control.size());
-    else if (is_training_update(g, n))
+    else if (is_training_update(g, n) && kind_of(g[g[n].def.inputs[0].node].def) != variable_kind::slot)
       updates.push_back(n);
     else
       rest.push_back(n);
@@ -397,7 +397,10 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
 
  public:
   replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
-      : owner_(owner), local_(owner.local(), request(owner, fetches, feeds)), results_(fetches) {}
+      : owner_(owner),
+        local_(owner.local(), request(owner, fetches, feeds)),
+        results_(fetches),
+        results_of_others_(fetches) {}
 
   /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
   /// `step(x, y, 5s)`; without it that is a minute.
@@ -419,6 +422,35 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     }
   }
 
+  /// The same, but the batch comes of a function of the replica, which returns a tuple of a value for each feed, or the
+  /// value itself where there is one feed. It depends on the replica's index and step alone. With
+  /// loss_action::take_over steps that train are run so: the function is called for this worker, and for each lost one
+  /// whose gradients this worker computes in its place.
+  ///
+  ///     step.run([&](replica r) { return std::tuple(images_of(r.index, r.step), labels_of(r.index, r.step)); }, 2min);
+  ///
+  /// After deadline_exceeded it is called again, and goes on with the same update.
+  template <class Batches>
+  auto run(Batches&& batches, deadline_type until = std::chrono::seconds(60)) {
+    if (!trains_ || !owner_.unfinished_) {
+      compute_batch(batches(replica{owner_.here_.index(), owner_.next_step()}), true);
+      own_examples_ = examples_;
+    }
+    if (!trains_) return results_.get();
+    struct work_of_others {
+      replicated_step& step;
+      Batches& batches;
+      static std::uint32_t compute(void* self, const replica& of) {
+        auto& to = *static_cast<work_of_others*>(self);
+        to.step.compute_batch(to.batches(of), false);
+        return to.step.examples_;
+      }
+    } others{*this, batches};
+    const detail::replica_work work{&others, work_of_others::compute};
+    owner_.exchange(until, own_examples_, &work);
+    return results_.get();
+  }
+
   /// The two halves of a call, for callers that time them, or repeat the second.
   template <class... X>
   auto compute(const X&... x) {
@@ -426,15 +458,19 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     static_assert(correct<mistake>,
                   "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
                   "deadline if you like; eval(x) makes tensors");
+    if (trains_ && owner_.exchange_.takes_over())
+      throw error(
+          error_code::failed_precondition, "step",
+          "with loss_action::take_over a worker computes lost workers' parts, and needs their batches: write "
+          "step.run([&](replica r) { return std::tuple(images_of(r.index, r.step), labels_of(r.index, r.step)); "
+          "}, 2min)");
     if (trains_ && owner_.unfinished_)
       throw error(
           error_code::failed_precondition, "step",
           "the last update ran out of time and has not completed; call exchange() until it has, then compute new "
           "gradients");
     if constexpr (correct<mistake>) {
-      const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
-      examples_ = detail::examples_of<P...>(fed);
-      run(fed);
+      run_on(true, x...);
     }
     return results_.get();
   }
@@ -451,14 +487,40 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   std::string explain() const { return local_.explain(); }
 
  private:
-  void run(const plan::fed_value* fed) {
+  template <class... X>
+  void run_on(bool fetches, const X&... x) {
+    const plan::fed_value fed[] = {detail::as_fed(x)..., plan::fed_value{}};
+    examples_ = detail::examples_of<P...>(fed);
+    run_step(fed, fetches);
+  }
+  template <class Batch>
+  void compute_batch(const Batch& batch, bool fetches) {
+    if constexpr (requires { std::tuple_size<Batch>::value; }) {
+      std::apply(
+          [&](const auto&... x) {
+            using mistake = detail::call_mistake<feed_list<P...>, std::remove_cvref_t<decltype(x)>...>;
+            static_assert(correct<mistake>,
+                          "run: the function returns a std::tuple of a tensor, tensor_view or number for each feed");
+            if constexpr (correct<mistake>) run_on(fetches, x...);
+          },
+          batch);
+    } else {
+      compute_batch(std::forward_as_tuple(batch), fetches);
+    }
+  }
+
+  /// `fetches`: what the step fetches is the caller's; else another replica's, which nobody sees.
+  void run_step(const plan::fed_value* fed, bool fetches) {
     constexpr std::size_t own = detail::step_results<F...>::values;
     auto& exchange = owner_.exchange_;
     const std::size_t parts = exchange.gradients().parts().size();
+    if constexpr (session_type::exchange_type::processes_mean)
+      if (trains_) exchange.set_effects(effects_);
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
       if (fetch == own + parts) return &counted_;
-      return fetch < own ? results_.place(fetch, extents) : exchange.gradients().place(fetch - own, extents);
+      return fetch < own ? (fetches ? results_ : results_of_others_).place(fetch, extents)
+                         : exchange.gradients().place(fetch - own, extents);
     };
     try {
       local_.run(fed, place, watcher);
@@ -500,6 +562,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     detail::take_updates(owner.variables_.of(), r.targets, updates);
     trains_ = !updates.empty();
     if (!trains_) return r;
+    take_effects(owner.variables_.effects(), r.targets);
     if (updates.size() != owner.variables_.trained())
       throw error(error_code::unimplemented, "replicated_session",
                   {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
@@ -512,13 +575,22 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     return r;
   }
 
+  /// Assignments that are made with the updates.
+  void take_effects(const sequence<std::uint32_t>& known, sequence<std::uint32_t>& targets) {
+    sequence<std::uint32_t> rest;
+    for (const std::uint32_t n : targets)
+      (std::find(known.begin(), known.end(), n) != known.end() ? effects_ : rest).push_back(n);
+    targets = rest;
+  }
+
   session_type& owner_;
   bool trains_ = false;
-  std::uint32_t examples_ = 1;
+  sequence<std::uint32_t> effects_;  // of a step that trains, which are made with the updates
+  std::uint32_t examples_ = 1, own_examples_ = 1;
   std::optional<detail::example_count> count_;
   std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t
   prepared_step local_;
-  detail::step_results<F...> results_;
+  detail::step_results<F...> results_, results_of_others_;
 };
 
 }  // namespace weft

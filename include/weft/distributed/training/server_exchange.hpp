@@ -38,6 +38,7 @@ class server_exchange {
         terms_(how.model, how.on_loss),
         on_rollback_(how.on_rollback),
         gradients_(variables) {
+    check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
     here.with_reason([&] {  // the client waits for a server that is being replaced
@@ -56,6 +57,8 @@ class server_exchange {
     begin_at_next_step();
   }
 
+  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
+  static constexpr bool processes_mean = false;
   /// Whether all workers make the same steps.
   static constexpr bool keeps_in_step = Mode == synchronous;
   void request_stop() { servers_->set_stopping(); }
@@ -73,6 +76,9 @@ class server_exchange {
 
   gradient_buffers& gradients() { return gradients_; }
 
+  /// Whether this worker may have to compute the gradients of others.
+  bool takes_over() const { return terms_.takes_over(); }
+
   /// Gradients leave when the step has ended.
   fetch_watcher* begin_step(std::uint32_t, std::size_t) { return nullptr; }
   void abandon_step() {}
@@ -84,10 +90,14 @@ class server_exchange {
   }
 
   /// Sends them, and receives the new values. `examples`: of how many they are the mean. `repeated`: the last update
-  /// has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated) {
-    const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
-    variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+  /// has run out of time, and this call goes on with it. `work` computes the gradients of others.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work = nullptr) {
+    if (takes_over()) {
+      update_for_all(until, examples, repeated, work);
+    } else {
+      const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
+      variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+    }
     write_values();
     all_stop_ = servers_->all_stop();
     if (note_rollback()) return;
@@ -108,6 +118,7 @@ class server_exchange {
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() {
     if (Mode == asynchronous) ++next_step_;
+    has_pushed_ = false;
   }
 
   void refresh(deadline_type until) {
@@ -172,6 +183,69 @@ class server_exchange {
   }
 
  private:
+  /// Brings this worker's gradients, and those of lost workers that the servers ask it for.
+  void update_for_all(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
+    using outcome = typename basic_parameter_client<T, Clock>::awaited_step::outcome;
+    const auto push = [&](int of, std::uint32_t count) {
+      const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
+      return servers_->push(next_step_, of, const_gradients_, until, count);
+    };
+    if (!repeated) has_pushed_ = has_gradients_of_other_ = false;
+    for (;;) {
+      if (!has_pushed_ || pushed_in_epoch_ != servers_->epoch()) {
+        if (has_gradients_of_other_) compute(here_.index(), work);
+        if (!push(here_.index(), examples)) break;
+        has_pushed_ = true;
+        pushed_in_epoch_ = servers_->epoch();
+      }
+      const auto next = servers_->await_step(next_step_, until);
+      if (next.what == outcome::gone_back) break;
+      if (next.what == outcome::repeated) has_pushed_ = false;
+      if (next.what == outcome::owed && !push(next.replica, compute(next.replica, work))) break;
+      if (next.what != outcome::made) continue;
+      has_pushed_ = false;
+      variables_.global_step = servers_->pull_made(values_, until);
+      return;
+    }
+    has_pushed_ = false;
+    variables_.global_step = servers_->pull_back(values_, until);
+  }
+
+  /// Variables of this worker alone stay as they are: those of the lost worker are lost.
+  std::uint32_t compute(int of_replica, const replica_work* work) {
+    if (!work)
+      throw error(error_code::failed_precondition, "exchange",
+                  {"the gradients of replica ", of_replica, " are to be computed for step ", next_step_,
+                   "; call run() again with the function that gives the batches of any replica"});
+    const graph& g = variables_.of();
+    std::vector<std::pair<std::uint32_t, storage>> own;
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &operation_of<variable_op> || !local_.state_of(n).initialized) continue;
+      const variable_kind kind = kind_of(g[n].def);
+      if (kind != variable_kind::local && kind != variable_kind::slot) continue;
+      own.emplace_back(n, storage(local_.variable_info(n).bytes()));
+      local_.read_variable(n, own.back().second.data());
+    }
+    struct restore {
+      server_exchange& of;
+      const std::vector<std::pair<std::uint32_t, storage>>& own;
+      std::int64_t position;
+      ~restore() {
+        for (const auto& [n, value] : own) of.local_.write_variable(n, value.data());
+        of.variables_.reset_averaged();
+        of.variables_.set_counters();
+        of.local_.set_random_stream(of.here_.index());
+        of.local_.set_step_number(position);
+      }
+    } after{*this, own, local_.step_number()};
+    variables_.reset_averaged();
+    variables_.set_counters();
+    local_.set_random_stream(of_replica);
+    local_.set_step_number(next_step_);
+    has_gradients_of_other_ = of_replica != here_.index();
+    return work->compute(work->self, {of_replica, next_step_});
+  }
+
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
   /// Where others may be lost, those that are missing at the beginning are waited for by the servers.
   bool is_needed(const task_id& task) const {
@@ -233,6 +307,7 @@ class server_exchange {
       spec.row_elements = v.row_elements;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
+      if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.check_affine(i);
       if (!v.has_rows()) gradients_.fetch_whole(i);
       for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
     }
@@ -389,6 +464,9 @@ class server_exchange {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
+  // Of the update under way: the servers hold this worker's gradients; another replica's lie in their place.
+  bool has_pushed_ = false, has_gradients_of_other_ = false;
+  std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };

@@ -8,6 +8,7 @@
 
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/training/gradient_processing.hpp>
 #include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/schedules.hpp>
@@ -21,8 +22,9 @@ struct shared_variable {
   std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
   value gradient{};                            // all of it
   sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
-  std::uint32_t summed = graph_node::no_node;  // then the update by a gradient that an all-reduce has summed
-  value touched_rows{};                        // and what that takes the rows' numbers from
+  std::uint32_t summed =
+      graph_node::no_node;  // the update by a gradient that an all-reduce has summed, where it differs
+  value touched_rows{};     // of one that is rows: what that takes the rows' numbers from
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
   element_type type = element_type::float32;
@@ -30,28 +32,53 @@ struct shared_variable {
 
   bool is_double() const { return type == element_type::float64; }
   bool has_rows() const { return !lists.empty(); }
+  std::uint32_t update_of_mean() const { return summed != graph_node::no_node ? summed : update; }
   std::size_t bytes() const { return elements * size_of(type); }
 };
 
 /// A worker's session, and what its graph says that its variables are to a cluster. `all` has first those that are
-/// trained, then those that are averaged, which have no update: the steps of each worker assign them, and what they
-/// have added takes the gradient's place. The last are frozen: nobody updates them.
+/// trained, then further gradients that workers exchange, since the updates need more than one of each variable. Then
+/// those that are averaged, which have no update: the steps of each worker assign them, and what they have added takes
+/// the gradient's place. The last are frozen: nobody updates them.
+///
+/// Where workers make the updates (`processes_mean`), they exchange the gradients that reverse mode has computed. What
+/// the graph makes of these before its updates (gradient_processing.hpp), each worker makes of their mean, and so it
+/// does with the assignments that depend on them, effects().
 class shared_variables {
  public:
   /// Throws weft::error for a graph that trains nothing, and for variables and updates that no cluster can share.
-  shared_variables(const graph& g, const session_options& options);
+  shared_variables(const graph& g, const session_options& options, bool processes_mean);
 
   const graph& of() const { return graph_; }
   session& local() { return local_; }
 
   std::size_t size() const { return all_.size(); }
   const shared_variable& operator[](std::size_t i) const { return all_[i]; }
-  std::size_t trained() const { return trained_; }      // how many, and where those that are averaged begin
-  std::size_t first_frozen() const { return frozen_; }  // where those that are frozen begin
-  bool is_averaged(std::size_t i) const { return i >= trained_ && i < frozen_; }
+  std::size_t trained() const { return trained_; }          // how many
+  std::size_t first_averaged() const { return averaged_; }  // where those that are averaged begin
+  std::size_t first_frozen() const { return frozen_; }      // where those that are frozen begin
+  bool is_averaged(std::size_t i) const { return i >= averaged_ && i < frozen_; }
+
+  /// Assignments that depend on gradients, such as those of a loss scale, and moving averages of what updates make:
+  /// made with the updates, or after them.
+  const sequence<std::uint32_t>& effects() const { return effects_; }
+  /// Whether it is a moving average of what an update makes.
+  bool averages_update(std::uint32_t n) const {
+    if (!graph_[n].def.op->update) return false;
+    const update_view what(graph_[n].def);
+    return kind_of(graph_[what.variable().node].def) == variable_kind::slot &&
+           graph_[what.gradient().node].def.op->update;
+  }
+  /// What is made for one of them: it takes no gradient by rows.
+  std::uint32_t made_for(std::uint32_t effect) const { return graph_.whole_of({effect, 0}).node; }
+  /// Whether the graph itself leaves out updates by what the gradients are, as a loss scale does.
+  bool judges_gradients() const { return judges_gradients_; }
+  /// Throws unimplemented where parameter servers would have the mean of what each worker has made of its gradient,
+  /// and not what is made of their mean.
+  void check_affine(std::size_t i) const;
 
   /// The value that a step began with, of a variable that is averaged.
-  mutable_bytes base_of(std::size_t i) { return {bases_[i - trained_].data(), all_[i].bytes()}; }
+  mutable_bytes base_of(std::size_t i) { return {bases_[i - averaged_].data(), all_[i].bytes()}; }
   void read_bases();
   /// Writes what this worker's step has added to variables that are averaged to their gradients' places.
   void note_additions(const std::vector<mutable_bytes>& gradients);
@@ -60,9 +87,6 @@ class shared_variables {
   /// Takes back what this worker's step has assigned to variables that are averaged.
   void reset_averaged();
 
-  /// Throws unimplemented where a hyperparameter of a trained variable comes of a worker's own data: the workers'
-  /// variables would go apart.
-  void check_hyperparameters(std::size_t i) const;
   /// A hyperparameter of an update, which the graph computes, as parameter servers can follow it. Throws unimplemented
   /// for what is no schedule.
   scheduled_parameter schedule_of(std::uint32_t update, std::size_t hyperparameter);
@@ -70,6 +94,8 @@ class shared_variables {
   /// Updates that all workers have made together, as of this worker's last step. Counters are written by the second.
   std::int64_t global_step = 0;
   void set_counters();
+  /// The steps that this counter has counted, if effects() write one: updates that the graph leaves out do not count.
+  void adopt_counters();
   /// The step of a checkpoint, by the graph's own counters where it has some: one process may have saved it for
   /// another.
   cluster_state adopt_step(cluster_state at);
@@ -85,7 +111,11 @@ class shared_variables {
   };
 
   void check_moving_averages() const;
-  void find_trained();
+  void find_trained(bool processes_mean);
+  void split_gradients();
+  void choose_gradient(shared_variable&, sequence<value>& needed);
+  void check_hyperparameters(shared_variable&, sequence<value>& needed);
+  void find_effects(sequence<value>& needed);
   void find_averaged_and_counters();
   void find_frozen();
   shared_variable& share(std::uint32_t variable);
@@ -98,33 +128,38 @@ class shared_variables {
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<shared_variable> all_;
-  std::size_t trained_ = 0, frozen_ = 0;
+  std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0;
+  gradient_processing processing_;
+  sequence<std::uint32_t> effects_;
+  bool judges_gradients_ = false;
   std::vector<update_counter> counters_;
   std::vector<storage> bases_;
 };
 
 WEFT_COLD_BEGIN
 
-inline shared_variables::shared_variables(const graph& g, const session_options& options)
-    : graph_(g.self()), local_(g, options) {
-  check_moving_averages();
-  find_trained();
+inline shared_variables::shared_variables(const graph& g, const session_options& options, bool processes_mean)
+    : graph_(g.self()), local_(g, options), processing_(graph_) {
+  if (!processes_mean) check_moving_averages();
+  find_trained(processes_mean);
   if (all_.empty())
     throw error(error_code::failed_precondition, "replicated_session",
                 "the graph trains nothing; call minimize(loss) before you make the session");
   trained_ = all_.size();
+  if (processes_mean) split_gradients();
+  averaged_ = all_.size();
   find_averaged_and_counters();
   frozen_ = all_.size();
   find_frozen();
-  for (std::size_t i = trained_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
+  for (std::size_t i = averaged_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
   read_bases();
 }
 
 inline void shared_variables::read_bases() {
-  for (std::size_t i = trained_; i < frozen_; ++i) local_.read_variable(all_[i].node, base_of(i).data());
+  for (std::size_t i = averaged_; i < frozen_; ++i) local_.read_variable(all_[i].node, base_of(i).data());
 }
 
-inline void shared_variables::find_trained() {
+inline void shared_variables::find_trained(bool processes_mean) {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (!is_training_update(graph_, n)) continue;
     const update_view what(graph_[n].def);
@@ -137,11 +172,12 @@ inline void shared_variables::find_trained() {
                     "two updates train this variable; on a cluster a variable may have one");
     shared_variable& v = share(variable);
     v.update = n;
+    v.summed = update_of_summed(what.variable());
     if (what.row_lists() == 0) {
-      v.gradient = what.gradient();
+      const bool differs = processes_mean && v.summed != graph_node::no_node;
+      v.gradient = update_view(graph_[differs ? v.summed : n].def).gradient();
       continue;
     }
-    v.summed = update_of_summed(what.variable());
     const update_view of_summed(graph_[v.summed].def);
     v.gradient = of_summed.gradient();
     v.touched_rows = of_summed.row_indices(0);
@@ -193,45 +229,111 @@ inline shared_variable& shared_variables::share(std::uint32_t variable) {
   return v;
 }
 
-/// The update of a variable whose gradient is rows, of a gradient that an all-reduce has summed.
+/// The update of a variable by a gradient that an all-reduce has summed; no_node where that is the same.
 inline std::uint32_t shared_variables::update_of_summed(value variable) const {
   for (std::uint32_t n = 0; n < graph_.size(); ++n)
     if (graph_[n].def.op->update)
       if (const update_view u(graph_[n].def); u.is_summed() && u.variable() == variable) return n;
-  throw error(error_code::internal, graph_[variable.node].name, "its update by rows has none beside it of their sum");
+  return graph_node::no_node;
 }
 
-/// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update: that is
-/// not made in the step that computes gradients.
+/// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update that the
+/// worker does not make.
 inline void shared_variables::check_moving_averages() const {
-  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-    if (!graph_[n].def.op->update) continue;
-    const update_view what(graph_[n].def);
-    if (kind_of(graph_[what.variable().node].def) == variable_kind::slot && graph_[what.gradient().node].def.op->update)
-      throw error(error_code::unimplemented, graph_[what.variable().node].name,
-                  "averages what an update makes, which the workers make together behind the step: in a cluster write "
-                  "apply_to_present_values(w, b), and run it by local() after a step");
+  for (std::uint32_t n = 0; n < graph_.size(); ++n)
+    if (averages_update(n))
+      throw error(error_code::unimplemented, graph_[graph_[n].def.inputs[0].node].name,
+                  "averages what an update makes, which parameter servers make after the step: write "
+                  "apply_to_present_values(w, b), and run it by local() after a step, or train by collective");
+}
+
+inline void shared_variables::split_gradients() {
+  sequence<value> needed;
+  for (std::size_t i = 0; i < trained_; ++i) choose_gradient(all_[i], needed);
+  for (std::size_t i = 0; i < trained_; ++i) check_hyperparameters(all_[i], needed);
+  find_effects(needed);
+  for (const value& each : needed) {
+    bool is_new = true;
+    for (const shared_variable& other : all_) is_new &= other.gradient != each;
+    if (!is_new) continue;
+    const std::uint32_t variable = processing_.variable_of(each);
+    const dtype type = graph_.info(each).type;
+    if (type != dtype::float64 && type != dtype::float32)
+      throw error(error_code::unimplemented, graph_[each.node].name,
+                  {"workers exchange gradients of float or double, not of ", weft::name(type)});
+    share(variable).gradient = each;
   }
 }
 
-inline void shared_variables::check_hyperparameters(std::size_t i) const {
-  const update_view what(graph_[all_[i].update].def);
-  sequence<std::uint32_t> pending;
-  for (std::size_t k = 0; k < what.layout().hyperparameters - what.layout().norms; ++k)
-    if (what.is_computed(k)) pending.push_back(what.hyperparameter(k).node);
-  sequence<char> seen(graph_.size(), 0);
-  while (!pending.empty()) {
-    const std::uint32_t n = pending.back();
-    pending.pop_back();
-    if (seen[n]) continue;
-    seen[n] = 1;
-    if (n == what.gradient().node || graph_[n].def.op == &operation_of<placeholder_op>)
-      throw error(error_code::unimplemented, graph_[what.variable().node].name,
-                  {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[n].name,
-                   ", which each worker has its own of; in a cluster it is made of variables and constants, and a "
-                   "loss_scale does not train"});
-    for (const value& in : graph_[n].def.inputs) pending.push_back(in.node);
+/// The gradient of a variable that workers exchange: the one that its update is computed from.
+inline void shared_variables::choose_gradient(shared_variable& v, sequence<value>& needed) {
+  gradient_processing::sources from;
+  processing_.add_sources(v.gradient, from);
+  if (from.gradients.empty()) return processing_.treat_as_gradient(v.gradient);  // the program has computed it itself
+  if (from.own != graph_node::no_node)
+    throw error(error_code::unimplemented, v.name,
+                {"what is made of its gradient depends on ", graph_[from.own].name,
+                 ", which each worker has its own of; workers change the mean of their gradients: change it by "
+                 "gradients, variables and constants alone, or change the loss"});
+  value chosen = from.gradients[0];
+  bool fits = false;
+  for (const value& each : from.gradients) {
+    if (graph_.info(each) != graph_.info({v.node, 0}) || (fits && processing_.variable_of(each) != v.node)) continue;
+    chosen = each;
+    fits = true;
+    if (processing_.variable_of(each) == v.node) break;
   }
+  if (!fits)
+    throw error(error_code::unimplemented, v.name,
+                "its update is computed from gradients of other variables of other extents; on a cluster it is "
+                "computed from its own");
+  v.gradient = chosen;
+  needed.append(from.gradients.data(), from.gradients.size());
+}
+
+/// A hyperparameter that comes of a worker's own data would have the workers' variables go apart.
+inline void shared_variables::check_hyperparameters(shared_variable& v, sequence<value>& needed) {
+  const update_view what(graph_[v.update_of_mean()].def);
+  for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
+    if (!what.is_computed(k)) continue;
+    const bool is_norm = k >= what.layout().hyperparameters - what.layout().norms;
+    gradient_processing::sources from;
+    processing_.add_sources(what.hyperparameter(k), from);
+    if (from.own != graph_node::no_node)
+      throw error(error_code::unimplemented, v.name,
+                  {"a hyperparameter of ", what.layout().name, " is computed from ", graph_[from.own].name,
+                   ", which each worker has its own of; in a cluster it is made of gradients, variables and "
+                   "constants"});
+    judges_gradients_ |= !is_norm && !from.gradients.empty();
+    needed.append(from.gradients.data(), from.gradients.size());
+  }
+}
+
+inline void shared_variables::find_effects(sequence<value>& needed) {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    const node_def& def = graph_[n].def;
+    if (averages_update(n)) effects_.push_back(n);
+    if (!def.op->writes || def.op->update || graph_[def.inputs[0].node].def.op != &operation_of<variable_op>) continue;
+    const variable_kind kind = kind_of(graph_[def.inputs[0].node].def);
+    if (kind == variable_kind::trained || kind == variable_kind::averaged) continue;
+    bool is_twin = false;
+    for (const auto& [by_rows, whole] : graph_.whole_twins()) is_twin |= whole.node == n;
+    if (is_twin) continue;
+    gradient_processing::sources from;
+    for (const value& in : graph_[made_for(n)].def.inputs) processing_.add_sources(in, from);
+    if (from.gradients.empty() || from.own != graph_node::no_node) continue;
+    effects_.push_back(n);
+    needed.append(from.gradients.data(), from.gradients.size());
+  }
+}
+
+inline void shared_variables::check_affine(std::size_t i) const {
+  const shared_variable& v = all_[i];
+  if (processing_.is_affine(update_view(graph_[v.update_of_mean()].def).gradient())) return;
+  throw error(
+      error_code::unimplemented, v.name,
+      "its gradient is clipped, or changed otherwise, before its update; parameter servers would apply the mean "
+      "of what each worker has made of its own gradient: train by collective, which changes the mean");
 }
 
 inline scheduled_parameter shared_variables::schedule_of(std::uint32_t update, std::size_t hyperparameter) {
@@ -292,6 +394,15 @@ inline void shared_variables::set_counters() {
   }
 }
 
+inline void shared_variables::adopt_counters() {
+  for (const update_counter& c : counters_)
+    for (const std::uint32_t effect : effects_)
+      if (graph_[effect].def.inputs[0].node == c.node) {
+        global_step = first_of_counter(c.node) - c.first;
+        return;
+      }
+}
+
 template <class Element>
 void add_signed(mutable_bytes to, const_bytes what, Element sign) {
   Element* const x = reinterpret_cast<Element*>(to.data());
@@ -307,14 +418,14 @@ inline void shared_variables::add(std::size_t i, mutable_bytes to, const_bytes w
 }
 
 inline void shared_variables::note_additions(const std::vector<mutable_bytes>& gradients) {
-  for (std::size_t i = trained_; i < frozen_; ++i) {
+  for (std::size_t i = averaged_; i < frozen_; ++i) {
     local_.read_variable(all_[i].node, gradients[i].data());
     add(i, gradients[i], base_of(i), -1);
   }
 }
 
 inline void shared_variables::reset_averaged() {
-  for (std::size_t i = trained_; i < frozen_; ++i) local_.write_variable(all_[i].node, base_of(i).data());
+  for (std::size_t i = averaged_; i < frozen_; ++i) local_.write_variable(all_[i].node, base_of(i).data());
 }
 
 inline void shared_variables::add_to_averaged(std::size_t i, const_bytes mean) {

@@ -11,6 +11,23 @@
 
 namespace weft {
 
+/// One of the fixed number of logical workers that training consists of, in a step: what its batch is chosen by. With
+/// loss_action::take_over a worker computes the gradients of others that are lost, too.
+struct replica {
+  int index;          ///< of the worker whose part it is
+  std::int64_t step;  ///< replicated_session::next_step() of that worker
+};
+
+namespace detail {
+
+/// Computes the gradients of another replica.
+struct replica_work {
+  void* self;
+  std::uint32_t (*compute)(void* self, const replica& of);  // returns of how many examples they are the mean
+};
+
+}  // namespace detail
+
 // A strategy is a structure that says by its members how workers train together, and is given to a
 // replicated_session. One with `mode` has parameter servers: `mode` is known when the program is compiled, `model` and
 // `on_loss` may be chosen when it runs. One with `group` averages gradients by such

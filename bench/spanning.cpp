@@ -1,0 +1,172 @@
+// Times steps of graphs that span tasks, each a server in this process, over loopback: a value of 1 kB that goes to
+// another task and back, 100 MB from task to task, and a step that fetches a scalar of each of 16 tasks. The peers are
+// the same bytes over a bare connection. Prints JSON objects; medians of alternating rounds.
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+#include <weft/transport/framing.hpp>
+
+#include "free_addresses.hpp"
+#include "timing.hpp"
+
+using namespace weft;
+
+namespace {
+
+device_spec task(int n) {
+  const std::string name = "/job:worker/task:" + std::to_string(n);
+  return parse_device(name.data(), name.size());
+}
+template <class Make>
+auto on(graph& g, int t, Make make) {
+  const device_scope there(g, task(t));
+  return make();
+}
+
+struct cluster {
+  std::vector<std::unique_ptr<server>> servers;
+  std::vector<std::unique_ptr<graph_service<>>> services;
+
+  cluster(const graph& g, int tasks) {
+    const cluster_spec spec{{"worker", bench::free_addresses(tasks)}};
+    for (int t = 0; t < tasks; ++t) {
+      servers.push_back(std::make_unique<server>(spec, "worker", t));
+      services.push_back(
+          std::make_unique<graph_service<>>(*servers.back(), g, graph_service_options{.session = {.threads = 1}}));
+    }
+  }
+  ~cluster() {
+    services.clear();
+    servers.clear();
+  }
+};
+
+/// Bytes over a connection, and so many back.
+class bare {
+ public:
+  bare(std::size_t there, std::size_t back) : sent_(there, std::byte{7}), received_(back) {
+    tcp::listener door = network_.listen({"127.0.0.1", 0});
+    here_ = network_.connect(door.address());
+    while (!door.accept(there_)) {
+    }
+    answers_ = std::thread([this, there, back] {
+      std::vector<std::byte> taken(there), given(back, std::byte{9});
+      while (!ends_) {
+        if (!receive(there_, taken)) continue;
+        send(there_, given);
+      }
+    });
+  }
+  ~bare() {
+    ends_ = true;
+    answers_.join();
+  }
+  void operator()() {
+    send(here_, sent_);
+    while (!receive(here_, received_)) {
+    }
+  }
+
+ private:
+  void send(tcp::stream& by, const std::vector<std::byte>& payload) {
+    frame_header header;
+    header.kind = frame_kind::transfer;
+    frame_writer out;
+    out.start(header, payload);
+    waiter<tcp> idle(network_, wait_policy::for_tasks(2));
+    while (!out.idle()) {
+      if (out.advance(by) > 0) continue;
+      tcp::wait_item item{&by, false, true};
+      idle.pause({&item, 1}, deadline(std::chrono::seconds(1)));
+    }
+  }
+  bool receive(tcp::stream& by, std::vector<std::byte>& payload) {
+    frame_reader in;
+    in.expect(payload.size());
+    waiter<tcp> idle(network_, wait_policy::for_tasks(2));
+    while (!in.complete()) {
+      const std::size_t moved = in.advance(by);
+      if (in.needs_destination()) {
+        in.payload_to(mutable_bytes(payload));
+        continue;
+      }
+      if (moved > 0 || in.complete()) continue;
+      if (ends_) return false;
+      tcp::wait_item item{&by, true, false};
+      idle.pause({&item, 1}, deadline(std::chrono::milliseconds(100)));
+    }
+    return true;
+  }
+
+  tcp network_;
+  tcp::stream here_, there_;
+  std::vector<std::byte> sent_, received_;
+  std::atomic<bool> ends_{false};
+  std::thread answers_;
+};
+
+double median(std::vector<double> of) { return bench::summarise(std::move(of)).median; }
+
+/// Alternates between the two, and prints the medians and their ratio.
+template <class Step, class Peer>
+void compare(const char* name, int rounds, double seconds, int warm_up, Step step, Peer peer) {
+  std::vector<double> ours, theirs;
+  for (int r = 0; r < rounds; ++r) {
+    ours.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, step).median);
+    theirs.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, peer).median);
+  }
+  for (const bool is_ours : {false, true})
+    std::printf("{\"peer\": \"%s\", \"case\": \"%s\", \"us\": %.1f}\n", is_ours ? "weft" : "transport", name,
+                median(is_ours ? ours : theirs) * 1e6);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bench::arguments a(argc, argv);
+  const int rounds = a.take("--rounds", 5);
+  a.finish("bench_spanning [--rounds N]");
+  {
+    // The client is in task 0's process: the value travels from there to task 1, and the result back.
+    graph g;
+    const auto x = placeholder<float, dims<256>>(g);
+    const auto there = on(g, 1, [&] { return let(x * 2.0f); });
+    const cluster tasks(g, 2);
+    session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+    auto step = s.prepare(fetch(there), feed(x));
+    const tensor<float, dims<256>> value;
+    bare peer(1024, 1024);
+    compare("1 kB there and back", rounds, 0.5, 100, [&] { step(value); }, [&] { peer(); });
+  }
+  {
+    graph g;
+    const auto big = on(g, 0, [&] { return variable<float, dims<25'000'000>>(g, "big", init::ones{}); });
+    const auto first = on(g, 1, [&] { return let(slice<0, 0, 1>(big) + 1.0f); });
+    const cluster tasks(g, 2);
+    session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+    auto step = s.prepare(fetch(first));
+    bare peer(100'000'000, 4);
+    compare("100 MB to a task", rounds, 1, 1, [&] { step(); }, [&] { peer(); });
+  }
+  {
+    graph g;
+    const auto one = [&](int t) {
+      return on(g, t, [&] { return let(variable<float>(g, ("v" + std::to_string(t)).c_str(), init::ones{}) + 1.0f); });
+    };
+    std::vector<node<float>> v;
+    for (int t = 0; t < 16; ++t) v.push_back(one(t));
+    const cluster tasks(g, 16);
+    session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+    auto step = s.prepare(
+        fetch(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15]),
+        feed());
+    bare peer(64, 64);
+    compare("16 scalars of 16 tasks", rounds, 0.5, 50, [&] { step(); }, [&] { peer(); });
+  }
+}

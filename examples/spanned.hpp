@@ -1,0 +1,70 @@
+#pragma once
+
+// What the examples of graphs that span tasks have in common.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+
+/// "/job:worker/task:n"
+inline weft::device_spec task_device(int n) {
+  const std::string name = "/job:worker/task:" + std::to_string(n);
+  return weft::parse_device(name.data(), name.size());
+}
+
+/// The number of tasks that TF_CONFIG names, or `here` where nothing names any.
+inline int task_count(std::int64_t here) {
+  if (!std::getenv("TF_CONFIG")) return static_cast<int>(here);
+  return weft::cluster_spec(weft::cluster_spec::from_environment().cluster).num_tasks("worker");
+}
+
+/// Runs the graph's steps on tasks: the processes of TF_CONFIG, where weft_launch has started this program, or servers
+/// in this process that talk over TCP. `ask(target)` makes the session, and returns the program's exit status.
+template <class Ask>
+int on_tasks(const weft::graph& g, int tasks, Ask ask) {
+  using namespace weft;
+  if (std::getenv("TF_CONFIG")) {
+    server here(cluster_spec::from_environment());
+    graph_service service(here, g, {.session = {.threads = 1}});
+    if (here.is_chief()) return ask(service.target());
+    here.join();
+    return 0;
+  }
+  tcp network;
+  std::string addresses;
+  {
+    std::vector<tcp::listener> held;
+    for (int t = 0; t < tasks; ++t) {
+      held.push_back(network.listen({"127.0.0.1", 0}));
+      addresses += (t ? "," : "") + to_string(held.back().address());
+    }
+  }
+  const cluster_spec cluster{{"worker", addresses}};
+  std::vector<std::unique_ptr<server>> servers;
+  std::vector<std::unique_ptr<graph_service<>>> services;
+  for (int t = 0; t < tasks; ++t) {
+    servers.push_back(std::make_unique<server>(cluster, "worker", t));
+    services.push_back(
+        std::make_unique<graph_service<>>(*servers.back(), g, graph_service_options{.session = {.threads = 1}}));
+  }
+  const int status = ask(services[0]->target());
+  services.clear();
+  return status;
+}
+
+/// Whether all variables of two sessions of graphs with the same nodes are equal, to the bit.
+inline bool equal_variables(const weft::graph& g, weft::session& a, weft::session& b) {
+  bool equal = true;
+  for (std::uint32_t n = 0; n < g.size(); ++n) {
+    if (g[n].def.op != &weft::operation_of<weft::variable_op>) continue;
+    std::vector<std::byte> one(g[n].def.outputs[0].bytes()), other(one);
+    a.read_variable(n, one.data());
+    b.read_variable(n, other.data());
+    equal = equal && std::memcmp(one.data(), other.data(), one.size()) == 0;
+  }
+  return equal;
+}

@@ -1,0 +1,469 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/secret.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
+#include <weft/distributed/remote/client_runs.hpp>
+#include <weft/distributed/remote/remote_channels.hpp>
+#include <weft/distributed/remote/remote_tasks.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
+#include <weft/error.hpp>
+#include <weft/session/session.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/random_bytes.hpp>
+#include <weft/transport/tcp.hpp>
+#include <weft/transport/tls.hpp>
+
+namespace weft {
+
+/// Options of a graph_client.
+struct graph_client_options {
+  std::chrono::milliseconds connect_timeout{60'000};        ///< the client waits so long for the cluster's tasks
+  std::chrono::milliseconds step_timeout{600'000};          ///< a run of a step ends within this time, or fails
+  std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< of one value that arrives
+  std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here to be fetched
+  bool checksum = true;                                     ///< CRC32C over values that travel, too
+  bool authenticate = false;  ///< tags on the frames to tasks of this host, too; those to other hosts have them
+  /// The cluster's secret; nothing: that of the environment or of this user, or with tls none.
+  std::optional<cluster_secret> secret = {};
+  /// A certificate of weft:/job:client/task:0; nothing: tls_credentials::from_environment().
+  std::optional<tls_credentials> tls = {};
+};
+
+/// A process that is no task of a cluster and asks its tasks for steps. It records the graph that the tasks have
+/// recorded, learns of all tasks from the one that it is given, and exchanges values with each task directly. If it
+/// ends, only its own run ends.
+///
+///     graph_client cluster("weft://10.0.0.1:2222", {.secret = cluster_secret::from_file("secret")});
+///     session s(g, {.target = cluster.target()});
+///
+/// A session makes one with the usual options by itself: `session s(g, {.target = "weft://10.0.0.1:2222"})`. Nodes that
+/// name no task run in the task of the address. A client outlives its sessions.
+template <transport T = tcp, typename Clock = std::chrono::steady_clock>
+class basic_graph_client {
+  using handshake_type = detail::handshake<typename T::stream>;
+
+ public:
+  using clock_type = Clock;
+  using deadline_type = basic_deadline<Clock>;
+
+  /// Throws weft::error: invalid_argument for another address than weft://host:port, deadline_exceeded if no task
+  /// answers there in connect_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
+  explicit basic_graph_client(std::string_view address, graph_client_options options = {}, T network = {})
+      : network_(std::move(network)),
+        options_(with_tls(std::move(options))),
+        secret_(usual_secret()),
+        runs_(options_.max_parked_bytes),
+        bell_(network_) {
+    fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
+    incarnation_ |= 1u;
+    if constexpr (requires { network_.allow_other_hosts(); })
+      if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
+    if constexpr (detail::speaks_tls<T>)
+      if (options_.tls) network_.use_tls(*options_.tls);
+    learn(parse(address), deadline_type(options_.connect_timeout));
+    thread_ = std::thread([this] { receive(); });
+  }
+  ~basic_graph_client() {
+    stopping_ = true;
+    bell_.notify();
+    thread_.join();
+  }
+  basic_graph_client(const basic_graph_client&) = delete;
+  basic_graph_client& operator=(const basic_graph_client&) = delete;
+
+  const cluster_spec& cluster() const { return cluster_; }
+  const graph_client_options& options() const { return options_; }
+
+  /// For session_options::target.
+  session_target target() {
+    return {[](void* to, const graph& g) -> plan::task_support* {
+              auto& of = *static_cast<basic_graph_client*>(to);
+              return new detail::remote_tasks<basic_graph_client>(of, g, of.home_);
+            },
+            this};
+  }
+
+  /// What `.target = "weft://host:port"` makes: a client for one session.
+  static plan::task_support* connect(const std::string& address, const graph& g) {
+    struct of_session {
+      explicit of_session(const std::string& where) : client(where) {}
+      basic_graph_client client;
+    };
+    struct owning final : private of_session, public detail::remote_tasks<basic_graph_client> {
+      owning(const std::string& where, const graph& of)
+          : of_session(where), detail::remote_tasks<basic_graph_client>(this->client, of, this->client.home_) {}
+    };
+    return new owning(address, g);
+  }
+
+ private:
+  friend class detail::remote_tasks<basic_graph_client>;
+
+  using stream = typename T::stream;
+  enum class link_state : unsigned char { none, there, lost };
+
+  struct link {
+    std::mutex mutex;  // of what is sent, and of connecting
+    std::optional<stream> asks;
+    std::atomic<std::uint64_t> incarnation{0};
+    std::atomic<link_state> state{link_state::none};
+  };
+  struct incoming {
+    std::size_t task;
+    std::uint64_t incarnation;
+    stream from;
+    frame_reader in = {};
+    std::vector<std::byte> payload = {};
+    deadline_type silence{detail::client_silence};
+  };
+  /// A connection, and what the task that answered said of itself.
+  struct opened {
+    stream to;
+    detail::introduction of;
+  };
+
+  // ---- for remote_tasks ----
+
+  detail::client_runs<Clock>& runs() { return runs_; }
+  void fill_random(std::span<std::byte> bytes) { weft::fill_random(network_, bytes); }
+  std::size_t tasks() const { return names_.size(); }
+  std::string table_name(std::size_t task) const { return to_string(names_[task]); }
+  detail::peer_process self_as_client() const { return {tasks(), incarnation_}; }
+  void await_tasks(deadline_type until) {
+    for (std::size_t t = 0; t < tasks(); ++t) {
+      const std::lock_guard lock(links_[t]->mutex);
+      if (links_[t]->state != link_state::there) open(t, until);
+    }
+  }
+  /// The incarnation of the task's present process. Connects to a process that has come in the place of another.
+  std::uint64_t process_of(std::size_t task) {
+    link& to = *links_[task];
+    if (to.state != link_state::there) try {
+        const std::lock_guard lock(to.mutex);
+        if (to.state != link_state::there) open(task, deadline_type(std::chrono::milliseconds(0)));
+      } catch (const error& problem) {
+        if (problem.code() != error_code::unavailable && problem.code() != error_code::deadline_exceeded) throw;
+      }
+    return to.incarnation;
+  }
+  bool is_there(std::size_t task, std::uint64_t incarnation) const {
+    return links_[task]->state == link_state::there && links_[task]->incarnation == incarnation;
+  }
+  void check_there(std::size_t task, std::uint64_t incarnation) const {
+    if (!is_there(task, incarnation))
+      throw error(error_code::unavailable, "step",
+                  {table_name(task), " has closed its connection: the process ended, was killed or does not answer"});
+  }
+  void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
+                    deadline_type until) {
+    link& to = *links_[task];
+    const std::lock_guard lock(to.mutex);
+    check_there(task, incarnation);
+    try {
+      detail::send_frame(idle(), *to.asks, header, payload, options_.checksum, until, std::chrono::seconds(30),
+                         [&] { check_there(task, incarnation); });
+    } catch (const error& problem) {
+      to.state = link_state::lost;  // in the middle of a frame
+      if (problem.code() != error_code::unavailable) throw;
+      check_there(task, incarnation);
+    }
+  }
+
+  // ---- connections ----
+
+  waiter<T, Clock> idle() const { return {network_, wait_policy::for_tasks(2)}; }
+
+  static graph_client_options with_tls(graph_client_options options) {
+    if constexpr (detail::speaks_tls<T>)
+      if (!options.tls) options.tls = tls_credentials::from_environment();
+    return options;
+  }
+  cluster_secret usual_secret() const {
+    if (options_.secret) return *options_.secret;
+    if (!options_.tls) return detail::usual_secret<T>();
+    if (auto given = cluster_secret::from_environment()) return *given;
+    return cluster_secret("tasks that have certificates");
+  }
+  static endpoint parse(std::string_view address) {
+    constexpr std::string_view scheme = "weft://";
+    if (!address.starts_with(scheme))
+      throw error(error_code::invalid_argument, "session",
+                  {"the target '", printable(std::string(address), 256),
+                   "' is not weft://host:port: name the address of one task of the cluster"});
+    return parse_endpoint(address.substr(scheme.size()));
+  }
+  bool authenticates(const endpoint& where) const {
+    if constexpr (requires(stream& s) { s.authentication(); })
+      return !options_.tls && (options_.authenticate || !is_loopback(where.host));
+    else
+      return false;
+  }
+
+  /// `task`: who is expected there; null: whoever listens.
+  opened dial(const endpoint& where, const task_id* task, const char* channel, deadline_type until) {
+    const std::string operation = str_cat({"connect to ", task ? to_string(*task) : to_string(where)});
+    for (;;) try {
+        return dial_once(where, task, channel, until, operation);
+      } catch (const error& problem) {
+        // Nobody listens there yet, or strangers crowd the door.
+        if (problem.code() != error_code::unavailable) throw;
+        if (until.expired()) throw error(error_code::deadline_exceeded, operation, problem.sentence());
+        detail::sleep<Clock>(std::chrono::milliseconds(20));
+      }
+  }
+  opened dial_once(const endpoint& where, const task_id* task, const char* channel, deadline_type until,
+                   const std::string& operation) {
+    const auto fail = [&](error_code code, std::initializer_list<piece> why) -> void {
+      throw error(code, operation, why);
+    };
+    if (!has_openssl && authenticates(where))
+      fail(error_code::failed_precondition, {"the task is on another host, and what travels there is authenticated by "
+                                             "OpenSSL, without which this program "
+                                             "was built; install libssl-dev and build it again"});
+    detail::handshake_nonce nonce;
+    fill_random(nonce);
+    stream fresh = network_.connect(where);
+    handshake_type talk = task ? handshake_type::dialling(std::move(fresh), secret_.proof(), nonce)
+                               : handshake_type::dialling_anyone(std::move(fresh), secret_.proof(), nonce);
+    // An attempt has some time of its own, so that a task which is there answers whatever is left.
+    const deadline_type ends(
+        std::max<typename Clock::duration>(until.remaining(std::chrono::seconds(5)), std::chrono::milliseconds(500)));
+    waiter<T, Clock> waits = idle();
+    for (;;) {
+      std::size_t moved = talk.advance();
+      if (talk.at() == handshake_type::phase::challenged) {
+        if (!talk.proves(task ? to_string(*task) : std::string()))
+          fail(error_code::unauthenticated,
+               {"the process that listens at ", to_string(where), " is ",
+                task ? str_cat({"not ", to_string(*task), ", or "}) : std::string(),
+                "of another secret than this client's (", secret_.origin(), "): give both the same secret"});
+        talk.introduce({distributed_version,
+                        task ? cluster_.hash() : 0,
+                        {},
+                        {},
+                        task ? *task : task_id{},
+                        incarnation_,
+                        0,
+                        until.remaining_us(),
+                        channel,
+                        authenticates(where)});
+        moved = 1;
+      }
+      if (talk.at() == handshake_type::phase::over) break;
+      if (ends.expired()) fail(error_code::unavailable, {"received no answer to the handshake in time"});
+      if (moved > 0) {
+        waits.moved();
+        continue;
+      }
+      typename T::wait_item item{&talk.stream(), true, talk.is_sending()};
+      waits.pause({&item, 1}, ends);
+    }
+    if (const std::optional<error>& why = talk.refusal()) throw error(why->code(), operation, why->sentence());
+    if constexpr (detail::speaks_tls<T>)
+      if (!talk.stream().certifies(to_string(talk.other()->from)))
+        fail(error_code::permission_denied,
+             {"the task there shows a certificate of ", talk.stream().certified_names()});
+    return {std::move(talk.stream()), *talk.other()};
+  }
+
+  /// Opens both connections to a task, whose link is locked.
+  void open(std::size_t task, deadline_type until) {
+    const endpoint& where = cluster_.task_address(names_[task].job, names_[task].index);
+    opened hears = dial(where, &names_[task], detail::client_hears, until);
+    opened asks = dial(where, &names_[task], detail::client_asks, until);
+    adopt(task, std::move(hears), std::move(asks));
+  }
+  void adopt(std::size_t task, opened hears, opened asks) {
+    if (hears.of.incarnation != asks.of.incarnation)
+      throw error(error_code::unavailable, "connect", {to_string(asks.of.from), " was started again just now"});
+    link& to = *links_[task];
+    to.asks = std::move(asks.to);
+    to.incarnation = asks.of.incarnation;
+    to.state = link_state::there;
+    const std::lock_guard lock(mutex_);
+    fresh_.push_back(std::unique_ptr<incoming>(new incoming{task, asks.of.incarnation, std::move(hears.to)}));
+    fresh_.back()->in.expect(options_.max_value_bytes);
+    bell_.notify();
+  }
+
+  /// Learns of the cluster from the task that listens at an address.
+  void learn(const endpoint& where, deadline_type until) {
+    network_.check(where);
+    opened hears = dial(where, nullptr, detail::client_hears, until);
+    opened asks = dial(where, nullptr, detail::client_asks, until);
+    frame_header header;
+    header.kind = frame_kind::list_devices;
+    detail::send_frame(idle(), asks.to, header, {}, true, until, std::chrono::seconds(30), [] {});
+    const detail::task_message said = await_message(hears, until);
+    if (said.jobs.size() != said.addresses.size() || said.jobs.empty()) detail::message_reader::malformed();
+    for (std::size_t j = 0; j < said.jobs.size(); ++j) cluster_.add_job(said.jobs[j], said.addresses[j]);
+    if (cluster_.hash() != asks.of.cluster_hash || !cluster_.has_task(asks.of.from))
+      detail::message_reader::malformed();
+    names_ = cluster_.tasks();
+    for (std::size_t t = 0; t < names_.size(); ++t) links_.push_back(std::make_unique<link>());
+    home_ = static_cast<std::uint32_t>(cluster_.rank(asks.of.from));
+    adopt(home_, std::move(hears), std::move(asks));
+  }
+  detail::task_message await_message(opened& from, deadline_type until) {
+    frame_reader in;
+    std::vector<std::byte> payload;
+    in.expect(detail::max_step_message_bytes);
+    waiter<T, Clock> waits = idle();
+    for (;;) {
+      const std::size_t moved = in.advance(from.to);
+      if (in.needs_destination()) {
+        payload.resize(static_cast<std::size_t>(in.header().payload_length));
+        in.payload_to(mutable_bytes(payload));
+        continue;
+      }
+      if (in.complete()) return detail::task_message::read(payload);
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "connect",
+                    {to_string(from.of.from), " has made no graph_service in time, which serves clients"});
+      if (moved > 0) {
+        waits.moved();
+        continue;
+      }
+      typename T::wait_item item{&from.to, true, false};
+      waits.pause({&item, 1}, until);
+    }
+  }
+
+  // ---- the receiving thread ----
+
+  void receive() {
+    std::vector<std::unique_ptr<incoming>> all;
+    waiter<T, Clock> waits = idle();
+    std::vector<typename T::wait_item> items;
+    deadline_type heartbeat(detail::client_heartbeat);
+    while (!stopping_) {
+      {
+        const std::lock_guard lock(mutex_);
+        for (auto& each : fresh_) all.push_back(std::move(each));
+        fresh_.clear();
+      }
+      bool moved = false;
+      for (std::size_t k = all.size(); k-- > 0;) try {
+          moved = advance(*all[k]) || moved;
+        } catch (const std::exception&) {  // closed, malformed, or no memory
+          lose(*all[k]);
+          all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
+        }
+      if (heartbeat.expired()) {
+        heartbeat = deadline_type(detail::client_heartbeat);
+        send_heartbeats();
+      }
+      if (moved) {
+        waits.moved();
+        continue;
+      }
+      items.clear();
+      items.push_back({&bell_, true, false});
+      for (const auto& each : all) items.push_back({&each->from, true, false});
+      if (waits.pause(items, deadline_type(std::chrono::milliseconds(50)))) bell_.clear();
+    }
+  }
+
+  bool advance(incoming& from) {
+    std::size_t total = 0;
+    for (std::size_t moved = 1; moved > 0;) {
+      moved = from.in.advance(from.from);
+      if (from.in.needs_destination()) {
+        from.payload.resize(static_cast<std::size_t>(from.in.header().payload_length));
+        from.in.payload_to(mutable_bytes(from.payload));
+        moved += from.in.complete() ? 0 : from.in.advance(from.from);
+      }
+      total += moved;
+      if (!from.in.complete()) continue;
+      handle(from);
+      from.payload = {};
+      from.in.expect(options_.max_value_bytes);
+      ++total, moved = 1;
+    }
+    if (total > 0) from.silence = deadline_type(detail::client_silence);
+    if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
+      throw error(error_code::unavailable, "receive", "the task does not answer");
+    return total > 0;
+  }
+
+  void handle(incoming& from) {
+    const frame_header& header = from.in.header();
+    switch (header.kind) {
+      case frame_kind::heartbeat:
+        return;
+      case frame_kind::transfer:
+        return runs_.deliver(header, std::move(from.payload));
+      case frame_kind::step_ended:
+        return runs_.end_part(from.task, table_name(from.task), header, detail::end_message::read(from.payload));
+      default:
+        detail::message_reader::malformed();
+    }
+  }
+
+  void lose(const incoming& from) {
+    link& to = *links_[from.task];
+    if (to.incarnation == from.incarnation) to.state = link_state::lost;
+  }
+
+  void send_heartbeats() {
+    for (const auto& each : links_) {
+      const std::unique_lock lock(each->mutex, std::try_to_lock);
+      if (!lock || each->state != link_state::there) continue;  // bytes are on their way in any case
+      frame_header header;
+      header.kind = frame_kind::heartbeat;
+      try {
+        detail::send_frame(idle(), *each->asks, header, {}, false, deadline_type(std::chrono::milliseconds(100)),
+                           std::chrono::milliseconds(100), [] {});
+      } catch (const error&) {
+        each->state = link_state::lost;
+      }
+    }
+  }
+
+  T network_;
+  graph_client_options options_;
+  cluster_secret secret_;
+  std::uint64_t incarnation_ = 0;
+  cluster_spec cluster_;
+  std::vector<task_id> names_;
+  std::vector<std::unique_ptr<link>> links_;  // by rank
+  std::uint32_t home_ = 0;
+  detail::client_runs<Clock> runs_;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<incoming>> fresh_;  // connections that the thread has not taken up
+  typename T::signal bell_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+/// A client over TCP; see basic_graph_client.
+using graph_client = basic_graph_client<>;
+
+namespace detail {
+
+/// Programs that include this file understand `.target = "weft://host:port"`.
+inline const bool targets_have_addresses = (plan::connect_to_address = &graph_client::connect, true);
+
+}  // namespace detail
+}  // namespace weft

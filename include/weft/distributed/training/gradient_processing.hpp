@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <weft/graph/graph.hpp>
+#include <weft/graph/variables.hpp>
+#include <weft/ops/random_position.hpp>
+
+WEFT_COLD_BEGIN
+namespace weft::detail {
+
+/// What a graph computes between its gradients and its updates: clipping, decay, the scale of a loss. Gradients are
+/// those that the graph has noted (graph::note_gradient). On them, on variables and on constants such processing
+/// depends, and on nothing that each worker has its own of.
+class gradient_processing {
+ public:
+  explicit gradient_processing(const graph& g) : graph_(g) {}
+
+  /// What values are computed from.
+  struct sources {
+    sequence<value> gradients;
+    std::uint32_t own = graph_node::no_node;  // a placeholder, queue or source of random numbers, not by a gradient
+  };
+  void add_sources(value of, sources& to) const {
+    sequence<char> seen(graph_.size(), 0);
+    add_sources(of, to, seen);
+  }
+
+  /// Of which variable a value is the gradient; no_node if it is none.
+  std::uint32_t variable_of(value v) const {
+    for (const noted_gradient& each : graph_.gradients())
+      if (each.of == v) return each.variable;
+    return graph_node::no_node;
+  }
+  /// This value is exchanged, whatever it is.
+  void treat_as_gradient(value v) { others_.push_back(v); }
+
+  /// Whether the mean of the processed gradients of several workers is the processed mean: sums with other values, and
+  /// products by them.
+  bool is_affine(value of) const {
+    sequence<char> known(graph_.size(), 0);
+    return dependence_of(of, known) != dependence::other;
+  }
+
+ private:
+  enum class dependence : char { unknown, none, affine, other };  // on gradients
+
+  bool is_gradient(value v) const {
+    for (const value& other : others_)
+      if (other == v) return true;
+    return variable_of(v) != graph_node::no_node;
+  }
+
+  bool is_own(std::uint32_t n) const {
+    const operation* const op = graph_[n].def.op;
+    if (op == &operation_of<random_position_op>) return true;
+    return op->stateful && !op->writes && op != &operation_of<variable_op> && op != &operation_of<constant_op>;
+  }
+
+  void add_sources(value of, sources& to, sequence<char>& seen) const {
+    sequence<value> pending{of};
+    while (!pending.empty()) {
+      const value v = pending.back();
+      pending.pop_back();
+      if (is_gradient(v)) {
+        bool is_new = true;
+        for (const value& known : to.gradients) is_new &= known != v;
+        if (is_new) to.gradients.push_back(v);
+        continue;
+      }
+      if (seen[v.node]) continue;
+      seen[v.node] = 1;
+      if (is_own(v.node)) {
+        to.own = v.node;
+        continue;
+      }
+      for (const value& in : graph_[v.node].def.inputs) pending.push_back(in);
+    }
+  }
+
+  bool is_primitive(const node_def& def, primitive p) const {
+    const dtype type = graph_.info(def.inputs[0]).type;
+    return def.detail == graph_.kernels(p, type, def.outputs[0].type);
+  }
+
+  dependence dependence_of(value v, sequence<char>& known) const {
+    if (is_gradient(v)) return dependence::affine;
+    if (known[v.node] == 0) known[v.node] = static_cast<char>(dependence_of_inputs(v.node, known));
+    return static_cast<dependence>(known[v.node]);
+  }
+  dependence dependence_of_inputs(std::uint32_t n, sequence<char>& known) const {
+    const node_def& def = graph_[n].def;
+    sequence<dependence> of;
+    bool any = false, all_affine = true;
+    for (const value& in : def.inputs) {
+      of.push_back(dependence_of(in, known));
+      any |= of.back() != dependence::none;
+      all_affine &= of.back() != dependence::other;
+    }
+    if (!any) return dependence::none;
+    if (!all_affine) return dependence::other;
+    const bool second_is_fixed = of.size() < 2 || of[1] == dependence::none;
+    if (of.size() == 1 && (def.op->alias || (def.detail && (is_primitive(def, primitive::negate) ||
+                                                            is_primitive(def, primitive::convert)))))
+      return dependence::affine;
+    if (def.op->row_sums && second_is_fixed) return dependence::affine;
+    if (!def.detail || of.size() != 2) return dependence::other;
+    if (is_primitive(def, primitive::add) || is_primitive(def, primitive::subtract)) return dependence::affine;
+    if (is_primitive(def, primitive::multiply) && (second_is_fixed || of[0] == dependence::none))
+      return dependence::affine;
+    return is_primitive(def, primitive::divide) && second_is_fixed ? dependence::affine : dependence::other;
+  }
+
+  const graph& graph_;
+  sequence<value> others_;
+};
+
+}  // namespace weft::detail
+WEFT_COLD_END

@@ -1,0 +1,319 @@
+// What a graph makes of gradients before its updates is made of the mean over all workers: two workers with half of a
+// batch each train as one process with all of it.
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/ops/gather.hpp>
+#include <weft/train/accumulation.hpp>
+#include <weft/train/clipping.hpp>
+#include <weft/train/decay.hpp>
+#include <weft/train/loss_scale.hpp>
+#include <weft/train/moving_average.hpp>
+
+#include "local_cluster.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using test::contains;
+
+namespace {
+
+using examples = tensor<float, dims<dyn<"batch">, 6>>;
+constexpr std::int64_t share = 4;
+constexpr int steps = 5;
+
+/// Worker `index`'s examples; with `workers` > 1 those of all. The first worker's are much larger, so that its gradient
+/// alone is clipped otherwise than the mean.
+examples data_of(int step, int index, int workers = 1) {
+  examples x(shape(share * workers, 6));
+  const random_stream random(5, static_cast<std::uint64_t>(step));
+  for (std::int64_t i = 0; i < share * workers; ++i) {
+    const auto row = static_cast<std::uint64_t>(index * share + i);
+    for (std::uint64_t j = 0; j < 6; ++j)
+      x(i, j) =
+          static_cast<float>(random.normal(row * 8 + j)) * (row < static_cast<std::uint64_t>(share) ? 4.0f : 0.5f);
+  }
+  return x;
+}
+
+struct model {
+  graph g;
+  node<float, dims<dyn<"batch">, 6>> x;
+  variable_node<float, dims<6, 3>> w;
+  variable_node<float, dims<3>> b;
+  variable_node<float, dims<5, 2>> table;
+  variable_node<std::int64_t> count;
+  std::optional<moving_averages> averages;
+  node<float> loss, other_loss;
+
+  template <class Place>
+  explicit model(const Place& place)
+      : x(placeholder<float, dims<dyn<"batch">, 6>>(g, "x")),
+        w(at(place, [&] { return variable<float, dims<6, 3>>(g, "w", init::glorot_uniform{}); })),
+        b(at(place, [&] { return variable<float, dims<3>>(g, "b", 0.25f); })),
+        table(at(place, [&] { return variable<float, dims<5, 2>>(g, "table", 0.5f); })),
+        count(global_step(g)),
+        loss(let(mean(square(matmul(x, w) + b - 1.0f)))),
+        other_loss(let(mean(square(matmul(x, w) * 0.5f + b)))) {}
+  template <class Place, class Make>
+  auto at(const Place& place, Make make) {
+    const device_scope on(g, place);
+    return make();
+  }
+  /// A loss that reads some rows of a table.
+  node<float> loss_of_rows() { return let(loss + mean(square(gather(table, cast<std::int32_t>(x > 1.0f)) * 3.0f))); }
+  std::vector<float> values(session& s) {
+    std::vector<float> all;
+    const auto add = [&](const auto& t) { all.insert(all.end(), t.begin(), t.end()); };
+    add(s.eval(w));
+    add(s.eval(b));
+    add(s.eval(table));
+    all.push_back(static_cast<float>(s.eval(count)));
+    if (averages) add(s.eval(averages->average(w)));
+    return all;
+  }
+};
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = a.size() == b.size() ? 0 : 1e9;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    most = std::max(most, std::abs(double(a[i]) - double(b[i])) / std::max(1.0, std::abs(double(b[i]))));
+  return most;
+}
+
+const momentum slow{.learning_rate = 0.05};
+
+/// Trains what `record` makes of a model, with `spoilt` for the data of one step.
+template <class Record>
+std::vector<float> train_alone(const Record& record, int spoilt = -1) {
+  model m(cpu{0});
+  const effect train = record(m);
+  session s(m.g, {.threads = 1});
+  auto step = s.prepare(fetch(train), feed(m.x));
+  for (int i = 0; i < steps; ++i) {
+    examples x = data_of(i, 0, 2);
+    if (i == spoilt) x(0, 0) = std::numeric_limits<float>::infinity();
+    step(x);
+  }
+  return m.values(s);
+}
+
+template <class Record, class Strategy = collective>
+std::vector<std::vector<float>> train_by_two(const Record& record, int spoilt = -1, const Strategy& strategy = {},
+                                             std::vector<std::string>* problems = nullptr, int ps = 0) {
+  std::vector<std::vector<float>> values(2);
+  const auto said = test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    const effect train = record(m);
+    replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < steps; ++i) {
+      examples x = data_of(i, here.index());
+      if (i == spoilt && here.index() == 0) x(0, 0) = std::numeric_limits<float>::infinity();
+      step(x, 20s);
+    }
+    s.finish(20s);
+    values[static_cast<std::size_t>(here.index())] = m.values(s.local());
+  });
+  if (problems)
+    *problems = said;
+  else
+    for (const std::string& each : said) BOOST_TEST(each == "");
+  return values;
+}
+
+template <class Record>
+void check_as_one_process(const Record& record, int spoilt = -1) {
+  const auto expected = train_alone(record, spoilt);
+  for (const collective& how : {collective{}, collective{.bucket_bytes = 16}, collective{.on_loss = wait_for{5s}}})
+    for (const auto& of : train_by_two(record, spoilt, how)) BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(the_mean_is_clipped) {
+  check_as_one_process([](model& m) {
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+  });
+  check_as_one_process(
+      [](model& m) { return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss, m.w, m.b), 0.25), m.count); });
+  check_as_one_process([](model& m) {
+    return apply_gradients(adam{}, clip_by_value(compute_gradients(m.loss, m.w, m.b), -0.1, 0.2), m.count);
+  });
+  // By hand, and decay behind the clipping.
+  check_as_one_process([](model& m) {
+    auto [of_w, of_b] = compute_gradients(m.loss, m.w, m.b);
+    of_w.gradient = let(min(max(of_w.gradient, -0.1f), 0.1f));
+    return apply_gradients(slow, add_l2(std::tuple{of_w, of_b}, 0.1), m.count);
+  });
+}
+
+// Both have their own norm; each has its own gradients of `w` and `b`.
+BOOST_AUTO_TEST_CASE(gradients_of_several_losses_are_processed) {
+  check_as_one_process([](model& m) {
+    auto [of_w, of_b] = clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5);
+    const auto [also_w, also_b] = clip_by_global_norm(compute_gradients(m.other_loss, m.w, m.b), 0.25);
+    of_w.gradient = let(of_w.gradient * 0.5f + also_w.gradient * 0.25f);
+    of_b.gradient = let(of_b.gradient + also_b.gradient);
+    return apply_gradients(slow, of_w, of_b, m.count);
+  });
+  // The norm counts a variable that is not trained.
+  check_as_one_process([](model& m) {
+    const auto [of_w, of_b] = clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5);
+    return apply_gradients(slow, of_w, m.count);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(rows_are_clipped_by_their_mean) {
+  for (const double norm : {0.5, 0.05})
+    check_as_one_process([&](model& m) {
+      return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), norm), m.count);
+    });
+  check_as_one_process([](model& m) {
+    const auto gradients = clip_by_value(compute_gradients(m.loss_of_rows()), -0.2, 0.2);
+    return apply_gradients(gradient_descent{.learning_rate = 0.1}, clip_by_norm(gradients, 0.3), m.count);
+  });
+  // The norm is an expression of the program's own.
+  check_as_one_process([](model& m) {
+    const auto gradients = compute_gradients(m.loss_of_rows(), m.w, m.table);
+    return apply_gradients(slow, clip_by_global_norm(gradients, 0.5, let(global_norm(gradients) + 1e-6f)), m.count);
+  });
+}
+
+// A step whose gradients are not finite changes nothing, is not counted, and reduces the scale, for all.
+BOOST_AUTO_TEST_CASE(a_loss_scale_judges_the_mean) {
+  for (const int spoilt : {-1, 2})
+    for (const bool clips : {false, true})
+      check_as_one_process(
+          [&](model& m) {
+            loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 2});
+            if (!clips) return scale.minimize(adam{}, m.loss, m.w, m.b, m.count);
+            return scale.apply_gradients(slow, clip_by_global_norm(scale.compute_gradients(m.loss, m.w, m.b), 0.5),
+                                         m.count);
+          },
+          spoilt);
+  check_as_one_process(
+      [&](model& m) {
+        loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 2});
+        return scale.minimize(adam{}, m.loss_of_rows(), m.count);
+      },
+      2);
+  // All workers have the scale of one process.
+  std::vector<float> scales(2);
+  const auto said = test::run_tasks(0, 2, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 100});
+    const effect train = scale.minimize(slow, m.loss, m.w, m.b, m.count);
+    replicated_session s(m.g, here, collective{}, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < 3; ++i) {
+      examples x = data_of(i, here.index());
+      if (i == 1 && here.index() == 1) x(0, 0) = std::numeric_limits<float>::quiet_NaN();
+      step(x, 20s);
+    }
+    test::require_in_task(s.global_step() == 2, "the step without finite gradients does not count");
+    s.finish(20s);
+    scales[static_cast<std::size_t>(here.index())] = s.local().eval(scale.value());
+  });
+  for (const std::string& each : said) BOOST_TEST(each == "");
+  BOOST_TEST((scales == std::vector<float>{512, 512}));
+}
+
+// They average what the mean makes of variables.
+BOOST_AUTO_TEST_CASE(moving_averages_follow_updates) {
+  for (const bool counts : {false, true})
+    check_as_one_process([&](model& m) -> effect {
+      const effect train =
+          apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), 0.5), m.count);
+      exponential_moving_average how{.decay = 0.6};
+      if (counts) how.num_updates = m.count;
+      m.averages = how.apply(train);
+      return *m.averages;
+    });
+}
+
+// The sums of micro-batches are each worker's own; what is made of their mean is not.
+BOOST_AUTO_TEST_CASE(accumulated_gradients_are_clipped_by_their_mean) {
+  const auto record = [](model& m) {
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), 0.5), m.count);
+  };
+  const auto expected = train_alone(record);
+  std::vector<std::vector<float>> values(2);
+  const auto said = test::run_tasks(0, 2, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    const auto sums = accumulate_gradients(compute_gradients(m.loss_of_rows()));
+    const effect train = apply_gradients(slow, clip_by_global_norm(sums.mean, 0.5), m.count);
+    replicated_session s(m.g, here, collective{}, {.threads = 1}, 20s);
+    auto add = s.prepare(fetch(sums.add), feed(m.x));
+    auto update = s.prepare(fetch(train), feed());
+    for (int i = 0; i < steps; ++i) {
+      const examples x = data_of(i, here.index());
+      for (std::int64_t half = 0; half < 2; ++half) {
+        examples part(shape(share / 2, 6));
+        std::copy_n(x.begin() + half * share * 3, share * 3, part.data());
+        add(part, 20s);
+      }
+      update(20s);
+    }
+    s.finish(20s);
+    values[static_cast<std::size_t>(here.index())] = m.values(s.local());
+  });
+  for (const std::string& each : said) BOOST_TEST(each == "");
+  for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
+  const auto refusal = [](const auto& record, auto strategy, int ps, int workers = 2) {
+    const auto cluster = test::local_cluster(ps, workers, in_process{});
+    basic_server<in_process> here(cluster, "worker", 0, {}, in_process{});
+    model m{replica_device_setter(cluster)};
+    [[maybe_unused]] const effect train = record(m);
+    try {
+      replicated_session s(m.g, here, strategy, {.threads = 1}, 100ms);
+    } catch (const error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string();
+  };
+  const auto clipped = [](model& m) {
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+  };
+  BOOST_TEST(contains(refusal(clipped, parameter_server<synchronous>{}, 1),
+                      "w: its gradient is clipped, or changed otherwise, before its update"));
+  BOOST_TEST(contains(refusal(clipped, parameter_server<synchronous>{}, 1), "train by collective"));
+  const auto clipped_rows = [](model& m) {
+    return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss_of_rows(), m.table), 0.5), m.count);
+  };
+  BOOST_TEST(contains(refusal(clipped_rows, parameter_server<synchronous>{}, 1), "table: its gradient is clipped"));
+  const auto averaged = [](model& m) -> effect {
+    return exponential_moving_average{}.apply(slow.minimize(m.loss, m.w, m.b));
+  };
+  BOOST_TEST(contains(refusal(averaged, parameter_server<synchronous>{}, 1),
+                      "w/ExponentialMovingAverage: averages what an update makes"));
+  const auto scaled = [](model& m) { return loss_scale(m.g, dynamic_loss_scale{}).minimize(adam{}, m.loss, m.w, m.b); };
+  BOOST_TEST(contains(refusal(scaled, parameter_server<synchronous>{}, 1),
+                      "w: a hyperparameter of adam is a value of the graph"));
+  // An asynchronous update has one worker's gradient, and so has that of a single worker.
+  BOOST_TEST(!contains(refusal(clipped, parameter_server<asynchronous>{}, 1), "clipped"));
+  BOOST_TEST(!contains(refusal(clipped, parameter_server<synchronous>{}, 1, 1), "clipped"));
+  const auto by_the_loss = [](model& m) {
+    auto [of_w, of_b] = compute_gradients(m.loss, m.w, m.b);
+    of_w.gradient = let(of_w.gradient * m.loss);
+    return apply_gradients(slow, of_w, of_b, m.count);
+  };
+  BOOST_TEST(contains(refusal(by_the_loss, collective{}, 0), "w: what is made of its gradient depends on x"));
+}
+
+// Sums and products with variables and constants commute with the mean.
+BOOST_AUTO_TEST_CASE(parameter_servers_take_decay_in_gradients) {
+  const auto record = [](model& m) {
+    return apply_gradients(slow, add_l1(add_l2(compute_gradients(m.loss, m.w, m.b), 0.1), 0.01), m.count);
+  };
+  const auto expected = train_alone(record);
+  for (const auto& of : train_by_two(record, -1, parameter_server<synchronous>{}, nullptr, 2))
+    BOOST_TEST(distance(of, expected) < 3e-6);
+}

@@ -1,0 +1,258 @@
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+
+#include "errors.hpp"
+#include "local_cluster.hpp"
+#include "spanned_model.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using namespace test;
+
+namespace {
+
+template <typename T>
+std::string address_of(const cluster_of<T>& tasks, std::size_t task) {
+  return "weft://" + to_string(tasks.servers[task]->address());
+}
+
+/// Two clients of one cluster, one after the other in steps: a session of one process has the same results.
+template <typename T>
+void train_from_outside(T network) {
+  model one(false), many(true);
+  session alone(one.g, {.threads = 1});
+  cluster_of<T> tasks(many.g, 3, network);
+  basic_graph_client<T> first(address_of(tasks, 0), {}, network), second(address_of(tasks, 0), {}, network);
+  session s(many.g, {.threads = 1, .target = first.target()}), t(many.g, {.threads = 1, .target = second.target()});
+  BOOST_REQUIRE_EQUAL(list_devices(s).size(), 3u);
+  auto expected = alone.prepare(fetch(one.loss, one.train), feed(one.x, one.y));
+  auto step = s.prepare(fetch(many.loss, many.train), feed(many.x, many.y));
+  auto other = t.prepare(fetch(many.loss, many.train), feed(many.x, many.y));
+  for (int n = 0; n < 10; ++n) {
+    BOOST_TEST(std::get<0>(step(xs, ys)) == std::get<0>(expected(xs, ys)));
+    BOOST_TEST(std::get<0>(other(xs, ys)) == std::get<0>(expected(xs, ys)));
+  }
+  BOOST_TEST(s.get(many.w).data()[0] == alone.get(one.w).data()[0]);
+  t.set(many.w, {1, 2});
+  BOOST_TEST(s.get(many.w).data()[1] == 2);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(clients_share_variables_in_this_process) { train_from_outside(in_process()); }
+BOOST_AUTO_TEST_CASE(clients_share_variables_over_tcp) { train_from_outside(tcp()); }
+
+BOOST_AUTO_TEST_CASE(a_session_connects_to_an_address) {
+  model m(true);
+  cluster_of<tcp> tasks(m.g, 3);
+  {
+    session s(m.g, {.threads = 1, .target = address_of(tasks, 1)});
+    s.set(m.w, {3, 4});
+    // Nodes that name no task run in the task of the address.
+    BOOST_TEST(s.explain(m.w).find("/job:worker/replica:0/task:1") != std::string::npos);
+  }
+  session again(m.g, {.threads = 1, .target = address_of(tasks, 1)});
+  BOOST_TEST(again.get(m.w).data()[1] == 4);
+  BOOST_TEST(again.eval(m.doubled).data()[1] == 8);
+  BOOST_TEST(problem_of([&] { session s(m.g, {.target = "grpc://localhost:1"}); }).find("not weft://host:port") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(sessions_of_clients_and_tasks_take_turns) {
+  graph g;
+  const auto there =
+      on(g, true, "/job:worker/task:1"_device, [&] { return variable<std::int64_t>(g, "there", init::zeros{}); });
+  const auto one = on(g, true, "/job:worker/task:0"_device, [&] { return let(there * 0 + 1); });
+  const auto add = assign_add(there, one);
+  cluster_of<tcp> tasks(g, 2);
+  std::atomic<int> failures{0};
+  std::vector<std::thread> all;
+  for (int c = 0; c < 3; ++c)
+    all.emplace_back([&, c] {
+      try {
+        session s(g, {.threads = 1, .target = c == 2 ? tasks.services[1]->target(0) : address_of(tasks, 0)});
+        auto step = s.prepare(fetch(add));
+        for (int n = 0; n < 50; ++n) step();
+      } catch (const std::exception& e) {
+        std::printf("%s\n", e.what());
+        ++failures;
+      }
+    });
+  for (std::thread& each : all) each.join();
+  BOOST_TEST(failures == 0);
+  session s(g, {.target = address_of(tasks, 0)});
+  BOOST_TEST(s.get(there) == 150);
+}
+
+BOOST_AUTO_TEST_CASE(clients_with_another_secret_or_graph_are_refused) {
+  model m(true);
+  graph other;
+  const auto v = variable<float, dims<2>>(other, "v", init::zeros{});
+  cluster_of<tcp> tasks(m.g, 3);
+  const std::string stranger = problem_of([&] {
+    graph_client client(address_of(tasks, 0),
+                        {.connect_timeout = 2s, .secret = cluster_secret("some other secret 123")});
+  });
+  BOOST_TEST(stranger.find("another secret") != std::string::npos, stranger);
+  const std::string differs = problem_of([&] {
+    session s(other, {.target = address_of(tasks, 0)});
+    s.get(v);
+  });
+  BOOST_TEST(differs.find("another one than this task's") != std::string::npos, differs);
+  const std::string nobody =
+      problem_of([&] { graph_client client("weft://" + free_addresses(tcp(), 1), {.connect_timeout = 300ms}); });
+  BOOST_TEST(nobody.find("connect to 127.0.0.1") != std::string::npos, nobody);
+  session s(m.g, {.target = address_of(tasks, 0)});
+  BOOST_TEST(s.get(m.w).data()[0] == 0.5f);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_client_ends_its_own_run_alone) {
+  model m(true);
+  const cluster_spec cluster = local_cluster(0, 3);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  process client([&] {
+    model own(true);
+    session s(own.g, {.threads = 1, .target = where});
+    auto step = s.prepare(fetch(own.loss, own.train), feed(own.x, own.y));
+    for (;;) step(xs, ys);
+    return std::string();
+  });
+  std::unique_ptr<server> servers[3];
+  std::unique_ptr<graph_service<>> services[3];
+  for (int t = 0; t < 3; ++t) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(*servers[t], m.g, graph_service_options{.session = {.threads = 1}});
+  }
+  session s(m.g, {.threads = 1, .target = where});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  const auto began = std::chrono::steady_clock::now();
+  while (s.get(m.w).data()[0] == 0.5f && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  BOOST_TEST(s.get(m.w).data()[0] != 0.5f);
+  client.signal(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  for (int n = 0; n < 20; ++n) step(xs, ys);
+  BOOST_TEST(seconds_since(killed) < 5);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_client_hears_that_a_task_has_lost_its_variables) {
+  model m(true);
+  cluster_of<tcp> tasks(m.g, 3);
+  {
+    session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+    s.set(m.w, {1, 2});
+  }
+  tasks.services[1].reset();
+  tasks.servers[1].reset();
+  tasks.start(m.g, 1);
+  session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  const std::string problem = problem_of([&] { s.get(m.w); });
+  BOOST_TEST(problem.find("started again") != std::string::npos, problem);
+  s.set(m.w, {5, 6});
+  session later(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  BOOST_TEST(later.get(m.w).data()[0] == 5);
+}
+
+namespace {
+
+/// A process that knows the secret, and says what it likes.
+class hostile_client {
+ public:
+  explicit hostile_client(const endpoint& where) {
+    hears_ = open(where, detail::client_hears);
+    asks_ = open(where, detail::client_asks);
+  }
+  /// False once the task has closed the connection.
+  bool say(const frame_header& header, const_bytes payload) {
+    try {
+      detail::send_frame(waiter<tcp>(network_, wait_policy::for_tasks(2)), asks_, header, payload, true, deadline(1s),
+                         1s, [] {});
+      return true;
+    } catch (const error&) {
+      return false;
+    }
+  }
+  std::uint64_t incarnation = 77;
+
+ private:
+  tcp::stream open(const endpoint& where, const char* channel) {
+    using handshake = detail::handshake<tcp::stream>;
+    detail::handshake_nonce nonce{};
+    auto talk = handshake::dialling_anyone(network_.connect(where), detail::usual_secret<tcp>().proof(), nonce);
+    for (const deadline until(5s); talk.at() != handshake::phase::over && !until.expired();) {
+      talk.advance();
+      if (talk.at() == handshake::phase::challenged)
+        talk.introduce({distributed_version, 0, {}, {}, {}, incarnation, 0, 0, channel, false});
+      std::this_thread::sleep_for(1ms);
+    }
+    return std::move(talk.stream());
+  }
+  tcp network_;
+  tcp::stream hears_, asks_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
+  model m(true);
+  cluster_of<tcp> tasks(m.g, 3);
+  session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  step(xs, ys);
+  std::mt19937 random(5);
+  const auto byte = [&] { return std::byte(random() % 256); };
+  // Values for runs that nobody asks for: more than a task keeps.
+  {
+    hostile_client values(tasks.servers[1]->address());
+    frame_header header;
+    header.kind = frame_kind::transfer;
+    header.request = 1;
+    bool open = true;
+    for (int n = 0; n < 3000 && open; ++n) {
+      header.tag = 1000 + static_cast<std::uint64_t>(n);
+      header.step = 1;
+      const std::byte one[100] = {};
+      open = values.say(header, one);
+    }
+    BOOST_TEST(!open);
+  }
+  for (int n = 0; n < 20; ++n) step(xs, ys);
+  // Requests of all kinds, with payloads that are none or are a run's, damaged.
+  detail::run_message run;
+  run.client_rank = 3;
+  run.client_incarnation = 77;
+  run.participants = {0, 1, 2};
+  run.processes = {1, 2, 3};
+  run.registers = true;
+  run.registration.cpus = run.registration.gpus = {1, 1, 1};
+  run.registration.device = "/device:CPU:0";
+  run.registration.graph = m.g.hash();
+  run.registration.seed = m.g.seed();
+  run.registration.request.fetches = {{1u << 30, 0}};
+  for (int n = 0; n < 150; ++n) {
+    hostile_client each(tasks.servers[static_cast<std::size_t>(n) % 3]->address());
+    std::vector<std::byte> payload = run.bytes();
+    for (unsigned k = random() % 4; k > 0; --k) payload[random() % payload.size()] = byte();
+    if (random() % 4 == 0) payload.resize(random() % payload.size());
+    frame_header header;
+    header.kind = static_cast<frame_kind>(static_cast<unsigned>(frame_kind::run_step) + random() % 9);
+    header.tag = random() % 3;
+    header.step = static_cast<std::int64_t>(random() % 3);
+    header.request = random() % 5;
+    header.weight = random() % 5;
+    header.deadline_us = random() % 2 ? 100'000 : 0;
+    each.say(header, payload);
+  }
+  for (int n = 0; n < 20; ++n) step(xs, ys);
+  session second(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  BOOST_TEST(second.get(m.w).data()[0] == s.get(m.w).data()[0]);
+}

@@ -1,0 +1,180 @@
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
+#include <weft/queue.hpp>
+
+#include "errors.hpp"
+#include "local_cluster.hpp"
+#include "spanned_model.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using namespace test;
+
+namespace {
+
+/// A queue in task 1, whatever scope its operations are recorded in, and a variable beside it.
+struct jobs {
+  graph g;
+  fifo_queue<std::int64_t> queue;
+  node<std::int64_t> x = placeholder<std::int64_t>(g, "x");
+  effect put;
+  node<std::int64_t> next, at_once;
+  variable_node<std::int64_t> count;
+  node<std::int64_t> add;
+
+  explicit jobs(const char* name)
+      : queue(g, 2, {.shared_name = name, .container = "jobs", .device = "/job:worker/task:1"_device}),
+        put(queue.enqueue(10min, x)),
+        next(queue.dequeue(g, 10min)),
+        at_once(queue.dequeue(g, 100ms)),
+        count(on(g, true, "/job:worker/task:1"_device,
+                 [&] { return variable<std::int64_t>(g, "count", init::zeros{}); })),
+        add(assign_add(count, on(g, true, "/job:worker/task:0"_device, [&] { return let(x * 1); }))) {}
+};
+
+std::string address_of(const cluster_of<tcp>& tasks, std::size_t task) {
+  return "weft://" + to_string(tasks.servers[task]->address());
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(operations_on_a_queue_run_in_the_task_that_has_it) {
+  jobs j("placed");
+  cluster_of<tcp> tasks(j.g, 2);
+  session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
+  BOOST_TEST(s.explain(j.next).find("/task:1/") != std::string::npos, s.explain(j.next));
+  session outside(j.g, {.threads = 1, .target = address_of(tasks, 0)});
+  s.run(fetch(j.put), with(j.x, std::int64_t{7}));
+  outside.run(fetch(j.put), with(j.x, std::int64_t{8}));
+  BOOST_TEST(outside.eval(j.next) == 7);
+  BOOST_TEST(s.eval(j.next) == 8);
+  const std::string late = problem_of([&] { s.eval(j.at_once); });
+  BOOST_TEST(late.find("came in time") != std::string::npos, late);
+  reset_containers({"jobs"});
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_in_a_queue_holds_up_no_other_run) {
+  jobs j("waits");
+  cluster_of<tcp> tasks(j.g, 2);
+  std::atomic<std::int64_t> sum{0};
+  std::vector<std::thread> consumers;
+  for (int c = 0; c < 2; ++c)
+    consumers.emplace_back([&, c] {
+      session s(j.g, {.threads = 1, .target = c ? session_target(address_of(tasks, 0)) : tasks.services[0]->target()});
+      auto step = s.prepare(fetch(j.next));
+      for (int n = 0; n < 10; ++n) sum += step();
+    });
+  std::this_thread::sleep_for(200ms);  // both wait
+  session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
+  auto add = s.prepare(fetch(j.add), feed(j.x));
+  const auto began = std::chrono::steady_clock::now();
+  for (int n = 0; n < 50; ++n) add(std::int64_t{1});
+  BOOST_TEST(seconds_since(began) < 10);
+  auto put = s.prepare(fetch(j.put), feed(j.x));
+  for (std::int64_t n = 0; n < 20; ++n) put(n);
+  for (std::thread& c : consumers) c.join();
+  BOOST_TEST(sum == 190);
+  BOOST_TEST(s.get(j.count) == 50);
+  reset_containers({"jobs"});
+}
+
+BOOST_AUTO_TEST_CASE(a_wait_ends_with_its_client) {
+  const cluster_spec cluster = local_cluster(0, 2);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  process client([&] {
+    jobs own("orphaned");
+    session s(own.g, {.threads = 1, .target = where});
+    s.eval(own.next);
+    return std::string("dequeued");
+  });
+  jobs j("orphaned");
+  std::unique_ptr<server> servers[2];
+  std::unique_ptr<graph_service<>> services[2];
+  for (int t = 0; t < 2; ++t) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(*servers[t], j.g, graph_service_options{.session = {.threads = 1}});
+  }
+  const auto began = std::chrono::steady_clock::now();
+  while (j.queue.waiting() == 0 && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  BOOST_REQUIRE_EQUAL(j.queue.waiting(), 1u);
+  client.signal(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  while (j.queue.waiting() > 0 && seconds_since(killed) < 20) std::this_thread::sleep_for(5ms);
+  BOOST_TEST(seconds_since(killed) < 5);
+  // What comes now is another client's.
+  session s(j.g, {.threads = 1, .target = where});
+  s.run(fetch(j.put), with(j.x, std::int64_t{5}));
+  BOOST_TEST(s.eval(j.next) == 5);
+  reset_containers({"jobs"});
+}
+
+BOOST_AUTO_TEST_CASE(reset_ends_waits_and_empties_containers) {
+  jobs j("reset");
+  cluster_of<tcp> tasks(j.g, 2);
+  std::string problem;
+  std::thread waits([&] {
+    session s(j.g, {.threads = 1, .target = address_of(tasks, 0)});
+    problem = problem_of([&] { s.eval(j.next); });
+  });
+  const auto began = std::chrono::steady_clock::now();
+  while (j.queue.waiting() == 0 && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
+  reset(s, {"jobs"});
+  waits.join();
+  BOOST_TEST(problem.find("has been reset") != std::string::npos, problem);
+}
+
+// Parameter servers that end when all workers have said done (TensorFlow's done queues): each server has a queue, and
+// dequeues from it in a step of its own once for each worker.
+BOOST_AUTO_TEST_CASE(parameter_servers_end_by_done_queues) {
+  struct program {
+    graph g;
+    node<std::int32_t> x = placeholder<std::int32_t>(g);
+    std::vector<fifo_queue<std::int32_t>> queues;
+    std::vector<effect> say_done;
+    std::vector<node<std::int32_t>> hear_done;
+
+    program() {
+      for (int p = 0; p < 2; ++p) {
+        const std::string task = std::to_string(p), where = "/job:ps/task:" + task;
+        queues.emplace_back(
+            g, 2,
+            queue_options{.shared_name = "done_queue" + task, .device = parse_device(where.data(), where.size())});
+        say_done.push_back(queues.back().enqueue(1min, x));
+        hear_done.push_back(queues.back().dequeue(g, time_limit::never()));
+      }
+    }
+  };
+  const cluster_spec cluster = local_cluster(2, 2);
+  const auto serve = [&](int p) {
+    program own;
+    server here(cluster, "ps", p);
+    graph_service service(here, own.g, {.session = {.threads = 1}});
+    session s(own.g, {.threads = 1, .target = service.target(0)});
+    auto step = s.prepare(fetch(own.hear_done[static_cast<std::size_t>(p)]));
+    for (int w = 0; w < 2; ++w) step();
+    return std::string("done");
+  };
+  const auto work = [&](int w) {
+    program own;
+    server here(cluster, "worker", w);
+    graph_service service(here, own.g, {.session = {.threads = 1}});
+    session s(own.g, {.threads = 1, .target = service.target(0)});
+    for (const effect& each : own.say_done) s.run(fetch(each), with(own.x, 1));
+    std::this_thread::sleep_for(1s);  // training goes on elsewhere
+    return std::string("done");
+  };
+  process servers[2] = {process([&] { return serve(0); }), process([&] { return serve(1); })};
+  process workers[2] = {process([&] { return work(0); }), process([&] { return work(1); })};
+  for (process& each : servers) BOOST_TEST(each.text() == "done");
+  for (process& each : workers) BOOST_TEST(each.text() == "done");
+}
