@@ -192,6 +192,8 @@ class basic_parameter_client {
     std::int64_t from, to;  // the numbers of this worker's next step
   };
   std::optional<step_change> take_rollback() { return std::exchange(rollback_, std::nullopt); }
+  /// Whether the servers write shards.
+  bool has_shards() const { return keeps_shards_; }
   /// Whether the last request was sent again, since a server was lost while it was served.
   bool was_repeated() const { return was_repeated_; }
   /// Updates of this worker that asynchronous servers had acknowledged and have lost.
@@ -347,7 +349,13 @@ class basic_parameter_client {
   /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
   void done(deadline_type until = std::chrono::seconds(10)) {
-    if (!ask("done", frame_kind::done, 0, until)) throw gone_back("finish");
+    is_done_recorded_ = false;
+    try {
+      if (!ask("done", frame_kind::done, 0, until)) throw gone_back("finish");
+    } catch (const error& problem) {
+      // Training may have ended without the server that is lost.
+      if (!is_done_recorded_ || problem.code() != error_code::unavailable) throw;
+    }
     here_.clear_failure();
   }
   /// Tells them that a signal has stopped this worker: it counts as gone from here on. Returns whether the others'
@@ -434,6 +442,7 @@ class basic_parameter_client {
   /// place, or nobody has within the wait. `since`: of the first failure of this request.
   void await_servers(const char* operation, const error& problem, typename Clock::time_point since,
                      deadline_type until) {
+    if (is_done_recorded_) throw problem;
     const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
     const membership& members = here_.members();
     if (problem.code() == error_code::unavailable && !may_wait)
@@ -677,6 +686,11 @@ class basic_parameter_client {
       requests_in_flight all{here_, operation, to_whom};
       loop_.run(operation, until, all);
     } catch (...) {
+      // What server 0 has recorded outlives every server; an asynchronous one records for itself.
+      for (connection* each : to_whom)
+        if (keeps_shards_ && kind == frame_kind::done && each->is_complete() && !each->is_refused() &&
+            !each->is_rolled_back() && (!terms_.is_synchronous() || each == all_.front()))
+          is_done_recorded_ = true;
       for (connection* each : to_whom)
         if (!each->is_complete()) each->close();
       throw;
@@ -736,6 +750,7 @@ class basic_parameter_client {
   std::uint32_t weight_ = 1;
   int replica_ = 0;
   // Where servers write shards.
+  bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
   std::uint64_t epoch_ = 0;                 // of a synchronous run
   std::int64_t position_ = 0;               // the next step, as of the values that this worker has

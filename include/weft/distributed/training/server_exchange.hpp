@@ -104,8 +104,9 @@ class server_exchange {
     count_update();
     // The process that had this worker's place before may have sent the first update, and with decisions any that the
     // servers hold.
-    const bool may_be_known = repeated || servers_->was_repeated() || terms_.has_decisions() ||
-                              (is_first_update_ && !servers_->was_duplicate());
+    // Where each server restores a shard of its own, some may have more of this worker's updates than others.
+    const bool may_be_known = repeated || servers_->was_repeated() || servers_->has_shards() ||
+                              terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
     if (!may_be_known && servers_->was_duplicate_somewhere())
       throw error(error_code::internal, "exchange",
                   {"a parameter server says that it had applied update ", next_step_, " of ", here_.name(),
