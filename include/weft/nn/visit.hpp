@@ -46,10 +46,11 @@ class layer_visitor {
 template <class Model>
 struct model_has_no_named_members : mistake<true> {};
 
-/// Whether the members of this type, in a model, hold no layers. Specialise it for a class that Weft cannot look into
-/// and that has none: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`.
+/// Whether members of this type, in a model, hold no layers, which are never trivially copyable. Specialise it for a
+/// class that Weft cannot look into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`.
 template <class T>
-inline constexpr bool has_no_layers = std::is_empty_v<T> || Expression<T> || std::is_base_of_v<weft::detail::handle, T>;
+inline constexpr bool has_no_layers =
+    std::is_trivially_copyable_v<T> || Expression<T> || std::is_base_of_v<weft::detail::handle, T>;
 
 namespace detail {
 
