@@ -40,6 +40,11 @@ struct noted_gradient {
   std::uint32_t variable;
 };
 
+/// A value that is computed from the rows of a gradient, and the equal one that is computed from all of it.
+struct whole_twin {
+  value by_rows, whole;
+};
+
 /// Names that are taken, found by a hash.
 struct taken_name {
   std::string name;
@@ -116,7 +121,7 @@ struct graph_data {
   sequence<graph_place> places;
   sequence<std::uint32_t> colocated, control, updates, optimizer_updates;
   sequence<noted_gradient> gradients;
-  sequence<std::pair<value, value>> whole_twins;
+  sequence<whole_twin> whole_twins;
   sequence<std::pair<std::int64_t, std::int64_t>> extents;
   sequence<std::pair<std::int64_t, const char*>> extent_names;
   sequence<const extent_definition*> extent_formulas;
@@ -269,7 +274,7 @@ class graph final : public op_builder {
   const sequence<detail::noted_gradient>& gradients() const { return data_->gradients; }
   /// A value that is computed from the rows of a gradient equals another that is computed from all of it.
   void note_whole(value by_rows, value whole) { data_->whole_twins.push_back({by_rows, whole}); }
-  const sequence<std::pair<value, value>>& whole_twins() const { return data_->whole_twins; }
+  const sequence<detail::whole_twin>& whole_twins() const { return data_->whole_twins; }
   /// The other one, or the value itself.
   value whole_of(value v) const {
     for (const auto& [by_rows, whole] : data_->whole_twins)

@@ -29,7 +29,7 @@ namespace detail {
 /// time. Elements move without throwing.
 template <class T>
 class sequence {
-  static constexpr bool trivial = std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>;
+  static constexpr bool trivial = __is_trivially_copyable(T);  // without the fifteen classes of <type_traits>
 
  public:
   using value_type = T;
