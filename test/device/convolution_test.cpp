@@ -134,7 +134,7 @@ outcome<T> run(const convolution_shape& s, std::vector<T>& images, std::vector<T
 #if defined(WEFT_HAS_DNNL)
       if (by == library::onednn && std::is_same_v<T, bfloat16>)
         k = device::dnnl_convolution_kernel::make(calls[i].of, dtype::bfloat16, s, calls[i].a, calls[i].b, calls[i].out,
-                                                  nullptr);
+                                                  nullptr, nullptr);
       by_onednn += k != nullptr;
 #endif
       if (!k)
