@@ -9,6 +9,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -89,9 +90,10 @@ class process {
  public:
   explicit process(const std::function<std::string()>& body) {
     int ends[2];
-    BOOST_REQUIRE(::pipe(ends) == 0);
+    // No checks of Boost.Test: a thread may start a process.
+    if (::pipe(ends) != 0) throw std::runtime_error("pipe");
     id_ = ::fork();
-    BOOST_REQUIRE(id_ >= 0);
+    if (id_ < 0) throw std::runtime_error("fork");
     if (id_ == 0) {
       ::close(ends[0]);
       std::string text;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -263,10 +264,13 @@ class shard_folder {
     file.commit();
   }
 
-  /// Removes shards of steps below `kept`.
-  void remove_shards_before(std::int64_t kept) const {
-    for (const std::int64_t step : shards())
-      if (step < kept) ::unlink(shard_at(step).c_str());
+  /// Removes shards of steps below `kept`. One that cannot be removed takes room, and does no other harm.
+  void remove_shards_before(std::int64_t kept) const noexcept {
+    try {
+      for (const std::int64_t step : shards())
+        if (step < kept) ::unlink(shard_at(step).c_str());
+    } catch (const std::exception&) {
+    }
   }
   template <typename Predicate>
   void remove_manifests(Predicate is_old) const {

@@ -542,15 +542,20 @@ class shard_keeper {
   }
 
   void set_committed(const shard_manifest& now) {
-    if (!committed_ || committed_->step != now.step) {
-      kept_ = now.step;
-      for (const std::int64_t step : folder_->manifests())
-        if (step < now.step) kept_ = step;  // the last of them
-    }
+    const bool is_new = !committed_ || committed_->step != now.step;
     committed_ = now;
     committed_step_ = now.step;
-    folder_->remove_shards_before(kept_);
-    folder_->remove_manifests([&](std::int64_t step) { return step < kept_; });
+    try {
+      if (is_new) {
+        kept_ = now.step;
+        for (const std::int64_t step : folder_->manifests())
+          if (step < now.step) kept_ = step;  // the last of them
+      }
+      folder_->remove_shards_before(kept_);
+      folder_->remove_manifests([&](std::int64_t step) { return step < kept_; });
+    } catch (const error& problem) {
+      report_problem(problem);
+    }
   }
 
   bool is_done_committed(std::size_t worker) const {
