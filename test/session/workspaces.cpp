@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
-#include <tuple>
 #include <stdexcept>
+#include <tuple>
 #include <vector>
 #include <weft/control_flow.hpp>
 #include <weft/session/step_plan.hpp>

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
