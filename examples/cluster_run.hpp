@@ -120,6 +120,7 @@ struct servers_of_flags {
   static constexpr weft::consistency mode = Mode;
   weft::consistency_model model;
   weft::loss_policy on_loss = {};
+  std::function<void(std::int64_t from, std::int64_t to)> on_rollback = {};
 };
 
 /// Calls `train(strategy)` with that of the flags, which is not local.

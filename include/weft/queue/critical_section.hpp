@@ -61,7 +61,7 @@ class critical_section {
   };
 
   template <class = void>
-  explicit critical_section(...) = delete;  // queue_options: name, shared_name, container, seed
+  explicit critical_section(...) = delete;  // queue_options: name, shared_name, container, seed, device
   explicit critical_section(const queue_options& options = {}) {
     const auto make = [&] {
       auto made = std::make_shared<section>(!options.name.empty()         ? options.name

@@ -474,7 +474,7 @@ class fifo_queue : public basic_queue<detail::fifo_store, false, Components...> 
   explicit fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
-  explicit fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
+  explicit fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed, device
 };
 
 /// Any of its elements leaves next, as long as more than `min_after_dequeue` are there or it is closed
@@ -490,7 +490,8 @@ class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Co
                                 const queue_options& options = {})
       : random_shuffle_queue(capacity, min_after_dequeue, detail::placed_in(g, options)) {}
   template <class = void>
-  explicit random_shuffle_queue(...) = delete;  // of two capacities; queue_options: name, shared_name, container, seed
+  explicit random_shuffle_queue(...) =
+      delete;  // of two capacities; queue_options: name, shared_name, container, seed, device
 };
 
 /// First in, first out; batches of elements whose named extents differ are as large as the largest of them, and 0
@@ -505,7 +506,8 @@ class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Componen
   explicit padding_fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : padding_fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
-  explicit padding_fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
+  explicit padding_fifo_queue(...) =
+      delete;  // of a capacity; queue_options: name, shared_name, container, seed, device
 };
 
 /// The element of the smallest priority leaves next (tf.PriorityQueue), among equals the one that came first. The
@@ -522,7 +524,7 @@ class priority_queue : public basic_queue<detail::priority_store, false, Compone
   explicit priority_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : priority_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
-  explicit priority_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed
+  explicit priority_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed, device
 };
 
 }  // namespace weft
