@@ -1,5 +1,7 @@
 #include "checkpoints.hpp"
 
+#include "cluster_run.hpp"
+
 #include <unistd.h>
 
 #include <boost/serialization/string.hpp>
@@ -97,8 +99,8 @@ run_checkpoints kept_run::of(Session& s) {
   return state_ ? saved_in(state_->folder, state_->keeper, s) : run_checkpoints();
 }
 template run_checkpoints kept_run::of(session&);
-template run_checkpoints kept_run::of(replicated_session<parameter_server<asynchronous>>&);
-template run_checkpoints kept_run::of(replicated_session<parameter_server<synchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<servers_of_flags<asynchronous>>&);
+template run_checkpoints kept_run::of(replicated_session<servers_of_flags<synchronous>>&);
 template run_checkpoints kept_run::of(replicated_session<collective>&);
 #if defined(WEFT_HAS_MPI)
 template run_checkpoints kept_run::of(replicated_session<mpi_collective>&);
