@@ -33,8 +33,6 @@ namespace {
 
 constexpr const char *settings_name = "settings", *position_name = "position";
 
-[[noreturn]] void refuse(const std::string& why) { throw error(error_code::invalid_argument, "", why); }
-
 void check_folder(const std::string& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
