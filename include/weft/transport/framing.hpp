@@ -237,6 +237,16 @@ class frame_reader {
     return total;
   }
 
+  /// The same for a payload of any length that the limit allows, which goes to `payload`.
+  template <byte_stream Stream>
+  std::size_t advance(Stream& stream, std::vector<std::byte>& payload) {
+    const std::size_t moved = advance(stream);
+    if (!needs_destination()) return moved;
+    payload.resize(static_cast<std::size_t>(header().payload_length));
+    payload_to(mutable_bytes(payload));
+    return moved + advance(stream);
+  }
+
  private:
   void reset(std::uint64_t limit) {
     limit_ = limit;

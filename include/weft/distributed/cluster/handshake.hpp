@@ -78,13 +78,7 @@ class handshake {
       return moved;
     }
     while (at_ == phase::talking) {
-      const std::size_t read = in_.advance(stream_);
-      moved += read;
-      if (in_.needs_destination()) {
-        received_.resize(static_cast<std::size_t>(in_.header().payload_length));
-        in_.payload_to(mutable_bytes(received_));
-        continue;
-      }
+      moved += in_.advance(stream_, received_);
       if (!in_.complete()) break;
       dials_ ? hear_as_dialler() : hear_as_listener();
       moved += out_.advance(stream_);

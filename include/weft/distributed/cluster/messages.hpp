@@ -60,6 +60,12 @@ class message_reader {
     return get_little<Integer>(take(sizeof(Integer)).data());
   }
   double real() { return std::bit_cast<double>(number<std::uint64_t>()); }
+  /// A byte that is 0 or 1.
+  bool flag() {
+    const auto byte = number<std::uint8_t>();
+    if (byte > 1) malformed();
+    return byte == 1;
+  }
   /// Fit to be shown: whatever a peer says may come to stand on a terminal.
   std::string text(std::size_t longest = max_text_bytes) {
     const auto size = number<std::uint32_t>();
@@ -125,9 +131,7 @@ struct introduction {
     said.given_up = in.number<std::uint64_t>();
     said.waits_us = in.number<std::uint64_t>();
     said.channel = in.text();
-    const auto authenticates = in.number<std::uint8_t>();
-    if (authenticates > 1) message_reader::malformed();
-    said.authenticates = authenticates == 1;
+    said.authenticates = in.flag();
     in.end();
     return said;
   }
@@ -176,9 +180,7 @@ struct group_message {
   static group_message read(const_bytes bytes) {
     message_reader in(bytes);
     group_message said;
-    const auto applies = in.number<std::uint8_t>();
-    if (applies > 1) message_reader::malformed();
-    said.applies_nonfinite = applies == 1;
+    said.applies_nonfinite = in.flag();
     said.settings = in.text();
     in.end();
     return said;

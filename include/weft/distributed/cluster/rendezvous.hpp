@@ -334,12 +334,8 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
     frame_reader in;
     in.expect(std::uint64_t{max_rendezvous_bytes});
     std::vector<std::byte> bytes;
-    while (!in.complete()) {
-      if (in.advance(words.stream()) == 0) wait(false);
-      if (!in.needs_destination()) continue;
-      bytes.resize(static_cast<std::size_t>(in.header().payload_length));
-      in.payload_to(mutable_bytes(bytes));
-    }
+    while (!in.complete())
+      if (in.advance(words.stream(), bytes) == 0) wait(false);
     if (digest_of(bytes) != words.other()->cluster)
       throw error(error_code::data_loss, "rendezvous", "the list of tasks is not the one that rank 0 has vouched for");
     rendezvous::result found{{}, own.descriptor};

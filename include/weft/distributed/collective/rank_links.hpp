@@ -132,14 +132,7 @@ class rank_links {
       const link* const both = each.get();
       drive(
           until, both, both,
-          [&] {
-            const std::size_t moved = each->out.advance(each->stream) + each->in.advance(each->stream);
-            if (each->in.needs_destination()) {
-              its_words.resize(static_cast<std::size_t>(each->in.header().payload_length));
-              each->in.payload_to(mutable_bytes(its_words));
-            }
-            return moved;
-          },
+          [&] { return each->out.advance(each->stream) + each->in.advance(each->stream, its_words); },
           [&] { return each->out.idle() && each->in.complete(); });
       const frame_header& its = each->in.header();
       detail::group_message said;

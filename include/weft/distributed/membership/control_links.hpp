@@ -225,12 +225,7 @@ class control_links {
 
   /// Reads what is there of one frame; whether it is complete.
   static bool receive(control_link& link) {
-    link.in.advance(link.stream);
-    if (link.in.needs_destination()) {
-      link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
-      link.in.payload_to(mutable_bytes(link.message));
-      link.in.advance(link.stream);
-    }
+    link.in.advance(link.stream, link.message);
     return link.in.complete();
   }
   static void expect_next(control_link& link) {

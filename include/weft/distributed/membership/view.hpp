@@ -105,11 +105,9 @@ struct view_message {
       v->epoch = in.number<std::uint64_t>();
       v->updates = in.number<std::int64_t>();
       v->source = in.number<int>();
-      const auto brings = in.number<std::uint8_t>();
+      v->brings_values = in.flag();
       const auto count = in.number<std::uint32_t>();
-      if (brings > 1 || count > static_cast<std::uint32_t>(workers) || (v->epoch != 0) != (count != 0))
-        message_reader::malformed();
-      v->brings_values = brings == 1;
+      if (count > static_cast<std::uint32_t>(workers) || (v->epoch != 0) != (count != 0)) message_reader::malformed();
       for (std::uint32_t i = 0; i < count; ++i) {
         const auto index = in.number<int>();
         v->members.push_back({index, in.number<std::uint64_t>()});

@@ -250,12 +250,7 @@ class view_meeting {
   bool read(incoming_link& link) {
     bool moved = false;
     for (int frames = 0; frames < 16; ++frames) {
-      link.in.advance(link.stream);
-      if (link.in.needs_destination()) {
-        link.message.resize(static_cast<std::size_t>(link.in.header().payload_length));
-        link.in.payload_to(mutable_bytes(link.message));
-        link.in.advance(link.stream);
-      }
+      link.in.advance(link.stream, link.message);
       if (!link.in.complete()) break;
       moved = true;
       if (link.in.header().kind != frame_kind::group) message_reader::malformed();

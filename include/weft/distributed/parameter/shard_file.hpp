@@ -205,11 +205,7 @@ struct shard_manifest {
         said.shards.push_back({bytes, in.number<std::uint32_t>()});
       }
       if (workers != in.left()) message_reader::malformed();
-      for (std::uint32_t k = 0; k < workers; ++k) {
-        const auto done = in.number<std::uint8_t>();
-        if (done > 1) message_reader::malformed();
-        said.done.push_back(done == 1);
-      }
+      for (std::uint32_t k = 0; k < workers; ++k) said.done.push_back(in.flag());
       in.end();
     });
     return said;

@@ -141,11 +141,7 @@ struct shard_order {
     if (!said.at || flags > 3 || said.restored < -1 || said.committed < -1 || said.kept < -1 || said.wanted < -1 ||
         said.kept > said.committed)
       message_reader::malformed();
-    for (std::size_t w = 0; w < workers; ++w) {
-      const auto done = in.number<std::uint8_t>();
-      if (done > 1) message_reader::malformed();
-      said.done.push_back(done == 1);
-    }
+    for (std::size_t w = 0; w < workers; ++w) said.done.push_back(in.flag());
     in.end();
     return said;
   }
@@ -398,12 +394,7 @@ class shard_links {
   bool advance(peer& with) {
     bool moved = false;
     for (;;) {
-      moved |= with.in.advance(with.stream) > 0;
-      if (with.in.needs_destination()) {
-        with.came.resize(static_cast<std::size_t>(with.in.header().payload_length));
-        with.in.payload_to(mutable_bytes(with.came));
-        continue;
-      }
+      moved |= with.in.advance(with.stream, with.came) > 0;
       if (!with.in.complete()) break;
       take(with);
       with.in.expect(max_bytes());

@@ -330,12 +330,7 @@ class basic_graph_client {
     in.expect(detail::max_step_message_bytes);
     waiter<T, Clock> waits = idle();
     for (;;) {
-      const std::size_t moved = in.advance(from.to);
-      if (in.needs_destination()) {
-        payload.resize(static_cast<std::size_t>(in.header().payload_length));
-        in.payload_to(mutable_bytes(payload));
-        continue;
-      }
+      const std::size_t moved = in.advance(from.to, payload);
       if (in.complete()) return detail::task_message::read(payload);
       if (until.expired())
         throw error(error_code::deadline_exceeded, "connect",
@@ -385,21 +380,8 @@ class basic_graph_client {
   }
 
   bool advance(incoming& from) {
-    std::size_t total = 0;
-    for (std::size_t moved = 1; moved > 0;) {
-      moved = from.in.advance(from.from);
-      if (from.in.needs_destination()) {
-        from.payload.resize(static_cast<std::size_t>(from.in.header().payload_length));
-        from.in.payload_to(mutable_bytes(from.payload));
-        moved += from.in.complete() ? 0 : from.in.advance(from.from);
-      }
-      total += moved;
-      if (!from.in.complete()) continue;
-      handle(from);
-      from.payload = {};
-      from.in.expect(options_.max_value_bytes);
-      ++total, moved = 1;
-    }
+    const std::size_t total =
+        detail::receive_frames(from.in, from.from, from.payload, options_.max_value_bytes, [&] { handle(from); });
     if (total > 0) from.silence = deadline_type(detail::client_silence);
     if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
       throw error(error_code::unavailable, "receive", "the task does not answer");

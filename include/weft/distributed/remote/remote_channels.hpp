@@ -48,6 +48,23 @@ void send_frame(waiter<T, Clock> idle, typename T::stream& stream, const frame_h
   }
 }
 
+/// Receives what has come on a connection that does not block, and calls `handle` for each frame that is whole, whose
+/// payload it may take. Returns how many bytes and frames that was.
+template <byte_stream Stream, typename Handle>
+std::size_t receive_frames(frame_reader& in, Stream& stream, std::vector<std::byte>& payload, std::uint64_t max_bytes,
+                           Handle handle) {
+  std::size_t total = 0;
+  for (std::size_t moved = 1; moved > 0; total += moved) {
+    moved = in.advance(stream, payload);
+    if (!in.complete()) continue;
+    handle();
+    payload = {};
+    in.expect(max_bytes);
+    ++moved;
+  }
+  return total;
+}
+
 /// Between signs of life of a client and a task, and how long one may be silent.
 inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
 
@@ -243,27 +260,15 @@ class remote_channels {
   }
 
   bool advance(incoming& from) {
-    std::size_t total = 0;
     const bool is_client = from.from.rank == here_.members().size();
     if (is_client && !has_client(from.from.incarnation))
       throw error(error_code::unavailable, "receive", "the client takes no answers");
-    for (std::size_t moved = 1; moved > 0;) {
-      moved = from.in.advance(from.stream);
-      if (from.in.needs_destination()) {
-        from.payload.resize(static_cast<std::size_t>(from.in.header().payload_length));
-        from.in.payload_to(mutable_bytes(from.payload));
-        moved += from.in.complete() ? 0 : from.in.advance(from.stream);
-      }
-      total += moved;
-      if (!from.in.complete()) continue;
+    const std::size_t total = receive_frames(from.in, from.stream, from.payload, max_bytes_, [&] {
       if (is_client && from.in.header().kind == frame_kind::heartbeat)
         answer_heartbeat(from);
       else
         handle_(from.from, from.in.header(), std::move(from.payload));
-      from.payload = {};
-      from.in.expect(max_bytes_);
-      ++total, moved = 1;
-    }
+    });
     if (is_client && total > 0) from.silence = deadline_type(client_silence);
     if (is_client && from.silence.expired())
       throw error(error_code::unavailable, "receive", "the client has fallen silent");

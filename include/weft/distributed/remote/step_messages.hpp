@@ -49,9 +49,7 @@ struct step_registration {
     said.seed = in.number<std::uint64_t>();
     said.home = in.number<std::uint32_t>();
     said.device = in.text(128);
-    const auto soft = in.number<std::uint8_t>();
-    if (soft > 1) message_reader::malformed();
-    said.soft = soft == 1;
+    said.soft = in.flag();
     const std::uint32_t tasks = count(in, 8);
     for (std::uint32_t t = 0; t < tasks; ++t) {
       said.cpus.push_back(in.number<std::uint32_t>());
@@ -145,11 +143,9 @@ struct run_message {
       }
       said.extents.push_back(e);
     }
-    const auto waits = in.number<std::uint8_t>();
-    const auto registers = in.number<std::uint8_t>();
-    if (waits > 1 || registers > 1 || said.client_rank > tasks || said.position < 0) message_reader::malformed();
-    said.waits = waits == 1;
-    said.registers = registers == 1;
+    said.waits = in.flag();
+    said.registers = in.flag();
+    if (said.client_rank > tasks || said.position < 0) message_reader::malformed();
     if (said.registers) said.registration = step_registration::read(in);
     in.end();
     return said;
