@@ -272,7 +272,7 @@ class shard_keeper {
   void note_written(std::int64_t step, const shard_digest& digest) {
     written_step_ = step;
     written_digest_ = digest;
-    written_[0][step] = digest;
+    note_written_by(0, step, digest);
     if (!quorum_.is_synchronous()) {  // the newest two are kept
       folder_->remove_shards_before(std::exchange(kept_, step));
       committed_step_ = step;
@@ -458,7 +458,8 @@ class shard_keeper {
       if (wanted_ < now()) want(now());
     }
     if (is_insecure_ != std::exchange(told_insecure_, is_insecure_)) tell_others();
-    return commit();
+    commit();
+    return false;
   }
 
   void note_written_by(int task, std::int64_t step, const shard_digest& digest) {
@@ -568,8 +569,7 @@ class shard_keeper {
   }
 
   /// Writes a manifest of the last step of which all servers have a shard, or of which workers are done.
-  bool commit() {
-    if (manifest_writer_.is_busy()) return false;
+  void commit() {
     std::optional<shard_manifest> next;
     for (const auto& [step, digest] : written_[0]) {
       if (committed_ && step <= committed_->step) continue;
@@ -580,16 +580,14 @@ class shard_keeper {
       }
       if (found.shards.size() == written_.size()) next = found;
     }
-    while (written_[0].size() > 8) written_[0].erase(written_[0].begin());
     if (!next && committed_ && committed_->done != done_at(committed_->step) && !has_failed_manifest_) {
       next = committed_;
       next->at = at_;
       next->done = done_at(next->step);
     }
-    if (!next) return false;
+    if (!next) return;
     wanted_manifest_ = next;
     manifest_writer_.start(at_, next->step, next->bytes(), folder_->manifest_at(next->step));
-    return false;
   }
 
   /// Which workers make no more steps after this one.
