@@ -24,7 +24,7 @@ struct cluster_flags : training_flags {
   std::optional<weft::cluster_secret> secret;
   std::optional<weft::tls_credentials> tls;
 
-  /// Of --strategy backups:N and stale:N: N.
+  /// The N in --strategy backups:N or stale:N.
   int bound() const { return std::stoi(strategy.substr(strategy.find(':') + 1)); }
   bool has_backups() const { return strategy.starts_with("backups:"); }
   bool is_asynchronous() const { return strategy == "async" || (strategy.starts_with("stale:") && bound() > 0); }

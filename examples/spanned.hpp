@@ -1,6 +1,7 @@
 #pragma once
 
-// What the examples of graphs that span tasks have in common.
+// Functions that the examples of graphs that span tasks share.
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -9,6 +10,21 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/cluster/environment.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
+
+/// Makes rows of `inputs` numbers, and for each what a network is to learn from them. `state` is that of a generator of
+/// random numbers.
+inline void make_examples(int rows, int inputs, float* x, float* y, std::uint32_t& state) {
+  for (int row = 0; row < rows; ++row) {
+    float sum = 0;
+    for (int k = 0; k < inputs; ++k) {
+      state = state * 1664525u + 1013904223u;
+      const float v = static_cast<float>(state >> 8) / (1 << 23) - 1;
+      x[row * inputs + k] = v;
+      sum += k % 2 ? v : v * v;
+    }
+    y[row] = sum / 4;
+  }
+}
 
 /// "/job:worker/task:n"
 inline weft::device_spec task_device(int n) {

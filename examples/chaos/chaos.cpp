@@ -62,21 +62,23 @@ void kill_9(tasks& all, int victim, const second_network*) {
   await_end(all, victim, 2s);
 }
 
-void stop_and_kill(tasks& all, int victim, const second_network*) {
+/// Silences the victim until the others have noticed, then does `after`, and waits for its end.
+template <class Silence, class After>
+void silence_until_noticed(tasks& all, int victim, Silence silence, After after, std::chrono::milliseconds time) {
   const std::size_t from = all.events().size();
-  all.signal(victim, SIGSTOP);
+  silence();
   await_notice(all, victim, from);
-  all.signal(victim, SIGKILL);
-  await_end(all, victim, 2s);
+  after();
+  await_end(all, victim, time);
+}
+
+void stop_and_kill(tasks& all, int victim, const second_network*) {
+  silence_until_noticed(all, victim, [&] { all.signal(victim, SIGSTOP); }, [&] { all.signal(victim, SIGKILL); }, 2s);
 }
 
 /// It wakes up when the others have given it up, and has to notice.
 void stop_and_continue(tasks& all, int victim, const second_network*) {
-  const std::size_t from = all.events().size();
-  all.signal(victim, SIGSTOP);
-  await_notice(all, victim, from);
-  all.signal(victim, SIGCONT);
-  await_end(all, victim, 10s);
+  silence_until_noticed(all, victim, [&] { all.signal(victim, SIGSTOP); }, [&] { all.signal(victim, SIGCONT); }, 10s);
 }
 
 void terminate(tasks& all, int victim, const second_network*) {
@@ -85,11 +87,7 @@ void terminate(tasks& all, int victim, const second_network*) {
 }
 
 void cut_network(tasks& all, int victim, const second_network* network) {
-  const std::size_t from = all.events().size();
-  network->connect(false);
-  await_notice(all, victim, from);
-  network->connect(true);
-  await_end(all, victim, 20s);
+  silence_until_noticed(all, victim, [&] { network->connect(false); }, [&] { network->connect(true); }, 20s);
 }
 
 struct hit {
@@ -224,7 +222,7 @@ class disturbed_run {
     return end;
   }
 
-  /// What the tasks have told of each other, and where each has come to.
+  /// Prints the losses and failures that tasks have reported, and the last step of each.
   void print_what_was_told() const {
     std::map<int, std::int64_t> steps;
     for (const event& e : all_.events()) {
@@ -299,7 +297,8 @@ class disturbed_run {
   curve curve_;
 };
 
-/// What a run must end as, from one that nobody disturbs. Runs that differ only in what happens at a loss share one.
+/// Runs each scenario once without hits, and remembers how it ends. Scenarios that differ only in what they do at a
+/// loss share one such run.
 class undisturbed_runs {
  public:
   explicit undisturbed_runs(std::int64_t steps) : steps_(steps) {}

@@ -49,16 +49,7 @@ float train(const network& net, session& s, int replicas, int steps) {
   float loss = 0;
   std::uint32_t state = 1;
   for (int n = 0; n < steps; ++n) {
-    for (int row = 0; row < replicas * share; ++row) {
-      float sum = 0;
-      for (int k = 0; k < inputs; ++k) {
-        state = state * 1664525u + 1013904223u;
-        const float v = static_cast<float>(state >> 8) / (1 << 23) - 1;
-        x.data()[row * inputs + k] = v;
-        sum += k % 2 ? v : v * v;
-      }
-      y.data()[row] = sum / 4;
-    }
+    make_examples(replicas * share, inputs, x.data(), y.data(), state);
     loss = std::get<0>(step(x, y));
   }
   return loss;

@@ -52,16 +52,7 @@ struct batch {
 
   explicit batch(int number) {
     std::uint32_t state = 1u + static_cast<std::uint32_t>(number);
-    for (int row = 0; row < 32; ++row) {
-      float sum = 0;
-      for (int k = 0; k < inputs; ++k) {
-        state = state * 1664525u + 1013904223u;
-        const float v = static_cast<float>(state >> 8) / (1 << 23) - 1;
-        x.data()[row * inputs + k] = v;
-        sum += k % 2 ? v : v * v;
-      }
-      y.data()[row] = sum / 4;
-    }
+    make_examples(32, inputs, x.data(), y.data(), state);
   }
 };
 

@@ -50,10 +50,9 @@ struct conv2d_transpose {
       return weft::detail::after_mistake<T, D>(images);
     } else {
       using R = weft::detail::conv2d_transpose_result<D, W, Options>;
-      const symbol x = let(images).erased();
-      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution_transpose<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          detail::operand_of<R>(images), state,
+          {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
           weft::detail::transposed_windows(Options, Window.height, Window.width), use_bias, activation));
     }
   }

@@ -54,10 +54,9 @@ struct conv2d {
       return weft::detail::after_mistake<T, D>(images);
     } else {
       using R = typename weft::detail::conv2d_result<D, W, Options>::type;
-      const symbol x = let(images).erased();
-      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          detail::operand_of<R>(images), state,
+          {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
           weft::detail::windows_of(Options), use_bias, activation));
     }
   }

@@ -42,6 +42,14 @@ struct operand_has_no_features : mistake<(X::rank < 2)> {};
 
 namespace detail {
 
+/// The operand of a layer, in a graph that knows how to compute the extents of the result, `R`.
+template <class R, class X>
+symbol operand_of(const X& x) {
+  const symbol operand = let(x).erased();
+  weft::detail::remember_formulas<R>(*operand.builder());
+  return operand;
+}
+
 /// The last extent of an operand; of one of another rank, which is a mistake, 1.
 template <class X, std::size_t Rank>
 constexpr auto features_of() {

@@ -37,11 +37,10 @@ struct depthwise_conv2d {
       return weft::detail::after_mistake<T, D>(images);
     } else {
       using R = typename weft::detail::depthwise_result<D, W, Options>::type;
-      const symbol x = let(images).erased();
-      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}},
-          R::spec, D::spec[3], weft::detail::windows_of(Options), use_bias, activation));
+          detail::operand_of<R>(images), state,
+          {{"weights", W::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}}, R::spec,
+          D::spec[3], weft::detail::windows_of(Options), use_bias, activation));
     }
   }
 

@@ -66,11 +66,10 @@ struct grouped_conv2d {
       return weft::detail::after_mistake<T, D>(images);
     } else {
       using R = typename weft::detail::conv2d_result<D, W, Options>::type;
-      const symbol x = let(images).erased();
-      if constexpr (R::is_computed) weft::detail::remember_formulas<R>(*x.builder());
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
-          Groups, weft::detail::windows_of(Options), use_bias, activation));
+          detail::operand_of<R>(images), state,
+          {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec, Groups,
+          weft::detail::windows_of(Options), use_bias, activation));
     }
   }
 
