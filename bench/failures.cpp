@@ -34,7 +34,7 @@ std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(bench::steady::now().time_since_epoch()).count();
 }
 
-/// What the processes tell: memory that all of them map.
+/// The times that processes record, in memory that all of them map.
 struct board {
   std::atomic<std::int64_t> noticed{0};  // when the first of the others knew of the loss; 0: not yet
   std::atomic<std::int64_t> alone{0};    // the first step that was made without the victim; 0: not yet

@@ -17,10 +17,10 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// How a file's tensor becomes a variable: it is cut along its first axis into `parts` of equal length, and number
-/// `part` is taken; that is seen under `viewed` extents, of which one may be -1, what is left; its axes are taken in
-/// the order `axes`; the first `merged` of them are then one. A member that is empty or has its first value changes
-/// nothing.
+/// Converts a file's tensor to a variable in four steps. The tensor is split along its first axis into `parts` of equal
+/// length, and part number `part` is used. It is reshaped to `viewed`, in which one extent may be -1. Its axes are
+/// permuted to the order `axes`. The first `merged` axes are merged into one. A member with its default value skips its
+/// step.
 struct weight_layout {
   std::vector<std::int64_t> viewed{};
   std::vector<std::size_t> axes{};
@@ -174,7 +174,8 @@ inline std::string name_of_part(const weight_row& row) {
   return row.layout.parts == 1 ? row.in_file : str_cat({row.in_file, "[", row.layout.part, "]"});
 }
 
-/// What a row takes of a tensor, with the extents that it will have; `order` is how its elements are taken.
+/// The part of a tensor that a row loads, with the extents of the variable. Writes the order of the elements to
+/// `order`.
 inline safetensors_entry entry_of(const std::string& path, const weight_row& row, const safetensors_entry& tensor,
                                   axis_order& order) {
   safetensors_entry entry = tensor;

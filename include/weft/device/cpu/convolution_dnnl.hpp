@@ -81,12 +81,11 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 namespace weft::device {
 
 /// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's when they have changed or, where they have no version, in every run. Filters with
-/// a version stay in that layout between runs; others, and their gradients, lie in the workspace. The batch is cut
-/// among Weft's threads, each of which calls oneDNN for its part alone; the gradients of the filters, one for each
-/// part, are then summed in order. Fewer than four images are each cut into bands of rows, which are images with less
-/// padding. The epilogue follows each part while the caches hold the result. How the work is cut depends on the shape
-/// alone.
+/// oneDNN's when they have changed or, where they have no version, in every run. Filters with a version stay in that
+/// layout between runs; others, and their gradients, lie in the workspace. The batch is cut among Weft's threads, each
+/// of which calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order.
+/// Fewer than four images are each cut into bands of rows, which are images with less padding. The epilogue follows
+/// each part while the caches hold the result. How the work is cut depends on the shape alone.
 ///
 /// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
 /// the rounded values. Subnormal numbers are taken for zeros.
