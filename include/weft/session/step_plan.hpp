@@ -200,11 +200,12 @@ WEFT_DECL void step_plan::run_task(plan::binding& b, step_times* times) {
     step_times* times;
   } own{*this, b, times};
   step_.tasks->run(*step_.made, b, s_.random.position, &own, [](void* p) {
-    const part& own = *static_cast<part*>(p);
-    if (own.of.step_.gpus)
-      own.of.step_.gpus->run(*own.of.step_.made, own.b, *own.of.s_.pools[0], own.times);
+    const part& to_run = *static_cast<part*>(p);
+    step_plan& of = to_run.of;
+    if (of.step_.gpus)
+      of.step_.gpus->run(*of.step_.made, to_run.b, *of.s_.pools[0], to_run.times);
     else
-      own.of.executor_->run(own.b, own.of.s_, own.times);
+      of.executor_->run(to_run.b, of.s_, to_run.times);
   });
 }
 

@@ -323,9 +323,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
   /// The filters in oneDNN's layout, or the gradient that a part computes of them.
-  std::byte* filters_of(const kernel_context& f, std::size_t part) {
+  std::byte* filters_of(const kernel_context& f, std::size_t number) {
     if (version_) return reinterpret_cast<std::byte*>(blocked_.data());
-    const std::size_t first = kind_ == kind::filter_gradient ? part * filter_lines_ : 0;
+    const std::size_t first = kind_ == kind::filter_gradient ? number * filter_lines_ : 0;
     return f.workspace + of_filters_ + first * sizeof(line);
   }
 
@@ -346,13 +346,13 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   /// Copies the pixels of an image that windows do not skip, for the rows of one call.
-  std::byte* gather(const kernel_context& f, std::size_t part, const std::byte* image) {
+  std::byte* gather(const kernel_context& f, std::size_t number, const std::byte* image) {
     const std::size_t pixel = static_cast<std::size_t>(shape_.channels) * size_of(type_),
                       step = pixel * static_cast<std::size_t>(shape_.stride_width),
                       row = pixel * static_cast<std::size_t>(shape_.width * shape_.stride_height);
-    std::byte* const all = f.workspace + gathered_ + part * gathered_of_part_ * sizeof(line);
+    std::byte* const all = f.workspace + gathered_ + number * gathered_of_part_ * sizeof(line);
     std::byte* to = all;
-    for (std::int64_t y = 0; y < parts_[part].call_rows; ++y)
+    for (std::int64_t y = 0; y < parts_[number].call_rows; ++y)
       for (std::int64_t x = 0; x < shape_.out_width; ++x, to += pixel)
         std::memcpy(to, image + static_cast<std::size_t>(y) * row + static_cast<std::size_t>(x) * step, pixel);
     return all;

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include <weft/config.hpp>
+
 namespace weft {
 
 /// How training goes on once it has waited long enough for a worker that is lost.

@@ -75,7 +75,7 @@ struct view_message {
     message_writer out;
     out.number(static_cast<std::uint8_t>(what)).number(from.index).number(from.incarnation);
     out.number(ballot).number(accepted_ballot).number(program).number(updates);
-    out.number(static_cast<std::int64_t>(policy.wait.count())).number(static_cast<std::uint8_t>(policy.then));
+    out.number(std::int64_t{policy.wait.count()}).number(static_cast<std::uint8_t>(policy.then));
     for (const training_view* v : {&current, &value}) {
       out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
       out.number(static_cast<std::uint32_t>(v->members.size()));
@@ -203,9 +203,8 @@ class view_agreement {
       if (current_.epoch == 0)  // one that comes later ends, and not those that train
         fail(error_code::failed_precondition,
              {to_string(task_id{job_, said.from.index}),
-              " and this worker have different collective::on_loss (waits of ",
-              static_cast<std::int64_t>(said.policy.wait.count()), " and ",
-              static_cast<std::int64_t>(policy_.wait.count()), " ms); give all workers the same"});
+              " and this worker have different collective::on_loss (waits of ", std::int64_t{said.policy.wait.count()},
+              " and ", std::int64_t{policy_.wait.count()}, " ms); give all workers the same"});
       return;
     }
     // Before the first view the group compares, and says more.

@@ -188,7 +188,7 @@ struct enroll_message {
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(static_cast<std::uint8_t>(terms.model.mode)).number(terms.model.backups).number(terms.model.staleness);
-    out.number(static_cast<std::int64_t>(terms.on_loss.wait.count()));
+    out.number(std::int64_t{terms.on_loss.wait.count()});
     out.number(static_cast<std::uint8_t>(terms.on_loss.then))
         .number(graph.hash)
         .number(graph.seed)

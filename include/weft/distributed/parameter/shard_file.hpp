@@ -71,17 +71,17 @@ inline void write_shard(const shard_header& head, std::span<const const_bytes> s
   out.number(head.global_step).number(head.last_step).number(head.unit);
   out.number(static_cast<std::uint32_t>(head.applied.size()));
   for (const replay_window& each : head.applied) out.number(each.newest()).number(each.seen());
-  out.number(static_cast<std::uint64_t>(head.variables.size()));
+  out.number(std::uint64_t{head.variables.size()});
   std::vector<std::byte> front = out.take();
   front.insert(front.end(), head.variables.begin(), head.variables.end());
   message_writer rest;
-  rest.number(static_cast<std::uint64_t>(head.scalars.size()));
+  rest.number(std::uint64_t{head.scalars.size()});
   for (const double x : head.scalars) rest.real(x);
   rest.number(head.state_bytes);
   const std::vector<std::byte> back = rest.take();
   front.insert(front.end(), back.begin(), back.end());
   size = front.size() + static_cast<std::size_t>(head.state_bytes) + 4;
-  put_little(front.data() + 12, static_cast<std::uint64_t>(size));
+  put_little(front.data() + 12, std::uint64_t{size});
   if (to.size() < size) to = aligned_bytes(size);
   std::byte* at = to.data();
   std::memcpy(at, front.data(), front.size());
@@ -160,7 +160,7 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
     for (std::uint64_t k = 0; k < scalars; ++k) head.scalars.push_back(in.real());
     head.state_bytes = in.number<std::uint64_t>();
     if (head.state_bytes != in.left()) message_reader::malformed();
-    state = in.bytes(static_cast<std::size_t>(head.state_bytes));
+    state = in.bytes(std::size_t{head.state_bytes});
   });
   return head;
 }
@@ -250,7 +250,7 @@ class shard_folder {
       throw error(error_code::resource_exhausted, "restore",
                   {path, " has ", file.bytes(), " bytes; at most ", max_bytes, " are expected"});
     file.will_be_read();
-    aligned_bytes all(static_cast<std::size_t>(file.bytes()));
+    aligned_bytes all(std::size_t{file.bytes()});
     file.read(0, all.data(), all.size());
     return all;
   }

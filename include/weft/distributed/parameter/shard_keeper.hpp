@@ -559,8 +559,8 @@ class shard_keeper {
     }
   }
 
-  bool is_done_committed(std::size_t worker) const {
-    return committed_ && worker < committed_->done.size() && committed_->done[worker];
+  bool is_done_committed(std::size_t index) const {
+    return committed_ && index < committed_->done.size() && committed_->done[index];
   }
 
   void want(std::int64_t step) {

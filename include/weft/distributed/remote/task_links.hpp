@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// A value that travels between two tasks in one run of a step.
