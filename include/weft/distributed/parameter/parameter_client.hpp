@@ -536,6 +536,8 @@ class basic_parameter_client {
     std::vector<connection*> fresh;
     try {
       for (connection& each : servers_) {
+        // A request that goes to other servers alone does not notice that this one was lost.
+        if (each.is_open() && here_.members().state(each.rank(), each.incarnation()) == task_state::lost) each.close();
         if (each.is_open()) continue;
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
         if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
@@ -683,18 +685,25 @@ class basic_parameter_client {
       each->start(header, here_.options().checksum);
     }
     try {
-      requests_in_flight all{here_, operation, to_whom};
+      // A synchronous server may wait for another one that has answered, or was not asked, and is lost since: the
+      // process that takes its place begins when workers have come to it.
+      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_};
       loop_.run(operation, until, all);
+      if (kind == frame_kind::done) note_done();
     } catch (...) {
-      // What server 0 has recorded outlives every server; an asynchronous one records for itself.
-      for (connection* each : to_whom)
-        if (keeps_shards_ && kind == frame_kind::done && each->is_complete() && !each->is_refused() &&
-            !each->is_rolled_back() && (!terms_.is_synchronous() || each == all_.front()))
-          is_done_recorded_ = true;
+      if (kind == frame_kind::done) note_done();
       for (connection* each : to_whom)
         if (!each->is_complete()) each->close();
       throw;
     }
+  }
+
+  /// What server 0 has recorded outlives every server; an asynchronous one records for itself.
+  void note_done() {
+    for (const connection* each : all_)
+      if (keeps_shards_ && each->is_complete() && !each->is_refused() && !each->is_rolled_back() &&
+          (!terms_.is_synchronous() || each == all_.front()))
+        is_done_recorded_ = true;
   }
 
   /// Requests to some servers, and their answers, as a message_exchange.
@@ -704,6 +713,7 @@ class basic_parameter_client {
     basic_server<T, Clock>& here;
     const char* operation;
     const std::vector<connection*>& servers;
+    const std::vector<connection*>& watched;  // their loss ends the requests, too
 
     std::size_t advance() {
       std::size_t moved = 0;
@@ -729,6 +739,7 @@ class basic_parameter_client {
     void for_each_peer(Visit visit) const {
       for (const connection* each : servers)
         if (!each->is_complete()) visit(detail::peer_process{each->rank(), each->incarnation()}, true);
+      for (const connection* each : watched) visit(detail::peer_process{each->rank(), each->incarnation()}, false);
     }
     error late() const {
       std::string silent;
@@ -743,7 +754,7 @@ class basic_parameter_client {
   std::vector<parameter_spec> variables_;
   std::vector<std::byte> enroll_message_;
   std::vector<connection> servers_;
-  std::vector<connection*> all_;  // of servers_
+  std::vector<connection*> all_, nobody_;  // of servers_
   training_terms terms_;
   std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
   detail::update_notes notes_;                         // of the last push_pull
