@@ -178,6 +178,10 @@ class batches_of_replicas {
 };
 template <class Of>
 batches_of_replicas(Of) -> batches_of_replicas<decltype(std::declval<Of&>()(0))>;
+template <class X>
+inline constexpr bool is_batches_of_replicas = false;
+template <class Batches>
+inline constexpr bool is_batches_of_replicas<batches_of_replicas<Batches>> = true;
 
 // ---- a run ----
 
@@ -259,7 +263,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
     p.time.mark("making batches");
     if constexpr (alone) {
       by(fed...);
-    } else if constexpr ((std::is_invocable_v<decltype(fed), weft::replica> || ...)) {
+    } else if constexpr ((is_batches_of_replicas<std::remove_cvref_t<decltype(fed)>> || ...)) {
       by.run(fed..., patience);
     } else {
       by.compute(fed...);

@@ -183,7 +183,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       s.finish(how.finish);
       return true;
     } catch (const error& problem) {
-      if (problem.code() != error_code::aborted || how.shards.folder.empty()) throw;
+      if (problem.code() != error_code::aborted || s.next_step() >= how.steps) throw;
       return false;
     }
   };

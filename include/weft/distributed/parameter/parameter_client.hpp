@@ -119,6 +119,14 @@ class basic_parameter_client {
     pull_step(has_position_ ? position_ : first_step(), out, until);
   }
 
+  /// Whether a server has been started again since the last initialise(): before anything is committed it begins another
+  /// run, which a worker that has made no update may join by initialise().
+  bool was_restarted() const {
+    for (std::size_t k = 0; k < begun_with_.size(); ++k)
+      if (servers_[k].incarnation() != begun_with_[k]) return true;
+    return false;
+  }
+
   // ---- checkpoints ----
 
   /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
@@ -367,6 +375,7 @@ class basic_parameter_client {
 
  private:
   using connection = detail::server_connection<T>;
+  static constexpr std::chrono::milliseconds late_answer{300};
 
   template <typename Bytes>
   void check(const char* operation, std::span<const Bytes> given) const {
@@ -389,11 +398,14 @@ class basic_parameter_client {
 
   /// The servers have values, and say in which epoch the run is.
   void begin_epoch() {
+    epoch_ = servers_.front().answered_epoch();  // the first says which run it is
     for (connection& each : servers_)
       if (const std::uint64_t at = each.answered_epoch()) {
         each.set_epoch(at);
-        epoch_ = std::max(epoch_, at);
+        if (at >> 32 == epoch_ >> 32) epoch_ = std::max(epoch_, at);
       }
+    begun_with_.clear();
+    for (const connection& each : servers_) begun_with_.push_back(each.incarnation());
     note_next_steps();
     note_position();
     has_position_ = true;
@@ -691,10 +703,27 @@ class basic_parameter_client {
       loop_.run(operation, until, all);
       if (kind == frame_kind::done) note_done();
     } catch (...) {
-      if (kind == frame_kind::done) note_done();
+      if (kind == frame_kind::done) {
+        for (connection* each : to_whom) await_late_answer(operation, *each, until);
+        note_done();
+      }
       for (connection* each : to_whom)
         if (!each->is_complete()) each->close();
       throw;
+    }
+  }
+
+  /// A server that has recorded that this worker is done may leave as soon as it has answered, and nobody can ask it
+  /// again: its answer is not given up when another server fails.
+  void await_late_answer(const char* operation, connection& from, deadline_type until) {
+    if (from.is_complete() || !from.is_open()) return;
+    try {
+      const std::vector<connection*> one{&from};
+      requests_in_flight rest{here_, operation, one, nobody_};
+      loop_.run(operation, std::min<std::chrono::microseconds>(late_answer, std::chrono::microseconds(until.remaining_us())),
+                rest);
+    } catch (const error&) {
+      // it is the server that has failed, or waits for it
     }
   }
 
@@ -764,6 +793,7 @@ class basic_parameter_client {
   bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
   std::uint64_t epoch_ = 0;                 // of a synchronous run
+  std::vector<std::uint64_t> begun_with_;   // the incarnations of the servers that have values
   std::int64_t position_ = 0;               // the next step, as of the values that this worker has
   std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
   std::optional<step_change> rollback_;

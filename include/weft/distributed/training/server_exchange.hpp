@@ -52,8 +52,13 @@ class server_exchange {
     local_.set_step_number(next_step_);
     move_to_shared_memory();
     gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
-    servers_->initialise(const_values_, until);
-    refresh(until);
+    for (;;) try {
+        servers_->initialise(const_values_, until);
+        refresh(until);
+        break;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::failed_precondition || !servers_->was_restarted()) throw;
+      }
     begin_at_next_step();
   }
 
