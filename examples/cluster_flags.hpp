@@ -79,7 +79,8 @@ inline void check_losses(const cluster_flags& f) {
     refuse("--strategy " + f.strategy + " does not survive the loss of a task: leave out --on_loss");
   if (f.shard_steps && f.shard_dir.empty()) refuse("--shard_steps is of --shard_dir");
   if (f.shard_dir.empty()) return;
-  if (!has_servers(f)) refuse("--shard_dir is of strategies with parameter servers: sync, async, backups:N and stale:N");
+  if (!has_servers(f))
+    refuse("--shard_dir is of strategies with parameter servers: sync, async, backups:N and stale:N");
   if (f.loss_policy().wait.count() == 0)
     refuse("--shard_dir has other processes take the places of lost parameter servers: give --on_loss wait:SECONDS");
 }
@@ -261,9 +262,10 @@ inline void cluster_flags::add_to(command_line& line) {
   line.add("min_workers", min_workers, 1, 4096,
            "of --strategy async and stale, and of --on_loss shrink and take_over: with fewer workers the run ends with "
            "an error; all, or 1 with --on_loss, unless given");
-  line.add("on_loss", on_loss, [](const std::string& text) { parse_loss_policy(text); },
-           "what the others do when a task is lost: stop; wait:30: wait 30 s for a process that takes its place, then "
-           "stop; wait:30,shrink: then go on without a worker; wait:30,take_over: then compute its part, too");
+  line.add(
+      "on_loss", on_loss, [](const std::string& text) { parse_loss_policy(text); },
+      "what the others do when a task is lost: stop; wait:30: wait 30 s for a process that takes its place, then "
+      "stop; wait:30,shrink: then go on without a worker; wait:30,take_over: then compute its part, too");
   line.add("shard_dir", shard_dir,
            "folder for what parameter servers hold, so that a process can take the place of one that is lost");
   line.add("shard_steps", shard_steps, 1, INT64_MAX, "steps from one shard to the next; 100 unless given");
@@ -285,8 +287,9 @@ inline void cluster_flags::add_to(command_line& line) {
 inline void cluster_flags::resolve() {
   strategy = chosen_strategy.value_or("local");
   if (min_workers && !is_asynchronous() && loss_policy().then == weft::loss_action::stop)
-    refuse("--min_workers is of --strategy async and stale, and of --on_loss shrink and take_over: others need all "
-           "workers");
+    refuse(
+        "--min_workers is of --strategy async and stale, and of --on_loss shrink and take_over: others need all "
+        "workers");
   check_losses(*this);
   task_index = index.value_or(0);
   take_trust(*this);

@@ -78,9 +78,7 @@ template <class Session>
 result train_by(const flags& f, const plan_of_run& plan, Session& s, session& local, const network& net,
                 const averaged_network& averages, surroundings& all, time_table& time) {
   const auto batch = static_cast<std::size_t>(f.batch_size);
-  const auto batches_of = [&](std::size_t worker) {
-    return all.images.training_batches(batch, worker, plan.workers);
-  };
+  const auto batches_of = [&](std::size_t worker) { return all.images.training_batches(batch, worker, plan.workers); };
   const auto batches = batches_of(plan.worker);
   batches_of_replicas of_replicas(batches_of);
   if (!f.weights.empty() && (std::is_same_v<Session, session> || f.is_chief())) {

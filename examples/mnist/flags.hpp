@@ -33,7 +33,8 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
   if (!line.parse(argc, argv)) return {};
   if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
   if (f.input == "queue" && f.survives_losses())
-    refuse("--on_loss chooses batches by the number of the step, and a queue has its own order: leave out --input queue");
+    refuse(
+        "--on_loss chooses batches by the number of the step, and a queue has its own order: leave out --input queue");
   f.resolve();
   return f;
 }

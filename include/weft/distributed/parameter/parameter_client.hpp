@@ -119,8 +119,8 @@ class basic_parameter_client {
     pull_step(has_position_ ? position_ : first_step(), out, until);
   }
 
-  /// Whether a server has been started again since the last initialise(): before anything is committed it begins another
-  /// run, which a worker that has made no update may join by initialise().
+  /// Whether a server has been started again since the last initialise(): before anything is committed it begins
+  /// another run, which a worker that has made no update may join by initialise().
   bool was_restarted() const {
     for (std::size_t k = 0; k < begun_with_.size(); ++k)
       if (servers_[k].incarnation() != begun_with_[k]) return true;
@@ -720,7 +720,8 @@ class basic_parameter_client {
     try {
       const std::vector<connection*> one{&from};
       requests_in_flight rest{here_, operation, one, nobody_};
-      loop_.run(operation, std::min<std::chrono::microseconds>(late_answer, std::chrono::microseconds(until.remaining_us())),
+      loop_.run(operation,
+                std::min<std::chrono::microseconds>(late_answer, std::chrono::microseconds(until.remaining_us())),
                 rest);
     } catch (const error&) {
       // it is the server that has failed, or waits for it
