@@ -422,7 +422,7 @@ namespace {
 /// A worker's training whose last step nothing has committed when a server is replaced: `run(s, m, make_step)` makes
 /// twelve steps, finishes, and calls make_step(step) for each.
 template <class Run>
-std::pair<std::vector<std::int64_t>, std::vector<float>> replaced_at_the_end(servers& all, Run run) {
+std::pair<std::vector<std::int64_t>, std::vector<float>> replaced_at_the_end(const folder& at, servers& all, Run run) {
   const model m;
   server here(all.cluster, "worker", 0);
   std::vector<std::int64_t> steps;
@@ -433,7 +433,9 @@ std::pair<std::vector<std::int64_t>, std::vector<float>> replaced_at_the_end(ser
   run(s, m, [&](auto& step) {
     steps.push_back(s.next_step());
     step(batch_of(s.next_step(), 0), 40s);
-    if (s.next_step() == 12 && !std::exchange(killed, true)) all.replace(1);
+    if (s.next_step() < 12 || std::exchange(killed, true)) return;
+    at.await_manifest(0);
+    all.replace(1);
   });
   for (const std::uint32_t n : {m.a.id().node, m.b.id().node}) {
     const auto* data = reinterpret_cast<const float*>(s.local().state_of(n).data());
@@ -471,7 +473,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_lost_at_the_end_are_made_again) {
   const auto check = [&](const auto& way) {
     folder at;
     servers all(2, 1, {at.path, 1000});
-    const auto [steps, values] = replaced_at_the_end(all, way);
+    const auto [steps, values] = replaced_at_the_end(at, all, way);
     BOOST_TEST((steps == twice));
     BOOST_TEST((values == reference));
   };
