@@ -153,22 +153,19 @@ class supervised_session final : private run_control {
   /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
   /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
   /// does what the first has left.
-  void close(deadline until = std::chrono::seconds(120)) {
-    close(until, [] { return false; });
-  }
+  void close(deadline until = std::chrono::seconds(120)) { end_run(until); }
 
   /// The same. Where parameter servers are restored while this worker says that it has finished, and the run goes back
   /// from its last step, should_stop() is false again, and `make_steps()` makes steps until it is true. Without the
   /// function close() throws aborted. The threads of the run have ended then.
   template <class MakeSteps>
   void close(deadline until, MakeSteps make_steps) {
-    constexpr bool may_repeat = std::is_void_v<decltype(make_steps())>;
     for (;;) {
       const std::int64_t end = global_step();
       try {
         return end_run(until);
       } catch (const error& problem) {
-        if (!may_repeat || problem.code() != error_code::aborted || global_step() >= end) throw;
+        if (problem.code() != error_code::aborted || global_step() >= end) throw;
       }
       stopped_ = ended_ = false;
       repeats_ = true;

@@ -52,13 +52,15 @@ class server_exchange {
     local_.set_step_number(next_step_);
     move_to_shared_memory();
     gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
-    for (;;) try {
-        servers_->initialise(const_values_, until);
+    for (bool has_values = false; !has_values;) {
+      servers_->initialise(const_values_, until);
+      try {
         refresh(until);
-        break;
+        has_values = true;
       } catch (const error& problem) {
         if (problem.code() != error_code::failed_precondition || !servers_->was_restarted()) throw;
       }
+    }
     begin_at_next_step();
   }
 
