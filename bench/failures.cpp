@@ -436,7 +436,8 @@ double steps_per_second(const undisturbed_run& of, double seconds) {
   const std::int64_t begin = now(), first = board.steps;
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   const double rate = static_cast<double>(board.steps - first) / (static_cast<double>(now() - begin) * 1e-9);
-  for (const pid_t each : children) ::kill(each, SIGKILL), ::waitpid(each, nullptr, 0);
+  for (const pid_t each : children) ::kill(each, SIGKILL);
+  for (const pid_t each : children) ::waitpid(each, nullptr, 0);
   std::filesystem::remove_all(folder);
   ::munmap(&board, sizeof board);
   return rate;
