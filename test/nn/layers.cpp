@@ -306,6 +306,73 @@ BOOST_AUTO_TEST_CASE(batch_normalization_trains_as_in_pytorch) {
   BOOST_CHECK_EQUAL(variables(g, variable_kind::averaged).size(), 2u);
 }
 
+BOOST_AUTO_TEST_CASE(each_call_of_a_step_moves_the_averages) {
+  graph g;
+  auto real = placeholder<double, dims<batch, 2>>(g, "real");
+  auto fake = placeholder<double, dims<dyn<"fakes">, 2>>(g, "fake");
+  const auto norm = nn::named(nn::batch_norm<2, double>{.momentum = 0.75}, "norm");
+  const nn::dense<2, 2, double> generator;
+  const auto made = generator(fake);
+  const auto of_real = norm(real, mode::training);
+  const auto of_made = norm(made, mode::training);
+  norm(real, mode::training);  // the same nodes
+  auto both = gradient_descent{.learning_rate = 0.0}.minimize(sum(square(of_real - 1.0)) + sum(square(of_made)));
+  auto one = gradient_descent{.learning_rate = 0.0}.minimize(sum(square(of_made - 3.0)));
+  session s{g};
+  const tensor<double, dims<batch, 2>> a(shape(2, 2), {1, 2, 5, 10});
+  const tensor<double, dims<dyn<"fakes">, 2>> b(shape(3, 2), {0, 1, 2, 3, 4, 8});
+  const auto [m, w] = s.run(fetch(made, generator.weights), with(fake, b));
+  double mean[2] = {}, variance[2] = {1, 1};
+  const auto move = [&](const auto& x) {
+    const auto n = static_cast<std::size_t>(x.extents()[0]);
+    for (std::size_t c = 0; c < 2; ++c) {
+      double sum = 0, squares = 0;
+      for (std::size_t i = 0; i < n; ++i) sum += x.data()[2 * i + c];
+      const double average = sum / static_cast<double>(n);
+      for (std::size_t i = 0; i < n; ++i) squares += (x.data()[2 * i + c] - average) * (x.data()[2 * i + c] - average);
+      mean[c] = 0.75 * mean[c] + 0.25 * average;
+      if (n) variance[c] = 0.75 * variance[c] + 0.25 * squares / static_cast<double>(n - 1);
+    }
+  };
+  const auto check = [&] {
+    for (std::size_t c = 0; c < 2; ++c) {
+      BOOST_CHECK_CLOSE(s.get(norm.moving_mean).data()[c], mean[c], 1e-9);
+      BOOST_CHECK_CLOSE(s.get(norm.moving_variance).data()[c], variance[c], 1e-9);
+    }
+  };
+  s.run(fetch(both), with(real, a), with(fake, b));
+  move(a), move(m);
+  check();
+  s.run(fetch(one), with(fake, b));  // needs no feed of the other call
+  move(m);
+  check();
+  s.run(fetch(both, one), with(real, a), with(fake, b));
+  move(a), move(m);
+  check();
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_without_elements_leaves_the_averages) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 3, 2>>(g, "x");
+  const auto norm = nn::named(nn::batch_norm<2>{.activation = nn::relu}, "norm");
+  auto loss = sum(norm(x, mode::training));
+  auto train = gradient_descent{.learning_rate = 0.5f}.minimize(loss);
+  session s{g};
+  auto step = s.prepare(fetch(loss, train), feed(x));
+  tensor<float, dims<batch, 3, 2>> some(shape(4, 3, 2));
+  for (std::size_t i = 0; i < some.elements(); ++i) some.data()[i] = static_cast<float>(i * i % 7);
+  step(some);
+  const auto all = [&] {
+    return std::array{s.get(norm.moving_mean), s.get(norm.moving_variance), s.get(norm.scale), s.get(norm.offset)};
+  };
+  const auto before = all();
+  BOOST_CHECK_EQUAL(std::get<0>(step(tensor<float, dims<batch, 3, 2>>(shape(0, 3, 2)))), 0.0f);
+  const auto after = all();
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t c = 0; c < 2; ++c) BOOST_CHECK_EQUAL(after[i].data()[c], before[i].data()[c]);
+  for (const float v : after[0]) BOOST_CHECK(std::isfinite(v));
+}
+
 BOOST_AUTO_TEST_CASE(layer_normalization_is_that_of_the_operation) {
   graph g;
   auto x = placeholder<float, dims<batch, 5, 8>>(g, "x");
