@@ -1,4 +1,5 @@
 // Layers as members of models: their names, variables, first values, results and mistakes.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -142,6 +144,121 @@ BOOST_AUTO_TEST_CASE(layers_have_names_wherever_a_model_keeps_them) {
                   "net/shared/weights", "net/shared/bias", "net/several/0/weights", "net/several/0/bias",
                   "net/pair/1/weights", "net/pair/1/bias", "net/list/0/hidden/weights", "net/list/0/hidden/bias"});
   BOOST_CHECK_EQUAL(nn::parameters(net).size(), 12u);
+}
+
+struct arrays {
+  nn::dense<4> row[3];
+  int sizes[4] = {1, 2, 3, 4};
+  std::string label = "arrays";
+  std::array<nn::dense<4>, 2> pair;
+  part grid[2][2];
+  std::variant<nn::dense<4>, part> one = part();
+  nn::dense<4> single[1];
+  float numbers[2][2] = {};
+  std::optional<part> maybe[2] = {part(), {}};
+  nn::sequential<nn::dense<4>, nn::dense<4>> chains[2];
+  auto operator()(const auto& x) const {
+    auto h = pair[1](pair[0](row[2](row[1](row[0](x)))));
+    for (const auto& line : grid)
+      for (const auto& each : line) h = each(h);
+    h = std::visit([&](const auto& m) { return m(h); }, one);
+    return chains[1](chains[0]((*maybe[0])(single[0](h))));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(layers_stand_in_arrays_and_variants) {
+  graph g;
+  const auto net = nn::named(arrays(), "net");
+  net(placeholder<float, dims<batch, 4>>(g, "x"));
+  std::vector<std::string> expected;
+  for (const char* layer : {"row/0", "row/1", "row/2", "pair/0", "pair/1", "grid/0/0/hidden", "grid/0/1/hidden",
+                            "grid/1/0/hidden", "grid/1/1/hidden", "one/hidden", "single/0", "maybe/0/hidden",
+                            "chains/0/0", "chains/0/1", "chains/1/0", "chains/1/1"})
+    for (const char* variable : {"weights", "bias"}) expected.push_back(std::string("net/") + layer + "/" + variable);
+  std::vector<std::string> there = names(g);
+  std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 32u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.row).size(), 6u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.one).size(), 2u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 16 * 20);
+}
+
+BOOST_AUTO_TEST_CASE(members_without_default_values_have_names) {
+  struct needs_arguments {  // no initializer may be left out
+    nn::dense<4> first;
+    listed second;
+    nn::dense<4> row[2];
+    listed last;
+  };
+  graph g;
+  const auto net = nn::named(needs_arguments{{}, listed(0.5), {}, listed(0.25)}, "net");
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  net.first(x), net.second(x, mode::inference), net.row[1](x), net.last(x, mode::inference);
+  check_names(g, {"net/first/weights", "net/first/bias", "net/second/head/weights", "net/second/head/bias",
+                  "net/row/1/weights", "net/row/1/bias", "net/last/head/weights", "net/last/head/bias"});
+}
+
+struct two_towers {
+  nn::dense<3> left, right;
+  nn::dropout drop{.rate = 0.5};
+  auto operator()(const auto& a, const auto& b, mode how) const { return drop(left(a) * right(b), how); }
+};
+
+BOOST_AUTO_TEST_CASE(a_description_takes_all_operands_of_a_call) {
+  graph g;
+  auto a = placeholder<float, dims<batch, 4>>(g, "a");
+  auto b = placeholder<float, dims<batch, 5>>(g, "b");
+  const auto net = nn::named(two_towers(), "net");
+  CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { (void)nn::describe(net); }), "not called yet");
+  CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { (void)nn::parameter_count(net); }),
+             "no variables yet");
+  const std::string text = nn::describe(net, a, b);
+  for (const char* line : {"layer  output      parameters  multiply-adds  bytes\n",
+                           "left   [batch, 3]          15             12     12\n",
+                           "right  [batch, 3]          18             15     12\n",
+                           "sum                        33             27     24\n"})
+    BOOST_CHECK_MESSAGE(test::contains(text, line), std::string("missing: ") + line + text);
+  BOOST_CHECK_EQUAL(nn::describe(net), text);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 33);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net.right), 18);
+}
+
+struct tied {
+  std::shared_ptr<nn::dense<4>> first = std::make_shared<nn::dense<4>>(), second = first;
+  nn::batch_norm<> norm;
+  auto operator()(const auto& x) const { return norm((*second)((*first)(x)), mode::inference); }
+};
+
+BOOST_AUTO_TEST_CASE(shared_layers_count_once) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const tied net;
+  auto y = net(x);
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 6u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 20 + 8);  // without the moving averages
+  BOOST_CHECK(test::contains(nn::describe(net), " 28 "));
+  BOOST_CHECK_EQUAL(nn::freeze(net), 4u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 28);
+  BOOST_CHECK_EQUAL(nn::unfreeze(net), 4u);
+  static_cast<void>(gradient_descent{.learning_rate = 0.1f}.minimize(mean(square(y)), nn::parameters(net)));
+}
+
+struct lenet_5 {
+  nn::conv2d<5, 6, conv2d_options{.pad = padding::same}> c1;
+  nn::conv2d<5, 16, conv2d_options{.pad = padding::valid}> c3;
+  nn::dense<120> c5;
+  nn::dense<84> f6;
+  nn::dense<10> out;
+  auto operator()(const auto& x) const { return out(f6(c5(nn::flatten()(max_pool2d<2>(c3(max_pool2d<2>(c1(x)))))))); }
+};
+
+/// LeCun et al., 1998, as torchvision-style reimplementations count it: 6 and 16 filters, 120, 84 and 10 units.
+BOOST_AUTO_TEST_CASE(lenet_5_has_61706_parameters) {
+  graph g;
+  const lenet_5 net;
+  net(placeholder<float, dims<batch, 28, 28, 1>>(g, "x"));
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 61'706);
 }
 
 BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {
