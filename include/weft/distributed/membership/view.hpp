@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -41,6 +42,17 @@ struct training_view {
   bool has(const view_member& one) const {
     const view_member* const found = find(one.index);
     return found && *found == one;
+  }
+
+  /// The member that computes a replica's gradients with loss_action::take_over: the worker itself or, where it is
+  /// lost, the nearest member, on a tie the lower one. So each member has replicas that follow each other. Returns -1
+  /// before the first view.
+  int owner_of(int replica) const {
+    const view_member* owner = nullptr;
+    const auto distance = [&](const view_member& one) { return std::abs(one.index - replica); };
+    for (const view_member& each : members)
+      if (!owner || distance(each) < distance(*owner)) owner = &each;
+    return owner ? owner->index : -1;
   }
 
   friend bool operator==(const training_view&, const training_view&) = default;
@@ -389,7 +401,7 @@ class view_agreement {
       fail_as_minority();
       return false;
     }
-    if (misses && policy_.then != loss_action::shrink) {
+    if (misses && policy_.then == loss_action::stop) {
       fail(error_code::unavailable,
            {"no process has taken the place of ", missing(), " in time (collective::on_loss)"});
       return false;
