@@ -933,6 +933,12 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_cut_off_as_it_leaves_is_not_waited_for) {
   }
 }
 
+// Two workers give up each other before all have agreed: the third, which hears both, says so.
+BOOST_AUTO_TEST_CASE(who_has_not_agreed_in_time_names_who_was_given_up) {
+  const schedule plan(22103);
+  if (const verdict bad = check(plan)) BOOST_ERROR(shrunk(plan, *bad));
+}
+
 // ---- training that survives the death of workers ----
 
 namespace {

@@ -43,7 +43,6 @@ struct training_view {
     const view_member* const found = find(one.index);
     return found && *found == one;
   }
-
   /// The member that computes a replica's gradients with loss_action::take_over: the worker itself or, where it is
   /// lost, the nearest member, on a tie the lower one. So each member has replicas that follow each other. Returns -1
   /// before the first view.
@@ -68,6 +67,13 @@ inline std::string to_string(const training_view& v) {
 
 namespace detail {
 
+/// Two processes that live, one of which has given up the other: they never train together again.
+struct parted_members {
+  view_member lower, upper;  // by index
+
+  friend bool operator==(const parted_members&, const parted_members&) = default;
+};
+
 /// A message of the agreement on the next view. All carry the sender's view, so that one who has missed a decision
 /// learns it from any other.
 struct view_message {
@@ -81,7 +87,11 @@ struct view_message {
   std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
   loss_policy policy;
   training_view current;
-  training_view value;  // of a proposal, or what a report's sender has accepted
+  training_view value;                 // of a proposal, or what a report's sender has accepted
+  std::vector<view_member> given_up;   // whom the sender will never hear again, though they may live
+  std::vector<parted_members> parted;  // both of whom the sender hears, or others that it hears do
+
+  static constexpr std::size_t max_parted = 256;  // further ones wait for the next meeting
 
   std::vector<std::byte> bytes() const {
     message_writer out;
@@ -93,6 +103,11 @@ struct view_message {
       out.number(static_cast<std::uint32_t>(v->members.size()));
       for (const view_member& each : v->members) out.number(each.index).number(each.incarnation);
     }
+    out.number(static_cast<std::uint32_t>(given_up.size()));
+    for (const view_member& each : given_up) out.number(each.index).number(each.incarnation);
+    out.number(static_cast<std::uint32_t>(parted.size()));
+    for (const parted_members& each : parted)
+      for (const view_member& one : {each.lower, each.upper}) out.number(one.index).number(one.incarnation);
     return out.take();
   }
 
@@ -127,6 +142,21 @@ struct view_message {
       }
       if (count > 0 && !v->find(v->source)) message_reader::malformed();
     }
+    const auto read_member = [&] {
+      const auto index = in.number<int>();
+      if (index < 0 || index >= workers) message_reader::malformed();
+      return view_member{index, in.number<std::uint64_t>()};
+    };
+    const auto given_up_count = in.number<std::uint32_t>();
+    if (given_up_count > static_cast<std::uint32_t>(workers)) message_reader::malformed();
+    for (std::uint32_t i = 0; i < given_up_count; ++i) said.given_up.push_back(read_member());
+    const auto parted_count = in.number<std::uint32_t>();
+    if (parted_count > max_parted) message_reader::malformed();
+    for (std::uint32_t i = 0; i < parted_count; ++i) {
+      const view_member lower = read_member(), upper = read_member();
+      if (lower.index >= upper.index) message_reader::malformed();
+      said.parted.push_back({lower, upper});
+    }
     in.end();
     return said;
   }
@@ -136,8 +166,9 @@ struct view_message {
 enum class presence : unsigned char {
   awaited,  // nobody has come yet, or nobody is known of
   alive,
-  silent,  // it may be cut off from this one, and train on
-  dead,    // its process has certainly ended, or it has said goodbye
+  silent,    // its connection has ended: it may be cut off from this one, and train on
+  given_up,  // the same, and this process will never hear it again
+  dead,      // its process has certainly ended, or it has said goodbye
 };
 
 /// How workers agree on the next view when a member of the present one is gone, or another process wants to take part.
@@ -145,6 +176,9 @@ enum class presence : unsigned char {
 /// needs a majority of the members of e. Half of them suffice where the member of lowest index is among them, and any
 /// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
 /// higher ballot wins.
+///
+/// Where two live members have given up each other, the one of higher index leaves: each member says whom it does not
+/// hear, and a third that hears both tells all. Otherwise those that hear both would propose a view that cannot work.
 ///
 /// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
 /// acceptor must not forget what it has promised.
@@ -175,6 +209,7 @@ class view_agreement {
     waits_for_newcomers_ = admits;
     phase_ = phase::idle;
     for (known& each : known_) each.said = {}, each.has_said = each.has_reported = each.has_accepted = false;
+    for (known& each : known_) each.has_given_up.clear();
   }
   bool decided() const { return decided_; }
   const std::optional<error>& failure() const { return failure_; }
@@ -202,9 +237,9 @@ class view_agreement {
   /// The others have not answered for so long that this process gives up.
   void give_up() {
     if (decided_ || failure_) return;
-    const std::string whom = missing();
-    fail(error_code::unavailable,
-         {"the workers have not agreed in time on who trains on", whom.empty() ? "" : "; missing: ", whom});
+    const std::string whom = missing(), parted = who_is_parted();
+    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on",
+                                   whom.empty() ? "" : "; missing: ", whom, parted.empty() ? "" : "; ", parted});
   }
 
   void receive(const view_message& said) {
@@ -234,11 +269,14 @@ class view_agreement {
       of.said = said.current;
       of.has_said = true;
     }
+    note_given_up(of, said.given_up);
     if (said.current.epoch > current_.epoch) return follow(said.current);
     if (said.current.epoch < current_.epoch) {
       send(said.from.index, view_message::kind::hello);
       return;
     }
+    if (of.is == presence::alive)
+      for (const parted_members& each : said.parted) note_parted(each.lower, each.upper);
     using kind = view_message::kind;
     switch (said.what) {
       case kind::hello:
@@ -268,6 +306,8 @@ class view_agreement {
   /// Goes on as far as what is known allows.
   void advance() {
     if (decided_ || failure_) return;
+    look_for_parted();
+    if (failure_) return;
     if (!leads()) {
       phase_ = phase::idle;
       return;
@@ -290,13 +330,32 @@ class view_agreement {
     for (int index = 0; index < workers(); ++index) {
       const known& of = at(index);
       if (index == self_.index || of.is != presence::alive) continue;
-      if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
+      if (is_excluded({index, of.process}))
+        send(index, view_message::kind::hello);
+      else if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
         send(index, view_message::kind::prepare);
       else if (phase_ == phase::proposing && is_member(index) && !of.has_accepted)
         send(index, view_message::kind::propose);
       else
         send(index, view_message::kind::hello);
     }
+  }
+
+  /// Who has given up whom, as far as this process knows: "a has given up b, c has given up d".
+  std::string who_is_parted() const {
+    std::string text;
+    for (int index = 0; index < workers(); ++index)
+      if (at(index).is == presence::alive && at(index).has_said)
+        for (const auto& each : at(index).has_given_up)
+          append(text, {text.empty() ? "" : ", ", name_of(index), " has given up ", name_of(each.who.index)});
+    return text;
+  }
+  /// The workers that have said nothing in this meeting: "a, b".
+  std::string who_is_quiet() const {
+    std::string names;
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && !at(index).has_said) append(names, {names.empty() ? "" : ", ", name_of(index)});
+    return names;
   }
 
   std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
@@ -323,7 +382,13 @@ class view_agreement {
     std::uint64_t dead = 0;  // the last process that has certainly ended
     // In this meeting:
     bool has_said = false, has_reported = false, has_accepted = false;
-    training_view said;  // its view
+    training_view said;         // its view
+    std::uint64_t said_at = 0;  // its last message, as all are counted
+    struct given_up {
+      view_member who;
+      std::uint64_t since;  // the message in which it first said so
+    };
+    std::vector<given_up> has_given_up;
     std::int64_t updates = -1;
     std::uint64_t accepted_ballot = 0;
     training_view accepted;
@@ -334,10 +399,56 @@ class view_agreement {
   const known& at(int index) const { return known_[static_cast<std::size_t>(index)]; }
 
   void note_dead(int index, std::uint64_t incarnation) { at(index).dead = incarnation; }
-  bool is_alive(const view_member& one) const {
+  bool is_heard(const view_member& one) const {
     const known& of = at(one.index);
     return one == self_ || (of.process == one.incarnation && of.is == presence::alive);
   }
+  bool is_alive(const view_member& one) const { return is_heard(one) && !is_excluded(one); }
+
+  void note_parted(const view_member& a, const view_member& b) {
+    const parted_members pair = a.index < b.index ? parted_members{a, b} : parted_members{b, a};
+    if (!current_.has(a) || !current_.has(b) || parted_.size() == view_message::max_parted) return;
+    if (std::find(parted_.begin(), parted_.end(), pair) == parted_.end()) parted_.push_back(pair);
+  }
+  void note_given_up(known& of, const std::vector<view_member>& whom) {
+    of.said_at = ++messages_;
+    std::vector<known::given_up> now;
+    for (const view_member& each : whom) {
+      const auto before = std::find_if(of.has_given_up.begin(), of.has_given_up.end(),
+                                       [&](const known::given_up& other) { return other.who == each; });
+      now.push_back({each, before == of.has_given_up.end() ? messages_ : before->since});
+    }
+    of.has_given_up = std::move(now);
+  }
+  /// Another member has given up this process, or one that this process has heard of since: it cannot be dead.
+  void look_for_parted() {
+    for (const view_member& each : current_.members) {
+      const known& of = at(each.index);
+      if (each == self_ || !is_heard(each) || !of.has_said) continue;
+      for (const auto& [who, since] : of.has_given_up)
+        if (who == self_ || (current_.has(who) && is_heard(who) && at(who.index).said_at > since))
+          note_parted(each, who);
+    }
+    if (const view_member* const by = excluding(self_); by && current_.has(self_))
+      fail(error_code::aborted, {"the other workers train on without this one: it and ", name_of(by->index),
+                                 " have given up each other; start it again"});
+  }
+  /// A member that stays, with which this one cannot train; null: it stays itself.
+  const view_member* excluding(const view_member& one) const {
+    if (parted_.empty()) return nullptr;
+    const view_member* by = nullptr;
+    std::vector<char> leaves(known_.size());
+    for (const view_member& each : current_.members)
+      for (const parted_members& pair : parted_) {
+        const auto lower = static_cast<std::size_t>(pair.lower.index);
+        if (!(pair.upper == each) || leaves[lower] || is_dead(pair.lower)) continue;
+        leaves[static_cast<std::size_t>(each.index)] = 1;
+        if (each == one) by = &pair.lower;
+      }
+    return by;
+  }
+  bool is_excluded(const view_member& one) const { return excluding(one) != nullptr; }
+  std::string name_of(int index) const { return to_string(task_id{job_, index}); }
   /// Certainly: its process has ended or, which only its end makes possible, another one is in its place that trains
   /// with nobody yet.
   bool is_dead(const view_member& one) const {
@@ -415,7 +526,7 @@ class view_agreement {
   bool somebody_is_to_answer(Holds holds) const {
     for (int index = 0; index < workers(); ++index)
       if (index != self_.index && is_member(index) && at(index).is == presence::alive && at(index).has_said &&
-          !holds(index))
+          !is_excluded({index, at(index).process}) && !holds(index))
         return true;
     return false;
   }
@@ -456,7 +567,9 @@ class view_agreement {
     next.epoch = current_.epoch + 1;
     std::int64_t most = updates_;
     const auto takes_part = [&](int index) {
-      return index == self_.index || (is_member(index) ? at(index).has_reported : is_newcomer(index));
+      if (index != self_.index && is_member(index))
+        return at(index).has_reported && !is_excluded({index, at(index).process});
+      return index == self_.index || is_newcomer(index);
     };
     const auto updates_of = [&](int index) { return index == self_.index ? updates_ : at(index).updates; };
     const auto process_of = [&](int index) { return index == self_.index ? self_.incarnation : at(index).process; };
@@ -506,6 +619,7 @@ class view_agreement {
     phase_ = phase::idle;
     promised_ = accepted_ballot_ = ballot_ = 0;
     accepted_ = value_ = {};
+    parted_.clear();
     for (const view_member& each : next.members)
       if (each.index != self_.index) send(each.index, view_message::kind::hello);
   }
@@ -519,6 +633,10 @@ class view_agreement {
     made.policy = policy_;
     made.updates = updates_;
     made.current = current_;
+    made.parted = parted_;
+    for (int index = 0; index < workers(); ++index)
+      if (at(index).is == presence::given_up && (current_.epoch == 0 || is_member(index)))
+        made.given_up.push_back({index, at(index).process});
     if (what == view_message::kind::propose) made.value = value_;
     if (what == view_message::kind::report) {
       made.accepted_ballot = accepted_ballot_;
@@ -556,6 +674,9 @@ class view_agreement {
   // The acceptor of the next epoch.
   std::uint64_t promised_ = 0, accepted_ballot_ = 0;
   training_view accepted_;
+
+  std::vector<parted_members> parted_;  // members of the present view
+  std::uint64_t messages_ = 0;          // that have come
 
   // The proposer.
   phase phase_ = phase::idle;
