@@ -67,11 +67,11 @@ inline std::string to_string(const training_view& v) {
 
 namespace detail {
 
-/// Two processes that live, one of which has given up the other: they never train together again.
-struct parted_members {
-  view_member lower, upper;  // by index
+/// A process has given up another one that lives: they never train together again.
+struct given_up_member {
+  view_member by, whom;
 
-  friend bool operator==(const parted_members&, const parted_members&) = default;
+  friend bool operator==(const given_up_member&, const given_up_member&) = default;
 };
 
 /// A message of the agreement on the next view. All carry the sender's view, so that one who has missed a decision
@@ -87,11 +87,11 @@ struct view_message {
   std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
   loss_policy policy;
   training_view current;
-  training_view value;                 // of a proposal, or what a report's sender has accepted
-  std::vector<view_member> given_up;   // whom the sender will never hear again, though they may live
-  std::vector<parted_members> parted;  // both of whom the sender hears, or others that it hears do
+  training_view value;                         // of a proposal, or what a report's sender has accepted
+  std::vector<view_member> given_up;           // whom the sender will never hear again, though they may live
+  std::vector<given_up_member> seen_given_up;  // among others: the sender hears both, or has it from one that does
 
-  static constexpr std::size_t max_parted = 256;  // further ones wait for the next meeting
+  static constexpr std::size_t max_seen_given_up = 256;  // further ones wait for the next meeting
 
   std::vector<std::byte> bytes() const {
     message_writer out;
@@ -105,9 +105,9 @@ struct view_message {
     }
     out.number(static_cast<std::uint32_t>(given_up.size()));
     for (const view_member& each : given_up) out.number(each.index).number(each.incarnation);
-    out.number(static_cast<std::uint32_t>(parted.size()));
-    for (const parted_members& each : parted)
-      for (const view_member& one : {each.lower, each.upper}) out.number(one.index).number(one.incarnation);
+    out.number(static_cast<std::uint32_t>(seen_given_up.size()));
+    for (const given_up_member& each : seen_given_up)
+      for (const view_member& one : {each.by, each.whom}) out.number(one.index).number(one.incarnation);
     return out.take();
   }
 
@@ -150,12 +150,12 @@ struct view_message {
     const auto given_up_count = in.number<std::uint32_t>();
     if (given_up_count > static_cast<std::uint32_t>(workers)) message_reader::malformed();
     for (std::uint32_t i = 0; i < given_up_count; ++i) said.given_up.push_back(read_member());
-    const auto parted_count = in.number<std::uint32_t>();
-    if (parted_count > max_parted) message_reader::malformed();
-    for (std::uint32_t i = 0; i < parted_count; ++i) {
-      const view_member lower = read_member(), upper = read_member();
-      if (lower.index >= upper.index) message_reader::malformed();
-      said.parted.push_back({lower, upper});
+    const auto seen_count = in.number<std::uint32_t>();
+    if (seen_count > max_seen_given_up) message_reader::malformed();
+    for (std::uint32_t i = 0; i < seen_count; ++i) {
+      const view_member by = read_member(), whom = read_member();
+      if (by.index == whom.index) message_reader::malformed();
+      said.seen_given_up.push_back({by, whom});
     }
     in.end();
     return said;
@@ -177,8 +177,9 @@ enum class presence : unsigned char {
 /// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
 /// higher ballot wins.
 ///
-/// Where two live members have given up each other, the one of higher index leaves: each member says whom it does not
-/// hear, and a third that hears both tells all. Otherwise those that hear both would propose a view that cannot work.
+/// A live member that another member has given up leaves; of two that have given up each other, that of higher index.
+/// Each member says whom it has given up, and a third that hears both tells all. Otherwise those that hear both would
+/// propose a view that cannot work.
 ///
 /// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
 /// acceptor must not forget what it has promised.
@@ -237,9 +238,9 @@ class view_agreement {
   /// The others have not answered for so long that this process gives up.
   void give_up() {
     if (decided_ || failure_) return;
-    const std::string whom = missing(), parted = who_is_parted();
+    const std::string whom = missing(), given_up = who_is_given_up();
     fail(error_code::unavailable, {"the workers have not agreed in time on who trains on",
-                                   whom.empty() ? "" : "; missing: ", whom, parted.empty() ? "" : "; ", parted});
+                                   whom.empty() ? "" : "; missing: ", whom, given_up.empty() ? "" : "; ", given_up});
   }
 
   void receive(const view_message& said) {
@@ -276,7 +277,7 @@ class view_agreement {
       return;
     }
     if (of.is == presence::alive)
-      for (const parted_members& each : said.parted) note_parted(each.lower, each.upper);
+      for (const given_up_member& each : said.seen_given_up) note_given_up(each);
     using kind = view_message::kind;
     switch (said.what) {
       case kind::hello:
@@ -306,7 +307,7 @@ class view_agreement {
   /// Goes on as far as what is known allows.
   void advance() {
     if (decided_ || failure_) return;
-    look_for_parted();
+    look_for_given_up();
     if (failure_) return;
     if (!leads()) {
       phase_ = phase::idle;
@@ -342,7 +343,7 @@ class view_agreement {
   }
 
   /// Who has given up whom, as far as this process knows: "a has given up b, c has given up d".
-  std::string who_is_parted() const {
+  std::string who_is_given_up() const {
     std::string text;
     for (int index = 0; index < workers(); ++index)
       if (at(index).is == presence::alive && at(index).has_said)
@@ -405,10 +406,11 @@ class view_agreement {
   }
   bool is_alive(const view_member& one) const { return is_heard(one) && !is_excluded(one); }
 
-  void note_parted(const view_member& a, const view_member& b) {
-    const parted_members pair = a.index < b.index ? parted_members{a, b} : parted_members{b, a};
-    if (!current_.has(a) || !current_.has(b) || parted_.size() == view_message::max_parted) return;
-    if (std::find(parted_.begin(), parted_.end(), pair) == parted_.end()) parted_.push_back(pair);
+  void note_given_up(const given_up_member& what) {
+    if (!current_.has(what.by) || !current_.has(what.whom)) return;
+    if (seen_given_up_.size() == view_message::max_seen_given_up) return;
+    if (std::find(seen_given_up_.begin(), seen_given_up_.end(), what) == seen_given_up_.end())
+      seen_given_up_.push_back(what);
   }
   void note_given_up(known& of, const std::vector<view_member>& whom) {
     of.said_at = ++messages_;
@@ -421,29 +423,33 @@ class view_agreement {
     of.has_given_up = std::move(now);
   }
   /// Another member has given up this process, or one that this process has heard of since: it cannot be dead.
-  void look_for_parted() {
+  void look_for_given_up() {
     for (const view_member& each : current_.members) {
       const known& of = at(each.index);
       if (each == self_ || !is_heard(each) || !of.has_said) continue;
       for (const auto& [who, since] : of.has_given_up)
         if (who == self_ || (current_.has(who) && is_heard(who) && at(who.index).said_at > since))
-          note_parted(each, who);
+          note_given_up({each, who});
     }
-    if (const view_member* const by = excluding(self_); by && current_.has(self_))
-      fail(error_code::aborted, {"the other workers train on without this one: it and ", name_of(by->index),
-                                 " have given up each other; start it again"});
+    if (const view_member* const by = excluding(self_))
+      fail(error_code::aborted,
+           {"the other workers train on without this one: ", name_of(by->index), " has given it up; start it again"});
   }
-  /// A member that stays, with which this one cannot train; null: it stays itself.
+  bool has_given_up(const view_member& one, const view_member& whom) const {
+    if (one == self_) return at(whom.index).process == whom.incarnation && at(whom.index).is == presence::given_up;
+    return std::find(seen_given_up_.begin(), seen_given_up_.end(), given_up_member{one, whom}) != seen_given_up_.end();
+  }
+  /// A member that stays, and has given up this one; null: this one stays.
   const view_member* excluding(const view_member& one) const {
-    if (parted_.empty()) return nullptr;
+    if (seen_given_up_.empty()) return nullptr;
     const view_member* by = nullptr;
     std::vector<char> leaves(known_.size());
     for (const view_member& each : current_.members)
-      for (const parted_members& pair : parted_) {
-        const auto lower = static_cast<std::size_t>(pair.lower.index);
-        if (!(pair.upper == each) || leaves[lower] || is_dead(pair.lower)) continue;
+      for (const given_up_member& what : seen_given_up_) {
+        if (!(what.whom == each) || leaves[static_cast<std::size_t>(what.by.index)] || is_dead(what.by)) continue;
+        if (what.by.index > each.index && has_given_up(each, what.by)) continue;
         leaves[static_cast<std::size_t>(each.index)] = 1;
-        if (each == one) by = &pair.lower;
+        if (each == one) by = &what.by;
       }
     return by;
   }
@@ -619,7 +625,7 @@ class view_agreement {
     phase_ = phase::idle;
     promised_ = accepted_ballot_ = ballot_ = 0;
     accepted_ = value_ = {};
-    parted_.clear();
+    seen_given_up_.clear();
     for (const view_member& each : next.members)
       if (each.index != self_.index) send(each.index, view_message::kind::hello);
   }
@@ -633,7 +639,7 @@ class view_agreement {
     made.policy = policy_;
     made.updates = updates_;
     made.current = current_;
-    made.parted = parted_;
+    made.seen_given_up = seen_given_up_;
     for (int index = 0; index < workers(); ++index)
       if (at(index).is == presence::given_up && (current_.epoch == 0 || is_member(index)))
         made.given_up.push_back({index, at(index).process});
@@ -675,8 +681,8 @@ class view_agreement {
   std::uint64_t promised_ = 0, accepted_ballot_ = 0;
   training_view accepted_;
 
-  std::vector<parted_members> parted_;  // members of the present view
-  std::uint64_t messages_ = 0;          // that have come
+  std::vector<given_up_member> seen_given_up_;  // members of the present view
+  std::uint64_t messages_ = 0;                  // that have come
 
   // The proposer.
   phase phase_ = phase::idle;
