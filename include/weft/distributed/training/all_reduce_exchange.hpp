@@ -17,6 +17,7 @@
 #include <weft/distributed/membership/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 
@@ -67,7 +68,8 @@ class all_reduce_exchange : private fetch_watcher {
   }
 
   static constexpr bool processes_mean = true;
-  bool takes_over() const { return false; }
+  /// Whether this worker may have to compute the gradients of others.
+  bool takes_over() const { return parts_.has_value(); }
   /// Which of the variables' effects() the update of the next step makes.
   void set_effects(const sequence<std::uint32_t>& effects) {
     if (effects == effects_) return;
@@ -126,14 +128,15 @@ class all_reduce_exchange : private fetch_watcher {
 
   /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
   /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* = nullptr) {
+  /// `work` computes the gradients of others.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work = nullptr) {
     if constexpr (can_recover)
-      if (meeting_) return update_whatever_happens(until, examples, repeated);
+      if (meeting_) return update_whatever_happens(until, examples, repeated, work);
     make_update(until, examples, repeated);
   }
   void abandon_update() {
-    next_bucket_ = begun_buckets_ = 0;
-    asks_who_trains_ = false;
+    begin_anew();
+    if (parts_) parts_->drop();
   }
 
   /// Every worker has the values of the last step.
@@ -195,6 +198,7 @@ class all_reduce_exchange : private fetch_watcher {
     unit_ = settled_unit_ = front[2];
     if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));
     variables_.set_counters();
+    if (parts_) local_.set_step_number(updates_);
     settled_random_step_ = local_.step_number();
     return variables_.global_step;
   }
@@ -222,16 +226,22 @@ class all_reduce_exchange : private fetch_watcher {
     }
     next_bucket_ = begun_buckets_ = 0;
     others_train_ = took_part_ > 2 * max_weight_of_votes;
-    if (others_train_) {
-      apply();
-      ++next_step_;
-      ++variables_.global_step;
-      variables_.adopt_counters();
-      average_updates();
-    } else {
-      ask_who_trains(until);
-      variables_.reset_averaged();  // this worker's step has assigned them
-    }
+    if (!others_train_) ask_who_trains(until);
+    end_update(took_part_ > 2 * max_weight_of_votes);
+  }
+  /// `has_mean`: somebody had an example.
+  void end_update(bool has_mean) {
+    if (!has_mean) return variables_.reset_averaged();  // this worker's step has assigned them
+    apply();
+    ++next_step_;
+    ++variables_.global_step;
+    variables_.adopt_counters();
+    average_updates();
+  }
+  void begin_anew() {
+    next_bucket_ = begun_buckets_ = 0;
+    asks_who_trains_ = false;
+    stage_ = stage::computes;
   }
 
   // A batch counts 2^-32 at least, beside the largest.
@@ -282,9 +292,11 @@ class all_reduce_exchange : private fetch_watcher {
   /// empty batch is then so small that no sum has other bits for it.
   void set_weight(std::uint32_t examples) {
     votes_ = stops_ && trains_;
-    admits_ = meeting_ && trains_ && shrinks_ && meeting_->has_newcomers();
+    admits_ = sees_newcomers();
     weight_ = examples > 0 || !(votes_ || admits_) ? examples / unit_ : weight_of_vote;
   }
+
+  bool sees_newcomers() const { return meeting_ && trains_ && admits_late_ && meeting_->has_newcomers(); }
 
   /// Before a bucket is averaged for the first time.
   template <class Element>
@@ -393,21 +405,25 @@ class all_reduce_exchange : private fetch_watcher {
     begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
-    if (!made.finite && made.weights > max_weight_of_votes && !variables_.judges_gradients() &&
-        here_.options().not_finite != nonfinite_gradients::apply)
-      refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
+    if (!made.finite && made.weights > max_weight_of_votes && refuses_nonfinite())
+      refuse(b.begin + made.element * sizeof(Element), sizeof(Element),
+             made.rank ? view().members[*made.rank].index : nobody);
   }
 
-  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block.
-  void refuse(std::size_t at, const mean_report& made, std::size_t element_bytes) const {
+  bool refuses_nonfinite() const {
+    return !variables_.judges_gradients() && here_.options().not_finite != nonfinite_gradients::apply;
+  }
+  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block. `whose`: the worker that
+  /// has brought it, or nobody.
+  void refuse(std::size_t at, std::size_t element_bytes, int whose) const {
     const std::size_t i = gradients_.variable_at(element_bytes == sizeof(double), at);
     if (i == variables_.size()) return;
-    if (!made.rank)
+    if (whose == nobody)
       throw error(error_code::invalid_argument, "exchange",
                   {"the mean of the workers' gradients of '", variables_[i].name, "' is not finite in step ",
                    next_step_, ", though each of them is; lower the learning rate"});
-    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), view().members[*made.rank].index}),
-                             variables_[i].name, (at - gradients_.offset_of(i)) / element_bytes, next_step_);
+    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), whose}), variables_[i].name,
+                             (at - gradients_.offset_of(i)) / element_bytes, next_step_);
   }
 
   // ---- losses ----
@@ -418,31 +434,38 @@ class all_reduce_exchange : private fetch_watcher {
 
   template <class Strategy>
   void join(const Strategy& how, const graph_identity& identity, deadline_type until) {
-    if (how.on_loss.then == loss_action::take_over)
-      throw error(error_code::unimplemented, "collective",
-                  "on_loss: take_over is not available with all-reduce; use wait_for{...}, or shrink");
     std::uint64_t program = identity.hash;
     const auto mix = [&](std::uint64_t word) { program = (program ^ word) * 0x9e3779b97f4a7c15u + (program >> 29); };
     mix(identity.seed);
     for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
     mix(how.bucket_bytes);
     identity_ = identity;
-    bucket_bytes_ = said_bucket_bytes_ = how.bucket_bytes;
-    shrinks_ = how.on_loss.then == loss_action::shrink;
+    said_bucket_bytes_ = how.bucket_bytes;
+    admits_late_ = how.on_loss.then != loss_action::stop;
     updates_ = -1;
-    said_stop_.assign(static_cast<std::size_t>(here_.cluster().num_tasks(here_.job())), 0);
+    const int workers = here_.cluster().num_tasks(here_.job());
+    said_stop_.assign(static_cast<std::size_t>(workers), 0);
+    if (how.on_loss.then == loss_action::take_over)
+      parts_.emplace(workers);  // gradients leave when the step has ended
+    else
+      bucket_bytes_ = how.bucket_bytes;
     meeting_.emplace(here_, program, how.on_loss);
     here_.with_reason([&] { settle(until, false); });
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
   /// Makes an update with the workers that are there, whoever is lost meanwhile.
-  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated) {
+  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
     const auto time = until.remaining();
     const std::int64_t before = updates_;
+    if (parts_ && !repeated) {
+      begin_anew();
+      parts_->keep(here_.index(), updates_, examples, gradients_);
+      block_has_own_ = true;
+    }
     for (deadline_type by = until;; by = deadline_type(time), repeated = false) {
       try {
-        make_update(by, examples, repeated);
+        parts_ ? make_update_of_all_replicas(by, work) : make_update(by, examples, repeated);
         note_update(updates_ + 1);
         break;
       } catch (const error& problem) {
@@ -465,6 +488,63 @@ class all_reduce_exchange : private fetch_watcher {
     has_admitted_ = false;
   }
 
+  /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
+  /// After a loss or deadline_exceeded it is called again: the parts of replicas are kept, and not computed twice.
+  void make_update_of_all_replicas(deadline_type until, const replica_work* work) {
+    check_whole();
+    const training_view& members = meeting_->current();
+    const int self = here_.index();
+    if (stage_ == stage::computes) {
+      for (int r = 0; trains_ && r < parts_->replicas(); ++r) {
+        if (members.owner_of(r) != self || parts_->has(r, updates_)) continue;
+        block_has_own_ = false;
+        parts_->keep(r, updates_, compute_replica(variables_, self, {r, updates_}, work), gradients_);
+      }
+      votes_ = stops_ && trains_;
+      admits_ = sees_newcomers();
+      parts_->announce(members, self, updates_, votes_, admits_, trains_);
+      stage_ = stage::announces;
+    }
+    if (stage_ == stage::announces) {
+      group_->sum(parts_->said(), until);
+      for (int r = 0; unit_ == 0 && r < parts_->replicas(); ++r) unit_ = parts_->examples(r);
+      took_part_ = unit_ == 0 ? 0 : parts_->weights(unit_);
+      if (took_part_ > 0 && refuses_nonfinite())
+        for (const bool is_double : {false, true})
+          if (const auto [whose, element] = parts_->first_nonfinite(is_double); whose >= 0)
+            refuse(element * (is_double ? 8 : 4), is_double ? 8 : 4, whose);
+      if (sums_in_memory() && !block_has_own_) parts_->copy_to(self, gradients_);
+      stage_ = stage::sums;
+    }
+    for (; took_part_ > 0 && next_bucket_ < buckets_.size(); ++next_bucket_)
+      buckets_[next_bucket_].is_double ? average_in_order<double>(until) : average_in_order<float>(until);
+    begin_anew();
+    count_votes([this](int worker) { return parts_->stops(worker); }, parts_->admits());
+    others_train_ = took_part_ > 0 || parts_->anybody_trains();
+    end_update(took_part_ > 0);
+  }
+
+  /// Where each member has its own part alone, shared memory sums them in the same order.
+  bool sums_in_memory() const {
+    return group_->shares_memory() && static_cast<int>(group_->size()) == parts_->replicas();
+  }
+
+  template <class Element>
+  void average_in_order(deadline_type until) {
+    const std::span<Element> block = gradients_.template block<Element>();
+    if (block.empty()) return;
+    bool finite = true;
+    if (sums_in_memory()) {
+      finite = group_->mean(block, until, reduce_algorithm::automatic, parts_->examples(here_.index()) / unit_).finite;
+    } else {
+      const auto mine = parts_->template arrays<Element>(meeting_->current(), here_.index(), updates_, unit_);
+      group_->sum_in_order(block, std::span<const weighted_array<Element>>(mine), until);
+      finite = divide(block.data(), block.size(), static_cast<Element>(took_part_));
+    }
+    if (!finite && refuses_nonfinite())
+      refuse(first_nonfinite(block.data(), block.size()) * sizeof(Element), sizeof(Element), nobody);
+  }
+
   static bool is_loss(const error& problem) {
     return problem.code() == error_code::unavailable || problem.code() == error_code::aborted;
   }
@@ -483,6 +563,7 @@ class all_reduce_exchange : private fetch_watcher {
     updates_ = updates;
     settled_unit_ = unit_;
     settled_others_train_ = others_train_;
+    if (parts_) local_.set_step_number(updates_);  // so random numbers follow from the replica and the step
     settled_random_step_ = local_.step_number();
   }
 
@@ -522,7 +603,7 @@ class all_reduce_exchange : private fetch_watcher {
 
   void take_view(const training_view& next, deadline_type until) {
     if constexpr (can_recover) {
-      if (is_laid_out_) keep_the_rest();
+      if (is_laid_out_ && !parts_) keep_the_rest();
       group_.reset();
       gradients_.drop_blocks();
       all_reduce_options options;
@@ -577,7 +658,8 @@ class all_reduce_exchange : private fetch_watcher {
     for (const bool is_double : {false, true})
       std::copy_n(kept_[is_double].data(), std::min(kept_[is_double].size(), gradients_.block(is_double).size()),
                   gradients_.block(is_double).data());
-    abandon_update();
+    begin_anew();
+    block_has_own_ = false;
     unit_ = settled_unit_;
   }
 
@@ -618,6 +700,7 @@ class all_reduce_exchange : private fetch_watcher {
     updates_ = next.updates;
     settled_unit_ = unit_;
     settled_random_step_ = static_cast<std::int64_t>(front[2]);
+    if (parts_) local_.set_step_number(updates_);
   }
   bool is_written_with_updates(std::uint32_t variable) const {
     const auto& all = variables_.effects();
@@ -641,16 +724,19 @@ class all_reduce_exchange : private fetch_watcher {
       const std::size_t end = (buckets_.back().begin + buckets_.back().bytes) / sizeof(Element);
       const std::span<Element> votes =
           gradients_.template block<Element>().subspan(end - room_for_votes(), room_for_votes());
-      has_admitted_ = votes.back() > 0;
-      bool all = true;
-      for (const view_member& each : meeting_->current().members)
-        all &= votes[static_cast<std::size_t>(each.index)] > 0;
-      const auto self = static_cast<std::size_t>(here_.index());
-      leaves_alone_ = !all && !all_stop_ && votes[self] > 0 && said_stop_[self];
-      all_stop_ |= all || leaves_alone_;
-      for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = votes[r] > 0;
+      count_votes([&](int worker) { return votes[static_cast<std::size_t>(worker)] > 0; }, votes.back() > 0);
     };
     buckets_.back().is_double ? count(double{}) : count(float{});
+  }
+  template <class Stops>
+  void count_votes(const Stops& stops, bool admits) {
+    has_admitted_ = admits;
+    bool all = true;
+    for (const view_member& each : meeting_->current().members) all &= stops(each.index);
+    const int self = here_.index();
+    leaves_alone_ = !all && !all_stop_ && stops(self) && said_stop_[static_cast<std::size_t>(self)];
+    all_stop_ |= all || leaves_alone_;
+    for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = stops(static_cast<int>(r));
   }
 
   /// Runs the graph's own updates on the gradients that were agreed on.
@@ -815,12 +901,12 @@ class all_reduce_exchange : private fetch_watcher {
   double training_workers_ = 0;         // on their way
 
   // With a loss policy:
-  static constexpr int max_attempts = 8;
+  static constexpr int max_attempts = 8, nobody = -1;
   static constexpr std::chrono::seconds least_time{5};
   std::optional<view_meeting<T, Clock>> meeting_;
   graph_identity identity_;
   std::size_t said_bucket_bytes_ = 0;  // all workers have said the same
-  bool shrinks_ = false;
+  bool admits_late_ = false;  // training goes on without lost workers: those that come again join between two steps
   std::int64_t updates_ = 0;  // that were completed, whether or not a batch had examples; -1: this worker has no values
   bool is_laid_out_ = false, has_joined_late_ = false;
   std::vector<std::byte> kept_[2];  // the gradients of the update under way, of float and of double variables
@@ -829,6 +915,12 @@ class all_reduce_exchange : private fetch_watcher {
   std::vector<char> said_stop_;  // by worker, in the last update
   bool leaves_alone_ = false, settled_others_train_ = true;
   bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
+
+  // With loss_action::take_over:
+  enum class stage : unsigned char { computes, announces, sums };  // of the update under way
+  std::optional<replica_parts> parts_;
+  stage stage_ = stage::computes;
+  bool block_has_own_ = false;  // the buffers have this worker's own gradients
 
   std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
   bool torn_ = false;

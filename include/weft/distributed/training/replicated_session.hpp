@@ -433,6 +433,8 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   template <class Batches>
   auto run(Batches&& batches, deadline_type until = std::chrono::seconds(60)) {
     if (!trains_ || !owner_.unfinished_) {
+      // Whoever computes this replica's gradients draws the same random numbers.
+      if (trains_ && owner_.exchange_.takes_over()) owner_.local().set_step_number(owner_.next_step());
       compute_batch(batches(replica{owner_.here_.index(), owner_.next_step()}), true);
       own_examples_ = examples_;
     }

@@ -14,6 +14,7 @@
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 
@@ -208,39 +209,9 @@ class server_exchange {
     has_pushed_ = awaits_values_ = false;
   }
 
-  /// Variables of this worker alone stay as they are: those of the lost worker are lost.
   std::uint32_t compute(int of_replica, const replica_work* work) {
-    if (!work)
-      throw error(error_code::failed_precondition, "exchange",
-                  {"the gradients of replica ", of_replica, " are to be computed for step ", next_step_,
-                   "; call run() again with the function that gives the batches of any replica"});
-    const graph& g = variables_.of();
-    std::vector<std::pair<std::uint32_t, storage>> own;
-    for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op> || !local_.state_of(n).initialized) continue;
-      const variable_kind kind = kind_of(g[n].def);
-      if (kind != variable_kind::local && kind != variable_kind::slot) continue;
-      own.emplace_back(n, storage(local_.variable_info(n).bytes()));
-      local_.read_variable(n, own.back().second.data());
-    }
-    struct restore {
-      server_exchange& of;
-      const std::vector<std::pair<std::uint32_t, storage>>& own;
-      std::int64_t position;
-      ~restore() {
-        for (const auto& [n, value] : own) of.local_.write_variable(n, value.data());
-        of.variables_.reset_averaged();
-        of.variables_.set_counters();
-        of.local_.set_random_stream(of.here_.index());
-        of.local_.set_step_number(position);
-      }
-    } after{*this, own, local_.step_number()};
-    variables_.reset_averaged();
-    variables_.set_counters();
-    local_.set_random_stream(of_replica);
-    local_.set_step_number(next_step_);
-    has_gradients_of_other_ = of_replica != here_.index();
-    return work->compute(work->self, {of_replica, next_step_});
+    if (work) has_gradients_of_other_ = of_replica != here_.index();
+    return compute_replica(variables_, here_.index(), {of_replica, next_step_}, work);
   }
 
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.

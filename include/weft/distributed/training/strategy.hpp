@@ -75,7 +75,8 @@ struct parameter_server {
 ///
 /// `on_loss`: how training goes on when a worker is lost; the default ends it at once. All workers give the same.
 /// With it each worker keeps a copy of the gradients that it sends, and repeats their exchange with the workers that
-/// are there then: no step is computed again. See docs/how-to/all-reduce.md.
+/// are there then: no step is computed again. With loss_action::take_over gradients are summed in the order of the
+/// replicas, whoever computes them, and leave when the step has ended. See docs/how-to/all-reduce.md.
 struct collective {
   std::size_t bucket_bytes = std::size_t{1} << 20;
   loss_policy on_loss = {};
