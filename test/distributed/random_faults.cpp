@@ -194,7 +194,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       s.finish(how.finish);
       return true;
     } catch (const error& problem) {
-      if (problem.code() != error_code::aborted || how.shards.folder.empty()) throw;
+      if (problem.code() != error_code::aborted || s.next_step() >= how.steps) throw;
       return false;
     }
   };
@@ -1356,6 +1356,9 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     }
     if (came_too_late(plan, out, *each)) continue;
     if (contains(each->said, "without a shard of this run")) continue;  // it was killed before it had written one
+    // Its run was lost before anything was committed; who has finished has taken it over, from the beginning.
+    if (plan.how.on_loss.then == loss_action::take_over && contains(each->said, "no step of that is committed"))
+      continue;
     if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
     if (plan.how.how == strategy::synchronous && each->of.values != reference)
       return name_of(plan.how, rank) + " has other values";
@@ -1369,10 +1372,11 @@ struct shard_files {
   ~shard_files() { std::filesystem::remove_all(path); }
 };
 
-void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s}) {
+void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s},
+                     std::uint64_t first = 0) {
   const char* const count = std::getenv("WEFT_RANDOM_COUNT");
   const char* const from = std::getenv("WEFT_RANDOM_FROM");
-  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
+  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : first;
   if (count) seeds = static_cast<std::uint64_t>(std::atoll(count));
   const shard_files files;
   int failures = 0;
@@ -1421,6 +1425,17 @@ BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_same_bits_where_workers_are_t
 BOOST_AUTO_TEST_CASE(replaced_asynchronous_servers_go_on_from_their_shards) {
   shard_runs runs;
   survive_servers(strategy::asynchronous, sanitized ? 10 : 100, runs);
+}
+
+// Seeds that have failed. A server leaves when the others have gone too far to ask it again; another one is lost while
+// all workers wait at the first alone; and one before anything is committed.
+BOOST_AUTO_TEST_CASE(servers_are_lost_as_a_run_begins_or_ends) {
+  shard_runs runs;
+  const loss_policy takes_over = wait_for{20s}.then(loss_action::take_over);
+  for (const std::uint64_t seed : {279}) survive_servers(strategy::synchronous, 1, runs, wait_for{20s}, seed);
+  for (const std::uint64_t seed : {145, 635, 988, 100'542})
+    survive_servers(strategy::synchronous, 1, runs, takes_over, seed);
+  for (const std::uint64_t seed : {244}) survive_servers(strategy::asynchronous, 1, runs, wait_for{20s}, seed);
 }
 
 // ---- the same with processes ----

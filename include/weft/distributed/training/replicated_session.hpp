@@ -230,6 +230,24 @@ class replicated_session {
         until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
   }
 
+  /// Makes steps until next_step() is `end`, and calls finish(): `make_step()` makes the step of that number. A
+  /// parameter server that is lost before a committed step has this worker's last update takes that update away:
+  /// finish() throws aborted then, and train_until() makes the lost steps again and finishes.
+  ///
+  ///     s.train_until(10'000, [&] { step(batch_of(s.next_step(), index), 2min); });
+  template <class MakeStep>
+  void train_until(std::int64_t end, MakeStep make_step,
+                   std::chrono::milliseconds finish_within = std::chrono::seconds(60)) {
+    for (;;) {
+      while (next_step() < end) make_step();
+      try {
+        return finish(finish_within);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted || next_step() >= end) throw;
+      }
+    }
+  }
+
   /// Whether all workers make the same steps, and so can end with the same one.
   static constexpr bool keeps_in_step = exchange_type::keeps_in_step;
   /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all

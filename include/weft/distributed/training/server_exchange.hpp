@@ -53,8 +53,15 @@ class server_exchange {
     local_.set_step_number(next_step_);
     move_to_shared_memory();
     gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
-    servers_->initialise(const_values_, until);
-    refresh(until);
+    for (bool has_values = false; !has_values;) {
+      servers_->initialise(const_values_, until);
+      try {
+        refresh(until);
+        has_values = true;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::failed_precondition || !servers_->was_restarted()) throw;
+      }
+    }
     begin_at_next_step();
   }
 
@@ -134,15 +141,19 @@ class server_exchange {
     constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
     if (unfinished) update(until, *unfinished);
     const std::int64_t end = next_step_;
-    try {
-      if constexpr (waits) servers_->await_others(until);
-      refresh(until);
-      if constexpr (waits) last();
-      if (next_step_ >= end) return servers_->done(until);
-    } catch (const error& problem) {
-      if (problem.code() != error_code::aborted) throw;
-      refresh(until);
-    }
+    // Where servers are restored meanwhile, and a committed step has all updates of this worker, it asks again.
+    do {
+      try {
+        if constexpr (waits) servers_->await_others(until);
+        refresh(until);
+        if (next_step_ < end) break;
+        if constexpr (waits) last();
+        return servers_->done(until);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted) throw;
+        refresh(until);
+      }
+    } while (next_step_ >= end);
     throw error(error_code::aborted, "finish",
                 {"a parameter server was restored, and the run has gone back from step ", end, " to step ", next_step_,
                  "; make the steps from next_step() on again, and call finish() then"});
