@@ -20,6 +20,7 @@
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/error.hpp>
 #include <weft/queue/queue_operations.hpp>
+#include <weft/queue/section_operations.hpp>
 
 namespace weft::detail {
 
@@ -113,6 +114,7 @@ class remote_tasks : public plan::task_support {
         std::int64_t own = 0;
         if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
         if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        if (p.def(n).op == &operation_of<enter_section_op>) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
         limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
       }
       task_part::cut(p);
