@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +19,7 @@
 #include <weft/distributed/membership/view.hpp>
 #include <weft/distributed/membership/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
+#include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
@@ -29,7 +33,7 @@ namespace weft::detail {
 /// or has its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory()
 /// too, and its functions may be called by one thread after the other.
 template <class Group, transport T, typename Clock>
-class all_reduce_exchange : private fetch_watcher {
+class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher {
   static constexpr bool can_recover = std::is_same_v<Group, basic_all_reduce<T, Clock>>;
 
  public:
@@ -67,39 +71,31 @@ class all_reduce_exchange : private fetch_watcher {
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
-  static constexpr bool processes_mean = true;
-  /// Whether this worker may have to compute the gradients of others.
-  bool takes_over() const { return parts_.has_value(); }
-  /// Which of the variables' effects() the update of the next step makes.
-  void set_effects(const sequence<std::uint32_t>& effects) {
+  bool takes_over() const override { return parts_.has_value(); }
+  void set_effects(const sequence<std::uint32_t>& effects) override {
     if (effects == effects_) return;
     effects_ = effects;
     apply_.reset();
   }
 
-  /// Whether all workers make the same steps.
-  static constexpr bool keeps_in_step = true;
-  void request_stop() { stops_ = true; }
-  bool all_stop() const { return all_stop_; }
-  bool announce_stop(deadline_type) { return false; }
+  void request_stop() override { stops_ = true; }
+  bool all_stop() const override { return all_stop_; }
+  bool announce_stop(deadline_type) override { return false; }
 
-  bool is_chief() const { return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0; }
+  bool is_chief() const override { return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0; }
   /// The workers that train together; without a loss policy those of the job.
-  training_view view() const {
+  training_view view() const override {
     if (meeting_) return meeting_->current();
     training_view all{1, {}, 0, 0, false};
     for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) all.members.push_back({index, 0});
     return all;
   }
   /// The number of the next update, from 0 on: those whose batches were all empty are counted too.
-  std::int64_t next_step() const { return meeting_ ? updates_ : next_step_; }
-  /// This worker stops, and others go on.
-  bool leaves_alone() const { return leaves_alone_; }
-  gradient_buffers& gradients() { return gradients_; }
+  std::int64_t next_step() const override { return meeting_ ? updates_ : next_step_; }
+  bool leaves_alone() const override { return leaves_alone_; }
+  gradient_buffers& gradients() override { return gradients_; }
 
-  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
-  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
-  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
+  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) override {
     check_whole();
     if (!thread_ || unit_ == 0) return nullptr;
     if (thread_->under_way())
@@ -112,13 +108,11 @@ class all_reduce_exchange : private fetch_watcher {
     thread_->begin();
     return this;
   }
-  /// The step has thrown.
-  void abandon_step() {
+  void abandon_step() override {
     if (thread_ && thread_->under_way() && !thread_->cancel()) torn_ = true;
   }
 
-  /// A step has brought its gradients.
-  void take_gradients() {
+  void take_gradients() override {
     gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) {
       // Behind the gradient itself come the numbers of its rows.
       variables_[i].is_double() ? note_touched<double>(i, part + 1, end) : note_touched<float>(i, part + 1, end);
@@ -126,26 +120,23 @@ class all_reduce_exchange : private fetch_watcher {
     variables_.note_additions(gradients_.all());
   }
 
-  /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
-  /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
-  /// `work` computes the gradients of others.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work = nullptr) {
+  /// Forms the means and makes the update, unless no worker has an example.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if constexpr (can_recover)
       if (meeting_) return update_whatever_happens(until, examples, repeated, work);
     make_update(until, examples, repeated);
   }
-  void abandon_update() {
+  void abandon_update() override {
     begin_anew();
     if (parts_) parts_->drop();
   }
 
   /// Every worker has the values of the last step.
-  void refresh(deadline_type) {}
+  void refresh(deadline_type) override {}
 
-  /// Takes part in the others' updates until all have come here. `unfinished`: the examples of an update that has run
-  /// out of time; `update(until, examples)` makes one, or goes on with it.
-  template <class Update, class Last>
-  void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
+  /// Takes part in the others' updates until all have come here.
+  void finish(deadline_type until, std::optional<std::uint32_t> unfinished,
+              const typename exchange<Clock>::make_update& update, const std::function<void()>& last) override {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
     const bool all_had_stopped = all_stop_;  // and all come here
@@ -158,14 +149,13 @@ class all_reduce_exchange : private fetch_watcher {
       if (all_stop_ && !all_had_stopped && others_train_)
         throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
-    if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
+    if (last) last();
   }
 
   // ---- checkpoints ----
 
   /// The chief's variables become those of all.
-  template <class Load>
-  std::int64_t restore(Load& load, deadline_type until) {
+  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) override {
     if (has_joined_late_) return variables_.global_step;
     std::optional<cluster_state> at;
     if (is_chief()) at = load();
@@ -203,7 +193,7 @@ class all_reduce_exchange : private fetch_watcher {
     return variables_.global_step;
   }
 
-  cluster_state collect(deadline_type) {
+  cluster_state collect(deadline_type) override {
     return {variables_.global_step, next_step_ - 1, static_cast<std::uint32_t>(unit_)};
   }
 
@@ -928,9 +918,19 @@ class all_reduce_exchange : private fetch_watcher {
 };
 
 template <class Strategy, transport T, typename Clock>
-  requires requires { typename Strategy::template group<T, Clock>; }
-struct exchange_of<Strategy, T, Clock> {
-  using type = all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>;
-};
+std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables,
+                                                          const Strategy& how, const graph_identity& identity,
+                                                          basic_deadline<Clock> until) {
+  return std::make_unique<all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>>(
+      here, variables, how, identity, until);
+}
+
+#if defined(WEFT_SEPARATE_DISTRIBUTED)
+extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(basic_server<tcp>&,
+                                                                                              shared_variables&,
+                                                                                              const collective&,
+                                                                                              const graph_identity&,
+                                                                                              deadline);
+#endif
 
 }  // namespace weft::detail

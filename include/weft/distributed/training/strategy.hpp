@@ -87,12 +87,11 @@ struct collective {
 
 namespace detail {
 
-/// How a strategy's gradients and values travel, as `type`: server_exchange.hpp and all_reduce_exchange.hpp say it.
-template <class Strategy, transport T, typename Clock>
-struct exchange_of;
+template <class Strategy>
+concept has_servers = requires { Strategy::mode; };
 
 template <class Strategy, class T, class Clock>
-concept strategy_over = requires { typename exchange_of<Strategy, T, Clock>::type; };
+concept strategy_over = has_servers<Strategy> || requires { typename Strategy::template group<T, Clock>; };
 
 }  // namespace detail
 
