@@ -107,8 +107,7 @@ class basic_server {
   /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once. Another task
   /// waits here until all that it connects to have left or are lost. Throws weft::error (deadline_exceeded) that names
   /// workers which had not come until `workers_come`, or when `until` is reached.
-  join_report join(deadline_type workers_come = std::chrono::seconds(60),
-                   deadline_type until = deadline_type::never());
+  join_report join(deadline_type workers_come = std::chrono::seconds(60), deadline_type until = deadline_type::never());
 
   /// Says goodbye to all peers, closes everything and frees the port. Ends join() in another thread. May be called
   /// again. In on_lost, on the server's own thread, it does not wait for the end of that thread.
@@ -415,8 +414,7 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
               }),
       admission_(
           loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
-          listen(), [this](channel dialled) { links_.accept(std::move(dialled)); },
-          [this] { service_bell_.notify(); }),
+          listen(), [this](channel dialled) { links_.accept(std::move(dialled)); }, [this] { service_bell_.notify(); }),
       address_(admission_.address()) {
   thread_ = std::thread([this] { run(); });
 }
@@ -480,7 +478,7 @@ auto basic_server<T, Clock>::open_channel(std::size_t rank, const std::string& n
 
 template <transport T, typename Clock>
 error basic_server<T, Clock>::diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
-                                     const error& problem) {
+                                       const error& problem) {
   if (problem.code() != error_code::unavailable)
     return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
   members_.await_cause(rank, incarnation, deadline_type(std::chrono::milliseconds(200)));

@@ -82,7 +82,9 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   bool all_stop() const override { return all_stop_; }
   bool announce_stop(deadline_type) override { return false; }
 
-  bool is_chief() const override { return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0; }
+  bool is_chief() const override {
+    return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0;
+  }
   /// The workers that train together; without a loss policy those of the job.
   training_view view() const override {
     if (meeting_) return meeting_->current();
@@ -926,11 +928,8 @@ std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>
 }
 
 #if defined(WEFT_SEPARATE_DISTRIBUTED)
-extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(basic_server<tcp>&,
-                                                                                              shared_variables&,
-                                                                                              const collective&,
-                                                                                              const graph_identity&,
-                                                                                              deadline);
+extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(
+    basic_server<tcp>&, shared_variables&, const collective&, const graph_identity&, deadline);
 #endif
 
 }  // namespace weft::detail
