@@ -526,6 +526,17 @@ BOOST_AUTO_TEST_CASE(blocks_compose) {
     for (int j = 0; j < 4; ++j) BOOST_CHECK_SMALL(result(i, 2 + j) - 2 * h(i, j), 1e-5f);
 }
 
+BOOST_AUTO_TEST_CASE(a_sequence_of_no_parts_is_its_operand) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::sequential<> none;
+  static_assert(std::is_same_v<decltype(none(x)), node<float, dims<batch, 4>>>);
+  BOOST_CHECK(none(x).erased().id() == x.erased().id());
+  const auto net = nn::named(nn::sequential(nn::sequential(), nn::dense<2>()), "net");
+  net(x);
+  check_names(g, {"net/1/weights", "net/1/bias"});
+}
+
 BOOST_AUTO_TEST_CASE(another_operand_is_an_error_with_both_shapes) {
   graph g, other;
   auto x = placeholder<float, dims<batch, 4>>(g, "x");
