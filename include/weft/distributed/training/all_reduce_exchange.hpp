@@ -456,8 +456,9 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       block_has_own_ = true;
     }
     for (deadline_type by = until;; by = deadline_type(time), repeated = false) {
+      if (parts_) compute_parts(work);
       try {
-        parts_ ? make_update_of_all_replicas(by, work) : make_update(by, examples, repeated);
+        parts_ ? make_update_of_all_replicas(by) : make_update(by, examples, repeated);
         note_update(updates_ + 1);
         break;
       } catch (const error& problem) {
@@ -480,18 +481,24 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     has_admitted_ = false;
   }
 
-  /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
-  /// After a loss or deadline_exceeded it is called again: the parts of replicas are kept, and not computed twice.
-  void make_update_of_all_replicas(deadline_type until, const replica_work* work) {
+  /// Computes the parts of lost workers that are now this one's. An error of the program's function passes through,
+  /// and does not count as a loss.
+  void compute_parts(const replica_work* work) {
     check_whole();
+    if (stage_ != stage::computes || !trains_) return;
+    for (int r = 0; r < parts_->replicas(); ++r) {
+      if (meeting_->current().owner_of(r) != here_.index() || parts_->has(r, updates_)) continue;
+      block_has_own_ = false;
+      parts_->keep(r, updates_, compute_replica(variables_, here_.index(), {r, updates_}, work), gradients_);
+    }
+  }
+
+  /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
+  /// After a loss or deadline_exceeded it is called again.
+  void make_update_of_all_replicas(deadline_type until) {
     const training_view& members = meeting_->current();
     const int self = here_.index();
     if (stage_ == stage::computes) {
-      for (int r = 0; trains_ && r < parts_->replicas(); ++r) {
-        if (members.owner_of(r) != self || parts_->has(r, updates_)) continue;
-        block_has_own_ = false;
-        parts_->keep(r, updates_, compute_replica(variables_, self, {r, updates_}, work), gradients_);
-      }
       votes_ = stops_ && trains_;
       admits_ = sees_newcomers();
       parts_->announce(members, self, updates_, votes_, admits_, trains_);

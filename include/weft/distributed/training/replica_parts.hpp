@@ -60,9 +60,9 @@ inline std::uint32_t compute_replica(shared_variables& variables, int own, const
   return work->compute(work->self, of);
 }
 
-/// What the replicas bring to an update of an all-reduce with loss_action::take_over. A worker keeps its own part and
-/// those that it computes for lost workers, so that an exchange can be repeated with other members; and all workers
-/// announce their parts to each other.
+/// The gradients that replicas bring to an update of an all-reduce with loss_action::take_over. A worker keeps its own
+/// part and those that it computes for lost workers, so that an exchange can be repeated with other members. The
+/// workers announce their parts to each other.
 class replica_parts {
  public:
   explicit replica_parts(int replicas)
@@ -78,7 +78,8 @@ class replica_parts {
     for (part& each : parts_) each.step = -1;
   }
 
-  /// Writes what member `self` has to say of the update `step` to said(), whose sum over the members is what all say.
+  /// Writes the announcement of member `self` for update `step` to said(). Its sum over the members holds those of all,
+  /// and the functions below read it.
   void announce(const training_view& view, int self, std::int64_t step, bool stops, bool admits, bool trains);
   std::span<double> said() { return said_; }
   double examples(int replica) const { return said_of(replica)[0]; }
@@ -94,7 +95,7 @@ class replica_parts {
     for (int r = 0; r < replicas(); ++r) sum += examples(r) / unit;
     return sum;
   }
-  /// What member `self` adds to the sum of the blocks of an element type, in the order of the replicas.
+  /// Returns the arrays that member `self` adds to the sum of an element type's blocks, in the order of the replicas.
   template <typename Element>
   std::vector<weighted_array<Element>> arrays(const training_view& view, int self, std::int64_t step,
                                               double unit) const {
