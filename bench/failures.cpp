@@ -208,8 +208,8 @@ constexpr std::int64_t shard_every = 40;  // steps
 
 /// The times of a run whose servers write shards, in memory that its processes map.
 struct large_board {
-  std::atomic<std::int64_t> struck{0}, again{0};  // a server was lost; the first step after the run went back
-  std::atomic<std::int64_t> next{0};              // the number of the next step
+  std::atomic<std::int64_t> struck{INT64_MAX}, again{0};  // a server was lost; the first step that was begun since
+  std::atomic<std::int64_t> next{0};                      // the number of the next step
   std::atomic<bool> ends{false};
   static constexpr std::int64_t most = 4000;
   std::atomic<std::int64_t> steps{0};
@@ -245,22 +245,18 @@ void train_large(server& here, large_board& all) {
   auto x = placeholder<float, dims<1, 2500>>(g, "x");
   auto loss = let(mean(square(matmul(x, a) - 1.0f)) + mean(square(matmul(x, b) - 1.0f)));
   auto train = gradient_descent{.learning_rate = 0.01}.minimize(loss);
-  bool went_back = false;
-  parameter_server<synchronous> how{.on_loss = wait_for{60s},
-                                    .on_rollback = [&](std::int64_t, std::int64_t) { went_back = true; }};
+  parameter_server<synchronous> how{.on_loss = wait_for{60s}, .on_rollback = [](std::int64_t, std::int64_t) {}};
   replicated_session s(g, here, how, {.threads = 1}, 60s);
   auto step = s.prepare(fetch(train), feed(x));
   tensor<float, dims<1, 2500>> ones;
   for (std::int64_t i = 0; i < 2500; ++i) ones(0, i) = 0.1f;
   while (!all.ends) {
-    const bool is_again = went_back;
     const std::int64_t begin = now();
     step(ones, 120s);
     if (here.index() != 0) continue;
-    if (is_again) {
+    if (begin > all.struck) {  // without the lost server no step ends that has begun since
       std::int64_t none = 0;
       all.again.compare_exchange_strong(none, now());
-      went_back = false;
     }
     if (all.steps < large_board::most) all.seconds[all.steps] = static_cast<double>(now() - begin) * 1e-9, ++all.steps;
     all.next = s.next_step();
@@ -308,12 +304,14 @@ class large_cluster {
   /// Kills server 1 just after a commit, and starts it again. Returns the seconds until a step is made.
   double lose() {
     await_commit(board_->next + 1);
-    board_->again = 0;
     const std::int64_t struck = now();
     ::kill(servers_[1], SIGKILL);
     ::waitpid(servers_[1], nullptr, 0);
+    board_->struck = now();
+    board_->again = 0;
     servers_[1] = serve(1);
     await([&] { return board_->again != 0; });
+    board_->struck = INT64_MAX;
     return static_cast<double>(board_->again - struck) * 1e-9;
   }
 
