@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/error.hpp>
 #include <weft/queue/queue_operations.hpp>
+#include <weft/queue/section_operations.hpp>
 
 namespace weft::detail {
 
@@ -63,14 +63,15 @@ class remote_tasks : public plan::task_support {
 
   void read_variable(std::uint32_t node, plan::device_number where, void* to) override {
     const value_info info = info_of(node);
-    const std::vector<std::byte> value = ask(frame_kind::read_variable, where.task, node, {}, true);
-    if (value.size() != info.bytes())
-      throw error(error_code::data_loss, graph_[node].name, {"has come with ", value.size(), " bytes"});
-    if (!value.empty()) std::memcpy(to, value.data(), value.size());
+    ask(frame_kind::read_variable, where.task, node, {}, [&] {
+      state_.box->take(0, static_cast<std::byte*>(to), static_cast<std::size_t>(info.bytes()), until_,
+                       service_.table_name(where.task), check_of(where.task));
+    });
   }
   void write_variable(std::uint32_t node, plan::device_number where, const void* from) override {
     ask(frame_kind::write_variable, where.task, node,
-        {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())}, false);
+        {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())},
+        [&] { await_ends(until_); });
   }
   void reset_containers(const std::string* names, std::size_t count) override {
     table();
@@ -95,8 +96,8 @@ class remote_tasks : public plan::task_support {
       of_.service_.send_to_task(key.to, of_.processes_[key.to], header, {value, bytes}, of_.until_);
     }
     void receive(const transfer_key& key, std::byte* to, std::size_t bytes) override {
-      runs::take(*of_.state_.box, of_.service_.runs().parked(), key.number, of_.service_.table_name(key.from), to,
-                 bytes, of_.until_, [&] { of_.check_tasks(); });
+      of_.state_.box->take(key.number, to, bytes, of_.until_, of_.service_.table_name(key.from),
+                           [&] { of_.check_tasks(); });
     }
 
    private:
@@ -113,6 +114,7 @@ class remote_tasks : public plan::task_support {
         std::int64_t own = 0;
         if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
         if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        if (p.def(n).op == &operation_of<enter_section_op>) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
         limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
       }
       task_part::cut(p);
@@ -159,6 +161,7 @@ class remote_tasks : public plan::task_support {
   [[nodiscard]] ending begin_request(std::vector<std::uint32_t> of) {
     until_ = deadline_type(service_.options().step_timeout);
     participants_ = std::move(of);
+    takes_turn_ = false;
     note_processes();
     return begin();
   }
@@ -169,6 +172,7 @@ class remote_tasks : public plan::task_support {
     until_ = limit > INT64_MAX - step_timeout.count() ? deadline_type::never()
                                                       : deadline_type(step_timeout + std::chrono::nanoseconds(limit));
     participants_ = message.participants;
+    takes_turn_ = !message.waits && participants_.size() > 1;
     has_waited_ = has_waited_ || message.waits;
     const auto ended = begin();
     try {
@@ -183,12 +187,13 @@ class remote_tasks : public plan::task_support {
         message.registration.request = request;
       }
       const std::vector<std::byte> words = message.bytes();
-      // A run that may wait takes no turn: it goes straight to all tasks. Others take theirs in the first task.
-      if (message.waits)
+      // A run that may wait takes no turn: it goes straight to all tasks. One that a single task takes part in waits
+      // for no other task: it takes its turn there. Others take theirs in the first task.
+      if (takes_turn_)
+        service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
+      else
         for (const std::uint32_t t : participants_)
           service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
-      else if (!participants_.empty())
-        service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
       execute(part);
       await_ends(until_);
       registered = processes_;
@@ -248,6 +253,7 @@ class remote_tasks : public plan::task_support {
 
   bool is_there(std::uint32_t t) const { return service_.is_there(t, processes_[t]); }
   void check_tasks() {
+    if (takes_turn_) service_.check_there(0, processes_[0]);
     for (const std::uint32_t t : participants_) service_.check_there(t, processes_[t]);
   }
 
@@ -280,9 +286,9 @@ class remote_tasks : public plan::task_support {
 
   // ---- requests to one task ----
 
-  /// The answer, where there is one.
-  std::vector<std::byte> ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value,
-                             bool answers) {
+  /// Calls `await` for what the task answers.
+  template <typename Await>
+  void ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value, Await await) {
     table();
     const auto ended = begin_request({task});
     message_writer config;
@@ -296,15 +302,10 @@ class remote_tasks : public plan::task_support {
     frame_header how = header(kind);
     how.request = about;
     service_.send_to_task(task, processes_[task], how, payload, until_);
-    if (answers) return await_answer(task);
-    await_ends(until_);
-    return {};
+    await();
   }
-  std::vector<std::byte> await_answer(std::uint32_t task) {
-    std::vector<std::byte> value =
-        state_.box->take(0, until_, service_.table_name(task), [&] { service_.check_there(task, processes_[task]); });
-    service_.runs().parked() -= value.size();
-    return value;
+  auto check_of(std::uint32_t task) {
+    return [this, task] { service_.check_there(task, processes_[task]); };
   }
 
   value_info info_of(std::uint32_t node) const {
@@ -347,11 +348,12 @@ class remote_tasks : public plan::task_support {
   /// What a task says of itself, whose variables are at least this.
   task_message ask_about(std::uint32_t t, task_message::memory least) {
     participants_.clear();
+    takes_turn_ = false;
     const auto ended = begin();
     frame_header how = header(frame_kind::list_devices);
     how.weight = static_cast<std::uint32_t>(least);
     service_.send_to_task(t, processes_[t], how, {}, until_);
-    return task_message::read(await_answer(t));
+    return task_message::read(state_.box->take(0, until_, service_.table_name(t), check_of(t)));
   }
 
   Service& service_;
@@ -368,6 +370,7 @@ class remote_tasks : public plan::task_support {
   std::int64_t number_ = 0;
   deadline_type until_{std::chrono::seconds(0)};
   std::vector<std::uint32_t> participants_;
+  bool takes_turn_ = false;               // task 0 passes the run on
   std::vector<std::uint64_t> processes_;  // by task
   std::vector<std::uint32_t> restarted_;
 };
