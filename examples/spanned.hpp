@@ -3,7 +3,7 @@
 // Functions that the examples of graphs that span tasks share.
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,15 +72,21 @@ int on_tasks(const weft::graph& g, int tasks, Ask ask) {
   return status;
 }
 
-/// Whether all variables of two sessions of graphs with the same nodes are equal, to the bit.
-inline bool equal_variables(const weft::graph& g, weft::session& a, weft::session& b) {
-  bool equal = true;
-  for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &weft::operation_of<weft::variable_op>) continue;
-    std::vector<std::byte> one(g[n].def.outputs[0].bytes()), other(one);
-    a.read_variable(n, one.data());
-    b.read_variable(n, other.data());
-    equal = equal && std::memcmp(one.data(), other.data(), one.size()) == 0;
+/// Whether each variable of a session equals that of the same name of another session, to the bit.
+inline bool equal_variables(const weft::graph& g, weft::session& s, const weft::graph& other_g, weft::session& other) {
+  const auto variables_of = [](const weft::graph& of) {
+    std::map<std::string, std::uint32_t> found;
+    for (std::uint32_t n = 0; n < of.size(); ++n)
+      if (of[n].def.op == &weft::operation_of<weft::variable_op>) found.emplace(of[n].name, n);
+    return found;
+  };
+  const auto mine = variables_of(g), theirs = variables_of(other_g);
+  bool equal = !mine.empty() && mine.size() == theirs.size();
+  for (auto one = mine.begin(), two = theirs.begin(); equal && one != mine.end(); ++one, ++two) {
+    std::vector<std::byte> a(g[one->second].def.outputs[0].bytes()), b(other_g[two->second].def.outputs[0].bytes());
+    s.read_variable(one->second, a.data());
+    other.read_variable(two->second, b.data());
+    equal = one->first == two->first && a == b;
   }
   return equal;
 }

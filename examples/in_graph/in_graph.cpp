@@ -72,7 +72,7 @@ int main(int argc, char** argv) try {
     const float loss = train(net, s, tasks, steps);
     const network other(tasks, false);
     session alone(other.g, {.threads = 1});
-    const bool equal = train(other, alone, tasks, steps) == loss && equal_variables(net.g, alone, s);
+    const bool equal = train(other, alone, tasks, steps) == loss && equal_variables(net.g, s, other.g, alone);
     std::printf("loss %.6f after step %d with %d replicas\n", loss, steps, tasks);
     std::printf("the loss and the variables %s those of one process\n", equal ? "equal, to the bit," : "differ from");
     return equal ? 0 : 1;

@@ -73,7 +73,7 @@ bool equals_one_process(const std::vector<float>& losses, const network& net, se
   session alone(other.g, {.threads = 1});
   const std::vector<float> expected = train(other, alone, steps);
   const bool equal = std::memcmp(expected.data(), losses.data(), losses.size() * sizeof(float)) == 0;
-  return equal && equal_variables(net.g, alone, spread);
+  return equal && equal_variables(net.g, spread, other.g, alone);
 }
 
 int ask_for_steps(const network& net, const session_target& target, int steps, bool log) {

@@ -91,6 +91,35 @@ void sleep(std::chrono::nanoseconds time) {
     std::this_thread::sleep_for(time);
 }
 
+/// Starts a thread, and waits for its end. Those of a simulated cluster take turns.
+template <typename Clock = std::chrono::steady_clock, typename Body>
+std::thread start_thread(Body body) {
+  if constexpr (requires { Clock::start_thread(body); })
+    return Clock::start_thread(body);
+  else
+    return std::thread(body);
+}
+template <typename Clock = std::chrono::steady_clock>
+void join(std::thread& thread) {
+  if constexpr (requires { Clock::join(thread); })
+    Clock::join(thread);
+  else
+    thread.join();
+}
+
+template <typename Clock>
+struct mutex_of_clock {
+  using type = std::mutex;
+};
+template <typename Clock>
+  requires requires { typename Clock::mutex; }
+struct mutex_of_clock<Clock> {
+  using type = typename Clock::mutex;
+};
+/// A mutex that a thread may hold while it waits by the clock or for the network.
+template <typename Clock>
+using mutex_for = typename mutex_of_clock<Clock>::type;
+
 }  // namespace detail
 
 }  // namespace weft

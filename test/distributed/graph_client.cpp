@@ -240,11 +240,23 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
   run.registration.request.fetches = {{1u << 30, 0}};
   for (int n = 0; n < 150; ++n) {
     hostile_client each(tasks.servers[static_cast<std::size_t>(n) % 3]->address());
+    if (n % 2 == 1) {  // a step that the graph has, of whatever nodes
+      run.registration.request = {};
+      run.extents.clear();
+      const auto any = [&] { return static_cast<std::uint32_t>(random() % m.g.size()); };
+      for (unsigned k = random() % 3; k > 0; --k) run.registration.request.fetches.push_back({any(), 0});
+      for (unsigned k = random() % 3; k > 0; --k) run.registration.request.targets.push_back(any());
+      for (unsigned k = random() % 3; k > 0; --k) {
+        run.registration.request.feeds.push_back({any(), 0});
+        run.extents.push_back(random() % 2 ? shape(static_cast<std::int64_t>(random() % 4)) : shape(3, 2));
+      }
+    }
     std::vector<std::byte> payload = run.bytes();
     for (unsigned k = random() % 4; k > 0; --k) payload[random() % payload.size()] = byte();
     if (random() % 4 == 0) payload.resize(random() % payload.size());
     frame_header header;
-    header.kind = static_cast<frame_kind>(static_cast<unsigned>(frame_kind::run_step) + random() % 9);
+    header.kind = n % 4 == 1 ? frame_kind::run_step
+                             : static_cast<frame_kind>(static_cast<unsigned>(frame_kind::run_step) + random() % 9);
     header.tag = random() % 3;
     header.step = static_cast<std::int64_t>(random() % 3);
     header.request = random() % 5;

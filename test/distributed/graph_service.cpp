@@ -105,6 +105,43 @@ BOOST_AUTO_TEST_CASE(sessions_of_several_tasks_take_turns) {
   BOOST_TEST(s.get(here) == 150);
 }
 
+// Steps on several tasks get their turn in task 0; those in one other task go straight there.
+BOOST_AUTO_TEST_CASE(only_steps_on_several_tasks_need_the_first_one) {
+  struct program {
+    graph g;
+    variable_node<float> w =
+        on(g, true, "/job:worker/task:1"_device, [&] { return variable<float>(g, "w", init::zeros{}); });
+    node<float> add = on(g, true, "/job:worker/task:1"_device, [&] { return assign_add(w, 1.0f); });
+    node<float> doubled = on(g, true, "/job:worker/task:2"_device, [&] { return let(w * 2.0f); });
+  };
+  const cluster_spec cluster = test::local_cluster(0, 3);
+  process first([&] {
+    program own;
+    server here(cluster, "worker", 0);
+    graph_service service(here, own.g, {.session = {.threads = 1}});
+    here.join();
+    return std::string("joined");
+  });
+  program own;
+  server servers[] = {server(cluster, "worker", 1), server(cluster, "worker", 2)};
+  graph_service here(servers[0], own.g, {.session = {.threads = 1}});
+  graph_service other(servers[1], own.g, {.session = {.threads = 1}});
+  session s(own.g, {.threads = 1, .target = here.target()});
+  auto add = s.prepare(fetch(own.add));
+  auto both = s.prepare(fetch(own.add, own.doubled));
+  BOOST_TEST(add() == 1);
+  BOOST_TEST(std::get<1>(both()) == 2);
+  first.signal(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  std::string problem;
+  while (problem.empty() && seconds_since(killed) < 20)
+    if (const std::string each = problem_of([&] { both(); }); each != "nothing") problem = each;
+  BOOST_TEST(problem.find("/job:worker/task:0") != std::string::npos, problem);
+  BOOST_TEST(seconds_since(killed) < 10);
+  const float before = s.get(own.w);
+  for (int n = 0; n < 20; ++n) BOOST_TEST(add() == before + static_cast<float>(n) + 1);
+}
+
 BOOST_AUTO_TEST_CASE(pins_that_fit_no_task_list_the_devices) {
   graph g;
   const auto x = placeholder<float, dims<3>>(g);

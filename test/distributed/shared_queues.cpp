@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -129,6 +130,157 @@ BOOST_AUTO_TEST_CASE(reset_ends_waits_and_empties_containers) {
   while (j.queue.waiting() == 0 && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
   session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
   reset(s, {"jobs"});
+  waits.join();
+  BOOST_TEST(problem.find("has been reset") != std::string::npos, problem);
+}
+
+// ---- critical sections ----
+
+namespace {
+
+/// A section in task 1, in which steps add to a counter in task 0: 1, or what they wait for in a queue in task 2.
+struct table {
+  graph g;
+  critical_section section;
+  fifo_queue<std::int64_t> gate;
+  node<std::int64_t> x = placeholder<std::int64_t>(g, "x");
+  variable_node<std::int64_t> count;
+  node<std::int64_t> add;
+  node<std::int64_t> add_late, add_soon;
+  effect open;
+
+  explicit table(const std::string& name)
+      : section(g, {.shared_name = name, .container = "tables", .device = "/job:worker/task:1"_device}),
+        gate(g, 10, {.shared_name = name + " gate", .container = "tables", .device = "/job:worker/task:2"_device}),
+        count(on(g, true, "/job:worker/task:0"_device,
+                 [&] { return variable<std::int64_t>(g, "count", init::zeros{}); })),
+        add(section.execute(g, 1min, [&] { return assign_add(count, 1); })),
+        add_late(section.execute(g, 1min, [&] { return assign_add(count, gate.dequeue(g, 10min)); })),
+        add_soon(section.execute(g, 100ms, [&] { return assign_add(count, 1); })),
+        open(gate.enqueue(1min, x)) {}
+};
+
+bool comes_true(const std::function<bool()>& what) {
+  const auto began = std::chrono::steady_clock::now();
+  while (!what() && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  return what();
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(tasks_and_clients_share_a_critical_section) {
+  table t("shared");
+  cluster_of<tcp> tasks(t.g, 3);
+  session s(t.g, {.threads = 1, .target = tasks.services[0]->target()});
+  BOOST_TEST(s.explain(t.add).find("/task:0/") != std::string::npos, s.explain(t.add));
+  std::atomic<int> failures{0};
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 4; ++c)
+    clients.emplace_back([&, c] {
+      try {
+        session own(t.g, {.threads = 1,
+                          .target = c % 2 ? session_target(address_of(tasks, 0))
+                                          : tasks.services[static_cast<std::size_t>(c)]->target(0)});
+        auto step = own.prepare(fetch(t.add));
+        std::int64_t before = 0;
+        for (int n = 0; n < 10; ++n) {
+          const std::int64_t now = step();
+          if (now <= before) ++failures;
+          before = now;
+        }
+      } catch (const std::exception& e) {
+        std::printf("%s\n", e.what());
+        ++failures;
+      }
+    });
+  for (std::thread& c : clients) c.join();
+  BOOST_TEST(failures == 0);
+  BOOST_TEST(s.get(t.count) == 40);
+  // While one is inside, another waits for as long as it said, and variables are at other steps' disposal.
+  std::int64_t in_the_end = 0;
+  std::thread inside([&] {
+    session own(t.g, {.threads = 1, .target = address_of(tasks, 0)});
+    in_the_end = own.eval(t.add_late);
+  });
+  BOOST_TEST(comes_true([&] { return t.gate.waiting() == 1; }));
+  const std::string late = problem_of([&] { s.eval(t.add_soon); });
+  BOOST_TEST(late.find("was inside for all of the time") != std::string::npos, late);
+  BOOST_TEST(late.find("/job:worker/task:1") != std::string::npos, late);
+  BOOST_TEST(s.get(t.count) == 40);
+  s.run(fetch(t.open), with(t.x, std::int64_t{5}));
+  inside.join();
+  BOOST_TEST(in_the_end == 45);
+  BOOST_TEST(s.eval(t.add) == 46);
+  reset_containers({"tables"});
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_dies_inside_a_critical_section_leaves_it) {
+  const cluster_spec cluster = local_cluster(0, 3);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  process client([&] {
+    table own("of a client");
+    session s(own.g, {.threads = 1, .target = where});
+    s.eval(own.add_late);
+    return std::string("left");
+  });
+  table t("of a client");
+  std::unique_ptr<server> servers[3];
+  std::unique_ptr<graph_service<>> services[3];
+  for (int n = 0; n < 3; ++n) {
+    servers[n] = std::make_unique<server>(cluster, "worker", n);
+    services[n] = std::make_unique<graph_service<>>(*servers[n], t.g, graph_service_options{.session = {.threads = 1}});
+  }
+  BOOST_REQUIRE(comes_true([&] { return t.gate.waiting() == 1; }));
+  client.signal(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  session s(t.g, {.threads = 1, .target = where});
+  BOOST_TEST(s.eval(t.add) == 1);
+  BOOST_TEST(seconds_since(killed) < 5);
+  reset_containers({"tables"});
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_dies_while_a_step_is_inside_a_critical_section_leaves_it) {
+  const cluster_spec cluster = local_cluster(0, 3);
+  const auto serve = [&](int n) {
+    table own("of a task");
+    server here(cluster, "worker", n);
+    graph_service service(here, own.g, {.session = {.threads = 1}});
+    here.join();
+    return std::string("joined");
+  };
+  process second([&] { return serve(2); });
+  table t("of a task");
+  server servers[] = {server(cluster, "worker", 0), server(cluster, "worker", 1)};
+  graph_service first(servers[0], t.g, {.session = {.threads = 1}});
+  graph_service middle(servers[1], t.g, {.session = {.threads = 1}});
+  session s(t.g, {.threads = 1, .target = first.target()});
+  std::string problem;
+  std::thread inside([&] {
+    session own(t.g, {.threads = 1, .target = middle.target(0)});
+    problem = problem_of([&] { own.eval(t.add_late); });
+  });
+  // It is inside: nobody else can enter.
+  BOOST_TEST(
+      comes_true([&] { return problem_of([&] { s.eval(t.add_soon); }).find("was inside") != std::string::npos; }));
+  second.signal(SIGKILL);
+  inside.join();
+  BOOST_TEST(problem.find("/job:worker/task:2") != std::string::npos, problem);
+  BOOST_TEST(s.eval(t.add_soon) > 0);
+  reset_containers({"tables"});
+}
+
+BOOST_AUTO_TEST_CASE(reset_ends_waits_for_a_critical_section) {
+  table t("reset");
+  cluster_of<tcp> tasks(t.g, 3);
+  std::string problem;
+  const auto held = t.section.acquire(1s);
+  std::thread waits([&] {
+    session s(t.g, {.threads = 1, .target = address_of(tasks, 0)});
+    problem = problem_of([&] { s.eval(t.add); });
+  });
+  BOOST_TEST(comes_true([&] { return t.section.waiting() == 1; }));
+  session s(t.g, {.threads = 1, .target = tasks.services[0]->target()});
+  reset(s, {"tables"});
   waits.join();
   BOOST_TEST(problem.find("has been reset") != std::string::npos, problem);
 }

@@ -96,18 +96,25 @@ def check_message(item):
     return line, missing if quoted else ["an error or a note"], run.stdout
 
 
+PRECOMPILED = ["<weft/distributed.hpp>", "<weft/weft.hpp>"]  # most blocks begin by including one of them
+
+
 def precompile(folder):
-    """The flag by which g++ reads weft.hpp compiled before: most blocks begin by including it."""
-    header = f"{folder}/weft.hpp"
-    pathlib.Path(header).write_text("#include <weft/weft.hpp>\n")
-    made = subprocess.run([compiler, *flags, "-Wno-unused", "-x", "c++-header", header, "-o", f"{header}.gch"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    return ["-include", header] if made.returncode == 0 else []
+    """For each of PRECOMPILED, the flags by which g++ reads it compiled before."""
+    before = {}
+    for number, header in enumerate(PRECOMPILED):
+        file = f"{folder}/{number}.hpp"
+        pathlib.Path(file).write_text(f"#include {header}\n")
+        made = subprocess.run([compiler, *flags, "-Wno-unused", "-x", "c++-header", file, "-o", f"{file}.gch"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if made.returncode == 0:
+            before[header] = ["-include", file]
+    return before
 
 
 def check(item):
     source = item[1]
-    before = precompiled if "<weft/weft.hpp>" in source and "#define" not in source else []
+    before = [] if "#define" in source else next((precompiled[each] for each in precompiled if each in source), [])
     run = subprocess.run([compiler, *flags, "-Wno-unused", *before, "-fsyntax-only", "-x", "c++", "-"], input=source,
                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return item[0], run
@@ -117,7 +124,7 @@ def check(item):
 version = subprocess.run([compiler, "--version"], text=True, stdout=subprocess.PIPE).stdout
 is_gcc = "Free Software Foundation" in version
 with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-    precompiled = precompile(folder) if is_gcc else []
+    precompiled = precompile(folder) if is_gcc and sources else {}
     faults += [f"{line}: does not compile:\n{run.stdout}" for line, run in pool.map(check, sources)
                if run.returncode]
     if is_gcc:

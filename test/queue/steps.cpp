@@ -1,8 +1,11 @@
 #include <weft/control_flow.hpp>
+#include <weft/ops/gather.hpp>
 #include <weft/queue.hpp>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -344,4 +347,91 @@ BOOST_AUTO_TEST_CASE(sessions_of_a_container_have_the_same_variables) {
   test::check_elements(trainer.get(w), {7, 7, 7});
   test::check_elements(begins.get(fresh), {1, 1, 1});
   reset_containers({"variables", "others"});
+}
+
+// ---- critical sections: python/ops/critical_section_ops.py ----
+
+BOOST_AUTO_TEST_CASE(a_step_runs_what_a_section_records_inside_it) {
+  const critical_section section({.name = "table"});
+  graph g;
+  const auto count = variable<std::int64_t>(g, "count", init::zeros{});
+  const auto x = placeholder<float, dims<2>>(g, "x");
+  const auto [before, sum_of, after] = section.execute(g, long_, [&] {
+    const auto old = let(count + 0);
+    return std::tuple(old, sum(x), assign_add(count, 1));
+  });
+  session s(g);
+  const auto [b, total, a] = s.run(fetch(before, sum_of, after), with(x, image{1, 2}));
+  BOOST_CHECK_EQUAL(b, 0);
+  BOOST_CHECK_EQUAL(total, 3);
+  BOOST_CHECK_EQUAL(a, 1);
+  // One result runs all of it.
+  BOOST_CHECK_EQUAL(s.eval(sum_of, with(x, image{3, 4})), 7);
+  BOOST_CHECK_EQUAL(s.get(count), 2);
+  (void)section.acquire(0s);
+  const auto step = s.prepare(fetch(after), feed(x));
+  BOOST_CHECK(contains(step.explain(), "table_enter") && contains(step.explain(), "table_leave"));
+
+  // Nobody enters while a thread is inside.
+  const effect add = section.execute(g, 10ms, [&] { (void)assign_add(count, 10); });
+  {
+    const auto held = section.acquire(0s);
+    std::string text;
+    BOOST_CHECK(code_of([&] { s.run(fetch(add)); }, &text) == error_code::deadline_exceeded);
+    BOOST_CHECK(contains(text, "was inside for all of the time"));
+    BOOST_CHECK_EQUAL(s.get(count), 2);
+  }
+  s.run(fetch(add));
+  BOOST_CHECK_EQUAL(s.get(count), 12);
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_fails_inside_a_section_leaves_it) {
+  const critical_section section;
+  graph g;
+  const auto x = placeholder<float, dims<3>>(g, "x");
+  const auto i = placeholder<std::int32_t, dims<1>>(g, "i");
+  const auto row = section.execute(g, 0s, [&] { return gather(x, i); });
+  // A node inside that a step runs alone: the section is left at the end of the run.
+  std::optional<node<float, dims<3>>> inside;
+  (void)section.execute(g, 0s, [&] { inside = let(x * 2.0f); });
+  session s(g);
+  auto step = s.prepare(fetch(row), feed(x, i));
+  for (int n = 0; n < 3; ++n) {
+    failure(error_code::out_of_range, [&] { step(tensor<float, dims<3>>{1, 2, 3}, tensor<std::int32_t, dims<1>>{7}); });
+    test::check_elements(step(tensor<float, dims<3>>{1, 2, 3}, tensor<std::int32_t, dims<1>>{2}), {3});
+    test::check_elements(s.eval(*inside, with(x, tensor<float, dims<3>>{1, 2, 3})), {2, 4, 6});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(steps_of_several_sessions_exclude_each_other_in_a_section) {
+  const critical_section section;
+  int inside = 0, most = 0;  // not atomic: ThreadSanitizer looks
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      graph g;
+      fifo_queue<float> in(1), out(1);
+      const auto x = placeholder<float>(g, "x");
+      // The body waits for what a thread does meanwhile.
+      const auto y = section.execute(g, long_, [&] {
+        const control_dependencies after(g, in.enqueue(long_, x));
+        return out.dequeue(g, long_);
+      });
+      session s(g);
+      auto step = s.prepare(fetch(y), feed(x));
+      std::thread other([&] {
+        for (int n = 0; n < 50; ++n) {
+          const float v = in.dequeue(long_);
+          most = std::max(most, ++inside);
+          --inside;
+          out.enqueue(long_, v + 1);
+        }
+      });
+      for (int n = 0; n < 50; ++n) wrong += step(float(n)) != float(n + 1);
+      other.join();
+    });
+  for (std::thread& t : threads) t.join();
+  BOOST_CHECK_EQUAL(most, 1);
+  BOOST_CHECK_EQUAL(wrong, 0);
 }

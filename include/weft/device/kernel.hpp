@@ -33,6 +33,8 @@ class kernel {
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
   virtual void run(const kernel_context&) = 0;
+  /// The run of the step has ended, or failed: of an operation that is `ordered`, whose effect may outlast its run.
+  virtual void end_run() noexcept {}
   /// The bytes of memory that it needs while it runs: kernel_context::workspace on a CPU, queue::workspace on a GPU.
   virtual std::size_t workspace_bytes() const { return 0; }
   /// Whether its GPU's work can be recorded: that of one which waits for the GPU cannot.

@@ -33,12 +33,6 @@ struct queue_kind {
   std::int64_t min_after_dequeue = 0;
 };
 
-/// The options of a queue that is made for a graph: it is where the scopes around it say.
-inline queue_options placed_in(const graph& g, queue_options options) {
-  options.device = merge(g.device_here(), options.device);
-  return options;
-}
-
 /// Throws invalid_argument for a queue that could hold nothing, or would never let go of it.
 inline void check_queue(const queue_kind& k) {
   if (k.capacity == 0)

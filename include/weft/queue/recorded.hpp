@@ -33,6 +33,12 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
+/// The options of a queue or a critical section that is made for a graph: it is where the scopes around it say.
+inline queue_options placed_in(const graph& g, queue_options options) {
+  options.device = merge(g.device_here(), options.device);
+  return options;
+}
+
 /// Records an operation of a queue, with all but its operation and attributes in `c`. Throws unimplemented in the body
 /// of a loop or a branch: what runs there, and how often, no order of the step's operations says.
 inline symbol record_queue_operation(graph& g, std::shared_ptr<erased_queue> q, const device_spec& where,

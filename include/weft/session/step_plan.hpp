@@ -32,6 +32,7 @@ class step_plan {
   void run(plan::binding& b, step_times* times, fetch_watcher* watcher) {
     check_initialized();
     const change_report at_end{step_};
+    const run_end after_all{*this, b};
     if (step_.tasks)
       run_task(b, times);
     else if (step_.gpus)
@@ -80,6 +81,14 @@ class step_plan {
     const plan::compiled_step& of;
     ~change_report() { of.report_changes(); }
   };
+  /// Tells the kernels of ordered operations that the run is over, also if it ends in an error.
+  struct run_end {
+    const step_plan& of;
+    const plan::binding& b;
+    ~run_end() {
+      for (const std::uint32_t i : of.ordered_) b.kernels[i]->end_run();
+    }
+  };
 
   plan::binding& choose_binding(const plan::fed_value* fed);
   void check_initialized();
@@ -102,7 +111,8 @@ class step_plan {
   };
   static constexpr std::size_t none_fetched = ~std::size_t{0};
   sequence<last_use> last_uses_;
-  plan::binding_cache bindings_;  // gone before what it lies in
+  sequence<std::uint32_t> ordered_;  // instructions
+  plan::binding_cache bindings_;     // gone before what it lies in
   plan::binding* current_ = nullptr;
 };
 
@@ -115,6 +125,7 @@ inline plan::binding& step_plan::bind(const plan::fed_value* fed) {
 inline bool step_plan::runs_kernels_alone() const { return kernels_alone_; }
 inline void step_plan::run_kernels(const plan::binding& b) {
   const change_report at_end{step_};
+  const run_end after_all{*this, b};
   executor_->run(b, s_, nullptr);
 }
 
@@ -128,7 +139,13 @@ WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   plan::binding* b = bindings_.find(fed, hash);
   if (!b) {
     auto made = plan::bind(step_, fed, s_.extents, before ? before : bindings_.newest());
-    if (!executor_) executor_ = owned(new cpu_executor(*step_.made));
+    if (!executor_) {
+      executor_ = owned(new cpu_executor(*step_.made));
+      const plan::program& p = *step_.made;
+      for (std::uint32_t i = 0; i < p.instructions.size(); ++i)
+        if (p.instructions[i].kind == plan::instruction_kind::compute && p.op(p.instructions[i].node).ordered)
+          ordered_.push_back(i);
+    }
     made->hash = hash;
     b = made.get();
     bindings_.add(static_cast<owned<plan::binding>&&>(made));

@@ -83,12 +83,12 @@ class basic_graph_client {
     if constexpr (detail::speaks_tls<T>)
       if (options_.tls) network_.use_tls(*options_.tls);
     learn(parse(address), deadline_type(options_.connect_timeout));
-    thread_ = std::thread([this] { receive(); });
+    thread_ = detail::start_thread<Clock>([this] { receive(); });
   }
   ~basic_graph_client() {
     stopping_ = true;
     bell_.notify();
-    thread_.join();
+    detail::join<Clock>(thread_);
   }
   basic_graph_client(const basic_graph_client&) = delete;
   basic_graph_client& operator=(const basic_graph_client&) = delete;
@@ -125,7 +125,7 @@ class basic_graph_client {
   enum class link_state : unsigned char { none, there, lost };
 
   struct link {
-    std::mutex mutex;  // of what is sent, and of connecting
+    detail::mutex_for<Clock> mutex;  // of what is sent, and of connecting
     std::optional<stream> asks;
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<link_state> state{link_state::none};

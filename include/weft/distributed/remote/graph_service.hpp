@@ -86,8 +86,8 @@ class graph_service {
             [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
               handle(from, header, std::move(payload));
             }) {
-    executor_ = std::thread([this] { work(jobs_, [this](job& next) { execute(next); }); });
-    forwarder_ = std::thread([this] { work(forwarded_, [this](job& next) { forward(next); }); });
+    executor_ = detail::start_thread<clock>([this] { work(jobs_, [this](job& next) { execute(next); }); });
+    forwarder_ = detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { forward(next); }); });
   }
   ~graph_service() {
     stopping_ = true;
@@ -99,11 +99,11 @@ class graph_service {
     jobs_.changed.notify_all();
     forwarded_.changed.notify_all();
     channels_.wake();
-    executor_.join();
-    forwarder_.join();
+    detail::join<clock>(executor_);
+    detail::join<clock>(forwarder_);
     channels_.stop();
-    for (auto& [session, each] : lanes_) each->thread.join();
-    for (auto& each : ended_lanes_) each->thread.join();
+    for (auto& [session, each] : lanes_) detail::join<clock>(each->thread);
+    for (auto& each : ended_lanes_) detail::join<clock>(each->thread);
   }
   graph_service(const graph_service&) = delete;
   graph_service& operator=(const graph_service&) = delete;
@@ -349,7 +349,7 @@ class graph_service {
         }
       }
     }
-    for (const auto& each : over) each->thread.join();
+    for (const auto& each : over) detail::join<clock>(each->thread);
   }
 
   void answer(const detail::peer_process& to, const frame_header& asked, const std::vector<std::byte>& value) {
@@ -696,7 +696,7 @@ class graph_service {
     auto made = std::make_unique<lane>();
     lane* const own = made.get();
     own->client = {first.message->client_rank, first.message->client_incarnation};
-    own->thread = std::thread([this, own] {
+    own->thread = detail::start_thread<clock>([this, own] {
       work(own->jobs, [this, own](job& next) {
         const in_turn here(turn_);
         run(next, own);

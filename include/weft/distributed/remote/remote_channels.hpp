@@ -152,7 +152,7 @@ class remote_channels {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
     }
-    thread_ = std::thread([this] { receive(); });
+    thread_ = start_thread<clock>([this] { receive(); });
   }
   ~remote_channels() { stop(); }
   remote_channels(const remote_channels&) = delete;
@@ -161,7 +161,7 @@ class remote_channels {
   void stop() {
     stopping_ = true;
     here_.service_bell().notify();
-    if (thread_.joinable()) thread_.join();
+    if (thread_.joinable()) join<clock>(thread_);
   }
 
   /// Receives in this thread until `done()`, at most for `time`. Returns false at once if a thread receives that does
@@ -221,7 +221,7 @@ class remote_channels {
 
  private:
   struct outgoing {
-    std::mutex mutex;
+    mutex_for<clock> mutex;
     std::optional<typename Server::channel> channel;
   };
 
@@ -252,7 +252,7 @@ class remote_channels {
   };
 
   struct client {
-    std::mutex mutex;
+    mutex_for<clock> mutex;
     typename network::stream answers;
     bool asks = false;  // both connections have come
     deadline_type comes = deadline_type(std::chrono::seconds(10));

@@ -19,6 +19,7 @@
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/error.hpp>
 #include <weft/queue/queue_operations.hpp>
+#include <weft/queue/section_operations.hpp>
 
 namespace weft::detail {
 
@@ -117,6 +118,7 @@ class remote_tasks : public plan::task_support {
         std::int64_t own = 0;
         if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
         if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        if (p.def(n).op == &operation_of<enter_section_op>) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
         limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
       }
       task_part::cut(p);
@@ -163,6 +165,7 @@ class remote_tasks : public plan::task_support {
   [[nodiscard]] ending begin_request(std::vector<std::uint32_t> of) {
     until_ = deadline_type(service_.options().step_timeout);
     participants_ = std::move(of);
+    takes_turn_ = false;
     note_processes();
     return begin();
   }
@@ -173,6 +176,7 @@ class remote_tasks : public plan::task_support {
     until_ = limit > INT64_MAX - step_timeout.count() ? deadline_type::never()
                                                       : deadline_type(step_timeout + std::chrono::nanoseconds(limit));
     participants_ = message.participants;
+    takes_turn_ = !message.waits && participants_.size() > 1;
     has_waited_ = has_waited_ || message.waits;
     const auto ended = begin();
     begins_ = &message;
@@ -220,12 +224,13 @@ class remote_tasks : public plan::task_support {
     if (!asked) return;
     const run_message& message = *asked;
     const std::vector<std::byte> words = message.bytes();
-    // A run that may wait takes no turn: it goes straight to all tasks. Others take theirs in the first task.
-    if (message.waits)
+    // A run that may wait takes no turn: it goes straight to all tasks. One that a single task takes part in waits
+    // for no other task: it takes its turn there. Others take theirs in the first task.
+    if (takes_turn_)
+      service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
+    else
       for (const std::uint32_t t : participants_)
         service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
-    else if (!participants_.empty())
-      service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
   }
 
   /// Ends the run on all tasks. Returns why it failed: what a task says that failed by itself, before what that led to.
@@ -286,6 +291,7 @@ class remote_tasks : public plan::task_support {
 
   bool is_there(std::uint32_t t) const { return service_.is_there(t, processes_[t]); }
   void check_tasks() {
+    if (takes_turn_) service_.check_there(0, processes_[0]);
     for (const std::uint32_t t : participants_) service_.check_there(t, processes_[t]);
   }
 
@@ -386,6 +392,7 @@ class remote_tasks : public plan::task_support {
   /// What a task says of itself, whose variables are at least this.
   task_message ask_about(std::uint32_t t, task_message::memory least) {
     participants_.clear();
+    takes_turn_ = false;
     const auto ended = begin();
     frame_header how = header(frame_kind::list_devices);
     how.weight = static_cast<std::uint32_t>(least);
@@ -409,6 +416,7 @@ class remote_tasks : public plan::task_support {
   std::int64_t number_ = 0;
   deadline_type until_{std::chrono::seconds(0)};
   std::vector<std::uint32_t> participants_;
+  bool takes_turn_ = false;               // task 0 passes the run on
   std::vector<std::uint64_t> processes_;  // by task
   std::vector<std::uint32_t> restarted_;
 };

@@ -74,6 +74,7 @@ class waiting_kernel final : public kernel {
     } one{*kernel_.operator->(), f};
     links_.wait(&one, [](void* of) { static_cast<call*>(of)->of.run(static_cast<call*>(of)->f); });
   }
+  void end_run() noexcept override { kernel_->end_run(); }
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   std::size_t memory_bytes() const override { return kernel_->memory_bytes(); }
   std::string describe() const override { return kernel_->describe(); }

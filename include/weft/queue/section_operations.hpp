@@ -1,0 +1,227 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <weft/deadline.hpp>
+#include <weft/graph/effects.hpp>
+#include <weft/graph/scopes.hpp>
+#include <weft/graph/subgraphs.hpp>
+#include <weft/ops/aliases.hpp>
+#include <weft/ops/box_copies.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/queue/queue_operations.hpp>
+#include <weft/queue/queue_state.hpp>
+#include <weft/queue/resources.hpp>
+
+/// The operations by which a step enters and leaves a critical section.
+WEFT_COLD_BEGIN
+namespace weft {
+
+namespace detail {
+
+/// The critical section that all handles of one name share. Who enters takes its only token, and receives the number
+/// of the visit, which ends once: by leave(), or at the end of the run that has entered.
+class section_state final : public resource {
+ public:
+  explicit section_state(std::string name) : declaration_("critical_section"), token_(std::move(name), 1, 0) {
+    put_token();
+  }
+  void abandon() noexcept override { token_.abandon(); }
+  const std::string& declaration() const noexcept override { return declaration_; }
+  const std::string& name() const noexcept { return token_.name(); }
+  /// How many wait to enter.
+  std::size_t waiting() const { return token_.waiting(); }
+
+  /// Throws deadline_exceeded, cancelled once the container has been reset, and cancelled if the step that waits is.
+  std::int64_t enter(deadline until) {
+    element_array<char> token(1);
+    try {
+      token_.dequeue(until, token, 1);
+    } catch (const error& e) {
+      if (e.code() == error_code::deadline_exceeded)
+        throw error(e.code(), name(),
+                    "another thread or step, or this one, was inside for all of the time: it has to leave the section");
+      if (e.code() == error_code::out_of_range)
+        throw error(error_code::cancelled, name(), "is gone: the container that it was in has been reset");
+      throw;
+    }
+    const std::int64_t visit = ++visits_;
+    inside_ = visit;
+    return visit;
+  }
+  void leave(std::int64_t visit) noexcept {
+    if (visit == 0 || !inside_.compare_exchange_strong(visit, 0)) return;
+    try {
+      put_token();
+    } catch (const error&) {  // its container has been reset
+    }
+  }
+
+ private:
+  void put_token() {
+    char token = 0;
+    token_.enqueue(deadline::never(), &token, 1);  // there is room for it
+  }
+
+  const std::string declaration_;
+  queue_state<fifo_store<char>> token_;
+  std::atomic<std::int64_t> visits_{0}, inside_{0};
+};
+
+/// A graph's handle to it.
+struct recorded_section final : graph_owned {
+  explicit recorded_section(std::shared_ptr<section_state> s) : section(std::move(s)) {}
+  const std::shared_ptr<section_state> section;
+};
+inline section_state& section_of(const node_def& c) { return *static_cast<const recorded_section*>(c.detail)->section; }
+
+}  // namespace detail
+
+/// The output is the number of the visit.
+struct enter_section_op {
+  static constexpr const char* name = "enter_section";
+  static constexpr bool ordered = true;
+  struct attributes {
+    attribute<std::int64_t> time_limit;  ///< nanoseconds
+  };
+  static kernel* prepare(const prepare_context& p, const attributes& a);
+};
+
+/// input 0: the number of the visit. The output has no elements.
+struct leave_section_op {
+  static constexpr const char* name = "leave_section";
+  static constexpr bool ordered = true;
+  static kernel* prepare(const prepare_context& p);
+};
+
+/// A copy of a value, which later writes of a variable do not change.
+struct section_result_op {
+  static constexpr const char* name = "section_result";
+  static strided_copies copies(const prepare_context& p) {
+    box_copies all(p);
+    all.copy(p.outputs[0].extents, 0, {}, 0, {});
+    return all;
+  }
+  static void gradient(gradient_context& g) { g.set_gradient(0, g.upstream()); }
+};
+
+namespace detail {
+
+class enter_section_kernel final : public kernel {
+ public:
+  enter_section_kernel(const prepare_context& p, std::int64_t limit)
+      : section_(section_of(p.node)), limit_(limit), to_(p.output_slots[0]) {}
+  void run(const kernel_context& f) override {
+    visit_ = section_.enter(deadline_of_run(limit_));
+    *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = visit_;
+  }
+  void end_run() noexcept override { section_.leave(std::exchange(visit_, 0)); }
+  std::string describe() const override { return str_cat({"enter ", section_.name()}); }
+
+ private:
+  section_state& section_;
+  const std::int64_t limit_;
+  std::uint32_t to_;
+  std::int64_t visit_ = 0;
+};
+
+class leave_section_kernel final : public kernel {
+ public:
+  explicit leave_section_kernel(const prepare_context& p) : section_(section_of(p.node)), visit_(p.input_slots[0]) {}
+  void run(const kernel_context& f) override {
+    section_.leave(*reinterpret_cast<const std::int64_t*>(f.buffers[visit_]));
+  }
+  std::string describe() const override { return str_cat({"leave ", section_.name()}); }
+
+ private:
+  section_state& section_;
+  std::uint32_t visit_;
+};
+
+/// Records a visit to a section: what is recorded while this lives runs inside.
+class visit_recorder {
+ public:
+  visit_recorder(graph& g, const std::shared_ptr<section_state>& s, const device_spec& where, std::int64_t limit)
+      : g_(g), where_(where), kept_(new recorded_section(s)) {
+    if (g.is_subgraph()) {
+      delete kept_;
+      throw error(
+          error_code::unimplemented, s->name(),
+          "a critical section is used in the body of a loop or of a branch: put the loop or the branch into the "
+          "section");
+    }
+    g.keep(kept_);
+    node_def c;
+    c.op = &operation_of<enter_section_op>;
+    c.attributes = words_of(enter_section_op::attributes{limit});
+    c.outputs = {{dtype::int64, {}}};
+    visit_ = record(static_cast<node_def&&>(c), "enter");
+    first_ = static_cast<std::uint32_t>(g.size());
+    depth_ = g.control_depth();
+    g.enter_control(visit_.id().node);
+  }
+  ~visit_recorder() {
+    if (is_inside_) g_.leave_control(depth_);
+  }
+  visit_recorder(const visit_recorder&) = delete;
+  visit_recorder& operator=(const visit_recorder&) = delete;
+
+  /// A value that leaves the section.
+  symbol copy(symbol x) {
+    const device_scope there(g_, x.id());
+    return record_call(operation_of<section_result_op>, {x}, x.info());
+  }
+  /// Records that the step leaves once all has run that was recorded inside.
+  void leave() {
+    const auto last = static_cast<std::uint32_t>(g_.size());
+    g_.leave_control(depth_);
+    is_inside_ = false;
+    node_def c;
+    c.op = &operation_of<leave_section_op>;
+    c.inputs = {visit_.id()};
+    c.outputs = {{dtype::boolean, shape(0)}};
+    left_ = record(static_cast<node_def&&>(c), "leave");
+    for (std::uint32_t n = first_; n < last; ++n)
+      for (const std::uint32_t before : g_[n].control)
+        if (before == visit_.id().node) {
+          g_.add_control(left_.id().node, n);
+          break;
+        }
+  }
+  effect left() const { return effect(left_); }
+  /// A value, once the step has left.
+  symbol after(symbol x) {
+    const control_dependencies then(g_, left());
+    const device_scope there(g_, x.id());
+    return record_identity(x);
+  }
+
+ private:
+  symbol record(node_def c, const char* what) {
+    const device_scope there(g_, where_);
+    c.detail = kept_;
+    return {&g_, {g_.add(static_cast<node_def&&>(c), str_cat({kept_->section->name(), "_", what})), 0}};
+  }
+
+  graph& g_;
+  const device_spec where_;
+  recorded_section* kept_;
+  symbol visit_, left_;
+  std::uint32_t first_ = 0;
+  std::size_t depth_ = 0;
+  bool is_inside_ = true;
+};
+
+}  // namespace detail
+
+inline kernel* enter_section_op::prepare(const prepare_context& p, const attributes& a) {
+  return new detail::enter_section_kernel(p, a.time_limit);
+}
+inline kernel* leave_section_op::prepare(const prepare_context& p) { return new detail::leave_section_kernel(p); }
+
+}  // namespace weft
+WEFT_COLD_END
