@@ -1,14 +1,18 @@
 // Times steps of graphs that span tasks, each a server in this process, over loopback: a value of 1 kB that goes to
-// another task and back, 100 MB from task to task, and a step that fetches a scalar of each of 16 tasks. The peers are
-// the same bytes over a bare connection. Prints JSON objects; medians of alternating rounds.
+// another task and back, 100 MB from task to task, a step that fetches a scalar of each of 16 tasks, and elements of a
+// queue in another task. The peers are the same bytes over a bare connection. Then a training step with an embedding of
+// 1 GB in another task; the peer is one of 1 MB. Prints JSON objects; medians of alternating rounds.
 #include <atomic>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
+#include <weft/ops/gather.hpp>
+#include <weft/queue.hpp>
 #include <weft/transport/framing.hpp>
 
 #include "free_addresses.hpp"
@@ -114,16 +118,71 @@ double median(std::vector<double> of) { return bench::summarise(std::move(of)).m
 
 /// Alternates between the two, and prints the medians and their ratio.
 template <class Step, class Peer>
-void compare(const char* name, int rounds, double seconds, int warm_up, Step step, Peer peer) {
+void compare(const char* name, int rounds, double seconds, int warm_up, Step step, Peer peer,
+             const char* peer_name = "transport") {
   std::vector<double> ours, theirs;
   for (int r = 0; r < rounds; ++r) {
     ours.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, step).median);
     theirs.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, peer).median);
   }
   for (const bool is_ours : {false, true})
-    std::printf("{\"peer\": \"%s\", \"case\": \"%s\", \"us\": %.1f}\n", is_ours ? "weft" : "transport", name,
+    std::printf("{\"peer\": \"%s\", \"case\": \"%s\", \"us\": %.1f}\n", is_ours ? "weft" : peer_name, name,
                 median(is_ours ? ours : theirs) * 1e6);
   std::fflush(stdout);
+}
+
+/// A training step that looks up 64 rows of 256 bytes of a table in task 1, and updates them there.
+template <int Rows>
+class embedding {
+ public:
+  embedding()
+      : table_(on(g_, 1, [&] { return variable<float, dims<Rows, 64>>(g_, "table", init::zeros{}); })),
+        loss_(on(g_, 1, [&] { return let(mean(square(gather(table_, ids_) - 1.0f))); })),
+        train_(gradient_descent{.learning_rate = 0.1f}.minimize(loss_)),
+        tasks_(g_, 2),
+        s_(g_, {.threads = 1, .target = tasks_.services[0]->target()}),
+        step_(s_.prepare(fetch(loss_, train_), feed(ids_))) {
+    for (int k = 0; k < 64; ++k) picked_.data()[k] = static_cast<int>((k * 2'654'435'761u) % Rows);
+  }
+  void operator()() { step_(picked_); }
+
+ private:
+  graph g_;
+  node<std::int32_t, dims<64>> ids_ = placeholder<std::int32_t, dims<64>>(g_);
+  variable_node<float, dims<Rows, 64>> table_;
+  node<float> loss_;
+  effect train_;
+  cluster tasks_;
+  session s_;
+  decltype(std::declval<session&>().prepare(fetch(loss_, train_), feed(ids_))) step_;
+  tensor<std::int32_t, dims<64>> picked_;
+};
+
+/// Elements of N floats that a step puts into a queue of task 1, and another one takes out.
+template <int N>
+void compare_queues(const char* name, int rounds, double seconds, int warm_up) {
+  using namespace std::chrono_literals;
+  graph g;
+  const auto x = placeholder<float, dims<N>>(g);
+  fifo_queue<tensor<float, dims<N>>> queue(g, 4, {.shared_name = name, .device = task(1)});
+  const auto put = queue.enqueue(10min, x);
+  const auto next = queue.dequeue(g, 10min);
+  const cluster tasks(g, 2);
+  session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+  auto puts = s.prepare(fetch(put), feed(x));
+  auto takes = s.prepare(fetch(next), feed());
+  const tensor<float, dims<N>> value;
+  bare there(sizeof(float) * N, 4), back(4, sizeof(float) * N);
+  compare(
+      name, rounds, seconds, warm_up,
+      [&] {
+        puts(value);
+        takes();
+      },
+      [&] {
+        there();
+        back();
+      });
 }
 
 }  // namespace
@@ -131,7 +190,8 @@ void compare(const char* name, int rounds, double seconds, int warm_up, Step ste
 int main(int argc, char** argv) {
   bench::arguments a(argc, argv);
   const int rounds = a.take("--rounds", 5);
-  a.finish("bench_spanning [--rounds N]");
+  const bool steps_only = a.take("--steps-only");  // those that spanning_tf.py times, too
+  a.finish("bench_spanning [--rounds N] [--steps-only]");
   {
     // The client is in task 0's process: the value travels from there to task 1, and the result back.
     graph g;
@@ -169,4 +229,10 @@ int main(int argc, char** argv) {
     bare peer(64, 64);
     compare("16 scalars of 16 tasks", rounds, 0.5, 50, [&] { step(); }, [&] { peer(); });
   }
+  if (steps_only) return 0;
+  compare_queues<1>("a scalar into a queue and out", rounds, 0.5, 100);
+  compare_queues<2'500'000>("10 MB into a queue and out", rounds, 1, 2);
+  embedding<4'000'000> big;
+  embedding<4'000> small;
+  compare("training step with an embedding of 1 GB", rounds, 0.5, 100, [&] { big(); }, [&] { small(); }, "1 MB");
 }

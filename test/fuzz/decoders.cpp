@@ -468,7 +468,8 @@ void shard(input in) {
 
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]"};
+  const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
+                                "iqqqiibb[iit]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
@@ -481,7 +482,7 @@ void task_of_cluster(input in) {
 }
 
 void end_of_step(input in) {
-  reads_what_it_writes(message_of(in, "bbtt"), detail::end_message::read,
+  reads_what_it_writes(message_of(in, in.byte() % 2 ? "bbtt" : "bbtt[iit]"), detail::end_message::read,
                        [](const auto& said) { return said.bytes(); });
 }
 

@@ -106,6 +106,8 @@ class frame_writer {
  private:
   void seal(detail::frame_authentication* authentication) {
     frame_header header = starting_;
+    // Of a frame that is passed on, these say how it came.
+    header.flags &= ~static_cast<std::uint32_t>(authenticated | payload_checked);
     header.payload_crc = 0;
     if (authentication) {
       header.flags |= authenticated;

@@ -71,6 +71,8 @@ class client_runs {
   void end_part(std::size_t task, const std::string& name, const frame_header& header, const end_message& how) {
     with_run(header, [&](client& of) {
       if (task >= of.ended.size()) return;
+      for (const small_values::value& each : how.fetched.all())
+        box_type::put(box_type::open(of.box, each.number, each.bytes.size(), parked_), each.bytes);
       of.ended[task] = true;
       if (!how.failed) return;
       std::optional<error>& why = how.follows ? of.consequence : of.cause;

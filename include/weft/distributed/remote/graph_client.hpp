@@ -23,6 +23,7 @@
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
+#include <weft/distributed/remote/receiving_role.hpp>
 #include <weft/distributed/remote/remote_channels.hpp>
 #include <weft/distributed/remote/remote_tasks.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
@@ -73,7 +74,8 @@ class basic_graph_client {
         options_(with_tls(std::move(options))),
         secret_(usual_secret()),
         runs_(options_.max_parked_bytes),
-        bell_(network_) {
+        bell_(network_),
+        waits_(idle()) {
     fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
     incarnation_ |= 1u;
     if constexpr (requires { network_.allow_other_hosts(); })
@@ -167,6 +169,13 @@ class basic_graph_client {
   }
   bool is_there(std::size_t task, std::uint64_t incarnation) const {
     return links_[task]->state == link_state::there && links_[task]->incarnation == incarnation;
+  }
+  template <typename Done>
+  bool receive_until(std::chrono::nanoseconds time, Done done) {
+    if (!role_.acquire(detail::urgency::step, [this] { bell_.notify(); })) return false;
+    const typename detail::receiving_role<Clock>::holding ends{role_};
+    receive(deadline_type(time), done);
+    return true;
   }
   void check_there(std::size_t task, std::uint64_t incarnation) const {
     if (!is_there(task, incarnation))
@@ -343,39 +352,52 @@ class basic_graph_client {
     }
   }
 
-  // ---- the receiving thread ----
+  // ---- what tasks answer ----
 
   void receive() {
-    std::vector<std::unique_ptr<incoming>> all;
-    waiter<T, Clock> waits = idle();
-    std::vector<typename T::wait_item> items;
     deadline_type heartbeat(detail::client_heartbeat);
     while (!stopping_) {
-      {
-        const std::lock_guard lock(mutex_);
-        for (auto& each : fresh_) all.push_back(std::move(each));
-        fresh_.clear();
-      }
-      bool moved = false;
-      for (std::size_t k = all.size(); k-- > 0;) try {
-          moved = advance(*all[k]) || moved;
-        } catch (const std::exception&) {  // closed, malformed, or no memory
-          lose(*all[k]);
-          all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
-        }
       if (heartbeat.expired()) {
         heartbeat = deadline_type(detail::client_heartbeat);
         send_heartbeats();
       }
+      if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) continue;
+      const typename detail::receiving_role<Clock>::holding ends{role_};
+      receive(heartbeat, [] { return false; });
+    }
+  }
+
+  template <typename Done>
+  void receive(deadline_type until, Done done) {
+    waits_.moved();
+    while (!stopping_ && !role_.must_yield() && !done()) {
+      const bool moved = receive_once();
+      if (until.expired()) return;
       if (moved) {
-        waits.moved();
+        waits_.moved();
         continue;
       }
-      items.clear();
-      items.push_back({&bell_, true, false});
-      for (const auto& each : all) items.push_back({&each->from, true, false});
-      if (waits.pause(items, deadline_type(std::chrono::milliseconds(50)))) bell_.clear();
+      items_.clear();
+      items_.push_back({&bell_, true, false});
+      for (const auto& each : all_) items_.push_back({&each->from, true, false});
+      const typename detail::receiving_role<Clock>::sleeping now(role_);
+      if (!role_.must_yield() && !done() && waits_.pause(items_, until)) bell_.clear();
     }
+  }
+  bool receive_once() {
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& each : fresh_) all_.push_back(std::move(each));
+      fresh_.clear();
+    }
+    bool moved = false;
+    for (std::size_t k = all_.size(); k-- > 0;) try {
+        moved = advance(*all_[k]) || moved;
+      } catch (const std::exception&) {  // closed, malformed, or no memory
+        lose(*all_[k]);
+        all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
+      }
+    return moved;
   }
 
   bool advance(incoming& from) {
@@ -433,6 +455,13 @@ class basic_graph_client {
   std::vector<std::unique_ptr<incoming>> fresh_;  // connections that the thread has not taken up
   typename T::signal bell_;
   std::atomic<bool> stopping_{false};
+
+  detail::receiving_role<Clock> role_;
+  // Of the thread that has the role.
+  std::vector<std::unique_ptr<incoming>> all_;
+  waiter<T, Clock> waits_;
+  std::vector<typename T::wait_item> items_;
+
   std::thread thread_;
 };
 

@@ -98,6 +98,7 @@ class graph_service {
     }
     jobs_.changed.notify_all();
     forwarded_.changed.notify_all();
+    channels_.wake();
     detail::join<clock>(executor_);
     detail::join<clock>(forwarder_);
     channels_.stop();
@@ -181,6 +182,10 @@ class graph_service {
     if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "step", "this server was stopped");
     if (!is_there(task, incarnation)) throw here_.members().diagnose(task, incarnation, "step", "is gone");
   }
+  template <typename Done>
+  bool receive_until(std::chrono::nanoseconds time, Done done) {
+    return channels_.receive_until(detail::urgency::step, time, done);
+  }
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
                     deadline_type until) {
     channels_.send({task, incarnation}, header, payload, until);
@@ -230,7 +235,10 @@ class graph_service {
       detail::message_reader::malformed();  // a client asks for itself alone
     job next{from, header, std::move(payload), std::move(message)};
     if (next.message->waits) return add(lane_of(next), std::move(next));
-    add(here_.members().self() == 0 ? forwarded_ : jobs_, std::move(next));
+    if (here_.members().self() != 0) return add(jobs_, std::move(next));
+    // A session of this process forwards its runs itself; the thread that receives must not wait for other tasks.
+    if (from.rank != here_.members().self()) return add(forwarded_, std::move(next));
+    forward(next);
   }
 
   void add(queue& to, job&& next) {
@@ -240,6 +248,7 @@ class graph_service {
       parked_run& run = boxes_[{next.header.tag, next.header.step}];
       run.is_asked_for = true;
     }
+    if (&to == &jobs_) jobs_are_own_ = next.from.rank == here_.members().self();
     to.all.push_back(std::move(next));
     to.changed.notify_one();
   }
@@ -368,7 +377,7 @@ class graph_service {
         lock.lock();
       }
       if (from.all.empty()) {
-        detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(100));
+        await_request(from, lock);
         continue;
       }
       job next = std::move(from.all.front());
@@ -382,20 +391,19 @@ class graph_service {
     }
   }
 
-  /// The first task gives all runs their turn: each reaches every task behind the same others.
-  void forward(job& next) {
-    const detail::run_message& message = *next.message;
-    bool own = false;
-    for (std::size_t k = 0; k < message.participants.size(); ++k) {
-      const std::uint32_t t = message.participants[k];
-      own = own || t == here_.members().self();
-      if (t == here_.members().self()) continue;
-      try {
-        channels_.send({t, message.processes[k]}, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
-      } catch (const error&) {  // the client sees that the task is gone
-      }
+  /// Waits for a while. The executor receives its next request by itself, unless this process makes the requests.
+  void await_request(queue& from, std::unique_lock<std::mutex>& lock) {
+    if (&from == &jobs_ && !jobs_are_own_) {
+      lock.unlock();
+      const bool received = channels_.receive_until(detail::urgency::next_request, std::chrono::milliseconds(100), [&] {
+        const std::lock_guard held(mutex_);
+        return stopping_ || !jobs_.all.empty();
+      });
+      lock.lock();
+      if (received || !from.all.empty() || stopping_) return;
     }
-    if (own) add(jobs_, std::move(next));
+    jobs_are_own_ = false;
+    detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(100));
   }
 
   /// One run at a time computes in this task.
@@ -424,6 +432,25 @@ class graph_service {
     explicit in_turn(turn& t) : of(t) { of.take(); }
     ~in_turn() { of.give(); }
   };
+
+  /// The first task gives all runs their turn: each reaches every task behind the same others.
+  void forward(job& next) {
+    const in_turn here(forwarding_);
+    const detail::run_message& message = *next.message;
+    bool own = false;
+    for (std::size_t k = 0; k < message.participants.size(); ++k) {
+      const std::uint32_t t = message.participants[k];
+      own = own || t == here_.members().self();
+      if (t == here_.members().self()) continue;
+      // A session of this process knows the same processes as this task, and must not wait for one that is gone.
+      if (next.from.rank == here_.members().self() && !is_there(t, message.processes[k])) continue;
+      try {
+        channels_.send({t, message.processes[k]}, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
+      } catch (const error&) {  // the client sees that the task is gone
+      }
+    }
+    if (own) add(jobs_, std::move(next));
+  }
 
   void execute(job& next) {
     const in_turn here(turn_);
@@ -463,11 +490,18 @@ class graph_service {
         runner& in = by ? by->runner_in(*this, of) : of.runs;
         in.current = {key, &message, box, client,
                       deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked))};
+        for (const detail::small_values::value& each : message.fed.all())
+          if (each.to == here_.members().self())
+            mailbox::put(mailbox::open(box, each.number, each.bytes.size(), parked_), each.bytes);
         const struct at_end {
           runner& of;
-          ~at_end() { of.current = {}; }
+          ~at_end() {
+            of.current = {};
+            of.fetched.clear();
+          }
         } ends{in};
         run_part(of, in, message);
+        how.fetched = std::move(in.fetched);
       } catch (const error& e) {
         how = detail::end_message::of(e, box->failure().has_value());
       } catch (const std::bad_alloc&) {
@@ -492,10 +526,26 @@ class graph_service {
     deadline_type until{std::chrono::seconds(0)};
   };
 
+  class own_support;
+
+  /// A session of this task's variables, and its steps.
+  struct runner {
+    current_run current;
+    std::unique_ptr<session> variables;
+    own_support* support = nullptr;
+    std::map<std::uint64_t, prepared_step> steps;  // by signature
+    std::mutex fetching;
+    detail::small_values fetched;  // that travel with the end of the run
+  };
+
   class own_links final : public detail::task_links {
    public:
-    own_links(graph_service& of, const current_run& run) : of_(of), run_(run) {}
+    own_links(graph_service& of, runner& in) : of_(of), in_(in), run_(in.current) {}
     void send(const detail::transfer_key& key, const std::byte* value, std::size_t bytes) override {
+      if (key.to == of_.tasks()) {  // the client waits for the end of this part in any case
+        const std::lock_guard lock(in_.fetching);
+        if (in_.fetched.add(key.to, key.number, {value, bytes})) return;
+      }
       frame_header header;
       header.kind = frame_kind::transfer;
       header.tag = run_.key.session;
@@ -512,10 +562,13 @@ class graph_service {
       const bool from_client = key.from == of_.tasks();
       const std::uint64_t incarnation = from_client ? 0 : process_of(key.from);
       const pause here(*this);
-      run_.box->take(key.number, to, bytes, run_.until, from_client ? "the client" : of_.table_name(key.from), [&] {
-        if (!from_client) of_.check_met(key.from, incarnation);
-        of_.check_client(run_.client);
-      });
+      run_.box->take(
+          key.number, to, bytes, run_.until, from_client ? "the client" : of_.table_name(key.from),
+          [&] {
+            if (!from_client) of_.check_met(key.from, incarnation);
+            of_.check_client(run_.client);
+          },
+          [&](auto done) { return of_.receive_until(std::chrono::milliseconds(20), done); });
     }
     void wait(void* of, void (*operation)(void*)) override {
       struct watch final : detail::wait_watch {
@@ -564,6 +617,7 @@ class graph_service {
     }
 
     graph_service& of_;
+    runner& in_;
     const current_run& run_;
     std::atomic<int> waiting_{0};
   };
@@ -583,8 +637,8 @@ class graph_service {
 
   class own_support final : public plan::task_support {
    public:
-    own_support(graph_service& of, const current_run& run, detail::task_table table)
-        : links_(of, run), self_(static_cast<std::uint32_t>(of.here_.members().self())), table_(std::move(table)) {}
+    own_support(graph_service& of, runner& in, detail::task_table table)
+        : links_(of, in), self_(static_cast<std::uint32_t>(of.here_.members().self())), table_(std::move(table)) {}
     std::uint32_t self() const override { return self_; }
     const device_spec& name_of(std::uint32_t task) const override { return table_.name_of(task); }
     plan::device_number place(const plan::placement& by, std::uint32_t n, const char*& rule) const override {
@@ -605,14 +659,6 @@ class graph_service {
     own_links links_;
     std::uint32_t self_;
     detail::task_table table_;
-  };
-
-  /// A session of this task's variables, and its steps.
-  struct runner {
-    current_run current;
-    std::unique_ptr<session> variables;
-    own_support* support = nullptr;
-    std::map<std::uint64_t, prepared_step> steps;  // by signature
   };
 
   struct served {
@@ -682,13 +728,13 @@ class graph_service {
     options.allow_soft_placement = from.soft;
     struct making {
       graph_service& of;
-      const current_run& run;
+      runner& in;
       detail::task_table table;
       own_support* made = nullptr;
-    } support{*this, in.current, table_of(from)};
+    } support{*this, in, table_of(from)};
     options.target = {[](void* to, const graph&) -> plan::task_support* {
                         auto& s = *static_cast<making*>(to);
-                        return s.made = new own_support(s.of, s.run, std::move(s.table));
+                        return s.made = new own_support(s.of, s.in, std::move(s.table));
                       },
                       &support};
     in.variables = std::make_unique<session>(graph_.self(), options);
@@ -801,6 +847,7 @@ class graph_service {
   detail::parked_bytes parked_;
   std::mutex mutex_;
   queue jobs_, forwarded_;
+  bool jobs_are_own_ = false;  // the last one came from this process
   std::map<run_key, parked_run> boxes_;
   std::map<std::uint64_t, finished_run> finished_;  // of each client's session, the last run here
   std::map<std::uint64_t, std::unique_ptr<lane>> lanes_;
@@ -808,7 +855,7 @@ class graph_service {
   detail::client_runs<clock> runs_;  // that sessions of this process ask for
 
   // Of the thread whose turn it is.
-  turn turn_;
+  turn turn_, forwarding_;
   std::unique_ptr<served> served_;
   deadline_type clean_up_{std::chrono::seconds(1)};  // of the executor's
 

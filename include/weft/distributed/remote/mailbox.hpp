@@ -179,14 +179,23 @@ class mailbox {
     failure_.reset();
   }
 
-  /// Waits until a value of this size is in its place. Throws deadline_exceeded, data_loss for a value of another size,
-  /// what the step failed with, and what check() throws, which is called now and then.
-  template <typename Check>
+  /// A wait for values that other threads receive.
+  struct others_receive {
+    template <typename Done>
+    bool operator()(Done) const {
+      return false;
+    }
+  };
+
+  /// Waits until a value of this size is in its place. `receive(done)` receives in this thread until done() or for some
+  /// milliseconds; it returns false at once if another thread receives. Throws deadline_exceeded, data_loss for a value
+  /// of another size, what the step failed with, and what check() throws, which is called now and then.
+  template <typename Check, typename Receive = others_receive>
   void take(std::uint32_t transfer, std::byte* to, std::size_t size, basic_deadline<Clock> until,
-            const std::string& from, Check check) {
+            const std::string& from, Check check, Receive receive = {}) {
     std::unique_lock lock(mutex_);
     const wish mine(*this, lock, transfer, {to, size});
-    wait(lock, transfer, until, from, check, [&](const value& v) {
+    wait(lock, transfer, until, from, check, receive, [&](const value& v) {
       if (v.size != size)
         throw error(error_code::data_loss, "receive", {"a value from ", from, " has ", v.size, " bytes, not ", size});
       return v.is_whole;
@@ -200,11 +209,11 @@ class mailbox {
     lock.lock();
   }
   /// The same for a value of any size.
-  template <typename Check>
-  std::vector<std::byte> take(std::uint32_t transfer, basic_deadline<Clock> until, const std::string& from,
-                              Check check) {
+  template <typename Check, typename Receive = others_receive>
+  std::vector<std::byte> take(std::uint32_t transfer, basic_deadline<Clock> until, const std::string& from, Check check,
+                              Receive receive = {}) {
     std::unique_lock lock(mutex_);
-    wait(lock, transfer, until, from, check, [](const value& v) { return v.is_whole; });
+    wait(lock, transfer, until, from, check, receive, [](const value& v) { return v.is_whole; });
     const auto found = values_.find(transfer);
     const std::shared_ptr<value> come = found->second;
     values_.erase(found);
@@ -239,21 +248,35 @@ class mailbox {
     std::uint32_t transfer;
   };
 
-  template <typename Check, typename Ready>
+  template <typename Check, typename Receive, typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, std::uint32_t transfer, basic_deadline<Clock> until,
-            const std::string& from, Check check, Ready ready) {
-    for (;;) {
-      if (const auto found = values_.find(transfer); found != values_.end() && ready(*found->second)) return;
-      if (failure_) throw *failure_;
-      if (until.expired())
-        throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
-      if (!sleep_once(lock, until)) continue;
+            const std::string& from, Check check, Receive receive, Ready ready) {
+    const auto is_ready = [&] {
+      const auto found = values_.find(transfer);
+      return found != values_.end() && ready(*found->second);
+    };
+    const auto unlocked = [&](auto call) {
       lock.unlock();
       const struct relock {
         std::unique_lock<std::mutex>& of;
         ~relock() { of.lock(); }
       } again{lock};
-      check();
+      return call();
+    };
+    for (;;) {
+      if (is_ready()) return;
+      if (failure_) throw *failure_;
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
+      const bool received = unlocked([&] {
+        return receive([&] {
+          const std::lock_guard held(mutex_);
+          return failure_ || is_ready();
+        });
+      });
+      if (failure_ || is_ready()) continue;
+      if (!received && !sleep_once(lock, until)) continue;
+      unlocked(check);
     }
   }
   /// Returns whether it has slept for as long as it may.

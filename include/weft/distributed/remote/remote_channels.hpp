@@ -21,6 +21,7 @@
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
+#include <weft/distributed/remote/receiving_role.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/transport.hpp>
@@ -122,8 +123,9 @@ class frame_receiver {
 inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
 
 /// The connections of one task to all others over which steps run: each task opens one to each task that it sends to. A
-/// client that is no task opens two, one for what it asks and one for the answers. One thread receives on all of them
-/// whatever the steps wait for, so a send ends as soon as the bytes have left.
+/// client that is no task opens two, one for what it asks and one for the answers. One thread at a time receives on all
+/// of them, whatever the steps wait for, so a send ends as soon as the bytes have left: a thread that waits, or else
+/// one of these channels.
 template <typename Server>
 class remote_channels {
   using network = typename Server::transport_type;
@@ -141,7 +143,11 @@ class remote_channels {
   static constexpr const char* channel_name = "graph";
 
   remote_channels(Server& here, std::uint64_t max_bytes, opener open, handler handle)
-      : here_(here), max_bytes_(max_bytes), open_(std::move(open)), handle_(std::move(handle)) {
+      : here_(here),
+        max_bytes_(max_bytes),
+        open_(std::move(open)),
+        handle_(std::move(handle)),
+        idle_(here.network(), here.waiting()) {
     for (std::size_t rank = 0; rank < here.members().size(); ++rank) {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
@@ -156,6 +162,19 @@ class remote_channels {
     stopping_ = true;
     here_.service_bell().notify();
     if (thread_.joinable()) join<clock>(thread_);
+  }
+
+  /// Receives in this thread until `done()`, at most for `time`. Returns false at once if a thread receives that does
+  /// not yield, or if this server stops. Whoever makes done() true on another thread calls wake().
+  template <typename Done>
+  bool receive_until(urgency mine, std::chrono::nanoseconds time, Done done) {
+    if (!role_.acquire(mine, [this] { here_.service_bell().notify(); })) return false;
+    const typename receiving_role<clock>::holding ends{role_};
+    receive(deadline_type(time), done);
+    return !stopping_ && !here_.stopping();
+  }
+  void wake() {
+    if (role_.is_asleep()) here_.service_bell().notify();
   }
 
   std::size_t self() const { return here_.members().self(); }
@@ -175,8 +194,11 @@ class remote_channels {
       frame_header own = header;
       own.payload_length = payload.size();
       const peer_process from{rank, here_.incarnation()};
-      if (own.kind == frame_kind::transfer) return mailbox<clock>::put(open_(from, own), payload);
-      return handle_(from, own, payload_type(payload.begin(), payload.end()));
+      if (own.kind == frame_kind::transfer)
+        mailbox<clock>::put(open_(from, own), payload);
+      else
+        handle_(from, own, payload_type(payload.begin(), payload.end()));
+      return wake();
     }
     outgoing& to = *outgoing_[rank];
     const std::lock_guard lock(to.mutex);
@@ -263,7 +285,7 @@ class remote_channels {
   }
 
   /// Takes up what clients have opened.
-  void meet_clients(std::vector<std::unique_ptr<incoming>>& all) {
+  void meet_clients() {
     client_channel<network> next;
     while (here_.take_client(next)) {
       const std::lock_guard lock(clients_mutex_);
@@ -271,10 +293,10 @@ class remote_channels {
       if (next.asks) {
         if (found == clients_.end() || found->second->asks) continue;
         found->second->asks = true;
-        all.push_back(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
-                                                             std::move(next.stream),
-                                                             frame_receiver<clock>(max_bytes_),
-                                                             deadline_type(client_silence)}));
+        all_.push_back(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
+                                                              std::move(next.stream),
+                                                              frame_receiver<clock>(max_bytes_),
+                                                              deadline_type(client_silence)}));
       } else if (found == clients_.end() && clients_.size() < max_clients) {
         auto made = std::make_shared<client>();
         made->answers = std::move(next.stream);
@@ -286,33 +308,46 @@ class remote_channels {
       each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
   }
 
+  /// The connections' own thread.
   void receive() {
-    std::vector<std::unique_ptr<incoming>> all;
-    waiter<network, clock> idle(here_.network(), here_.waiting());
-    std::vector<typename network::wait_item> items;
     while (!stopping_ && !here_.stopping()) {
-      typename Server::channel next;
-      while (here_.take_channel(channel_name, next)) {
-        all.push_back(std::unique_ptr<incoming>(
-            new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver<clock>(max_bytes_)}));
-      }
-      meet_clients(all);
-      bool moved = false;
-      for (std::size_t k = all.size(); k-- > 0;) try {
-          moved = advance(*all[k]) || moved;
-        } catch (const std::exception&) {  // closed, malformed, or no memory: whoever waits hears of the peer's end
-          if (all[k]->from.rank == here_.members().size()) drop_client(all[k]->from.incarnation);
-          all.erase(all.begin() + static_cast<std::ptrdiff_t>(k));
-        }
+      if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) continue;
+      const typename receiving_role<clock>::holding ends{role_};
+      receive(deadline_type::never(), [] { return false; });
+    }
+  }
+
+  template <typename Done>
+  void receive(deadline_type until, Done done) {
+    idle_.moved();
+    while (!stopping_ && !here_.stopping() && !role_.must_yield() && !done()) {
+      const bool moved = receive_once();
+      if (until.expired()) return;
       if (moved) {
-        idle.moved();
+        idle_.moved();
         continue;
       }
-      items.clear();
-      items.push_back({&here_.service_bell(), true, false});
-      for (const auto& each : all) items.push_back({&each->stream, true, false});
-      if (idle.pause(items, deadline_type(std::chrono::milliseconds(50)))) here_.service_bell().clear();
+      items_.clear();
+      items_.push_back({&here_.service_bell(), true, false});
+      for (const auto& each : all_) items_.push_back({&each->stream, true, false});
+      const typename receiving_role<clock>::sleeping now(role_);
+      if (!role_.must_yield() && !done() && idle_.pause(items_, until)) here_.service_bell().clear();
     }
+  }
+  bool receive_once() {
+    typename Server::channel next;
+    while (here_.take_channel(channel_name, next))
+      all_.push_back(std::unique_ptr<incoming>(
+          new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver<clock>(max_bytes_)}));
+    meet_clients();
+    bool moved = false;
+    for (std::size_t k = all_.size(); k-- > 0;) try {
+        moved = advance(*all_[k]) || moved;
+      } catch (const std::exception&) {  // closed, malformed, or no memory: whoever waits hears of the peer's end
+        if (all_[k]->from.rank == here_.members().size()) drop_client(all_[k]->from.incarnation);
+        all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
+      }
+    return moved;
   }
 
   bool advance(incoming& from) {
@@ -358,6 +393,13 @@ class remote_channels {
   mutable std::mutex clients_mutex_;
   std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
   std::atomic<bool> stopping_{false};
+
+  receiving_role<clock> role_;
+  // Of the thread that has the role.
+  std::vector<std::unique_ptr<incoming>> all_;
+  waiter<network, clock> idle_;
+  std::vector<typename network::wait_item> items_;
+
   std::thread thread_;
 };
 

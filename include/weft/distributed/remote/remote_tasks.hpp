@@ -65,7 +65,7 @@ class remote_tasks : public plan::task_support {
     const value_info info = info_of(node);
     ask(frame_kind::read_variable, where.task, node, {}, [&] {
       state_.box->take(0, static_cast<std::byte*>(to), static_cast<std::size_t>(info.bytes()), until_,
-                       service_.table_name(where.task), check_of(where.task));
+                       service_.table_name(where.task), check_of(where.task), receiver());
     });
   }
   void write_variable(std::uint32_t node, plan::device_number where, const void* from) override {
@@ -90,14 +90,18 @@ class remote_tasks : public plan::task_support {
    public:
     explicit links(remote_tasks& of) : of_(of) {}
     void send(const transfer_key& key, const std::byte* value, std::size_t bytes) override {
+      if (of_.feed_small(key, {value, bytes})) return;
+      of_.begin_run();
       frame_header header = of_.header(frame_kind::transfer);
       header.request = key.to;
       header.weight = key.number;
       of_.service_.send_to_task(key.to, of_.processes_[key.to], header, {value, bytes}, of_.until_);
     }
     void receive(const transfer_key& key, std::byte* to, std::size_t bytes) override {
-      of_.state_.box->take(key.number, to, bytes, of_.until_, of_.service_.table_name(key.from),
-                           [&] { of_.check_tasks(); });
+      of_.begin_run();
+      of_.state_.box->take(
+          key.number, to, bytes, of_.until_, of_.service_.table_name(key.from), [&] { of_.check_tasks(); },
+          of_.receiver());
     }
 
    private:
@@ -175,6 +179,7 @@ class remote_tasks : public plan::task_support {
     takes_turn_ = !message.waits && participants_.size() > 1;
     has_waited_ = has_waited_ || message.waits;
     const auto ended = begin();
+    begins_ = &message;
     try {
       note_processes();
       const peer_process self = service_.self_as_client();
@@ -186,26 +191,46 @@ class remote_tasks : public plan::task_support {
         message.registration = registration();
         message.registration.request = request;
       }
-      const std::vector<std::byte> words = message.bytes();
-      // A run that may wait takes no turn: it goes straight to all tasks. One that a single task takes part in waits
-      // for no other task: it takes its turn there. Others take theirs in the first task.
-      if (takes_turn_)
-        service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
-      else
-        for (const std::uint32_t t : participants_)
-          service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
       execute(part);
+      begin_run();
       await_ends(until_);
       registered = processes_;
     } catch (const error& problem) {
       registered.clear();
+      if (take_run()) throw;
       const error cause = cancel(problem);
       throw cause;
     } catch (...) {
       registered.clear();
+      if (take_run()) throw;
       cancel(error(error_code::cancelled, "step", "the client's part has failed"));
       throw;
     }
+  }
+
+  /// Lets a value travel with the request for the run, if the tasks have not been asked yet.
+  bool feed_small(const transfer_key& key, const_bytes value) {
+    const std::lock_guard lock(beginning_);
+    return begins_ && begins_->fed.add(key.to, key.number, value);
+  }
+  /// The run, if the tasks have not been asked for it yet.
+  const run_message* take_run() {
+    const std::lock_guard lock(beginning_);
+    return std::exchange(begins_, nullptr);
+  }
+  /// Asks the tasks for the run, unless that was done. Some lane of the client's part calls it first.
+  void begin_run() {
+    const run_message* const asked = take_run();
+    if (!asked) return;
+    const run_message& message = *asked;
+    const std::vector<std::byte> words = message.bytes();
+    // A run that may wait takes no turn: it goes straight to all tasks. One that a single task takes part in waits
+    // for no other task: it takes its turn there. Others take theirs in the first task.
+    if (takes_turn_)
+      service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
+    else
+      for (const std::uint32_t t : participants_)
+        service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
   }
 
   /// Ends the run on all tasks. Returns why it failed: what a task says that failed by itself, before what that led to.
@@ -231,14 +256,27 @@ class remote_tasks : public plan::task_support {
   /// it is gone.
   void await_ends(deadline_type until, bool strict = true) {
     std::unique_lock lock(state_.mutex);
-    for (;;) {
-      if (strict && state_.cause) throw *state_.cause;
+    const auto all_ended = [&] {
       bool all = true;
       for (const std::uint32_t t : participants_) all = all && (state_.ended[t] || (!strict && !is_there(t)));
-      if (all && strict && state_.consequence) throw *state_.consequence;
-      if (all) return;
+      return all;
+    };
+    const auto is_over = [&] { return (strict && state_.cause) || all_ended(); };
+    for (;;) {
+      if (strict && state_.cause) throw *state_.cause;
+      if (all_ended()) {
+        if (strict && state_.consequence) throw *state_.consequence;
+        return;
+      }
       if (until.expired()) throw error(error_code::deadline_exceeded, "step", {late(), " has not ended in time"});
-      sleep<clock>(state_.changed, lock, until.remaining(std::chrono::milliseconds(20)));
+      lock.unlock();
+      const bool received = service_.receive_until(between_checks, [&] {
+        const std::lock_guard own(state_.mutex);
+        return is_over();
+      });
+      lock.lock();
+      if (is_over()) continue;
+      if (!received) sleep<clock>(state_.changed, lock, until.remaining(between_checks));
       if (!strict) continue;
       lock.unlock();
       check_tasks();
@@ -304,6 +342,12 @@ class remote_tasks : public plan::task_support {
     service_.send_to_task(task, processes_[task], how, payload, until_);
     await();
   }
+  static constexpr std::chrono::milliseconds between_checks{20};
+
+  /// For waits in which this thread receives by itself.
+  auto receiver() {
+    return [this](auto done) { return service_.receive_until(between_checks, done); };
+  }
   auto check_of(std::uint32_t task) {
     return [this, task] { service_.check_there(task, processes_[task]); };
   }
@@ -353,7 +397,7 @@ class remote_tasks : public plan::task_support {
     frame_header how = header(frame_kind::list_devices);
     how.weight = static_cast<std::uint32_t>(least);
     service_.send_to_task(t, processes_[t], how, {}, until_);
-    return task_message::read(state_.box->take(0, until_, service_.table_name(t), check_of(t)));
+    return task_message::read(state_.box->take(0, until_, service_.table_name(t), check_of(t), receiver()));
   }
 
   Service& service_;
@@ -367,6 +411,8 @@ class remote_tasks : public plan::task_support {
   bool has_waited_ = false;  // in a queue, for which tasks have a thread
 
   // Of the run or request in progress.
+  std::mutex beginning_;
+  run_message* begins_ = nullptr;  // until the tasks are asked
   std::int64_t number_ = 0;
   deadline_type until_{std::chrono::seconds(0)};
   std::vector<std::uint32_t> participants_;

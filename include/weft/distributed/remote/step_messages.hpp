@@ -89,6 +89,51 @@ struct step_registration {
   }
 };
 
+/// Small values that travel at the end of a message, to save frames.
+class small_values {
+ public:
+  struct value {
+    std::uint32_t to = 0, number = 0;  // the task, and the transfer
+    std::vector<std::byte> bytes;
+  };
+
+  /// Returns false for a value that needs a frame of its own.
+  bool add(std::uint32_t to, std::uint32_t number, const_bytes bytes) {
+    if (bytes.size() > max_value || bytes_ + bytes.size() + 12 > max_together) return false;
+    bytes_ += bytes.size() + 12;
+    all_.push_back({to, number, {bytes.begin(), bytes.end()}});
+    return true;
+  }
+  const std::vector<value>& all() const { return all_; }
+  void clear() {
+    all_.clear();
+    bytes_ = 0;
+  }
+
+  void write(message_writer& out) const {
+    for (const value& each : all_) {
+      out.number(each.to).number(each.number).number(static_cast<std::uint32_t>(each.bytes.size()));
+      for (const std::byte b : each.bytes) out.number(static_cast<std::uint8_t>(b));
+    }
+  }
+  /// The rest of a message.
+  static small_values read(message_reader& in) {
+    small_values said;
+    while (in.left() > 0) {
+      const auto to = in.number<std::uint32_t>(), number = in.number<std::uint32_t>();
+      const auto size = in.number<std::uint32_t>();
+      if (!said.add(to, number, in.bytes(size))) message_reader::malformed();
+    }
+    return said;
+  }
+
+ private:
+  static constexpr std::size_t max_value = 4096, max_together = 16'384;
+
+  std::vector<value> all_;
+  std::size_t bytes_ = 0;
+};
+
 /// A run of a step. The frame's tag is the client's session, and its step the run's number.
 struct run_message {
   std::uint32_t client_rank = 0;  // the number of tasks: a client that is no task
@@ -101,6 +146,7 @@ struct run_message {
   bool waits = false;  // operations of queues wait in it: it takes no turn, since other runs may end the wait
   bool registers = false;
   step_registration registration;
+  small_values fed = {};
 
   std::vector<std::byte> bytes() const {
     message_writer out;
@@ -114,6 +160,7 @@ struct run_message {
     }
     out.number(static_cast<std::uint8_t>(waits)).number(static_cast<std::uint8_t>(registers));
     if (registers) registration.write(out);
+    fed.write(out);
     return out.take();
   }
 
@@ -147,7 +194,9 @@ struct run_message {
     said.registers = in.flag();
     if (said.client_rank > tasks || said.position < 0) message_reader::malformed();
     if (said.registers) said.registration = step_registration::read(in);
-    in.end();
+    said.fed = small_values::read(in);
+    for (const small_values::value& each : said.fed.all())
+      if (each.to >= tasks) message_reader::malformed();
     return said;
   }
 };
@@ -193,11 +242,12 @@ struct task_message {
   }
 };
 
-/// The end of a task's part of a run, or of another request: nothing, or what it failed with.
+/// The end of a task's part of a run, or of another request: values that are fetched, or what it failed with.
 struct end_message {
   bool failed = false, follows = false;  // follows: because of what failed elsewhere
   std::uint8_t code = 0;
   std::string operation, sentence;
+  small_values fetched = {};
 
   static end_message of(const error& e, bool follows) {
     return {true, follows, static_cast<std::uint8_t>(e.code()), printable(e.operation(), 1000),
@@ -206,7 +256,9 @@ struct end_message {
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(static_cast<std::uint8_t>(failed ? (follows ? 2 : 1) : 0)).number(code);
-    return out.text(printable(operation, 1000)).text(printable(sentence, 4000)).take();
+    out.text(printable(operation, 1000)).text(printable(sentence, 4000));
+    fetched.write(out);
+    return out.take();
   }
   static end_message read(const_bytes bytes) {
     message_reader in(bytes);
@@ -219,7 +271,7 @@ struct end_message {
       message_reader::malformed();
     said.operation = in.text();
     said.sentence = in.text();
-    in.end();
+    said.fetched = small_values::read(in);
     return said;
   }
   /// As the client throws it.

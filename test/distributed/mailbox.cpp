@@ -1,0 +1,192 @@
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+#include <weft/distributed/remote/mailbox.hpp>
+
+#include "errors.hpp"
+
+using namespace weft;
+using namespace std::chrono_literals;
+using detail::parked_bytes;
+
+namespace {
+
+using mailbox = detail::mailbox<>;
+using bytes = std::vector<std::byte>;
+
+bytes counted(std::size_t n) {
+  bytes all(n);
+  for (std::size_t i = 0; i < n; ++i) all[i] = static_cast<std::byte>(i + 1);
+  return all;
+}
+/// The next n bytes of a value have come; returns where they were written.
+std::byte* come(mailbox::arrival& value, const bytes& all, std::size_t from, std::size_t n) {
+  std::byte* where = nullptr;
+  value.read([&](std::byte* place) {
+    where = place;
+    if (place) std::memcpy(place, all.data() + from, n);
+    return n;
+  });
+  return where;
+}
+
+/// A step that waits for value 7, on a thread.
+struct waiting {
+  bytes memory;
+  error_code code{};
+  std::string said;
+  std::atomic<bool> waits{false}, is_over{false};
+  std::thread thread;
+
+  waiting(mailbox& box, std::size_t size, deadline until) : memory(size) {
+    thread = std::thread([this, &box, until] {
+      code = test::code_of(
+          [&] {
+            box.take(
+                7, memory.data(), memory.size(), until, "task 1", [] {},
+                [this](auto) {
+                  waits = true;
+                  return false;
+                });
+          },
+          &said);
+      is_over = true;
+    });
+    while (!waits && !is_over) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(5ms);
+  }
+  ~waiting() { end(); }
+  void end() {
+    if (thread.joinable()) thread.join();
+  }
+  bool has(const std::byte* place) const { return place >= memory.data() && place < memory.data() + memory.size(); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_value_that_is_waited_for_is_read_in_place) {
+  const auto box = std::make_shared<mailbox>();
+  parked_bytes none(0);
+  const bytes all = counted(100);
+  waiting step(*box, 100, 20s);
+  mailbox::arrival value = mailbox::open(box, 7, 100, none);
+  BOOST_TEST(come(value, all, 0, 60) == step.memory.data());
+  BOOST_TEST(come(value, all, 60, 40) == step.memory.data() + 60);
+  BOOST_TEST(!step.is_over);
+  value.finish();
+  step.end();
+  BOOST_TEST(step.said == "");
+  BOOST_TEST((step.memory == all));
+}
+
+BOOST_AUTO_TEST_CASE(a_value_that_comes_early_moves_to_its_place) {
+  const auto box = std::make_shared<mailbox>();
+  parked_bytes parked(1000);
+  const bytes all = counted(100);
+  mailbox::arrival value = mailbox::open(box, 7, 100, parked);
+  come(value, all, 0, 30);
+  BOOST_TEST(parked.now() == 100u);
+  waiting step(*box, 100, 20s);
+  BOOST_TEST(come(value, all, 30, 70) == step.memory.data() + 30);
+  BOOST_TEST(parked.now() == 0u);
+  value.finish();
+  step.end();
+  BOOST_TEST(step.said == "");
+  BOOST_TEST((step.memory == all));
+  // One that is whole before it is asked for, and a second one of its number.
+  mailbox::put(mailbox::open(box, 7, 100, parked), all);
+  mailbox::put(mailbox::open(box, 7, 1, parked), bytes(1));
+  BOOST_TEST(parked.now() == 100u);
+  waiting later(*box, 100, 20s);
+  later.end();
+  BOOST_TEST((later.memory == all));
+  BOOST_TEST(parked.now() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_writes_to_a_step_that_has_given_up) {
+  const auto box = std::make_shared<mailbox>();
+  parked_bytes parked(1000);
+  const bytes all = counted(100);
+  {
+    waiting step(*box, 100, 200ms);
+    mailbox::arrival value = mailbox::open(box, 7, 100, parked);
+    come(value, all, 0, 30);
+    // The step's time ends in the middle of a read.
+    bool returned_early = false;
+    value.read([&](std::byte* place) {
+      BOOST_TEST(step.has(place));
+      std::this_thread::sleep_for(400ms);
+      returned_early = step.is_over;
+      return std::size_t{10};
+    });
+    BOOST_TEST(!returned_early);
+    step.end();
+    BOOST_TEST((step.code == error_code::deadline_exceeded));
+    BOOST_TEST(come(value, all, 40, 60) == nullptr);
+    value.finish();
+  }
+  // And in the middle of the move to its place.
+  const auto other = std::make_shared<mailbox>();
+  mailbox::arrival value = mailbox::open(other, 7, 100, parked);
+  come(value, all, 0, 30);
+  {
+    waiting step(*other, 100, 20s);
+    other->fail(error(error_code::aborted, "step", "somebody else has failed"));
+    step.end();
+    BOOST_TEST((step.code == error_code::aborted));
+  }
+  BOOST_TEST(come(value, all, 30, 70) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(values_of_another_size_and_too_many_of_them) {
+  parked_bytes parked(150);
+  {
+    const auto box = std::make_shared<mailbox>();
+    waiting step(*box, 100, 20s);
+    const mailbox::arrival value = mailbox::open(box, 7, 99, parked);
+    box->fail(error(error_code::internal, "test", "the size was not looked at"));
+    step.end();
+    CHECK_SAYS(step.said, "a value from task 1 has 99 bytes, not 100");
+  }
+  BOOST_TEST(parked.now() == 0u);
+  {
+    const auto box = std::make_shared<mailbox>();
+    mailbox::put(mailbox::open(box, 1, 100, parked), counted(100));
+    BOOST_TEST(!box->failure());
+    mailbox::put(mailbox::open(box, 2, 100, parked), counted(100));
+    BOOST_REQUIRE(box->failure());
+    CHECK_SAYS(box->failure()->sentence(), "values of more than 150 bytes wait here");
+    BOOST_TEST(parked.now() == 100u);
+    box->close();
+    BOOST_TEST(parked.now() == 0u);
+    mailbox::put(mailbox::open(box, 3, 100, parked), counted(100));
+    BOOST_TEST(parked.now() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_that_ends_leaves_room_for_the_value_to_come_again) {
+  const auto box = std::make_shared<mailbox>();
+  parked_bytes parked(1000);
+  const bytes all = counted(100);
+  {
+    mailbox::arrival value = mailbox::open(box, 7, 100, parked);
+    come(value, all, 0, 30);
+  }
+  BOOST_TEST(parked.now() == 0u);
+  waiting step(*box, 100, 20s);
+  {
+    mailbox::arrival value = mailbox::open(box, 7, 100, parked);
+    come(value, bytes(100), 0, 30);
+  }
+  mailbox::put(mailbox::open(box, 7, 100, parked), all);
+  step.end();
+  BOOST_TEST(step.said == "");
+  BOOST_TEST((step.memory == all));
+}
