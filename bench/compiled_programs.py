@@ -78,6 +78,7 @@ int main() { return train(nullptr, nullptr) > 0; }
 # A worker that trains either way.
 CLUSTER = """
 #include <weft/distributed.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 using namespace weft;
 template <class Strategy>
 void train(server& here, const graph& g, const effect& update, const Strategy& strategy) {
