@@ -6,7 +6,10 @@
   #error "weft/distributed_source.hpp needs WEFT_SEPARATE_DISTRIBUTED: link weft::compiled_distributed"
 #endif
 
+#define WEFT_DISTRIBUTED_SOURCE
+
 #include <weft/distributed.hpp>
+#include <weft/distributed/cluster/environment.hpp>
 
 namespace weft {
 

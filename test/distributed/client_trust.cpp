@@ -25,9 +25,11 @@ namespace {
 
 constexpr int elements = 700'001;  // several pieces of a payload, and many records of TLS
 
+constexpr device_spec tasks[] = {"/job:worker/task:0"_device, "/job:worker/task:1"_device};
+
 template <class Make>
 auto in_task(graph& g, int task, Make make) {
-  const device_scope there(g, task ? "/job:worker/task:1"_device : "/job:worker/task:0"_device);
+  const device_scope there(g, tasks[task]);
   return make();
 }
 

@@ -12,6 +12,9 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/cluster/host_list.hpp>
+#include <weft/distributed/cluster/launcher_ranks.hpp>
+#include <weft/distributed/cluster/rendezvous.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"

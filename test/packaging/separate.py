@@ -1,4 +1,5 @@
-"""Checks that what files with WEFT_SEPARATE_COMPILATION leave out is compiled by <weft/source.hpp>.
+"""Checks that what files with WEFT_SEPARATE_COMPILATION leave out is compiled by <weft/source.hpp>, and what files with
+WEFT_SEPARATE_DISTRIBUTED leave out by <weft/distributed_source.hpp>.
 
 usage: separate.py INCLUDE_DIR
 
@@ -10,18 +11,27 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-reached, waiting = set(), ["weft/source.hpp"]
-while waiting:
-    name = waiting.pop()
-    if name not in reached and (root / name).is_file():
-        reached.add(name)
-        waiting += re.findall(r"^\s*#\s*include <(weft/[^>]+)>", (root / name).read_text(), re.M)
 
-marked = [str(header.relative_to(root)) for header in sorted(root.rglob("*.hpp"))
-          if re.search(r"^(?!\s*(?:#|//)).*\bWEFT_(?:DECL|INSTANTIATE)\b", header.read_text(), re.M)]
-left_out = [header for header in marked if header not in reached]
-for header in left_out:
-    print(f"{header} has definitions under WEFT_DECL, and <weft/source.hpp> does not include it: "
-          "no program with weft::compiled has them")
-print(f"{len(marked)} headers with definitions that are compiled once, {len(left_out)} of them out of reach")
-sys.exit(1 if left_out or not marked else 0)
+
+def reached_from(source):
+    reached, waiting = set(), [source]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached and (root / name).is_file():
+            reached.add(name)
+            waiting += re.findall(r"^\s*#\s*include <(weft/[^>]+)>", (root / name).read_text(), re.M)
+    return reached
+
+
+count, faults = 0, 0
+for mark, source in (r"WEFT_(?:DECL|INSTANTIATE)", "weft/source.hpp"), ("WEFT_DISTRIBUTED_DECL", "weft/distributed_source.hpp"):
+    reached = reached_from(source)
+    marked = [str(header.relative_to(root)) for header in sorted(root.rglob("*.hpp"))
+              if re.search(rf"^(?!\s*(?:#|//)).*\b{mark}\b", header.read_text(), re.M)]
+    left_out = [header for header in marked if header not in reached]
+    for header in left_out:
+        print(f"{header} has definitions that are compiled once, and <{source}> does not include it: "
+              "no program with weft::compiled has them")
+    count, faults = count + len(marked), faults + len(left_out) + (not marked)
+print(f"{count} headers with definitions that are compiled once, {faults} of them out of reach")
+sys.exit(1 if faults else 0)

@@ -2,33 +2,44 @@
 
 #include <cstddef>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include <weft/distributed/cluster/cluster_spec.hpp>
-#include <weft/distributed/cluster/environment_variable.hpp>
-#include <weft/distributed/cluster/host_list.hpp>
-#include <weft/distributed/cluster/launcher_ranks.hpp>
-#include <weft/distributed/cluster/own_host.hpp>
-#include <weft/distributed/cluster/rank_addresses.hpp>
+#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/cluster/task_environment.hpp>
-#include <weft/distributed/cluster/tf_config.hpp>
-#include <weft/error.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <string>
+  #include <utility>
+  #include <vector>
+
+  #include <weft/distributed/cluster/environment_variable.hpp>
+  #include <weft/distributed/cluster/host_list.hpp>
+  #include <weft/distributed/cluster/launcher_ranks.hpp>
+  #include <weft/distributed/cluster/own_host.hpp>
+  #include <weft/distributed/cluster/rank_addresses.hpp>
+  #include <weft/distributed/cluster/tf_config.hpp>
+  #include <weft/error.hpp>
+#endif
 
 namespace weft {
 
 /// Whether the environment tells this process that it is a task of a cluster.
 /// Throws weft::error (invalid_argument) for a variable that cannot be read.
-inline bool has_cluster_environment() {
+bool has_cluster_environment();
+
+/// How many tasks a launcher or a scheduler has started together, this one among them; 1 where the environment tells of
+/// none. Throws as has_cluster_environment().
+std::size_t tasks_in_environment();
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL bool has_cluster_environment() {
   const auto config = detail::variable_of("TF_CONFIG");
   return (config && detail::tf_config::read(*config)) || detail::ranks_of_environment();
 }
 
-/// How many tasks a launcher or a scheduler has started together, this one among them; 1 where the environment tells of
-/// none. Throws as has_cluster_environment().
-inline std::size_t tasks_in_environment() {
+WEFT_DISTRIBUTED_DECL std::size_t tasks_in_environment() {
   if (const auto config = detail::variable_of("TF_CONFIG"))
     if (auto contents = detail::tf_config::read(*config))
       return detail::from_tf_config(*config, std::move(*contents), {}).cluster.tasks().size();
@@ -50,7 +61,7 @@ inline std::size_t tasks_in_environment() {
 /// and MASTER_PORT; those of one machine by themselves. They wait for each other for `options.patience`. Throws
 /// weft::error: not_found where the environment has no cluster, invalid_argument that names a variable and says what is
 /// wrong with it, failed_precondition where tasks cannot find each other, and as rendezvous does.
-inline task_environment cluster_spec::from_environment(const environment_options& options) {
+WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_environment(const environment_options& options) {
   task_environment here;
   const auto config = detail::variable_of("TF_CONFIG");
   if (auto contents = config ? detail::tf_config::read(*config) : std::nullopt)
@@ -70,8 +81,9 @@ inline task_environment cluster_spec::from_environment(const environment_options
 /// launcher of as many tasks tells, or the only task on this host, by the name that the host, or WEFT_HOST, gives
 /// itself or by an address that it has. Throws weft::error (invalid_argument) that shows the list and says what is
 /// wrong with it.
-inline task_environment cluster_spec::from_hosts(std::string_view hosts, const environment_options& options,
-                                                 std::optional<int> rank) {
+WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_hosts(std::string_view hosts,
+                                                                const environment_options& options,
+                                                                std::optional<int> rank) {
   const detail::environment_variable list{"hosts", std::string(hosts)};
   detail::place_among_ranks place{"the list of hosts"};
   std::vector<endpoint> places;
@@ -96,6 +108,10 @@ inline task_environment cluster_spec::from_hosts(std::string_view hosts, const e
   return here;
 }
 
-inline task_environment cluster_spec::from_environment() { return from_environment(environment_options{}); }
+WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_environment() {
+  return from_environment(environment_options{});
+}
+
+#endif
 
 }  // namespace weft
