@@ -75,6 +75,28 @@ float train(const float* pixels, const std::int32_t* classes) {
 int main() { return train(nullptr, nullptr) > 0; }
 """
 
+# A worker that trains either way.
+CLUSTER = """
+#include <weft/distributed.hpp>
+using namespace weft;
+template <class Strategy>
+void train(server& here, const graph& g, const effect& update, const Strategy& strategy) {
+  replicated_session s(g, here, strategy);
+  auto step = s.prepare(fetch(update), feed());
+  for (int i = 0; i < 1000; ++i) step();
+  s.finish();
+}
+int main() {
+  graph g;
+  auto x = variable<float>(g, "x", 0);
+  auto update = gradient_descent{0.1f}.minimize(square(x));
+  server here(cluster_spec::from_environment());
+  if (here.job() == "ps") here.join();
+  else if (here.cluster().has_job("ps")) train(here, g, update, parameter_server<synchronous>{});
+  else train(here, g, update, collective{});
+}
+"""
+
 
 def many_nodes(count):
     """A chain of dense layers, each of another width: variable, variable, matmul, sum and tanh make five nodes."""

@@ -154,7 +154,7 @@ suite_scale() {
 }
 
 # Losses of workers, and what comes after them.
-suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)); }
+suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)) $((${#quick} ? 3 : 30)) $((${#quick} ? 5 : 60)); }
 
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.
 suite_optimizers() {

@@ -16,6 +16,18 @@ if(NOT TARGET weft::compiled)
   endif()
 endif()
 
+# weft::compiled_distributed: the same of clusters over TCP, what files with WEFT_SEPARATE_DISTRIBUTED defined leave out.
+if(TARGET weft::distributed AND NOT TARGET weft::compiled_distributed)
+  add_library(weft_compiled_distributed STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/weft_distributed.cpp)
+  add_library(weft::compiled_distributed ALIAS weft_compiled_distributed)
+  set_target_properties(weft_compiled_distributed PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(weft_compiled_distributed PUBLIC weft::compiled weft::distributed)
+  target_compile_definitions(weft_compiled_distributed PUBLIC WEFT_SEPARATE_DISTRIBUTED)
+  if(WEFT_OPTIMIZED_IN_DEBUG)
+    target_compile_options(weft_compiled_distributed PRIVATE $<$<CONFIG:Debug>:-O2>)
+  endif()
+endif()
+
 if(WEFT_OPTIMIZED_IN_DEBUG)
   # An imported target is of the folder that has found the package; one of this build must not export what it links here.
   get_target_property(weft_core weft::weft ALIASED_TARGET)

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
 
 #include "command_line.hpp"
 
@@ -18,6 +23,8 @@ struct cluster_flags : training_flags {
   std::optional<std::string> chosen_strategy;  // as given
   std::optional<std::int64_t> ps, index, min_workers;
   std::optional<double> heartbeat_timeout;  // seconds
+  std::string on_loss = "stop", shard_dir;
+  std::optional<std::int64_t> shard_steps;
   std::int64_t task_index = 0;
 
   std::optional<weft::task_environment> environment;  // where that, or --hosts, tells what the other flags did not
@@ -29,12 +36,54 @@ struct cluster_flags : training_flags {
   bool has_backups() const { return strategy.starts_with("backups:"); }
   bool is_asynchronous() const { return strategy == "async" || (strategy.starts_with("stale:") && bound() > 0); }
 
+  /// Whether the run goes on after the loss of a task.
+  bool survives_losses() const { return on_loss != "stop"; }
+  weft::loss_policy loss_policy() const;
+
   bool is_chief() const { return job_name.empty() || (job_name == "worker" && task_index == 0); }
 
   void add_to(command_line& line);
   /// Reads what the flags name, when all of them are parsed, and checks that they agree.
   void resolve();
 };
+
+/// Whether parameter servers keep the variables.
+inline bool has_servers(const cluster_flags& f) {
+  return f.strategy == "async" || f.strategy == "sync" || f.has_backups() || f.strategy.starts_with("stale:");
+}
+
+/// Reads "stop", "wait:SECONDS", "wait:SECONDS,shrink" or "wait:SECONDS,take_over".
+inline weft::loss_policy parse_loss_policy(const std::string& text) {
+  if (text == "stop") return {};
+  constexpr std::string_view wait = "wait:";
+  constexpr double most = 1e6;  // seconds
+  const std::size_t comma = std::min(text.find(','), text.size());
+  const std::string then = text.substr(comma);
+  const char* const number = text.c_str() + std::min(wait.size(), text.size());
+  double seconds = -1;
+  const auto read = std::from_chars(number, text.c_str() + comma, seconds);
+  if (!text.starts_with(wait) || read.ec != std::errc() || read.ptr != text.c_str() + comma || !(seconds >= 0) ||
+      seconds > most || (then != "" && then != ",shrink" && then != ",take_over"))
+    refuse("--on_loss is \"" + text +
+           "\"; it must be stop, wait:SECONDS, wait:SECONDS,shrink or wait:SECONDS,take_over, with at most 1e6 s");
+  return {std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)),
+          then == ",shrink"      ? weft::loss_action::shrink
+          : then == ",take_over" ? weft::loss_action::take_over
+                                 : weft::loss_action::stop};
+}
+inline weft::loss_policy cluster_flags::loss_policy() const { return parse_loss_policy(on_loss); }
+
+/// Checks the flags that say how a run goes on when it loses a task.
+inline void check_losses(const cluster_flags& f) {
+  if (f.survives_losses() && (f.strategy == "local" || f.strategy == "mpi"))
+    refuse("--strategy " + f.strategy + " does not survive the loss of a task: leave out --on_loss");
+  if (f.shard_steps && f.shard_dir.empty()) refuse("--shard_steps is of --shard_dir");
+  if (f.shard_dir.empty()) return;
+  if (!has_servers(f))
+    refuse("--shard_dir is of strategies with parameter servers: sync, async, backups:N and stale:N");
+  if (f.loss_policy().wait.count() == 0)
+    refuse("--shard_dir has other processes take the places of lost parameter servers: give --on_loss wait:SECONDS");
+}
 
 /// How many addresses there are. Refuses one that the other tasks could not know.
 inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
@@ -49,11 +98,6 @@ inline std::int64_t count_hosts(const char* flag, const std::string& hosts) {
 }
 
 inline constexpr std::uint16_t first_port = 2222;  // of each host of --hosts
-
-/// Whether parameter servers keep the variables.
-inline bool has_servers(const cluster_flags& f) {
-  return f.strategy == "async" || f.strategy == "sync" || f.has_backups() || f.strategy.starts_with("stale:");
-}
 
 /// Whom to trust, from the files that the flags name.
 inline void take_trust(cluster_flags& f) {
@@ -216,7 +260,15 @@ inline void cluster_flags::add_to(command_line& line) {
            "a:2222,a:2223,b:2222");
   line.add("ps", ps, 1, 4096, "how many of the first of them are parameter servers; 1 unless given");
   line.add("min_workers", min_workers, 1, 4096,
-           "of --strategy async and stale: with fewer the run ends with an error; all of them unless given");
+           "of --strategy async and stale, and of --on_loss shrink and take_over: with fewer workers the run ends with "
+           "an error; all, or 1 with --on_loss, unless given");
+  line.add(
+      "on_loss", on_loss, [](const std::string& text) { parse_loss_policy(text); },
+      "what the others do when a task is lost: stop; wait:30: wait 30 s for a process that takes its place, then "
+      "stop; wait:30,shrink: then go on without a worker; wait:30,take_over: then compute its part, too");
+  line.add("shard_dir", shard_dir,
+           "folder for what parameter servers hold, so that a process can take the place of one that is lost");
+  line.add("shard_steps", shard_steps, 1, INT64_MAX, "steps from one shard to the next; 100 unless given");
   line.add("task_index", index, 0, INT32_MAX,
            "which entry of --hosts this process is, from 0; the only one on this host unless given. With --job_name: "
            "which of its job's tasks, 0 unless given. Worker 0 reports");
@@ -234,8 +286,11 @@ inline void cluster_flags::add_to(command_line& line) {
 
 inline void cluster_flags::resolve() {
   strategy = chosen_strategy.value_or("local");
-  if (min_workers && !is_asynchronous())
-    refuse("--min_workers is of --strategy async and stale: the others need all workers");
+  if (min_workers && !is_asynchronous() && loss_policy().then == weft::loss_action::stop)
+    refuse(
+        "--min_workers is of --strategy async and stale, and of --on_loss shrink and take_over: others need all "
+        "workers");
+  check_losses(*this);
   task_index = index.value_or(0);
   take_trust(*this);
   take_cluster(*this);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -81,6 +83,7 @@ inline weft::server_options options_of(const cluster_flags& f) {
   options.secret = f.secret;
   options.tls = f.tls;
   options.on_worker_change = tell_change;
+  if (!f.shard_dir.empty()) options.shards = {.folder = f.shard_dir, .every_steps = f.shard_steps.value_or(100)};
   if (f.min_workers) options.min_workers = static_cast<int>(*f.min_workers);
   if (f.heartbeat_timeout)
     options.heartbeat_timeout = std::chrono::milliseconds(static_cast<std::int64_t>(*f.heartbeat_timeout * 1000));
@@ -128,13 +131,57 @@ template <class Train>
 void with_strategy(const cluster_flags& f, Train train) {
   using namespace weft;
   if (f.is_asynchronous())
-    return train(servers_of_flags<asynchronous>{{asynchronous, 0, f.strategy == "async" ? -1 : f.bound()}});
-  if (has_servers(f)) return train(servers_of_flags<synchronous>{{synchronous, f.has_backups() ? f.bound() : 0}});
+    return train(
+        servers_of_flags<asynchronous>{{asynchronous, 0, f.strategy == "async" ? -1 : f.bound()}, f.loss_policy()});
+  if (has_servers(f))
+    return train(servers_of_flags<synchronous>{{synchronous, f.has_backups() ? f.bound() : 0}, f.loss_policy()});
 #if defined(WEFT_HAS_MPI)
   if (f.strategy == "mpi") return train(mpi_collective{});
 #endif
-  train(collective{});
+  train(collective{.on_loss = f.loss_policy()});
 }
+
+/// The batches of every worker's part. The worker's index and the number of its step choose one, and nothing else: a
+/// process that takes a worker's place, or computes its part, has the batches that the worker would have had.
+template <class Batches>
+class batches_of_replicas {
+ public:
+  /// `of(worker)` returns the batches of one worker.
+  explicit batches_of_replicas(std::function<Batches(std::size_t worker)> of) : of_(std::move(of)) {}
+
+  decltype(auto) operator()(const weft::replica& r) {
+    part& its = part_of(r.index);
+    if (its.next && r.step == its.step + 1)
+      ++*its.next;
+    else if (!its.next || r.step != its.step)
+      its.next.emplace(its.batches.from({0, static_cast<std::uint64_t>(r.step)}).begin());
+    its.step = r.step;
+    return **its.next;
+  }
+
+ private:
+  using iterator = decltype(std::declval<const Batches&>().begin());
+  struct part {
+    Batches batches;  // epoch after epoch
+    std::int64_t step = 0;
+    std::optional<iterator> next{};
+  };
+
+  part& part_of(int worker) {
+    const auto found = parts_.find(worker);
+    if (found != parts_.end()) return found->second;
+    return parts_.emplace(worker, part{of_(static_cast<std::size_t>(worker)).repeat()}).first->second;
+  }
+
+  std::function<Batches(std::size_t)> of_;
+  std::map<int, part> parts_;
+};
+template <class Of>
+batches_of_replicas(Of) -> batches_of_replicas<decltype(std::declval<Of&>()(0))>;
+template <class X>
+inline constexpr bool is_batches_of_replicas = false;
+template <class Batches>
+inline constexpr bool is_batches_of_replicas<batches_of_replicas<Batches>> = true;
 
 // ---- a run ----
 
@@ -154,7 +201,8 @@ struct run_parts {
 };
 
 /// Trains by a session, or a replicated session, whose own session is `local`. `loop(run, begin, make)` prepares a
-/// step, calls begin(), and makes each step by make(step, operands...) until the run is to stop.
+/// step, calls begin(), and makes each step by make(step, operands...), or make(step, batches) with a function of the
+/// replica, until the run is to stop.
 template <class Session, class Loop>
 result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session& s, weft::session& local,
                         const run_parts& p, Loop loop) {
@@ -169,7 +217,15 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
                           std::make_shared<follow_hook>(p.cost, p.at, p.batches, f.rate(), shown)};
   hooks.insert(hooks.end(), p.hooks.begin(), p.hooks.end());
   if (p.log) hooks.push_back(log_hook(p.log, local, p.train, f.rate(), p.cost, plan.steps_per_epoch, p.test_accuracy));
-  hooks.push_back(before_each_save([&](auto&) { p.log.flush(); }));
+  // A run that survives losses is where the number of its next step says.
+  const auto follow_step = [&] {
+    if constexpr (!alone)
+      if (f.survives_losses()) p.at.epoch = s.next_step() / p.batches, p.at.batch = s.next_step() % p.batches;
+  };
+  hooks.push_back(before_each_save([&](auto&) {
+    follow_step();
+    p.log.flush();
+  }));
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = p.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
@@ -186,6 +242,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
     const std::int64_t made = run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
     p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
   }
+  follow_step();
   check_position(p.at, p.batches);
   if (f.is_chief()) tell_resumed(run, f);
   p.log.begin(run.global_step(), p.g);
@@ -193,15 +250,21 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   result r{.strategy = f.strategy, .workers = static_cast<std::int64_t>(plan.workers)};
   auto start = time_table::clock::now();
   std::int64_t first = 0;
+  bool has_begun = false;
   const auto begin = [&] {
+    if (std::exchange(has_begun, true)) return;
     p.time.mark(alone ? "building the graph" : "meeting the others");
     start = time_table::clock::now();
     first = run.global_step();
   };
-  const auto make = [&](auto& by, const auto&... fed) {
+  // A lost task is waited for, and the steps of the others with it.
+  const std::chrono::milliseconds patience = f.loss_policy().wait + std::chrono::seconds(60);
+  const auto make = [&](auto& by, auto&&... fed) {
     p.time.mark("making batches");
     if constexpr (alone) {
       by(fed...);
+    } else if constexpr ((is_batches_of_replicas<std::remove_cvref_t<decltype(fed)>> || ...)) {
+      by.run(fed..., patience);
     } else {
       by.compute(fed...);
       p.time.mark("computing gradients");
@@ -209,11 +272,15 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
     }
     if (kept || p.log) p.time.mark("checkpoints and events");
   };
-  loop(run, begin, make);
+  const auto make_steps = [&] { loop(run, begin, make); };
+  make_steps();
   r.seconds = std::chrono::duration<double>(time_table::clock::now() - start).count();
   r.steps_per_s = static_cast<double>(run.global_step() - first) / r.seconds;
   r.images_per_s = r.steps_per_s * static_cast<double>(plan.images_per_step);
-  run.close();
+  if constexpr (alone)
+    run.close();
+  else
+    run.close(patience + std::chrono::seconds(60), make_steps);
   saved.run = nullptr;
   if (!alone) p.time.mark("exchanging with others");
   if (kept) p.time.mark("checkpoints and events");

@@ -78,7 +78,9 @@ template <class Session>
 result train_by(const flags& f, const plan_of_run& plan, Session& s, session& local, const network& net,
                 const averaged_network& averages, surroundings& all, time_table& time) {
   const auto batch = static_cast<std::size_t>(f.batch_size);
-  const auto batches = all.images.training_batches(batch, plan.worker, plan.workers);
+  const auto batches_of = [&](std::size_t worker) { return all.images.training_batches(batch, worker, plan.workers); };
+  const auto batches = batches_of(plan.worker);
+  batches_of_replicas of_replicas(batches_of);
   if (!f.weights.empty() && (std::is_same_v<Session, session> || f.is_chief())) {
     net.load(f.weights, local);
     averages.restart(local);
@@ -111,6 +113,11 @@ result train_by(const flags& f, const plan_of_run& plan, Session& s, session& lo
   result r = train_supervised(f, plan, s, local, parts, [&](auto& run, auto begin, auto make) {
     auto step = run.prepare(fetch(net.cost, net.train.step), feed(net.images, net.labels));
     begin();
+    if constexpr (!std::is_same_v<Session, session>)
+      if (f.survives_losses()) {
+        while (!run.should_stop()) make(step, of_replicas);
+        return;
+      }
     make_steps(run, all.at, batches,
                [&](const network::image_batch& x, const network::label_batch& y) { make(step, x, y); });
   });

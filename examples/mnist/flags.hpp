@@ -32,6 +32,9 @@ inline std::optional<flags> parse_flags(int argc, char** argv) {
            "threads that fill the queue; of more than one, batches come in no certain order");
   if (!line.parse(argc, argv)) return {};
   if (f.input != "queue" && f.input_threads > 1) refuse("--input_threads is of --input queue");
+  if (f.input == "queue" && f.survives_losses())
+    refuse(
+        "--on_loss chooses batches by the number of the step, and a queue has its own order: leave out --input queue");
   f.resolve();
   return f;
 }

@@ -115,8 +115,13 @@ class example_queue {
 template <class Session>
 result train(const flags& f, const plan_of_run& plan, Session& s, session& local, const two_layers& model,
              surroundings& all, example_queue& queue, time_table& time) {
-  const auto examples = all.images.shuffled(static_cast<std::uint64_t>(f.seed)).shard(plan.worker, plan.workers);
-  const auto mine = examples.batches(static_cast<std::size_t>(f.batch_size));
+  const auto shuffled = all.images.shuffled(static_cast<std::uint64_t>(f.seed));
+  const auto batches_of = [&](std::size_t worker) {
+    return shuffled.shard(worker, plan.workers).batches(static_cast<std::size_t>(f.batch_size));
+  };
+  const auto examples = shuffled.shard(plan.worker, plan.workers);
+  const auto mine = batches_of(plan.worker);
+  batches_of_replicas of_replicas(batches_of);
   const run_parts parts{
       .g = model.g,
       .train = model.train,
@@ -137,6 +142,11 @@ result train(const flags& f, const plan_of_run& plan, Session& s, session& local
     } else {
       auto step = run.prepare(fetch(model.cost, model.train.step), feed(model.images, model.labels));
       begin();
+      if constexpr (!std::is_same_v<Session, session>)
+        if (f.survives_losses()) {
+          while (!run.should_stop()) make(step, of_replicas);
+          return;
+        }
       make_steps(run, all.at, mine, [&](const image_batch& x, const label_batch& y) { make(step, x, y); });
     }
   });

@@ -97,6 +97,14 @@ bool killed_at(int stop, Work work) {
   }
 }
 
+/// Under a sanitizer each process takes ten times as long: there, every third stop, now on the way in, now on the way
+/// out.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int stride = 3;
+#else
+constexpr int stride = 1;
+#endif
+
 bool may_trace() {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 ? 0 : 1);
@@ -120,7 +128,7 @@ void killed_at_every_call(const saver_options& options) {
   }
   std::int64_t last = options.max_to_keep;
   int fresh = 0, old = 0;
-  for (int stop = 0;; ++stop) {
+  for (int stop = 0;; stop += stride) {
     // A process begins with what is there, trains a step and saves.
     const bool killed = killed_at(stop, [&] {
       model m;
@@ -160,8 +168,8 @@ void killed_at_every_call(const saver_options& options) {
     if (!killed) break;
   }
   BOOST_TEST_MESSAGE("killed " << old << " times before the new checkpoint was there, " << fresh << " times after");
-  BOOST_TEST(old > 30);
-  BOOST_TEST(fresh > 5);
+  BOOST_TEST(old > 30 / stride);
+  BOOST_TEST(fresh > 5 / stride);
 }
 
 }  // namespace
@@ -185,7 +193,7 @@ BOOST_AUTO_TEST_CASE(killed_while_saving_one_step_again) {
     keeper.save(m.s, at, 5);
   };
   save(last);
-  for (int stop = 0;; ++stop) {
+  for (int stop = 0;; stop += stride) {
     const bool killed = killed_at(stop, [&] { save(last + 1); });
     model m;
     saver keeper;
@@ -211,7 +219,7 @@ BOOST_AUTO_TEST_CASE(killed_while_weights_are_saved) {
   };
   float last = 1;
   save(1);
-  for (int stop = 0;; ++stop) {
+  for (int stop = 0;; stop += stride) {
     const bool killed = killed_at(stop, [&] { save(static_cast<std::int64_t>(last) + 1); });
     const auto a = safetensors_file(path).read<float, dims<1000>>("a");
     const auto b = safetensors_file(path).read<double, dims<30>>("b");

@@ -1,8 +1,16 @@
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include <weft/checkpoint/npy.hpp>
 #include <weft/checkpoint/weights.hpp>
 #include <weft/weft.hpp>
 
@@ -52,6 +60,62 @@ BOOST_AUTO_TEST_CASE(weights_are_saved_and_loaded) {
   BOOST_TEST(equal(s.get(a.b), t.get(b.b)));
   BOOST_TEST(equal(s.get(a.mean), t.get(b.mean)));
   BOOST_TEST(t.get(b.count) == 7);
+}
+
+BOOST_AUTO_TEST_CASE(files_are_written_through_links) {
+  namespace fs = std::filesystem;
+  const folder f;
+  const auto at = [&](const char* name) { return std::string(f.path / name); };
+  fs::create_directory(at("real"));
+  fs::create_symlink("real", at("linked"));
+  fs::create_symlink("linked/new.npy", at("first"));
+  fs::create_symlink(at("first"), at("second"));  // a link to a link, to a file that is not there yet
+  const tensor<float, dims<2>> one{1, 2}, two{3, 4};
+  write_npy(at("second"), one);
+  BOOST_TEST(fs::is_symlink(at("second")));
+  BOOST_TEST(fs::is_symlink(at("first")));
+  BOOST_TEST(equal(read_npy<tensor<float, dims<2>>>(at("real/new.npy")), one));
+  BOOST_REQUIRE_EQUAL(::chmod(at("real/new.npy").c_str(), 0640), 0);
+  write_npy(at("first"), two);
+  BOOST_TEST(fs::is_symlink(at("first")));
+  BOOST_TEST(equal(read_npy<tensor<float, dims<2>>>(at("second")), two));
+  struct stat status{};
+  BOOST_REQUIRE_EQUAL(::stat(at("real/new.npy").c_str(), &status), 0);
+  BOOST_TEST((status.st_mode & 0777) == 0640u);  // of the file that was replaced
+  BOOST_TEST(std::distance(fs::directory_iterator(at("real")), {}) == 1);
+
+  fs::create_symlink("round", at("round"));
+  CHECK_SAYS(test::failure(error_code::unavailable, [&] { write_npy(at("round"), one); }), at("round"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_a_regular_file_is_not_replaced) {
+  namespace fs = std::filesystem;
+  const folder f;
+  const auto at = [&](const char* name) { return std::string(f.path / name); };
+  fs::create_directory(at("folder"));
+  BOOST_REQUIRE_EQUAL(::mkfifo(at("pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", at("to-pipe"));
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, at("socket").c_str(), sizeof address.sun_path - 1);
+  BOOST_REQUIRE_EQUAL(::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::close(socket);
+  model m(1);
+  session s(m.g);
+  const std::pair<std::string, const char*> paths[] = {{at("folder"), "a folder"}, {at("folder/"), "a folder"},
+                                                       {at("pipe"), "a pipe"},     {at("to-pipe"), "a pipe"},
+                                                       {at("socket"), "a socket"}, {"/dev/null", "a device"}};
+  for (const auto& [path, kind] : paths) {
+    const auto before = fs::status(path).type();
+    const std::string says = path + " is " + kind;
+    CHECK_SAYS(test::failure(error_code::invalid_argument, [&, &path = path] { save_weights(path, s); }), says);
+    CHECK_SAYS(test::failure(error_code::invalid_argument, [&, &path = path] { write_npy(path, s.get(m.w)); }), says);
+    BOOST_TEST((fs::status(path).type() == before));
+  }
+  BOOST_TEST(fs::is_symlink(at("to-pipe")));
+  BOOST_TEST(std::distance(fs::directory_iterator(f.path), {}) == 4);
+  BOOST_CHECK(test::code_of([&] { save_weights("", s); }) == error_code::not_found);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_named_and_changes_nothing) {

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
@@ -45,6 +47,18 @@ struct settings {
   int stops_at = -1;  // this worker asks to stop before this step
 };
 
+auto batch_of(const replica& of) {
+  tensor<float, dims<dyn<"batch">, 6>> x(shape(4, 6));
+  tensor<float, dims<dyn<"batch">>> y(shape{4});
+  const random_stream data(11, static_cast<std::uint64_t>(of.step * 16 + of.index));
+  for (std::int64_t r = 0; r < 4; ++r) {
+    for (std::int64_t c = 0; c < 6; ++c)
+      x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
+    y(r) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + 7)));
+  }
+  return std::tuple(std::move(x), std::move(y));
+}
+
 /// What a worker does; its text has its view, its steps, and the bits of the values that it ends with.
 std::string train(const cluster_spec& cluster, int index, const settings& p) {
   server here(cluster, "worker", index, {.shared_memory = p.shares_memory});
@@ -56,15 +70,7 @@ std::string train(const cluster_spec& cluster, int index, const settings& p) {
   for (std::int64_t i = first; i < p.steps && !s.all_stop(); ++i) {
     if (i == p.stops_at) s.request_stop();
     std::this_thread::sleep_for(p.pause);
-    tensor<float, dims<dyn<"batch">, 6>> x(shape(4, 6));
-    tensor<float, dims<dyn<"batch">>> y(shape{4});
-    const random_stream data(11, static_cast<std::uint64_t>(i * 16 + index));
-    for (std::int64_t r = 0; r < 4; ++r) {
-      for (std::int64_t c = 0; c < 6; ++c)
-        x(r, c) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + c)));
-      y(r) = static_cast<float>(data.normal(static_cast<std::uint64_t>(r * 8 + 7)));
-    }
-    step(x, y, p.step);
+    step.run(batch_of, p.step);
     ++made;
   }
   if (s.all_stop())
@@ -232,12 +238,45 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_are_refused) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(take_over_is_not_there_yet) {
-  settings p{.how = {.on_loss = wait_for{1s}.then(loss_action::take_over)}};
-  const cluster_spec cluster = test::local_cluster(0, 2);
-  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, p);
-  BOOST_TEST(contains(a.text(), "take_over"));
-  b.text();
+BOOST_AUTO_TEST_CASE(survivors_compute_the_part_of_a_killed_worker) {
+  const settings p{.steps = 50, .how = {.on_loss = wait_for{0ms}.then(loss_action::take_over)}};
+  const std::vector<std::string> reference = undisturbed(3, p);
+  for (const int victim : {0, 1, 2}) {
+    settings its = p;
+    its.shares_memory = victim != 1;
+    const cluster_spec cluster = test::local_cluster(0, 3);
+    std::vector<test::process> all;
+    for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, its));
+    std::this_thread::sleep_for(600ms);
+    all[static_cast<std::size_t>(victim)].signal(SIGKILL);
+    all[static_cast<std::size_t>(victim)].text();
+    for (int i = 0; i < 3; ++i) {
+      if (i == victim) continue;
+      const std::string text = all[static_cast<std::size_t>(i)].text();
+      BOOST_TEST(contains(text, "made 50 global 50 view 2 of 2 workers"), text);
+      BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_worker_that_comes_again_gets_its_part_back) {
+  const settings p{.steps = 150, .how = {.on_loss = wait_for{0ms}.then(loss_action::take_over)}};
+  settings fast = p;
+  fast.pause = 0ms;
+  const std::vector<std::string> reference = undisturbed(3, fast);
+  const cluster_spec cluster = test::local_cluster(0, 3);
+  std::vector<test::process> all;
+  for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, p));
+  std::this_thread::sleep_for(600ms);
+  all[0].signal(SIGKILL);
+  all[0].text();
+  std::this_thread::sleep_for(700ms);
+  test::process again = worker(cluster, 0, p);
+  for (test::process* const each : {&again, &all[1], &all[2]}) {
+    const std::string text = each->text();
+    BOOST_TEST(contains(text, "global 150 view 3 of 3 workers: 0, 1, 2"), text);
+    BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
+  }
 }
 
 // A group of some of a job's tasks.

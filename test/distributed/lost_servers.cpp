@@ -17,6 +17,7 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/train/supervised_session.hpp>
 
 #include "local_cluster.hpp"
 
@@ -377,4 +378,106 @@ BOOST_AUTO_TEST_CASE(the_chief_is_replaced_while_servers_write_shards) {
   BOOST_TEST(chief.first_step == 7);
   BOOST_TEST((chief.values == reference));
   BOOST_TEST((second.values == reference));
+}
+
+// Steps that other workers have made since are no loss to one that has finished.
+BOOST_AUTO_TEST_CASE(a_worker_that_waits_for_the_others_finishes_though_a_server_is_replaced) {
+  folder at;
+  servers all(2, 2, {at.path, 5});
+  std::string problem = "has not finished";
+  bool has_waited = false;
+  std::thread first([&] {
+    try {
+      const model m;
+      server here(all.cluster, "worker", 0);
+      replicated_session s(m.g, here, in_step{.on_loss = wait_for{20s}}, {.threads = 1}, 30s);
+      auto step = s.prepare(fetch(m.train), feed(m.x));
+      while (s.next_step() < 4) step(batch_of(s.next_step(), 0), 40s);
+      s.finish(40s, [&] { has_waited = true; });
+      problem.clear();
+    } catch (const std::exception& why) {
+      problem = why.what();
+    }
+  });
+  bool killed = false;
+  const trained second = train<in_step>(
+      all.cluster, 1, 20, wait_for{20s},
+      [&](std::int64_t step) {
+        if (step == 2) at.await_manifest(0);
+        if (step != 13 || killed) return;
+        killed = true;
+        at.await_manifest(10);
+        all.replace(1);
+      },
+      20ms);
+  first.join();
+  BOOST_TEST(problem == "");
+  BOOST_TEST(has_waited);
+  BOOST_TEST(second.problem == "");
+  BOOST_TEST(second.rollbacks.size() == 1u);
+}
+
+namespace {
+
+/// A worker's training whose last step nothing has committed when a server is replaced: `run(s, m, make_step)` makes
+/// twelve steps, finishes, and calls make_step(step) for each.
+template <class Run>
+std::pair<std::vector<std::int64_t>, std::vector<float>> replaced_at_the_end(const folder& at, servers& all, Run run) {
+  const model m;
+  server here(all.cluster, "worker", 0);
+  std::vector<std::int64_t> steps;
+  std::vector<float> values;
+  replicated_session s(m.g, here, in_step{.on_loss = wait_for{20s}, .on_rollback = [](std::int64_t, std::int64_t) {}},
+                       {.threads = 1}, 30s);
+  bool killed = false;
+  run(s, m, [&](auto& step) {
+    steps.push_back(s.next_step());
+    step(batch_of(s.next_step(), 0), 40s);
+    if (s.next_step() < 12 || std::exchange(killed, true)) return;
+    at.await_manifest(0);
+    all.replace(1);
+  });
+  for (const std::uint32_t n : {m.a.id().node, m.b.id().node}) {
+    const auto* data = reinterpret_cast<const float*>(s.local().state_of(n).data());
+    values.insert(values.end(), data, data + s.local().variable_info(n).extents.elements());
+  }
+  return {steps, values};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(steps_that_are_lost_at_the_end_are_made_again) {
+  const std::vector<float> reference = undisturbed(2, 1, 12);
+  std::vector<std::int64_t> twice;
+  for (std::int64_t k = 0; k < 24; ++k) twice.push_back(k % 12);
+  const auto until = [](auto& s, const model& m, auto make_step) {
+    auto step = s.prepare(fetch(m.train), feed(m.x));
+    s.train_until(12, [&] { make_step(step); });
+  };
+  const auto supervised = [](auto& s, const model& m, auto make_step) {
+    supervised_session run(s, {.handle_signals = false}, {stop_at_step(12)});
+    auto step = run.prepare(fetch(m.train), feed(m.x));
+    const auto make_steps = [&] {
+      while (!run.should_stop()) make_step(step);
+    };
+    make_steps();
+    run.close(60s, make_steps);
+  };
+  // Without the function the caller is told.
+  const auto told = [&](auto& s, const model& m, auto make_step) {
+    auto step = s.prepare(fetch(m.train), feed(m.x));
+    while (s.next_step() < 12) make_step(step);
+    BOOST_CHECK_EXCEPTION(s.finish(30s), error, [](const error& why) { return why.code() == error_code::aborted; });
+    s.train_until(12, [&] { make_step(step); });
+  };
+  const auto check = [&](const auto& way) {
+    folder at;
+    servers all(2, 1, {at.path, 1000});
+    const auto [steps, values] = replaced_at_the_end(at, all, way);
+    BOOST_TEST((steps == twice));
+    BOOST_TEST((values == reference));
+  };
+  check(until);
+  check(supervised);
+  check(told);
 }

@@ -72,11 +72,22 @@ struct model {
   }
 };
 
-// The last two survive the loss of workers in all-reduce: they wait for a process that takes the place, or go on
-// without.
-enum class strategy { synchronous, asynchronous, collective, with_backup, bounded_staleness, waiting, shrinking };
+// The last three survive the loss of workers in all-reduce: they wait for a process that takes the place, go on
+// without, or compute what it would.
+enum class strategy {
+  synchronous,
+  asynchronous,
+  collective,
+  with_backup,
+  bounded_staleness,
+  waiting,
+  shrinking,
+  taking_over
+};
 
-bool survives_losses(strategy how) { return how == strategy::waiting || how == strategy::shrinking; }
+bool survives_losses(strategy how) {
+  return how == strategy::waiting || how == strategy::shrinking || how == strategy::taking_over;
+}
 bool is_collective(strategy how) { return how == strategy::collective || survives_losses(how); }
 constexpr milliseconds wait_for_place{5000};
 
@@ -183,7 +194,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       s.finish(how.finish);
       return true;
     } catch (const error& problem) {
-      if (problem.code() != error_code::aborted || how.shards.folder.empty()) throw;
+      if (problem.code() != error_code::aborted || s.next_step() >= how.steps) throw;
       return false;
     }
   };
@@ -199,7 +210,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     const auto [x, y] = batch_of(next, here.index());
     ++of.begun;
     insist([&, &x = x, &y = y](bool again) {
-      if (how.on_loss.then == loss_action::take_over)
+      if (how.on_loss.then == loss_action::take_over || how.how == strategy::taking_over)
         step.run(
             [&](replica r) {
               of.computed += r.index != here.index();
@@ -243,6 +254,8 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       return train(here, how, of, seed, collective{.on_loss = wait_for{how.wait}});
     case strategy::shrinking:
       return train(here, how, of, seed, collective{.on_loss = wait_for{0ms}.then(loss_action::shrink)});
+    case strategy::taking_over:
+      return train(here, how, of, seed, collective{.on_loss = wait_for{0ms}.then(loss_action::take_over)});
   }
 }
 
@@ -282,6 +295,7 @@ struct schedule {
     static constexpr strategy any[] = {strategy::synchronous, strategy::asynchronous, strategy::collective,
                                        strategy::waiting, strategy::shrinking};
     how.how = any[s % std::size(any)];
+    if (how.how == strategy::shrinking && s / std::size(any) % 2 == 1) how.how = strategy::taking_over;
     how.ps = is_collective(how.how) ? 0 : 1 + below(2);
     how.workers = how.ps == 0 ? 2 + below(3) : 1 + below(3);
     latency = std::chrono::microseconds(below(4) == 0 ? 20'000 : 1'500);
@@ -304,7 +318,7 @@ struct schedule {
 
   std::string text() const {
     static constexpr const char* names[] = {"synchronous",       "asynchronous", "collective", "with a backup",
-                                            "bounded staleness", "waiting",      "shrinking"};
+                                            "bounded staleness", "waiting",      "shrinking",  "taking over"};
     std::string all =
         "seed " + std::to_string(seed) + ": " + names[static_cast<int>(how.how)] + ", " + std::to_string(how.ps) +
         " ps, " + std::to_string(how.workers) + " workers, up to " + std::to_string(latency.count()) +
@@ -689,14 +703,14 @@ class judge {
     });
     const bool all_began = std::all_of(out_.lives.begin(), out_.lives.end(),
                                        [](const auto& each) { return !each->is_first || each->of.began; });
-    if (plan_.how.how == strategy::shrinking && is_clear && all_began && of.is_first && !of.is_victim() &&
+    if (plan_.how.how != strategy::waiting && is_clear && all_began && of.is_first && !of.is_victim() &&
         !of.of.finished)
       return name(of.rank) + " ends, though it could go on without the others";
     if (!of.of.finished) return {};
     if (of.of.first + of.of.made != std::max<std::int64_t>(of.of.first, plan_.how.steps))
       return name(of.rank) + " has made " + std::to_string(of.of.made) + " steps from step " +
              std::to_string(of.of.first);
-    if (plan_.how.how == strategy::waiting && of.of.values != reference)
+    if (plan_.how.how != strategy::shrinking && of.of.values != reference)
       return name(of.rank) + " has finished with other values than without faults";
     return {};
   }
@@ -786,7 +800,7 @@ std::vector<float> undisturbed(const settings& how) {
   if (values.empty() && how.how != strategy::asynchronous) {
     schedule plan(0);
     plan.how = how;
-    if (survives_losses(how.how)) plan.how.how = strategy::collective;
+    if (how.how == strategy::waiting || how.how == strategy::shrinking) plan.how.how = strategy::collective;
     plan.how.shards = {};
     plan.how.step = 20s;
     plan.starts.assign(static_cast<std::size_t>(how.tasks()), 0ms);
@@ -917,6 +931,12 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_cut_off_as_it_leaves_is_not_waited_for) {
       hold(planned(how, 2, 2, {0ms, 0ms, 20ms, 30ms},
                    {{kind::terminate, 1, 165ms, 0ms, {}}, {kind::cut_off, 1, cut, 0ms, {}}}));
   }
+}
+
+// Two workers give up each other before all have agreed: the third, which hears both, says so.
+BOOST_AUTO_TEST_CASE(who_has_not_agreed_in_time_names_who_was_given_up) {
+  const schedule plan(22103);
+  if (const verdict bad = check(plan)) BOOST_ERROR(shrunk(plan, *bad));
 }
 
 // ---- training that survives the death of workers ----
@@ -1336,6 +1356,9 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     }
     if (came_too_late(plan, out, *each)) continue;
     if (contains(each->said, "without a shard of this run")) continue;  // it was killed before it had written one
+    // Its run was lost before anything was committed; who has finished has taken it over, from the beginning.
+    if (plan.how.on_loss.then == loss_action::take_over && contains(each->said, "no step of that is committed"))
+      continue;
     if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
     if (plan.how.how == strategy::synchronous && each->of.values != reference)
       return name_of(plan.how, rank) + " has other values";
@@ -1349,10 +1372,11 @@ struct shard_files {
   ~shard_files() { std::filesystem::remove_all(path); }
 };
 
-void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s}) {
+void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s},
+                     std::uint64_t first = 0) {
   const char* const count = std::getenv("WEFT_RANDOM_COUNT");
   const char* const from = std::getenv("WEFT_RANDOM_FROM");
-  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : 0;
+  const std::uint64_t begin = from ? static_cast<std::uint64_t>(std::atoll(from)) : first;
   if (count) seeds = static_cast<std::uint64_t>(std::atoll(count));
   const shard_files files;
   int failures = 0;
@@ -1401,6 +1425,17 @@ BOOST_AUTO_TEST_CASE(replaced_servers_end_with_the_same_bits_where_workers_are_t
 BOOST_AUTO_TEST_CASE(replaced_asynchronous_servers_go_on_from_their_shards) {
   shard_runs runs;
   survive_servers(strategy::asynchronous, sanitized ? 10 : 100, runs);
+}
+
+// Seeds that have failed. A server leaves when the others have gone too far to ask it again; another one is lost while
+// all workers wait at the first alone; and one before anything is committed.
+BOOST_AUTO_TEST_CASE(servers_are_lost_as_a_run_begins_or_ends) {
+  shard_runs runs;
+  const loss_policy takes_over = wait_for{20s}.then(loss_action::take_over);
+  for (const std::uint64_t seed : {279}) survive_servers(strategy::synchronous, 1, runs, wait_for{20s}, seed);
+  for (const std::uint64_t seed : {145, 635, 988, 100'542})
+    survive_servers(strategy::synchronous, 1, runs, takes_over, seed);
+  for (const std::uint64_t seed : {244}) survive_servers(strategy::asynchronous, 1, runs, wait_for{20s}, seed);
 }
 
 // ---- the same with processes ----

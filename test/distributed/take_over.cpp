@@ -79,7 +79,28 @@ struct outcome {
 };
 
 using lives = std::vector<life>;
-outcome train(const lives& chief, const lives& second, const lives& third, int ps = 2) {
+
+/// The chief of an all-reduce holds the step before which another process comes, until that waits to take part.
+void await_newcomers(server_type& here, const std::array<lives, workers>& plan, std::int64_t step) {
+  for (std::size_t k = 1; k < workers; ++k)
+    for (const life& each : plan[k]) {
+      if (each.after == 0 || each.after != step) continue;
+      const std::size_t rank = here.cluster().rank({"worker", static_cast<int>(k)});
+      const deadline by(10s);
+      bool waits = false;
+      while (!waits && !by.expired()) {
+        std::this_thread::sleep_for(1ms);
+        here.for_each_channel([&](std::size_t from, std::uint64_t, const std::string& name) {
+          waits |= from == rank && name.starts_with("view/");
+        });
+      }
+      test::require_in_task(waits, "a newcomer waits to take part");
+    }
+}
+
+template <class Strategy>
+outcome train_by(const Strategy& how, const lives& chief, const lives& second, const lives& third, int ps,
+                 const server_options& options = {}) {
   const std::array<lives, workers> plan{chief, second, third};
   in_process network;
   const cluster_spec cluster = test::local_cluster(ps, workers, network);
@@ -106,13 +127,14 @@ outcome train(const lives& chief, const lives& second, const lives& third, int p
       const auto k = static_cast<std::size_t>(index);
       for (const life& each : plan[k]) {
         while (progress < each.after) std::this_thread::sleep_for(1ms);
-        server_type here(cluster, "worker", index, {}, network);
+        server_type here(cluster, "worker", index, options, network);
         model m(cluster);
-        replicated_session s(m.g, here, takes_over, {.threads = 1}, 20s);
+        replicated_session s(m.g, here, how, {.threads = 1}, 20s);
         auto step = s.prepare(fetch(m.loss, m.train), feed(m.x));
         out.first[k] = s.next_step();
         while (s.next_step() < each.until) {
           const auto now = s.next_step();
+          if (ps == 0 && index == 0) await_newcomers(here, plan, now);
           step.run(
               [&](replica r) {
                 test::require_in_task(r.step == now, "the step is this one");
@@ -136,6 +158,16 @@ outcome train(const lives& chief, const lives& second, const lives& third, int p
 }
 
 const lives whole{life{}};
+
+outcome train(const lives& chief, const lives& second, const lives& third, int ps = 2) {
+  return train_by(takes_over, chief, second, third, ps);
+}
+
+/// The same by all-reduce, in memory that the workers share or by messages.
+outcome reduce(const lives& chief, const lives& second, const lives& third, bool shares_memory = true) {
+  const collective how{.on_loss = wait_for{0ms}.then(loss_action::take_over)};
+  return train_by(how, chief, second, third, 0, {.shared_memory = shares_memory});
+}
 
 }  // namespace
 
@@ -168,6 +200,40 @@ BOOST_AUTO_TEST_CASE(a_late_replacement_gets_its_part_back) {
   BOOST_TEST(late.computed[0] + late.made[1] >= steps);
   const auto twice =
       train(whole, lives{{.until = 2}, {.until = 7, .after = 4}, {.after = 9}}, lives{{.until = 5}, {.after = 6}});
+  for (const auto& each : twice.values) BOOST_TEST((each == expected.values[0]));
+}
+
+BOOST_AUTO_TEST_CASE(survivors_of_an_all_reduce_end_with_the_bits_of_an_undisturbed_run) {
+  const auto expected = reduce(whole, whole, whole);
+  BOOST_TEST((expected.computed == std::array<int, workers>{}));
+  for (const auto& each : expected.values) BOOST_TEST((each == expected.values[0]));
+  for (const bool shares_memory : {true, false}) {
+    BOOST_TEST((reduce(whole, whole, whole, shares_memory).values == expected.values));
+    const auto one = reduce(whole, lives{{.until = 4}}, whole, shares_memory);
+    BOOST_TEST((one.values[0] == expected.values[0] && one.values[2] == expected.values[0]));
+    BOOST_TEST(one.computed[0] == steps - 4);
+    BOOST_TEST(one.computed[2] == 0);
+    BOOST_TEST(one.own[0] == steps);
+    const auto chief = reduce(lives{{.until = 5}}, whole, whole, shares_memory);
+    BOOST_TEST((chief.values[1] == expected.values[0] && chief.values[2] == expected.values[0]));
+    BOOST_TEST(chief.computed[1] == steps - 5);
+    const auto two = reduce(whole, lives{{.until = 7}}, lives{{.until = 3}}, shares_memory);
+    BOOST_TEST((two.values[0] == expected.values[0]));
+    BOOST_TEST(two.computed[0] == 2 * (steps - 7));
+    BOOST_TEST(two.computed[1] == 4);
+    const auto both = reduce(lives{{.until = 6}}, lives{{.until = 6}}, whole, shares_memory);
+    BOOST_TEST((both.values[2] == expected.values[0]));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_replacement_in_an_all_reduce_gets_its_part_back) {
+  const auto expected = reduce(whole, whole, whole);
+  const auto late = reduce(whole, lives{{.until = 3}, {.after = 6}}, whole);
+  for (const auto& each : late.values) BOOST_TEST((each == expected.values[0]));
+  BOOST_TEST(late.first[1] >= 6);
+  BOOST_TEST(late.computed[0] >= 3);
+  const auto twice =
+      reduce(whole, lives{{.until = 2}, {.until = 7, .after = 4}, {.after = 9}}, lives{{.until = 5}, {.after = 6}});
   for (const auto& each : twice.values) BOOST_TEST((each == expected.values[0]));
 }
 
@@ -218,5 +284,4 @@ BOOST_AUTO_TEST_CASE(only_synchronous_training_is_taken_over) {
   const loss_policy policy = wait_for{1s}.then(loss_action::take_over);
   BOOST_TEST(contains(refusal(parameter_server<asynchronous>{.on_loss = policy}, 1), "needs parameter_server<synch"));
   BOOST_TEST(contains(refusal(parameter_server<synchronous_with_backups<1>>{.on_loss = policy}, 1), "without backups"));
-  BOOST_TEST(contains(refusal(collective{.on_loss = policy}, 0), "take_over is not available with all-reduce"));
 }

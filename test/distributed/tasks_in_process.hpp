@@ -22,7 +22,8 @@ class tasks_in_process {
   /// `options`: of each session. Unpinned nodes run in task `home`.
   tasks_in_process(const weft::graph& g, std::size_t count, weft::session_options options = {.threads = 1},
                    std::uint32_t home = 0)
-      : table_(table(count, static_cast<std::uint32_t>(options.devices)), home), boxes_(count + 1) {
+      : table_(table(count, static_cast<std::uint32_t>(options.devices)), home) {
+    for (std::size_t t = 0; t <= count; ++t) boxes_.push_back(std::make_shared<weft::detail::mailbox<>>());
     for (std::uint32_t t = 0; t <= count; ++t) all_.push_back(std::make_unique<task>(*this, g, t, options));
   }
 
@@ -45,7 +46,7 @@ class tasks_in_process {
     template <class Place>
     void run(const weft::plan::fed_value* fed, Place place) {
       const std::size_t tasks = in_.count(), feeds = steps_[0].request().feeds.size();
-      for (auto& box : in_.boxes_) box.clear();
+      for (const auto& box : in_.boxes_) box->clear();
       std::vector<weft::plan::fed_value> extents;
       for (std::size_t i = 0; i < feeds; ++i) extents.push_back({nullptr, fed[i].extents});
       extents.push_back({});
@@ -71,7 +72,7 @@ class tasks_in_process {
       } catch (const std::exception& e) {
         const std::lock_guard lock(mutex_);
         if (!failure_) failure_ = std::current_exception();
-        for (auto& box : in_.boxes_) box.fail(weft::error(weft::error_code::aborted, "step", e.what()));
+        for (const auto& box : in_.boxes_) box->fail(weft::error(weft::error_code::aborted, "step", e.what()));
       }
     }
 
@@ -91,14 +92,11 @@ class tasks_in_process {
     explicit links(tasks_in_process& in) : in_(in) {}
     void send(const weft::detail::transfer_key& key, const std::byte* value, std::size_t bytes) override {
       ++in_.sent_, in_.bytes_ += bytes;
-      in_.boxes_[key.to].put(key.number,
-                             bytes ? std::vector<std::byte>(value, value + bytes) : std::vector<std::byte>());
+      using box = weft::detail::mailbox<>;
+      box::put(box::open(in_.boxes_[key.to], key.number, bytes, in_.parked_), {value, bytes});
     }
     void receive(const weft::detail::transfer_key& key, std::byte* to, std::size_t bytes) override {
-      const auto value =
-          in_.boxes_[key.to].take(key.number, std::chrono::seconds(60), in_.table_.text(key.from), [] {});
-      if (value.size() != bytes) throw weft::error(weft::error_code::data_loss, "receive", "a value of another size");
-      if (bytes) std::memcpy(to, value.data(), bytes);
+      in_.boxes_[key.to]->take(key.number, to, bytes, std::chrono::seconds(60), in_.table_.text(key.from), [] {});
     }
 
    private:
@@ -158,7 +156,8 @@ class tasks_in_process {
   }
 
   weft::detail::task_table table_;
-  std::vector<weft::detail::mailbox<>> boxes_;
+  weft::detail::parked_bytes parked_;
+  std::vector<std::shared_ptr<weft::detail::mailbox<>>> boxes_;
   std::vector<std::unique_ptr<task>> all_;
   std::atomic<std::uint64_t> sent_{0}, bytes_{0};
 };

@@ -1,6 +1,7 @@
 // Multi-head attention: values and gradients against PyTorch and finite differences, masks and lengths.
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <boost/test/unit_test.hpp>
@@ -43,15 +44,21 @@ const bool mask_values[] = {true,  true,  false, false, true, false, true,  true
                             false, false, true,  true,  true, true,  false, true, true,  false};
 
 template <class T>
-auto fed(const operands<T>& o, std::int32_t first, std::int32_t second) {
+auto fed(const operands<T>& o, std::int32_t first, std::int32_t second, bool nan_behind_lengths = false) {
   tensor<std::int32_t, per_sequence> n(shape(2));
   n(0) = first, n(1) = second;
   tensor<bool, mask_dims> m(shape(5, 4));
   std::copy(std::begin(mask_values), std::end(mask_values), m.data());
-  return std::tuple{with(o.query, numbers<T, query_dims>(15, shape(2, 5, width), 64)),
-                    with(o.key, numbers<T, dims<batch, keys, 3>>(16, shape(2, 4, 3), 64)),
-                    with(o.value, numbers<T, dims<batch, keys, 5>>(17, shape(2, 4, 5), 64)), with(o.n, n),
-                    with(o.mask, m)};
+  auto key = numbers<T, dims<batch, keys, 3>>(16, shape(2, 4, 3), 64);
+  auto value = numbers<T, dims<batch, keys, 5>>(17, shape(2, 4, 5), 64);
+  if (nan_behind_lengths)
+    for (int b = 0; b < 2; ++b)
+      for (int k = n(b); k < 4; ++k) {
+        for (int f = 0; f < 3; ++f) key(b, k, f) = T(NAN);
+        for (int f = 0; f < 5; ++f) value(b, k, f) = std::numeric_limits<T>::infinity();
+      }
+  return std::tuple{with(o.query, numbers<T, query_dims>(15, shape(2, 5, width), 64)), with(o.key, key),
+                    with(o.value, value), with(o.n, n), with(o.mask, m)};
 }
 
 /// Compares a call, and the gradients of the script's loss, with the numbers under a name.
@@ -59,7 +66,7 @@ template <int KeyWidth, int ValueWidth, class T>
 void check(const std::string& name, operands<T>& o, const attention<T>& layer, const node<T, query_dims>& y,
            std::int32_t first = 0, std::int32_t second = 0) {
   BOOST_TEST_CONTEXT(name) {
-    const auto values = fed(o, first, second);
+    const auto values = fed(o, first, second, name == "cross_lengths");
     auto loss = sum(y * constant(o.g, numbers<T, query_dims>(40, shape(2, 5, width))));
     session s{o.g};
     const auto wq = layer.query_weights.template as<dims<width, width>, T>();

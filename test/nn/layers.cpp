@@ -1,4 +1,5 @@
 // Layers as members of models: their names, variables, first values, results and mistakes.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <boost/test/unit_test.hpp>
@@ -142,6 +144,121 @@ BOOST_AUTO_TEST_CASE(layers_have_names_wherever_a_model_keeps_them) {
                   "net/shared/weights", "net/shared/bias", "net/several/0/weights", "net/several/0/bias",
                   "net/pair/1/weights", "net/pair/1/bias", "net/list/0/hidden/weights", "net/list/0/hidden/bias"});
   BOOST_CHECK_EQUAL(nn::parameters(net).size(), 12u);
+}
+
+struct arrays {
+  nn::dense<4> row[3];
+  int sizes[4] = {1, 2, 3, 4};
+  std::string label = "arrays";
+  std::array<nn::dense<4>, 2> pair;
+  part grid[2][2];
+  std::variant<nn::dense<4>, part> one = part();
+  nn::dense<4> single[1];
+  float numbers[2][2] = {};
+  std::optional<part> maybe[2] = {part(), {}};
+  nn::sequential<nn::dense<4>, nn::dense<4>> chains[2];
+  auto operator()(const auto& x) const {
+    auto h = pair[1](pair[0](row[2](row[1](row[0](x)))));
+    for (const auto& line : grid)
+      for (const auto& each : line) h = each(h);
+    h = std::visit([&](const auto& m) { return m(h); }, one);
+    return chains[1](chains[0]((*maybe[0])(single[0](h))));
+  }
+};
+
+BOOST_AUTO_TEST_CASE(layers_stand_in_arrays_and_variants) {
+  graph g;
+  const auto net = nn::named(arrays(), "net");
+  net(placeholder<float, dims<batch, 4>>(g, "x"));
+  std::vector<std::string> expected;
+  for (const char* layer : {"row/0", "row/1", "row/2", "pair/0", "pair/1", "grid/0/0/hidden", "grid/0/1/hidden",
+                            "grid/1/0/hidden", "grid/1/1/hidden", "one/hidden", "single/0", "maybe/0/hidden",
+                            "chains/0/0", "chains/0/1", "chains/1/0", "chains/1/1"})
+    for (const char* variable : {"weights", "bias"}) expected.push_back(std::string("net/") + layer + "/" + variable);
+  std::vector<std::string> there = names(g);
+  std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 32u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.row).size(), 6u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.one).size(), 2u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 16 * 20);
+}
+
+BOOST_AUTO_TEST_CASE(members_without_default_values_have_names) {
+  struct needs_arguments {  // no initializer may be left out
+    nn::dense<4> first;
+    listed second;
+    nn::dense<4> row[2];
+    listed last;
+  };
+  graph g;
+  const auto net = nn::named(needs_arguments{{}, listed(0.5), {}, listed(0.25)}, "net");
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  net.first(x), net.second(x, mode::inference), net.row[1](x), net.last(x, mode::inference);
+  check_names(g, {"net/first/weights", "net/first/bias", "net/second/head/weights", "net/second/head/bias",
+                  "net/row/1/weights", "net/row/1/bias", "net/last/head/weights", "net/last/head/bias"});
+}
+
+struct two_towers {
+  nn::dense<3> left, right;
+  nn::dropout drop{.rate = 0.5};
+  auto operator()(const auto& a, const auto& b, mode how) const { return drop(left(a) * right(b), how); }
+};
+
+BOOST_AUTO_TEST_CASE(a_description_takes_all_operands_of_a_call) {
+  graph g;
+  auto a = placeholder<float, dims<batch, 4>>(g, "a");
+  auto b = placeholder<float, dims<batch, 5>>(g, "b");
+  const auto net = nn::named(two_towers(), "net");
+  CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { (void)nn::describe(net); }), "not called yet");
+  CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { (void)nn::parameter_count(net); }),
+             "no variables yet");
+  const std::string text = nn::describe(net, a, b);
+  for (const char* line : {"layer  output      parameters  multiply-adds  bytes\n",
+                           "left   [batch, 3]          15             12     12\n",
+                           "right  [batch, 3]          18             15     12\n",
+                           "sum                        33             27     24\n"})
+    BOOST_CHECK_MESSAGE(test::contains(text, line), std::string("missing: ") + line + text);
+  BOOST_CHECK_EQUAL(nn::describe(net), text);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 33);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net.right), 18);
+}
+
+struct tied {
+  std::shared_ptr<nn::dense<4>> first = std::make_shared<nn::dense<4>>(), second = first;
+  nn::batch_norm<> norm;
+  auto operator()(const auto& x) const { return norm((*second)((*first)(x)), mode::inference); }
+};
+
+BOOST_AUTO_TEST_CASE(shared_layers_count_once) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const tied net;
+  auto y = net(x);
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 6u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 20 + 8);  // without the moving averages
+  BOOST_CHECK(test::contains(nn::describe(net), " 28 "));
+  BOOST_CHECK_EQUAL(nn::freeze(net), 4u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 28);
+  BOOST_CHECK_EQUAL(nn::unfreeze(net), 4u);
+  static_cast<void>(gradient_descent{.learning_rate = 0.1f}.minimize(mean(square(y)), nn::parameters(net)));
+}
+
+struct lenet_5 {
+  nn::conv2d<5, 6, conv2d_options{.pad = padding::same}> c1;
+  nn::conv2d<5, 16, conv2d_options{.pad = padding::valid}> c3;
+  nn::dense<120> c5;
+  nn::dense<84> f6;
+  nn::dense<10> out;
+  auto operator()(const auto& x) const { return out(f6(c5(nn::flatten()(max_pool2d<2>(c3(max_pool2d<2>(c1(x)))))))); }
+};
+
+/// LeCun et al., 1998, as torchvision-style reimplementations count it: 6 and 16 filters, 120, 84 and 10 units.
+BOOST_AUTO_TEST_CASE(lenet_5_has_61706_parameters) {
+  graph g;
+  const lenet_5 net;
+  net(placeholder<float, dims<batch, 28, 28, 1>>(g, "x"));
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 61'706);
 }
 
 BOOST_AUTO_TEST_CASE(layers_without_a_name_are_numbered) {
@@ -306,6 +423,73 @@ BOOST_AUTO_TEST_CASE(batch_normalization_trains_as_in_pytorch) {
   BOOST_CHECK_EQUAL(variables(g, variable_kind::averaged).size(), 2u);
 }
 
+BOOST_AUTO_TEST_CASE(each_call_of_a_step_moves_the_averages) {
+  graph g;
+  auto real = placeholder<double, dims<batch, 2>>(g, "real");
+  auto fake = placeholder<double, dims<dyn<"fakes">, 2>>(g, "fake");
+  const auto norm = nn::named(nn::batch_norm<2, double>{.momentum = 0.75}, "norm");
+  const nn::dense<2, 2, double> generator;
+  const auto made = generator(fake);
+  const auto of_real = norm(real, mode::training);
+  const auto of_made = norm(made, mode::training);
+  norm(real, mode::training);  // the same nodes
+  auto both = gradient_descent{.learning_rate = 0.0}.minimize(sum(square(of_real - 1.0)) + sum(square(of_made)));
+  auto one = gradient_descent{.learning_rate = 0.0}.minimize(sum(square(of_made - 3.0)));
+  session s{g};
+  const tensor<double, dims<batch, 2>> a(shape(2, 2), {1, 2, 5, 10});
+  const tensor<double, dims<dyn<"fakes">, 2>> b(shape(3, 2), {0, 1, 2, 3, 4, 8});
+  const auto [m, w] = s.run(fetch(made, generator.weights), with(fake, b));
+  double mean[2] = {}, variance[2] = {1, 1};
+  const auto move = [&](const auto& x) {
+    const auto n = static_cast<std::size_t>(x.extents()[0]);
+    for (std::size_t c = 0; c < 2; ++c) {
+      double sum = 0, squares = 0;
+      for (std::size_t i = 0; i < n; ++i) sum += x.data()[2 * i + c];
+      const double average = sum / static_cast<double>(n);
+      for (std::size_t i = 0; i < n; ++i) squares += (x.data()[2 * i + c] - average) * (x.data()[2 * i + c] - average);
+      mean[c] = 0.75 * mean[c] + 0.25 * average;
+      if (n) variance[c] = 0.75 * variance[c] + 0.25 * squares / static_cast<double>(n - 1);
+    }
+  };
+  const auto check = [&] {
+    for (std::size_t c = 0; c < 2; ++c) {
+      BOOST_CHECK_CLOSE(s.get(norm.moving_mean).data()[c], mean[c], 1e-9);
+      BOOST_CHECK_CLOSE(s.get(norm.moving_variance).data()[c], variance[c], 1e-9);
+    }
+  };
+  s.run(fetch(both), with(real, a), with(fake, b));
+  move(a), move(m);
+  check();
+  s.run(fetch(one), with(fake, b));  // needs no feed of the other call
+  move(m);
+  check();
+  s.run(fetch(both, one), with(real, a), with(fake, b));
+  move(a), move(m);
+  check();
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_without_elements_leaves_the_averages) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 3, 2>>(g, "x");
+  const auto norm = nn::named(nn::batch_norm<2>{.activation = nn::relu}, "norm");
+  auto loss = sum(norm(x, mode::training));
+  auto train = gradient_descent{.learning_rate = 0.5f}.minimize(loss);
+  session s{g};
+  auto step = s.prepare(fetch(loss, train), feed(x));
+  tensor<float, dims<batch, 3, 2>> some(shape(4, 3, 2));
+  for (std::size_t i = 0; i < some.elements(); ++i) some.data()[i] = static_cast<float>(i * i % 7);
+  step(some);
+  const auto all = [&] {
+    return std::array{s.get(norm.moving_mean), s.get(norm.moving_variance), s.get(norm.scale), s.get(norm.offset)};
+  };
+  const auto before = all();
+  BOOST_CHECK_EQUAL(std::get<0>(step(tensor<float, dims<batch, 3, 2>>(shape(0, 3, 2)))), 0.0f);
+  const auto after = all();
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t c = 0; c < 2; ++c) BOOST_CHECK_EQUAL(after[i].data()[c], before[i].data()[c]);
+  for (const float v : after[0]) BOOST_CHECK(std::isfinite(v));
+}
+
 BOOST_AUTO_TEST_CASE(layer_normalization_is_that_of_the_operation) {
   graph g;
   auto x = placeholder<float, dims<batch, 5, 8>>(g, "x");
@@ -340,6 +524,17 @@ BOOST_AUTO_TEST_CASE(blocks_compose) {
   const auto result = s.eval(y, with(x, in));
   for (int i = 0; i < 3; ++i)
     for (int j = 0; j < 4; ++j) BOOST_CHECK_SMALL(result(i, 2 + j) - 2 * h(i, j), 1e-5f);
+}
+
+BOOST_AUTO_TEST_CASE(a_sequence_of_no_parts_is_its_operand) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::sequential<> none;
+  static_assert(std::is_same_v<decltype(none(x)), node<float, dims<batch, 4>>>);
+  BOOST_CHECK(none(x).erased().id() == x.erased().id());
+  const auto net = nn::named(nn::sequential(nn::sequential(), nn::dense<2>()), "net");
+  net(x);
+  check_names(g, {"net/1/weights", "net/1/bias"});
 }
 
 BOOST_AUTO_TEST_CASE(another_operand_is_an_error_with_both_shapes) {

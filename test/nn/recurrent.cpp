@@ -1,6 +1,7 @@
 // Recurrent layers: values and gradients against PyTorch and finite differences, lengths, initial states and names.
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,14 @@ struct operands {
     for (int i = 0; i < 4; ++i) states.push_back(placeholder<T, state_dims>(g, "state"));
   }
   static auto x_values() { return numbers<T, dims<batch, steps, features>>(5, shape(3, 5, features), 64); }
+  /// The same with NaN and infinity behind the lengths, which PyTorch's packed sequences leave out.
+  static auto padded_values(const tensor<std::int32_t, per_sequence>& lengths) {
+    auto x = x_values();
+    for (int b = 0; b < 3; ++b)
+      for (int t = lengths(b); t < 5; ++t)
+        for (int f = 0; f < features; ++f) x(b, t, f) = f % 2 ? std::numeric_limits<T>::infinity() : T(NAN);
+    return x;
+  }
 };
 
 /// Gives a layer's variables the script's numbers, and compares the gradients of the loss by them.
@@ -114,9 +123,9 @@ void check_layer(const std::string& name, given what) {
     if constexpr (has_c) loss = let(loss + weighted<T>(o.g, r.c, 10));
     session s{o.g};
     set_variables<features, Gates, T>(s, layer, 0);
-    const auto x = o.x_values();
     const auto h0 = numbers<T, state_dims>(6, state_extents), c0 = numbers<T, state_dims>(7, state_extents);
     const auto n = lengths_of({5, 2, 4});
+    const auto x = what == given::lengths ? o.padded_values(n) : o.x_values();
     const auto compute = [&](const auto& v) {
       return s.eval(v, with(o.x, x), with(o.n, n), with(o.states[0], h0), with(o.states[1], c0));
     };
@@ -166,8 +175,8 @@ void check_both_directions(const std::string& name) {
   session s{o.g};
   set_variables<features, Gates, T>(s, layer.forward, 0);
   set_variables<features, Gates, T>(s, layer.backward, 1);
-  const auto x = o.x_values();
   const auto n = lengths_of({5, 2, 4});
+  const auto x = o.padded_values(n);
   // The state's number, and which half of the script's numbers it is.
   const auto first = [&](int which, std::size_t half) {
     return numbers<T, state_dims>(which, state_extents, 257, 9 * half);
@@ -214,8 +223,8 @@ void check_stacked(const std::string& name) {
   set_variables<features, Gates, T>(s, layer.layers[0].backward, 1);
   set_variables<2 * units, Gates, T>(s, layer.layers[1].forward, 2);
   set_variables<2 * units, Gates, T>(s, layer.layers[1].backward, 3);
-  const auto x = o.x_values();
   const auto n = lengths_of({5, 2, 4});
+  const auto x = o.padded_values(n);
   close(name + "_states", s.eval(states, with(o.x, x), with(o.n, n)));
   close(name + "_h", s.eval(layers[1].backward.h, with(o.x, x), with(o.n, n)), 27);
   auto [dx] = gradients(loss, o.x);

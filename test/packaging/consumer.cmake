@@ -34,6 +34,9 @@ execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/build COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${folder}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${folder}/build/compiled COMMAND_ERROR_IS_FATAL ANY)
+if(DISTRIBUTED AND WAY STREQUAL "find_package")
+  execute_process(COMMAND ${folder}/build/cluster COMMAND_ERROR_IS_FATAL ANY)
+endif()
 
 # A Debug build links a core that is optimised, unless it is told not to.
 foreach(optimized IN ITEMS ON OFF)

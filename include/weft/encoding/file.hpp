@@ -64,21 +64,52 @@ inline void sync_folder(const std::string& path) {
   if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_on_file("write", path, errno);
 }
 
+/// The path itself, or the file to which the symbolic links at the path lead, which need not exist.
+inline std::string follow_links(std::string path) {
+  for (int links = 0;; ++links) {
+    char target[4096];
+    const ssize_t size = ::readlink(path.c_str(), target, sizeof target);
+    if (size < 0) return path;
+    if (links == 40 || size == sizeof target) fail_on_file("write", path, ELOOP);
+    const std::string next(target, static_cast<std::size_t>(size));
+    path = next.starts_with('/') ? next : str_cat({folder_of(path), "/", next});
+  }
+}
+
 /// A file that is there when all of it is: written under a temporary name beside it, then synchronised with the disk
 /// and renamed. The file that was there before stays until then, and stays if the new one is not committed. A process
-/// that is killed leaves `PATH.tmp-...`.
+/// that is killed leaves `PATH.tmp-...`. A symbolic link stays, and its target is replaced. The new file has the owner,
+/// where the system allows it, and the permissions of the one that it replaces.
 ///
-/// Throws not_found, permission_denied or unavailable; resource_exhausted where the disk is full.
+/// Throws invalid_argument if the path is a folder, a pipe, a socket or a device; not_found, permission_denied or
+/// unavailable; resource_exhausted where the disk is full.
 class atomic_file {
  public:
   /// `expected_bytes`, where they are known, are taken from the disk at once.
   explicit atomic_file(std::string path, std::uint64_t expected_bytes = 0) : path_(std::move(path)) {
+    struct stat before{};
+    const bool replaces = ::stat(path_.c_str(), &before) == 0;
+    if (!replaces && (errno != ENOENT || path_.empty())) fail_on_file("write", path_, errno);
+    if (replaces && !S_ISREG(before.st_mode))
+      throw error(error_code::invalid_argument, "write",
+                  {path_, " is ",
+                   S_ISDIR(before.st_mode)    ? "a folder"
+                   : S_ISFIFO(before.st_mode) ? "a pipe"
+                   : S_ISSOCK(before.st_mode) ? "a socket"
+                                              : "a device",
+                   " and not a regular file: write to another path"});
+    path_ = follow_links(std::move(path_));
     static std::uint64_t number = 0;
     do {
       temporary_ = str_cat({path_, ".tmp-", ::getpid(), "-", __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED)});
       file_ = descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     } while (!file_ && errno == EEXIST);
     if (!file_) fail_on_file("write", path_, errno);
+    if (replaces) {
+      // Only the superuser can give a file away. The permissions come after the owner, whose change clears some.
+      static_cast<void>(::fchown(file_.get(), before.st_uid, before.st_gid) == 0);
+      static_cast<void>(::fchmod(file_.get(), before.st_mode & 0777) == 0);
+    }
     if (expected_bytes == 0) return;
     if (::fallocate(file_.get(), 0, 0, static_cast<off_t>(expected_bytes)) == 0) return;
     if (const int reason = errno; reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {

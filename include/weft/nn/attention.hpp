@@ -115,9 +115,18 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   for (const symbol& m : s.masks) check(m);
   layer_call call(layer, s.query, p.begin(), s.use_bias ? 8 : 4, dtype_of<T>);
   const auto bias = [&](std::size_t i) { return s.use_bias ? call[4 + i] : symbol(); };
+  symbol key = s.key, value = s.value;
+  if (!s.lengths.is_number()) {
+    const std::int64_t batch = key.extents()[0], keys = key.extents()[1];
+    const symbol step = reshape(record_steps(*key.builder(), keys), shape(keys, 1));
+    const symbol n = reshape(s.lengths, shape(batch, 1, 1));
+    const symbol valid = record_untyped(node<std::int32_t>(step) < node<std::int32_t>(n), shape(batch, keys, 1));
+    key = without_padding<T>(valid, s.key);
+    value = s.value.id() == s.key.id() ? key : without_padding<T>(valid, s.value);
+  }
   const symbol q = split_heads(project<T>(s.query, call[0], bias(0)), s.heads);
-  const symbol k = split_heads(project<T>(s.key, call[1], bias(1)), s.heads);
-  const symbol v = split_heads(project<T>(s.value, call[2], bias(2)), s.heads);
+  const symbol k = split_heads(project<T>(key, call[1], bias(1)), s.heads);
+  const symbol v = split_heads(project<T>(value, call[2], bias(2)), s.heads);
 
   const symbol scores = matmul<T>(q, k, false, true);
   const T scale = static_cast<T>(1 / __builtin_sqrt(static_cast<double>(q.extents()[3])));

@@ -29,12 +29,20 @@ std::size_t freeze(const Model& model);
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// A table with a row for each layer: its name, the extents of its result, the elements of its variables without moving
-/// averages, the multiply-adds of its matrix products and convolutions, and the bytes of its result; the last line
-/// holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the model with the
-/// operand, for inference if it takes a mode. (Keras's summary().)
-template <class Model, Expression X>
-[[nodiscard]] std::string describe(const Model& model, const X& x);
+/// The number of elements of a model's variables after its first call, of trained and of frozen ones; moving averages
+/// do not count (the sum of numel() over PyTorch's parameters()). Variables that several layers share count once.
+/// Throws failed_precondition before the first call.
+template <class Model>
+[[nodiscard]] std::int64_t parameter_count(const Model& model);
+
+/// A table with a row for each layer: its name, the extents of its result, the elements of its variables as
+/// parameter_count counts them, the multiply-adds of its matrix products and convolutions, and the bytes of its result;
+/// the last line holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the
+/// model with the operands, `describe(net, ids, nn::lengths(n))`, and mode::inference behind them if it takes a mode.
+/// `describe(net)` shows the last call of each layer instead, and throws failed_precondition before the first.
+/// (Keras's summary().)
+template <class Model, class... Operands>
+[[nodiscard]] std::string describe(const Model& model, const Operands&... operands);
 
 namespace detail {
 
@@ -43,6 +51,7 @@ class parameter_collector final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
   variable_list list() const;
+  std::int64_t count() const;
   std::size_t set_frozen(bool frozen) const;
 
  private:
@@ -66,7 +75,7 @@ class path_setter final : public layer_visitor {
 class layer_table final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
-  std::string text();
+  std::string text(bool called);
 
  private:
   struct row {
@@ -75,15 +84,21 @@ class layer_table final : public layer_visitor {
     std::uint32_t first = 0;
   };
   sequence<row> rows_;
+  sequence<symbol> found_, results_;
 };
 
-template <class Model, Expression X>
-void call_for_inference(const Model& model, const X& x) {
-  if constexpr (requires { model(x, mode::inference); })
-    static_cast<void>(model(x, mode::inference));
+template <class Model, class... Operands>
+void call_for_inference(const Model& model, const Operands&... operands) {
+  if constexpr (requires { model(operands..., mode::inference); })
+    static_cast<void>(model(operands..., mode::inference));
   else
-    static_cast<void>(model(x));
+    static_cast<void>(model(operands...));
 }
+
+/// Adds a variable to those found; false if it is one of them.
+bool add_once(sequence<symbol>& found, const symbol& variable);
+/// The elements of a variable; 0 of a moving average.
+std::int64_t parameters_of(const symbol& variable);
 
 #if WEFT_DEFINITIONS
 
@@ -95,7 +110,26 @@ WEFT_DECL void path_setter::layer(const std::string& path, const layer_state& l,
 WEFT_DECL void parameter_collector::layer(const std::string&, const layer_state&,
                                           std::initializer_list<named_parameter> variables) {
   for (const named_parameter& p : variables)
-    if (!p.variable->empty()) found_.push_back(p.variable->erased());
+    if (!p.variable->empty()) add_once(found_, p.variable->erased());
+}
+
+WEFT_DECL bool add_once(sequence<symbol>& found, const symbol& variable) {
+  for (const symbol& other : found)
+    if (other.id() == variable.id()) return false;
+  found.push_back(variable);
+  return true;
+}
+
+WEFT_DECL std::int64_t parameters_of(const symbol& variable) {
+  const bool averaged = kind_of(graph_of(variable)[variable.id().node].def) == variable_kind::averaged;
+  return averaged ? 0 : static_cast<std::int64_t>(variable.extents().elements());
+}
+
+WEFT_DECL std::int64_t parameter_collector::count() const {
+  std::int64_t sum = 0;
+  const variable_list all = list();
+  for (const symbol& v : all.erased()) sum += parameters_of(v);
+  return sum;
 }
 
 WEFT_DECL variable_list parameter_collector::list() const {
@@ -154,15 +188,15 @@ inline double multiply_adds_of(const graph& g, const recorded_call& call) {
 WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
                                   std::initializer_list<named_parameter> variables) {
   const recorded_call& call = l.last_call();
-  if (call.result.is_number()) return;
+  if (call.result.is_number() || !add_once(results_, call.result)) return;
   const graph& g = graph_of(call.result);
   row r;
   r.name = path.empty() ? l.kind() : path;
   r.output = g.to_string(call.result.extents());
   r.first = call.first;
   for (const named_parameter& p : variables)
-    if (!p.variable->empty() && kind_of(g[p.variable->id().node].def) != variable_kind::averaged)
-      r.parameters += static_cast<std::int64_t>(p.variable->erased().extents().elements());
+    if (!p.variable->empty() && add_once(found_, p.variable->erased()))
+      r.parameters += parameters_of(p.variable->erased());
   r.multiply_adds = static_cast<std::int64_t>(multiply_adds_of(g, call));
   r.bytes = static_cast<std::int64_t>(value_info{call.result.type(), of_one_example(call.result.extents())}.bytes());
   std::size_t at = rows_.size();
@@ -178,7 +212,10 @@ inline std::string with_commas(std::int64_t n) {
   return s;
 }
 
-WEFT_DECL std::string layer_table::text() {
+WEFT_DECL std::string layer_table::text(bool called) {
+  if (rows_.empty() && !called)
+    throw error(error_code::failed_precondition, "describe",
+                "the model was not called yet: pass its operands, describe(model, x), or call it before");
   sequence<std::string> cells[5];
   const char* const heads[] = {"layer", "output", "parameters", "multiply-adds", "bytes"};
   for (std::size_t c = 0; c < 5; ++c) cells[c].push_back(heads[c]);
@@ -233,12 +270,17 @@ std::size_t unfreeze(const Model& model) {
   return detail::collect_parameters(model).set_frozen(false);
 }
 
-template <class Model, Expression X>
-std::string describe(const Model& model, const X& x) {
-  detail::call_for_inference(model, x);
+template <class Model>
+std::int64_t parameter_count(const Model& model) {
+  return detail::collect_parameters(model).count();
+}
+
+template <class Model, class... Operands>
+std::string describe(const Model& model, const Operands&... operands) {
+  if constexpr (sizeof...(Operands) > 0) detail::call_for_inference(model, operands...);
   detail::layer_table v;
   detail::visit_model("", model, v);
-  return v.text();
+  return v.text(sizeof...(Operands) > 0);
 }
 
 }  // namespace weft::nn

@@ -5,9 +5,9 @@
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
+#include <weft/ops/moving_average.hpp>
 #include <weft/ops/normalization.hpp>
 #include <weft/ops/shape.hpp>
-#include <weft/ops/state.hpp>
 
 WEFT_COLD_BEGIN
 namespace weft::nn {
@@ -18,24 +18,26 @@ struct batch_norm_call {
   mode how;
 };
 
-/// Notes that training moves `average` towards `value`: average * momentum + value * factor * (1 - momentum).
-template <class T>
-void update_average(const symbol& average, const symbol& value, const symbol& factor, double momentum) {
-  using leaf = node<T>;
-  const T keep = static_cast<T>(momentum), take = static_cast<T>(1 - momentum);
+/// Notes that training moves `average` towards `value`, once for calls that share their nodes.
+void note_average(const symbol& average, const symbol& value, const symbol& count, const operation& op, double momentum,
+                  bool is_variance);
+
+#if WEFT_DEFINITIONS
+
+WEFT_DECL void note_average(const symbol& average, const symbol& value, const symbol& count, const operation& op,
+                            double momentum, bool is_variance) {
+  graph& g = graph_of(average);
+  for (const std::uint32_t n : g.updates()) {
+    const node_def& noted = g[n].def;
+    if (noted.op == &op && noted.inputs[0] == average.id() && noted.inputs[1] == value.id()) return;
+  }
   const symbol moved =
-      factor.is_number() ? record_untyped(keep * leaf(average) + take * leaf(value), average.extents())
-                         : record_untyped(keep * leaf(average) + take * leaf(factor) * leaf(value), average.extents());
-  graph_of(average).note_update(record<assign_op>({average, moved}, average.info()).id().node);
+      weft::detail::record_call(op, {average, value, count}, average.info(),
+                                words_of(weft::detail::moving_average_attributes{momentum, is_variance}));
+  g.note_update(moved.id().node);
 }
 
-/// n / (n - 1) of the n elements of each channel, as a scalar: 1 where n is 1.
-template <class T>
-symbol unbiased_factor(const symbol& x) {
-  const T channels = static_cast<T>(x.extents()[x.extents().rank - 1]);
-  const auto n = let(cast<T>(size(node<T>(x))) / channels);
-  return let(n / max(n - T(1), T(1))).erased();
-}
+#endif
 
 /// Parameters: scale, offset, moving_mean, moving_variance. `residual` is a number where the call has none.
 template <class T>
@@ -52,8 +54,13 @@ symbol call_batch_norm(const symbol& x, const symbol& residual, const layer_stat
     if (!residual.is_number()) operands.push_back(residual);
     const value_info c = scale.info();
     y = record<batch_normalization_op<T>>(operands, {x.info(), c, c, c, c}, {o.epsilon, activation.is_relu()});
-    update_average<T>(mean, y.output(1), symbol(), o.momentum);
-    update_average<T>(variance, y.output(2), unbiased_factor<T>(x), o.momentum);
+    gpu::compile_kernels<moving_average_op, T>();
+    // Elements of each channel, which at run time may be none.
+    const T channels = static_cast<T>(c.extents[0]);
+    const symbol count = let(cast<T>(size(leaf(x))) / channels).erased();
+    const operation& update = operation_of<moving_average_op<T>>;
+    note_average(mean, y.output(1), count, update, o.momentum, false);
+    note_average(variance, y.output(2), count, update, o.momentum, true);
   } else {
     const symbol factor =
         record_untyped(leaf(scale) * rsqrt(leaf(variance) + static_cast<T>(o.epsilon)), scale.extents());
@@ -74,9 +81,10 @@ symbol call_batch_norm(const symbol& x, const symbol& residual, const layer_stat
 ///
 /// For training, mean and variance are the batch's, and each step moves the moving averages: average * momentum + value
 /// * (1 - momentum), of the unbiased variance. `minimize` takes these updates along if it is recorded after the call.
-/// For inference, they are the moving averages. Averages are shared by the workers of a cluster. The defaults are
-/// Keras's; torch.nn.BatchNorm2d has `{.momentum = 0.9, .epsilon = 1e-5}`. A residual, an operand of the extents of x,
-/// and a ReLU cost no further pass.
+/// Several calls in one step, of siamese networks for instance, all move the averages; calls with the same operand are
+/// one. A batch without elements leaves them as they are. For inference, mean and variance are the moving averages.
+/// Averages are shared by the workers of a cluster. The defaults are Keras's; torch.nn.BatchNorm2d has `{.momentum =
+/// 0.9, .epsilon = 1e-5}`. A residual, an operand of the extents of x, and a ReLU cost no further pass.
 template <int In = deduced, Element T = float>
 struct batch_norm {
   double momentum = 0.99;

@@ -117,7 +117,11 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths.builder());
   layer_call call(layer, s.x, p.begin(), use_bias ? p.size() : 2, dtype_of<T>);
   graph& g = graph_of(s.x);
-  const symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x);
+  symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x), valid_steps;
+  if (!s.lengths.is_number()) {
+    valid_steps = record_valid_steps(x, s.lengths);
+    x = without_padding<T>(valid_steps, x);
+  }
   symbol products = matmul<T>(x, call[0]);
   if (use_bias) products = add<T>(products, call[2]);
   const value_info state{dtype_of<T>, shape(x.extents()[1], p.begin()[1].extents[0])};
@@ -131,7 +135,7 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   const std::size_t bias = operands.size();
   if (use_bias && p.size() > 3) operands.push_back({call[3], scan_role::invariant});
   const std::size_t valid = operands.size();
-  if (!s.lengths.is_number()) operands.push_back({record_valid_steps(x, s.lengths), scan_role::rows});
+  if (!s.lengths.is_number()) operands.push_back({valid_steps, scan_role::rows});
 
   weft::detail::scan_recorder loop(g, operands);
   cell_step step{loop.parameter(Cell::states),

@@ -4,6 +4,7 @@
 
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
+#include <weft/ops/elementwise.hpp>
 #include <weft/ops/range.hpp>
 #include <weft/tensor/sequence.hpp>
 
@@ -17,7 +18,8 @@ struct lengths_argument {
   X value;
 };
 /// The numbers of valid steps of the sequences of a batch, [batch] of std::int32_t: `encoder(x, nn::lengths(n))`. A
-/// number below 0 counts as 0, and one above the number of steps as that.
+/// number below 0 counts as 0, and one above the number of steps as that. Steps behind them may hold any values, NaN
+/// too.
 template <Expression X>
 [[nodiscard]] auto lengths(const X& x) {
   return lengths_argument<X>{x};
@@ -159,6 +161,13 @@ using lengths_mistake = decltype(find_lengths_mistake<Batch>(static_cast<decltyp
 inline symbol record_steps(op_builder& where, std::int64_t count) {
   gpu::compile_kernels<range_op, std::int32_t>();
   return weft::detail::record_range<std::int32_t>(where, {dtype::int32, shape(count)}, 0, 1);
+}
+
+/// The operand with 0 instead of its padding, whatever that holds: a product with 0 would keep a NaN. `valid`, of bool,
+/// broadcasts to x.
+template <class T>
+symbol without_padding(const symbol& valid, const symbol& x) {
+  return record_untyped(weft::select(node<bool>(valid), node<T>(x), T(0)), x.extents());
 }
 
 }  // namespace detail

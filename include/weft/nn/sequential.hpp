@@ -47,7 +47,9 @@ template <class... Parts>
 class sequential {
  public:
   sequential() = default;
-  explicit sequential(Parts... parts) : parts_(std::move(parts)...) {}
+  explicit sequential(Parts... parts)
+    requires(sizeof...(Parts) > 0)
+      : parts_(std::move(parts)...) {}
 
   template <Expression X>
   auto operator()(const X& x, mode how = mode::inference) const {
@@ -70,7 +72,9 @@ template <class... Parts>
 class residual {
  public:
   residual() = default;
-  explicit residual(Parts... parts) : parts_(std::move(parts)...) {}
+  explicit residual(Parts... parts)
+    requires(sizeof...(Parts) > 0)
+      : parts_(std::move(parts)...) {}
 
   template <Expression X>
   auto operator()(const X& e, mode how = mode::inference) const {
@@ -96,7 +100,9 @@ template <class... Parts>
 class parallel {
  public:
   parallel() = default;
-  explicit parallel(Parts... parts) : parts_(std::move(parts)...) {}
+  explicit parallel(Parts... parts)
+    requires(sizeof...(Parts) > 0)
+      : parts_(std::move(parts)...) {}
 
   template <Expression X>
   auto operator()(const X& e, mode how = mode::inference) const {

@@ -60,15 +60,111 @@ struct any_member {
   operator T() const;
 };
 
-template <class T, class... Members>
-constexpr std::size_t count_members() {
-  if constexpr (requires { T{std::declval<Members>()..., any_member{}}; })
-    return count_members<T, Members..., any_member>();
+inline constexpr std::size_t max_members = 32, max_initializers = 256;
+
+/// The most initializers that an aggregate takes: one for each member, but one for each element of an array. Fewer may
+/// be too few, where a member has no default value. A number above max_initializers if they are more, or unknown.
+template <class T, bool Enough = false, class... Initializers>
+constexpr std::size_t count_initializers() {
+  constexpr std::size_t count = sizeof...(Initializers);
+  if constexpr (count > max_initializers || (!Enough && count > max_members))
+    return max_initializers + 1;
+  else if constexpr (requires { T{std::declval<Initializers>()...}; })
+    return count_initializers<T, true, Initializers..., any_member>();
+  else if constexpr (Enough)
+    return count - 1;
   else
-    return sizeof...(Members);
+    return count_initializers<T, false, Initializers..., any_member>();
 }
 
-inline constexpr std::size_t max_members = 32;
+/// Whether T{{}, {}, ...} compiles: then no member is an array of several elements, if T takes `Count` initializers.
+template <class T, std::size_t Count>
+constexpr bool takes_braces() {
+  if constexpr (Count == 0) return true;
+#define WEFT_BRACES_8 \
+  {}, {}, {}, {}, {}, {}, {}, {}
+#define WEFT_BRACES(count, ...) else if constexpr (Count == count) return requires { T{__VA_ARGS__}; };
+  WEFT_BRACES(1, {})
+  WEFT_BRACES(2, {}, {})
+  WEFT_BRACES(3, {}, {}, {})
+  WEFT_BRACES(4, {}, {}, {}, {})
+  WEFT_BRACES(5, {}, {}, {}, {}, {})
+  WEFT_BRACES(6, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(7, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(8, {}, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(9, WEFT_BRACES_8, {})
+  WEFT_BRACES(10, WEFT_BRACES_8, {}, {})
+  WEFT_BRACES(11, WEFT_BRACES_8, {}, {}, {})
+  WEFT_BRACES(12, WEFT_BRACES_8, {}, {}, {}, {})
+  WEFT_BRACES(13, WEFT_BRACES_8, {}, {}, {}, {}, {})
+  WEFT_BRACES(14, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(15, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(16, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(17, WEFT_BRACES_8, WEFT_BRACES_8, {})
+  WEFT_BRACES(18, WEFT_BRACES_8, WEFT_BRACES_8, {}, {})
+  WEFT_BRACES(19, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {})
+  WEFT_BRACES(20, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {})
+  WEFT_BRACES(21, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {})
+  WEFT_BRACES(22, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(23, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(24, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(25, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {})
+  WEFT_BRACES(26, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {})
+  WEFT_BRACES(27, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {})
+  WEFT_BRACES(28, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {})
+  WEFT_BRACES(29, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {})
+  WEFT_BRACES(30, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(31, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
+  WEFT_BRACES(32, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
+#undef WEFT_BRACES
+#undef WEFT_BRACES_8
+  else return false;
+}
+
+/// Whether T{a, ..., {b, ...}, c, ...} compiles.
+template <class T, std::size_t Before, std::size_t Within, std::size_t Behind>
+constexpr bool takes_nested() {
+  return []<std::size_t... A, std::size_t... B, std::size_t... C>(std::index_sequence<A...>, std::index_sequence<B...>,
+                                                                  std::index_sequence<C...>) {
+    return requires {
+      T{(static_cast<void>(A), any_member())...,
+        {(static_cast<void>(B), any_member())...},
+        (static_cast<void>(C), any_member())...};
+    };
+  }(std::make_index_sequence<Before>(), std::make_index_sequence<Within>(), std::make_index_sequence<Behind>());
+}
+
+/// The number of elements of the array that begins with initializer `At` of `Count`; 1 if none does. In braces, the
+/// elements take the place of one member, and nothing else does without further members.
+template <class T, std::size_t Count, std::size_t At, std::size_t Elements = 2>
+constexpr std::size_t elements_of_array() {
+  if constexpr (At + Elements > Count)
+    return 1;
+  else if constexpr (takes_nested<T, At, Elements, Count - At - Elements>() &&
+                     !takes_nested<T, At, Elements, Count - At - Elements + 1>())
+    return Elements;
+  else
+    return elements_of_array<T, Count, At, Elements + 1>();
+}
+template <class T, std::size_t Count, std::size_t At = 0>
+constexpr std::size_t count_members_from() {
+  if constexpr (At >= Count)
+    return 0;
+  else
+    return 1 + count_members_from<T, Count, At + elements_of_array<T, Count, At>()>();
+}
+
+/// The members of an aggregate; a number above max_members if they are more, or unknown.
+template <class T>
+constexpr std::size_t count_members() {
+  constexpr std::size_t count = count_initializers<T>();
+  if constexpr (count > max_initializers)
+    return count;
+  else if constexpr (takes_braces<T, count>())
+    return count;
+  else
+    return count_members_from<T, count>();
+}
 
 /// function(member...) of an aggregate of at most 32 members.
 template <std::size_t Count, class T, class F>
@@ -184,6 +280,13 @@ concept Owner = std::is_class_v<T> && requires(const T& t) {
   static_cast<bool>(t);
 };
 
+/// A std::variant, whose header only programs that have one include.
+template <class T>
+concept Variant = requires(const T& t) {
+  t.index();
+  t.valueless_by_exception();
+};
+
 std::string path_of(const std::string& outer, std::string_view name);
 std::string path_of(const std::string& outer, std::size_t index);
 
@@ -211,7 +314,11 @@ constexpr void refuse_members_without_names() {
 /// Members that hold no layers, numbers for instance, are passed over.
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v) {
-  if constexpr (Visitable<T>) {
+  if constexpr (std::is_array_v<T>) {
+    using element = std::remove_all_extents_t<T>;
+    if constexpr (std::is_class_v<element> && !has_no_layers<element>)
+      for (std::size_t i = 0; i < std::extent_v<T>; ++i) visit_any(path_of(path, i), t[i], v);
+  } else if constexpr (Visitable<T>) {
     t.visit(path, v);
   } else if constexpr (!std::is_class_v<T> || has_no_layers<T>) {
     return;
@@ -222,6 +329,8 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
     }
   } else if constexpr (Owner<T>) {
     if (t) visit_any(path, *t, v);
+  } else if constexpr (Variant<T>) {
+    if (!t.valueless_by_exception()) visit([&](const auto& m) { visit_any(path, m, v); }, t);
   } else if constexpr (Tuple<T>) {
     with_members<std::tuple_size<T>::value>(t, [&](const auto&... m) {
       std::size_t i = 0;
@@ -229,7 +338,7 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
     });
   } else if constexpr (std::is_aggregate_v<T>) {
     constexpr std::size_t members = count_members<T>();
-    if constexpr (members > max_members)
+    if constexpr (members > max_members || (members == 0 && !std::is_empty_v<T>))
       refuse_members_without_names<T>();
     else
       visit_members<members>(path, t, v);
@@ -241,7 +350,8 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
 /// The layers of a whole model.
 template <class Model>
 void visit_model(const std::string& path, const Model& model, layer_visitor& v) {
-  constexpr bool has_members = Visitable<Model> || List<const Model> || std::is_aggregate_v<Model>;
+  constexpr bool has_members = Visitable<Model> || List<const Model> || std::is_aggregate_v<Model> || Owner<Model> ||
+                               Variant<Model> || Tuple<Model>;
   static_assert(correct<std::conditional_t<has_members, mistake<false>, model_has_no_named_members<Model>>>,
                 "a model is an aggregate of layers, or lists them: void visit(const std::string& path, "
                 "nn::layer_visitor& v) const { v(path, \"name\", member); }");

@@ -104,7 +104,7 @@ class supervised_session final : private run_control {
   /// Whether the run is to end: a hook, the coordinator, a signal or close() says so.
   bool should_stop() {
     if (!stopped_) look_for_signals();
-    return stopped_ || coordinator_.should_stop();
+    return stopped_ || (!repeats_ && coordinator_.should_stop());
   }
   void request_stop(const std::string& reason) override {
     if (stopped_) return;
@@ -153,7 +153,33 @@ class supervised_session final : private run_control {
   /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
   /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
   /// does what the first has left.
-  void close(deadline until = std::chrono::seconds(120)) {
+  void close(deadline until = std::chrono::seconds(120)) { end_run(until); }
+
+  /// The same. Where parameter servers are restored while this worker says that it has finished, and the run goes back
+  /// from its last step, should_stop() is false again, and `make_steps()` makes steps until it is true. Without the
+  /// function close() throws aborted. The threads of the run have ended then.
+  template <class MakeSteps>
+  void close(deadline until, MakeSteps make_steps) {
+    for (;;) {
+      const std::int64_t end = global_step();
+      try {
+        return end_run(until);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted || global_step() >= end) throw;
+      }
+      stopped_ = ended_ = false;
+      repeats_ = true;
+      make_steps();
+    }
+  }
+
+ private:
+  template <class Run, class Step, class Fetches>
+  friend class supervised_step;
+  static constexpr const char* others_signal = "another worker has received a signal";
+  static constexpr bool is_replicated = requires(Session& s) { s.local(); };
+
+  void end_run(deadline until) {
     if (closed_) return;
     if (!stopped_) look_for_signals();
     request_stop("close()");
@@ -179,12 +205,6 @@ class supervised_session final : private run_control {
     flush(until);
     closed_ = true;
   }
-
- private:
-  template <class Run, class Step, class Fetches>
-  friend class supervised_step;
-  static constexpr const char* others_signal = "another worker has received a signal";
-  static constexpr bool is_replicated = requires(Session& s) { s.local(); };
 
   bool is_chief() const override {
     if constexpr (is_replicated)
@@ -290,6 +310,7 @@ class supervised_session final : private run_control {
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1, on_disk_ = -1;
   bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false, was_chief_ = false;
+  bool repeats_ = false;  // steps that were lost at the end
   std::string reason_;
 };
 template <class Session>
@@ -340,6 +361,14 @@ class supervised_step<Run, Step, fetch_list<F...>> {
     requires requires(Step& s) { s.exchange(); }
   auto exchange(const Until&... until) {
     return reported([&] { return step_.exchange(until...); });
+  }
+
+  /// The step of a replicated session whose batch comes of a function of the replica.
+  template <class Batches, class... Until>
+    requires requires(Step& s) { s.exchange(); }
+  auto run(Batches&& batches, const Until&... until) {
+    run_.before_step();
+    return reported([&] { return step_.run(batches, until...); });
   }
 
   std::string explain() const { return step_.explain(); }

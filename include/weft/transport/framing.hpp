@@ -184,11 +184,18 @@ class frame_reader {
   }
 
   /// Whether the header is here, and payload_to() is due.
-  bool needs_destination() const { return header_ready_ && !pieces_known_; }
+  bool needs_destination() const {
+    return header_ready_ && !complete_ && (!pieces_known_ || (next_ == pieces_.size() && left_ > 0));
+  }
   const frame_header& header() const { return header_; }
+  /// The bytes of the payload that have not come yet; known once the header is here.
+  std::uint64_t left() const { return left_; }
 
-  /// The pieces together are as long as the announced payload.
+  /// Where the next bytes of the payload belong, instead of what an earlier call said of them. The pieces together are
+  /// at most as long as what is left of it.
   void payload_to(std::span<const mutable_bytes> destination) {
+    pieces_.clear();
+    next_ = 0;
     for (const mutable_bytes piece : destination)
       if (!piece.empty()) pieces_.push_back(piece);
     pieces_known_ = true;
@@ -213,9 +220,12 @@ class frame_reader {
       if (!header_ready_) scatter[count++] = std::span(bytes_).subspan(header_filled_);
       for (std::size_t i = next_; pieces_known_ && i < pieces_.size() && count < max_buffers; ++i)
         scatter[count++] = pieces_[i];
-      const bool to_the_end = pieces_known_ && count < max_buffers;
-      if (to_the_end && tag_filled_ < tag_expected_) scatter[count++] = std::span(tag_).subspan(tag_filled_);
       for (std::size_t i = 0; i < count; ++i) asked += scatter[i].size();
+      const std::uint64_t to_the_end = left_ + (header_ready_ ? 0 : frame_header_size - header_filled_);
+      if (pieces_known_ && asked == to_the_end && count < max_buffers && tag_filled_ < tag_expected_) {
+        scatter[count++] = std::span(tag_).subspan(tag_filled_);
+        asked += scatter[count - 1].size();
+      }
       std::size_t moved = stream.read_some(std::span(scatter).first(count));
       if (moved == 0) break;
       const bool drained = moved < asked;
@@ -253,6 +263,7 @@ class frame_reader {
     header_filled_ = 0;
     header_ready_ = complete_ = exact_ = false;
     next_ = 0;
+    left_ = limit;  // of an exact destination; else the header says
     crc_ = 0;
     tag_filled_ = tag_expected_ = 0;
   }
@@ -272,6 +283,7 @@ class frame_reader {
                   {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
                    "; the tasks disagree about what they are doing"});
     header_ready_ = true;
+    left_ = header_.payload_length;
   }
 
   /// Returns how many of the bytes were the payload's.
@@ -284,13 +296,14 @@ class frame_reader {
       if (authentication) authentication->receiving.add(piece.first(n));
       piece = piece.subspan(n);
       moved -= n;
+      left_ -= n;
       if (piece.empty()) ++next_;
     }
     return all - moved;
   }
 
   void finish_if_complete(detail::frame_authentication* authentication = nullptr) {
-    if (complete_ || !header_ready_ || !pieces_known_ || next_ != pieces_.size() || tag_filled_ < tag_expected_) return;
+    if (complete_ || !header_ready_ || !pieces_known_ || left_ > 0 || tag_filled_ < tag_expected_) return;
     if (authentication && !same_digest(authentication->receiving.finish_frame(), tag_))
       throw error(error_code::data_loss, "frame",
                   "the frame's tag does not match: it was changed, repeated or left out on the way");
@@ -301,7 +314,7 @@ class frame_reader {
 
   frame_header_bytes bytes_{};
   frame_header header_{};
-  std::uint64_t limit_ = 0;
+  std::uint64_t limit_ = 0, left_ = 0;
   std::size_t header_filled_ = 0;
   bool header_ready_ = false, complete_ = false, exact_ = false, pieces_known_ = false;
   std::vector<mutable_bytes> pieces_;

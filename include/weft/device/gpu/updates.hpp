@@ -37,6 +37,20 @@ struct add_program : detail::plain_program<T, 2, 1, 0> {
   }
 };
 
+/// Inputs: average, value, the number of elements of which the value is a moment. Constants: the momentum, and whether
+/// the value is a variance.
+template <class T>
+struct moving_average_program : detail::plain_program<T, 3, 1, 2> {
+  template <class In, class Out>
+  WEFT_HOST_DEVICE static void run(const In& in, const std::uint64_t* constants, double, Out& out) {
+    const double momentum = detail::double_of(constants[0]);
+    const T n = in.template get<2>(), keep = static_cast<T>(momentum);
+    const T take = static_cast<T>(1 - momentum) * ((constants[1] & 1) != 0 && n > T(1) ? n / (n - T(1)) : T(1));
+    const T average = in.template get<0>();
+    out.template set<0>(n > T(0) ? keep * average + take * in.template get<1>() : average);
+  }
+};
+
 /// Constants: the number.
 template <class T>
 struct fill_program : detail::plain_program<T, 0, 1, 1> {

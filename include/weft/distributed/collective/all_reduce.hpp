@@ -43,6 +43,31 @@ struct all_reduce_options {
 
 namespace detail {
 
+/// An array that a rank adds to a sum, times its weight.
+template <typename Element>
+struct weighted_array {
+  const Element* data;
+  Element weight;
+};
+
+/// Adds elements `first` to `first + count - 1` of each array, one array after the other.
+template <typename Element>
+void add_arrays(Element* to, std::span<const weighted_array<Element>> arrays, std::size_t first, std::size_t count) {
+  constexpr std::size_t at_once = 1024;
+  Element scaled[at_once];
+  for (std::size_t done = 0; done < count; done += at_once) {
+    const std::size_t size = std::min(at_once, count - done);
+    for (const weighted_array<Element>& each : arrays) {
+      const Element* from = each.data + first + done;
+      if (each.weight != 1) {
+        scale(scaled, from, size, each.weight);
+        from = scaled;
+      }
+      accumulate(to + done, from, size);
+    }
+  }
+}
+
 /// The processes of a group, and the channel by which a member says that it has left the group.
 struct group_members {
   std::vector<group_member> all;
@@ -119,6 +144,40 @@ class basic_all_reduce {
     request asked = request_of(data, call_kind::mean, algorithm);
     asked.weight = weight;
     return make_call(asked, [&] { return reduce(data, until, asked); });
+  }
+
+  /// For strategies: a rank may bring several arrays, or none. Replaces `data` by the sum of all of them, in the order
+  /// of the ranks and then of `mine`. The result does not depend on which rank brings which arrays, as long as their
+  /// order is the same. All arrays have as many elements as `data`, whose contents are overwritten.
+  template <std::floating_point Element>
+  void sum_in_order(std::span<Element> data, std::span<const detail::weighted_array<Element>> mine,
+                    deadline_type until) {
+    const request asked = request_of(data, call_kind::sum_in_order);
+    make_call(asked, [&] {
+      if (!prepared_ && rank() == 0) {
+        std::fill(data.begin(), data.end(), Element{-0.0});  // adding it to any number gives that number
+        detail::add_arrays(data.data(), mine, 0, data.size());
+      }
+      prepared_ = true;
+      if (size() == 1) return;
+      if (!begun_)
+        links_.begin(detail::ordered_schedule(size(), rank(), data.size()), options_.chunk, sizeof(Element), 0);
+      begun_ = true;
+      struct context_type {
+        const Element* begin;
+        std::span<const detail::weighted_array<Element>> mine;
+      } const context{data.data(), mine};
+      auto array = links_type::array_of(data);
+      array.context = &context;
+      array.add = [](const void* c, std::byte* to, const std::byte* from, std::size_t bytes) {
+        const auto& its = *static_cast<const context_type*>(c);
+        std::copy_n(from, bytes, to);
+        Element* const elements = reinterpret_cast<Element*>(to);
+        detail::add_arrays(elements, its.mine, static_cast<std::size_t>(elements - its.begin), bytes / sizeof(Element));
+      };
+      links_.carry_out(array, until);
+      begun_ = false;
+    });
   }
 
   /// Replaces `data` by that of rank `root`: MPI_Bcast. Every rank gives equally many elements.
@@ -242,7 +301,7 @@ class basic_all_reduce {
  private:
   static constexpr const char* operation = links_type::operation;
 
-  enum class call_kind : unsigned char { sum, mean, broadcast, all_gather, reduce_scatter };
+  enum class call_kind : unsigned char { sum, mean, broadcast, all_gather, reduce_scatter, sum_in_order };
 
   /// A call that has run out of time, and what it was about.
   struct request {

@@ -167,7 +167,8 @@ class rank_links {
   struct array {
     mutable_bytes bytes;
     std::size_t element = 1;
-    void (*add)(std::byte* to, const std::byte* from, std::size_t bytes) = nullptr;
+    void (*add)(const void* context, std::byte* to, const std::byte* from, std::size_t bytes) = nullptr;
+    const void* context = nullptr;  // for `add`
   };
 
   /// Begins a schedule between `ranks`, whose steps have positions among these; between all where there are none.
@@ -198,7 +199,7 @@ class rank_links {
   static array array_of(std::span<Element> data) {
     array made{std::as_writable_bytes(data), sizeof(Element)};
     if constexpr (std::floating_point<Element>)
-      made.add = [](std::byte* to, const std::byte* from, std::size_t bytes) {
+      made.add = [](const void*, std::byte* to, const std::byte* from, std::size_t bytes) {
         accumulate(reinterpret_cast<Element*>(to), reinterpret_cast<const Element*>(from), bytes / sizeof(Element));
       };
     return made;
@@ -373,7 +374,7 @@ class rank_links {
       verify(from);
     }
     if (!progress_.may_take_in()) return moved;
-    if (adds) data.add(place.data(), scratch_.data(), place.size());
+    if (adds) data.add(data.context, place.data(), scratch_.data(), place.size());
     is_receiving_ = false;
     progress_.received(weight_of(from));
     return moved + 1;

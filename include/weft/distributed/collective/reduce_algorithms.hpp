@@ -261,6 +261,20 @@ inline transfer_schedule broadcast_schedule(std::size_t ranks, std::size_t rank,
   return made;
 }
 
+/// The sum of all ranks' arrays in the order of the ranks, on all of them: each rank adds its own to what the one
+/// before it sends, and passes it on. The last rank's result goes round the ring.
+inline transfer_schedule ordered_schedule(std::size_t ranks, std::size_t rank, std::size_t elements) {
+  transfer_schedule made(elements);
+  const element_range all{0, elements};
+  const std::size_t last = ranks - 1;
+  if (ranks == 1) return made;
+  if (rank > 0) made.receive(rank - 1, all, true);
+  made.send((rank + 1) % ranks, all);
+  if (rank < last) made.receive((rank + last) % ranks, all, false);
+  if (rank + 1 < last) made.send(rank + 1, all);
+  return made;
+}
+
 /// The shares of ranks `first` to `first + count - 1`.
 inline element_range shares_of_ranks(std::size_t elements, std::size_t ranks, std::size_t first, std::size_t count) {
   return {share_of_rank(elements, ranks, first).begin, share_of_rank(elements, ranks, first + count - 1).end};

@@ -68,31 +68,7 @@ class basic_server {
   /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
   /// must know the port, a device filter that names no task or a heartbeat_timeout that does not exceed the interval;
   /// and what tls_credentials::from_environment() throws.
-  basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {})
-      : network_(std::move(network)),
-        cluster_(std::move(cluster)),
-        options_(with_tls(std::move(options))),
-        members_(cluster_, cluster_.rank({job, index})),
-        identity_(cluster_, {std::move(job), index}, members_, options_, network_),
-        heartbeat_interval_(options_.heartbeat_interval.value_or(usual_heartbeat(cluster_))),
-        heartbeat_timeouts_(timeouts()),
-        waiting_(options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(identity_.self())))),
-        service_bell_(network_),
-        is_gone_(members_.size(), false),
-        inbox_(members_),
-        heartbeat_timer_(loop_),
-        links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
-        dialer_(network_, loop_, identity_, members_, options_,
-                [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
-                  links_.meet(rank, incarnation, std::move(stream));
-                }),
-        admission_(
-            loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
-            listen(), [this](channel dialled) { links_.accept(std::move(dialled)); },
-            [this] { service_bell_.notify(); }),
-        address_(admission_.address()) {
-    thread_ = std::thread([this] { run(); });
-  }
+  basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {});
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
@@ -103,7 +79,7 @@ class basic_server {
   basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options
   basic_server(const basic_server&) = delete;
   basic_server& operator=(const basic_server&) = delete;
-  ~basic_server() { stop(); }
+  ~basic_server();
 
   const cluster_spec& cluster() const { return cluster_; }
   const std::string& job() const { return identity_.self().job; }
@@ -118,9 +94,7 @@ class basic_server {
   /// Returns when every task that this one connects to has been met.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable for a task that was lost,
   /// failed_precondition with the reason when a peer refused this task, unauthenticated where one has another secret.
-  void wait_ready(deadline_type until = std::chrono::seconds(60)) {
-    wait_ready(until, [](const task_id&) { return false; });
-  }
+  void wait_ready(deadline_type until = std::chrono::seconds(60));
   /// The same, but a task for which `dispensable(task_id)` holds may be lost.
   template <typename Dispensable>
   void wait_ready(deadline_type until, Dispensable dispensable) {
@@ -133,47 +107,11 @@ class basic_server {
   /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once. Another task
   /// waits here until all that it connects to have left or are lost. Throws weft::error (deadline_exceeded) that names
   /// workers which had not come until `workers_come`, or when `until` is reached.
-  join_report join(deadline_type workers_come = std::chrono::seconds(60),
-                   deadline_type until = deadline_type::never()) {
-    join_report report;
-    if (job() == options_.ps_job) {
-      with_reason([&] { report = serve_parameters(workers_come, until); });
-      if (report.interrupted) set_failure(*report.interrupted);
-      return report;
-    }
-    members_.wait_for(workers_come, [](const task_id&) { return true; });
-    for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-      if (rank == members_.self() || !members_.connects_to(rank)) continue;
-      const auto lost = [&](std::uint64_t incarnation) {
-        report.lost.push_back(str_cat({to_string(members_.task(rank)), " ", members_.reason(rank, incarnation)}));
-      };
-      std::uint64_t awaited = members_.incarnation(rank);
-      while (members_.state(rank) == task_state::alive && !stopping()) {
-        if (until.expired())
-          throw error(error_code::deadline_exceeded, "join", {to_string(members_.task(rank)), " is still running"});
-        members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
-        const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
-        if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
-        awaited = now;
-      }
-      if (members_.state(rank, awaited) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
-      if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
-    }
-    return report;
-  }
+  join_report join(deadline_type workers_come = std::chrono::seconds(60), deadline_type until = deadline_type::never());
 
   /// Says goodbye to all peers, closes everything and frees the port. Ends join() in another thread. May be called
   /// again. In on_lost, on the server's own thread, it does not wait for the end of that thread.
-  void stop() {
-    stopping_ = true;
-    members_.stop();
-    inbox_.stop();
-    loop_.stop();
-    service_bell_.notify();
-    if (own_thread_ == std::this_thread::get_id()) return;
-    std::lock_guard lock(stop_mutex_);
-    if (thread_.joinable()) thread_.join();
-  }
+  void stop();
 
   // ---- for strategies ----
 
@@ -201,10 +139,7 @@ class basic_server {
   /// Opens a connection for a purpose of its own, `name`, to the task with this rank. The calling thread does the
   /// handshake.
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
-  channel open_channel(std::size_t rank, const std::string& name, deadline_type until) {
-    connect_to(rank);
-    return detail::channel_opener<basic_server>(*this, identity_, rank, name, until).open();
-  }
+  channel open_channel(std::size_t rank, const std::string& name, deadline_type until);
 
   /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
   channel accept_channel(std::size_t rank, const std::string& name, deadline_type until) {
@@ -228,12 +163,7 @@ class basic_server {
   /// The error to throw when a connection to this incarnation of a task failed with `problem`: which task is gone, and
   /// why. The end of a connection is often heard before this server has judged the peer, so it is given a moment to do
   /// so.
-  error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem) {
-    if (problem.code() != error_code::unavailable)
-      return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
-    members_.await_cause(rank, incarnation, deadline_type(std::chrono::milliseconds(200)));
-    return members_.diagnose(rank, incarnation, operation, "has closed its connection");
-  }
+  error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem);
 
   /// Sets why this task could not go on, if it leaves now: its goodbye tells the others, which would otherwise take its
   /// leaving for the cause of their own trouble.
@@ -461,6 +391,103 @@ class basic_server {
   std::atomic<std::thread::id> own_thread_{};
   std::thread thread_;
 };
+
+template <transport T, typename Clock>
+basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int index, server_options options,
+                                     T network)
+    : network_(std::move(network)),
+      cluster_(std::move(cluster)),
+      options_(with_tls(std::move(options))),
+      members_(cluster_, cluster_.rank({job, index})),
+      identity_(cluster_, {std::move(job), index}, members_, options_, network_),
+      heartbeat_interval_(options_.heartbeat_interval.value_or(usual_heartbeat(cluster_))),
+      heartbeat_timeouts_(timeouts()),
+      waiting_(options_.waiting.value_or(wait_policy::for_tasks(cluster_.tasks_on_host_of(identity_.self())))),
+      service_bell_(network_),
+      is_gone_(members_.size(), false),
+      inbox_(members_),
+      heartbeat_timer_(loop_),
+      links_(loop_, identity_, members_, options_, heartbeat_interval_, heartbeat_timeouts_, [this] { wake(); }),
+      dialer_(network_, loop_, identity_, members_, options_,
+              [this](std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
+                links_.meet(rank, incarnation, std::move(stream));
+              }),
+      admission_(
+          loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
+          listen(), [this](channel dialled) { links_.accept(std::move(dialled)); }, [this] { service_bell_.notify(); }),
+      address_(admission_.address()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+template <transport T, typename Clock>
+basic_server<T, Clock>::~basic_server() {
+  stop();
+}
+
+template <transport T, typename Clock>
+void basic_server<T, Clock>::wait_ready(deadline_type until) {
+  wait_ready(until, [](const task_id&) { return false; });
+}
+
+template <transport T, typename Clock>
+join_report basic_server<T, Clock>::join(deadline_type workers_come, deadline_type until) {
+  join_report report;
+  if (job() == options_.ps_job) {
+    with_reason([&] { report = serve_parameters(workers_come, until); });
+    if (report.interrupted) set_failure(*report.interrupted);
+    return report;
+  }
+  members_.wait_for(workers_come, [](const task_id&) { return true; });
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    if (rank == members_.self() || !members_.connects_to(rank)) continue;
+    const auto lost = [&](std::uint64_t incarnation) {
+      report.lost.push_back(str_cat({to_string(members_.task(rank)), " ", members_.reason(rank, incarnation)}));
+    };
+    std::uint64_t awaited = members_.incarnation(rank);
+    while (members_.state(rank) == task_state::alive && !stopping()) {
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "join", {to_string(members_.task(rank)), " is still running"});
+      members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
+      const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
+      if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
+      awaited = now;
+    }
+    if (members_.state(rank, awaited) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
+    if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
+  }
+  return report;
+}
+
+template <transport T, typename Clock>
+void basic_server<T, Clock>::stop() {
+  stopping_ = true;
+  members_.stop();
+  inbox_.stop();
+  loop_.stop();
+  service_bell_.notify();
+  if (own_thread_ == std::this_thread::get_id()) return;
+  std::lock_guard lock(stop_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+template <transport T, typename Clock>
+auto basic_server<T, Clock>::open_channel(std::size_t rank, const std::string& name, deadline_type until) -> channel {
+  connect_to(rank);
+  return detail::channel_opener<basic_server>(*this, identity_, rank, name, until).open();
+}
+
+template <transport T, typename Clock>
+error basic_server<T, Clock>::diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
+                                       const error& problem) {
+  if (problem.code() != error_code::unavailable)
+    return error(problem.code(), operation, {to_string(members_.task(rank)), ": ", problem.sentence()});
+  members_.await_cause(rank, incarnation, deadline_type(std::chrono::milliseconds(200)));
+  return members_.diagnose(rank, incarnation, operation, "has closed its connection");
+}
+
+#if defined(WEFT_SEPARATE_DISTRIBUTED)
+extern template class basic_server<tcp>;
+#endif
 
 /// A server over TCP; see basic_server.
 using server = basic_server<>;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -42,6 +43,16 @@ struct training_view {
     const view_member* const found = find(one.index);
     return found && *found == one;
   }
+  /// The member that computes a replica's gradients with loss_action::take_over: the worker itself or, where it is
+  /// lost, the nearest member, on a tie the lower one. So each member has replicas that follow each other. Returns -1
+  /// before the first view.
+  int owner_of(int replica) const {
+    const view_member* owner = nullptr;
+    const auto distance = [&](const view_member& one) { return std::abs(one.index - replica); };
+    for (const view_member& each : members)
+      if (!owner || distance(each) < distance(*owner)) owner = &each;
+    return owner ? owner->index : -1;
+  }
 
   friend bool operator==(const training_view&, const training_view&) = default;
 };
@@ -56,6 +67,13 @@ inline std::string to_string(const training_view& v) {
 
 namespace detail {
 
+/// A process has given up another one that lives: they never train together again.
+struct given_up_member {
+  view_member by, whom;
+
+  friend bool operator==(const given_up_member&, const given_up_member&) = default;
+};
+
 /// A message of the agreement on the next view. All carry the sender's view, so that one who has missed a decision
 /// learns it from any other.
 struct view_message {
@@ -69,7 +87,11 @@ struct view_message {
   std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
   loss_policy policy;
   training_view current;
-  training_view value;  // of a proposal, or what a report's sender has accepted
+  training_view value;                         // of a proposal, or what a report's sender has accepted
+  std::vector<view_member> given_up;           // whom the sender will never hear again, though they may live
+  std::vector<given_up_member> seen_given_up;  // among others: the sender hears both, or has it from one that does
+
+  static constexpr std::size_t max_seen_given_up = 256;  // further ones wait for the next meeting
 
   std::vector<std::byte> bytes() const {
     message_writer out;
@@ -81,6 +103,11 @@ struct view_message {
       out.number(static_cast<std::uint32_t>(v->members.size()));
       for (const view_member& each : v->members) out.number(each.index).number(each.incarnation);
     }
+    out.number(static_cast<std::uint32_t>(given_up.size()));
+    for (const view_member& each : given_up) out.number(each.index).number(each.incarnation);
+    out.number(static_cast<std::uint32_t>(seen_given_up.size()));
+    for (const given_up_member& each : seen_given_up)
+      for (const view_member& one : {each.by, each.whom}) out.number(one.index).number(one.incarnation);
     return out.take();
   }
 
@@ -115,6 +142,21 @@ struct view_message {
       }
       if (count > 0 && !v->find(v->source)) message_reader::malformed();
     }
+    const auto read_member = [&] {
+      const auto index = in.number<int>();
+      if (index < 0 || index >= workers) message_reader::malformed();
+      return view_member{index, in.number<std::uint64_t>()};
+    };
+    const auto given_up_count = in.number<std::uint32_t>();
+    if (given_up_count > static_cast<std::uint32_t>(workers)) message_reader::malformed();
+    for (std::uint32_t i = 0; i < given_up_count; ++i) said.given_up.push_back(read_member());
+    const auto seen_count = in.number<std::uint32_t>();
+    if (seen_count > max_seen_given_up) message_reader::malformed();
+    for (std::uint32_t i = 0; i < seen_count; ++i) {
+      const view_member by = read_member(), whom = read_member();
+      if (by.index == whom.index) message_reader::malformed();
+      said.seen_given_up.push_back({by, whom});
+    }
     in.end();
     return said;
   }
@@ -124,8 +166,9 @@ struct view_message {
 enum class presence : unsigned char {
   awaited,  // nobody has come yet, or nobody is known of
   alive,
-  silent,  // it may be cut off from this one, and train on
-  dead,    // its process has certainly ended, or it has said goodbye
+  silent,    // its connection has ended: it may be cut off from this one, and train on
+  given_up,  // the same, and this process will never hear it again
+  dead,      // its process has certainly ended, or it has said goodbye
 };
 
 /// How workers agree on the next view when a member of the present one is gone, or another process wants to take part.
@@ -133,6 +176,10 @@ enum class presence : unsigned char {
 /// needs a majority of the members of e. Half of them suffice where the member of lowest index is among them, and any
 /// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
 /// higher ballot wins.
+///
+/// A live member that another member has given up leaves; of two that have given up each other, that of higher index.
+/// Each member says whom it has given up, and a third that hears both tells all. Otherwise those that hear both would
+/// propose a view that cannot work.
 ///
 /// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
 /// acceptor must not forget what it has promised.
@@ -163,6 +210,7 @@ class view_agreement {
     waits_for_newcomers_ = admits;
     phase_ = phase::idle;
     for (known& each : known_) each.said = {}, each.has_said = each.has_reported = each.has_accepted = false;
+    for (known& each : known_) each.has_given_up.clear();
   }
   bool decided() const { return decided_; }
   const std::optional<error>& failure() const { return failure_; }
@@ -190,9 +238,9 @@ class view_agreement {
   /// The others have not answered for so long that this process gives up.
   void give_up() {
     if (decided_ || failure_) return;
-    const std::string whom = missing();
-    fail(error_code::unavailable,
-         {"the workers have not agreed in time on who trains on", whom.empty() ? "" : "; missing: ", whom});
+    const std::string whom = missing(), given_up = who_is_given_up();
+    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on",
+                                   whom.empty() ? "" : "; missing: ", whom, given_up.empty() ? "" : "; ", given_up});
   }
 
   void receive(const view_message& said) {
@@ -222,11 +270,14 @@ class view_agreement {
       of.said = said.current;
       of.has_said = true;
     }
+    note_given_up(of, said.given_up);
     if (said.current.epoch > current_.epoch) return follow(said.current);
     if (said.current.epoch < current_.epoch) {
       send(said.from.index, view_message::kind::hello);
       return;
     }
+    if (of.is == presence::alive)
+      for (const given_up_member& each : said.seen_given_up) note_given_up(each);
     using kind = view_message::kind;
     switch (said.what) {
       case kind::hello:
@@ -256,6 +307,8 @@ class view_agreement {
   /// Goes on as far as what is known allows.
   void advance() {
     if (decided_ || failure_) return;
+    look_for_given_up();
+    if (failure_) return;
     if (!leads()) {
       phase_ = phase::idle;
       return;
@@ -278,13 +331,32 @@ class view_agreement {
     for (int index = 0; index < workers(); ++index) {
       const known& of = at(index);
       if (index == self_.index || of.is != presence::alive) continue;
-      if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
+      if (is_excluded({index, of.process}))
+        send(index, view_message::kind::hello);
+      else if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
         send(index, view_message::kind::prepare);
       else if (phase_ == phase::proposing && is_member(index) && !of.has_accepted)
         send(index, view_message::kind::propose);
       else
         send(index, view_message::kind::hello);
     }
+  }
+
+  /// Who has given up whom, as far as this process knows: "a has given up b, c has given up d".
+  std::string who_is_given_up() const {
+    std::string text;
+    for (int index = 0; index < workers(); ++index)
+      if (at(index).is == presence::alive && at(index).has_said)
+        for (const auto& each : at(index).has_given_up)
+          append(text, {text.empty() ? "" : ", ", name_of(index), " has given up ", name_of(each.who.index)});
+    return text;
+  }
+  /// The workers that have said nothing in this meeting: "a, b".
+  std::string who_is_quiet() const {
+    std::string names;
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && !at(index).has_said) append(names, {names.empty() ? "" : ", ", name_of(index)});
+    return names;
   }
 
   std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
@@ -311,7 +383,13 @@ class view_agreement {
     std::uint64_t dead = 0;  // the last process that has certainly ended
     // In this meeting:
     bool has_said = false, has_reported = false, has_accepted = false;
-    training_view said;  // its view
+    training_view said;         // its view
+    std::uint64_t said_at = 0;  // its last message, as all are counted
+    struct given_up {
+      view_member who;
+      std::uint64_t since;  // the message in which it first said so
+    };
+    std::vector<given_up> has_given_up;
     std::int64_t updates = -1;
     std::uint64_t accepted_ballot = 0;
     training_view accepted;
@@ -322,10 +400,61 @@ class view_agreement {
   const known& at(int index) const { return known_[static_cast<std::size_t>(index)]; }
 
   void note_dead(int index, std::uint64_t incarnation) { at(index).dead = incarnation; }
-  bool is_alive(const view_member& one) const {
+  bool is_heard(const view_member& one) const {
     const known& of = at(one.index);
     return one == self_ || (of.process == one.incarnation && of.is == presence::alive);
   }
+  bool is_alive(const view_member& one) const { return is_heard(one) && !is_excluded(one); }
+
+  void note_given_up(const given_up_member& what) {
+    if (!current_.has(what.by) || !current_.has(what.whom)) return;
+    if (seen_given_up_.size() == view_message::max_seen_given_up) return;
+    if (std::find(seen_given_up_.begin(), seen_given_up_.end(), what) == seen_given_up_.end())
+      seen_given_up_.push_back(what);
+  }
+  void note_given_up(known& of, const std::vector<view_member>& whom) {
+    of.said_at = ++messages_;
+    std::vector<known::given_up> now;
+    for (const view_member& each : whom) {
+      const auto before = std::find_if(of.has_given_up.begin(), of.has_given_up.end(),
+                                       [&](const known::given_up& other) { return other.who == each; });
+      now.push_back({each, before == of.has_given_up.end() ? messages_ : before->since});
+    }
+    of.has_given_up = std::move(now);
+  }
+  /// Another member has given up this process, or one that this process has heard of since: it cannot be dead.
+  void look_for_given_up() {
+    for (const view_member& each : current_.members) {
+      const known& of = at(each.index);
+      if (each == self_ || !is_heard(each) || !of.has_said) continue;
+      for (const auto& [who, since] : of.has_given_up)
+        if (who == self_ || (current_.has(who) && is_heard(who) && at(who.index).said_at > since))
+          note_given_up({each, who});
+    }
+    if (const view_member* const by = excluding(self_))
+      fail(error_code::aborted,
+           {"the other workers train on without this one: ", name_of(by->index), " has given it up; start it again"});
+  }
+  bool has_given_up(const view_member& one, const view_member& whom) const {
+    if (one == self_) return at(whom.index).process == whom.incarnation && at(whom.index).is == presence::given_up;
+    return std::find(seen_given_up_.begin(), seen_given_up_.end(), given_up_member{one, whom}) != seen_given_up_.end();
+  }
+  /// A member that stays, and has given up this one; null: this one stays.
+  const view_member* excluding(const view_member& one) const {
+    if (seen_given_up_.empty()) return nullptr;
+    const view_member* by = nullptr;
+    std::vector<char> leaves(known_.size());
+    for (const view_member& each : current_.members)
+      for (const given_up_member& what : seen_given_up_) {
+        if (!(what.whom == each) || leaves[static_cast<std::size_t>(what.by.index)] || is_dead(what.by)) continue;
+        if (what.by.index > each.index && has_given_up(each, what.by)) continue;
+        leaves[static_cast<std::size_t>(each.index)] = 1;
+        if (each == one) by = &what.by;
+      }
+    return by;
+  }
+  bool is_excluded(const view_member& one) const { return excluding(one) != nullptr; }
+  std::string name_of(int index) const { return to_string(task_id{job_, index}); }
   /// Certainly: its process has ended or, which only its end makes possible, another one is in its place that trains
   /// with nobody yet.
   bool is_dead(const view_member& one) const {
@@ -389,7 +518,7 @@ class view_agreement {
       fail_as_minority();
       return false;
     }
-    if (misses && policy_.then != loss_action::shrink) {
+    if (misses && policy_.then == loss_action::stop) {
       fail(error_code::unavailable,
            {"no process has taken the place of ", missing(), " in time (collective::on_loss)"});
       return false;
@@ -403,7 +532,7 @@ class view_agreement {
   bool somebody_is_to_answer(Holds holds) const {
     for (int index = 0; index < workers(); ++index)
       if (index != self_.index && is_member(index) && at(index).is == presence::alive && at(index).has_said &&
-          !holds(index))
+          !is_excluded({index, at(index).process}) && !holds(index))
         return true;
     return false;
   }
@@ -444,7 +573,9 @@ class view_agreement {
     next.epoch = current_.epoch + 1;
     std::int64_t most = updates_;
     const auto takes_part = [&](int index) {
-      return index == self_.index || (is_member(index) ? at(index).has_reported : is_newcomer(index));
+      if (index != self_.index && is_member(index))
+        return at(index).has_reported && !is_excluded({index, at(index).process});
+      return index == self_.index || is_newcomer(index);
     };
     const auto updates_of = [&](int index) { return index == self_.index ? updates_ : at(index).updates; };
     const auto process_of = [&](int index) { return index == self_.index ? self_.incarnation : at(index).process; };
@@ -494,6 +625,7 @@ class view_agreement {
     phase_ = phase::idle;
     promised_ = accepted_ballot_ = ballot_ = 0;
     accepted_ = value_ = {};
+    seen_given_up_.clear();
     for (const view_member& each : next.members)
       if (each.index != self_.index) send(each.index, view_message::kind::hello);
   }
@@ -507,6 +639,10 @@ class view_agreement {
     made.policy = policy_;
     made.updates = updates_;
     made.current = current_;
+    made.seen_given_up = seen_given_up_;
+    for (int index = 0; index < workers(); ++index)
+      if (at(index).is == presence::given_up && (current_.epoch == 0 || is_member(index)))
+        made.given_up.push_back({index, at(index).process});
     if (what == view_message::kind::propose) made.value = value_;
     if (what == view_message::kind::report) {
       made.accepted_ballot = accepted_ballot_;
@@ -544,6 +680,9 @@ class view_agreement {
   // The acceptor of the next epoch.
   std::uint64_t promised_ = 0, accepted_ballot_ = 0;
   training_view accepted_;
+
+  std::vector<given_up_member> seen_given_up_;  // members of the present view
+  std::uint64_t messages_ = 0;                  // that have come
 
   // The proposer.
   phase phase_ = phase::idle;

@@ -197,6 +197,9 @@ class view_meeting {
       case task_state::lost:
         break;
     }
+    const membership& members = here_.members();
+    if (!members.has_closed(rank) && !members.is_hearsay(rank))
+      return members.verdict_of(rank) == membership::verdict::given_up ? presence::silent : presence::given_up;
     fate& its = fates_[static_cast<std::size_t>(index)];
     if (its.incarnation != incarnation) its = {incarnation, false, {}};
     if (!its.is_proven && here_.members().has_closed(rank)) {
@@ -325,8 +328,12 @@ class view_meeting {
     for (int index = 0; index < workers_; ++index)
       if (const std::size_t rank = rank_of(index); members.state(rank) == task_state::left)
         throw members.diagnose(rank, members.incarnation(rank), operation, "is gone");
+    const std::string given_up = agreement_.who_is_given_up(), quiet = agreement_.who_is_quiet();
     throw error(error_code::deadline_exceeded, operation,
-                "the workers have not agreed in time on who trains; give all of them the same collective::on_loss");
+                {"the workers have not agreed in time on who trains", given_up.empty() ? "" : ": ", given_up,
+                 quiet.empty() ? "" : "; nothing was heard of ", quiet,
+                 given_up.empty() && quiet.empty() ? "; give all of them the same collective::on_loss"
+                                                   : "; start those again that were given up or have ended"});
   }
 
   basic_server<T, Clock>& here_;

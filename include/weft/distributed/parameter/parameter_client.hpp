@@ -119,6 +119,14 @@ class basic_parameter_client {
     pull_step(has_position_ ? position_ : first_step(), out, until);
   }
 
+  /// Whether a server has been started again since the last initialise(): before anything is committed it begins
+  /// another run, which a worker that has made no update may join by initialise().
+  bool was_restarted() const {
+    for (std::size_t k = 0; k < begun_with_.size(); ++k)
+      if (servers_[k].incarnation() != begun_with_[k]) return true;
+    return false;
+  }
+
   // ---- checkpoints ----
 
   /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
@@ -367,6 +375,7 @@ class basic_parameter_client {
 
  private:
   using connection = detail::server_connection<T>;
+  static constexpr std::chrono::milliseconds late_answer{300};
 
   template <typename Bytes>
   void check(const char* operation, std::span<const Bytes> given) const {
@@ -389,11 +398,14 @@ class basic_parameter_client {
 
   /// The servers have values, and say in which epoch the run is.
   void begin_epoch() {
+    epoch_ = servers_.front().answered_epoch();  // the first says which run it is
     for (connection& each : servers_)
       if (const std::uint64_t at = each.answered_epoch()) {
         each.set_epoch(at);
-        epoch_ = std::max(epoch_, at);
+        if (at >> 32 == epoch_ >> 32) epoch_ = std::max(epoch_, at);
       }
+    begun_with_.clear();
+    for (const connection& each : servers_) begun_with_.push_back(each.incarnation());
     note_next_steps();
     note_position();
     has_position_ = true;
@@ -536,6 +548,8 @@ class basic_parameter_client {
     std::vector<connection*> fresh;
     try {
       for (connection& each : servers_) {
+        // A request that goes to other servers alone does not notice that this one was lost.
+        if (each.is_open() && here_.members().state(each.rank(), each.incarnation()) == task_state::lost) each.close();
         if (each.is_open()) continue;
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
         if (each.incarnation() != 0 && opened.incarnation != each.incarnation() && has_position_ && !awaits_servers())
@@ -683,18 +697,43 @@ class basic_parameter_client {
       each->start(header, here_.options().checksum);
     }
     try {
-      requests_in_flight all{here_, operation, to_whom};
+      // A synchronous server may wait for another one that has answered, or was not asked, and is lost since: the
+      // process that takes its place begins when workers have come to it.
+      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_};
       loop_.run(operation, until, all);
+      if (kind == frame_kind::done) note_done();
     } catch (...) {
-      // What server 0 has recorded outlives every server; an asynchronous one records for itself.
-      for (connection* each : to_whom)
-        if (keeps_shards_ && kind == frame_kind::done && each->is_complete() && !each->is_refused() &&
-            !each->is_rolled_back() && (!terms_.is_synchronous() || each == all_.front()))
-          is_done_recorded_ = true;
+      if (kind == frame_kind::done) {
+        for (connection* each : to_whom) await_late_answer(operation, *each, until);
+        note_done();
+      }
       for (connection* each : to_whom)
         if (!each->is_complete()) each->close();
       throw;
     }
+  }
+
+  /// A server that has recorded that this worker is done may leave as soon as it has answered, and nobody can ask it
+  /// again: its answer is not given up when another server fails.
+  void await_late_answer(const char* operation, connection& from, deadline_type until) {
+    if (from.is_complete() || !from.is_open()) return;
+    try {
+      const std::vector<connection*> one{&from};
+      requests_in_flight rest{here_, operation, one, nobody_};
+      loop_.run(operation,
+                std::min<std::chrono::microseconds>(late_answer, std::chrono::microseconds(until.remaining_us())),
+                rest);
+    } catch (const error&) {
+      // it is the server that has failed, or waits for it
+    }
+  }
+
+  /// What server 0 has recorded outlives every server; an asynchronous one records for itself.
+  void note_done() {
+    for (const connection* each : all_)
+      if (keeps_shards_ && each->is_complete() && !each->is_refused() && !each->is_rolled_back() &&
+          (!terms_.is_synchronous() || each == all_.front()))
+        is_done_recorded_ = true;
   }
 
   /// Requests to some servers, and their answers, as a message_exchange.
@@ -704,6 +743,7 @@ class basic_parameter_client {
     basic_server<T, Clock>& here;
     const char* operation;
     const std::vector<connection*>& servers;
+    const std::vector<connection*>& watched;  // their loss ends the requests, too
 
     std::size_t advance() {
       std::size_t moved = 0;
@@ -729,6 +769,7 @@ class basic_parameter_client {
     void for_each_peer(Visit visit) const {
       for (const connection* each : servers)
         if (!each->is_complete()) visit(detail::peer_process{each->rank(), each->incarnation()}, true);
+      for (const connection* each : watched) visit(detail::peer_process{each->rank(), each->incarnation()}, false);
     }
     error late() const {
       std::string silent;
@@ -743,7 +784,7 @@ class basic_parameter_client {
   std::vector<parameter_spec> variables_;
   std::vector<std::byte> enroll_message_;
   std::vector<connection> servers_;
-  std::vector<connection*> all_;  // of servers_
+  std::vector<connection*> all_, nobody_;  // of servers_
   training_terms terms_;
   std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
   detail::update_notes notes_;                         // of the last push_pull
@@ -753,6 +794,7 @@ class basic_parameter_client {
   bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
   std::uint64_t epoch_ = 0;                 // of a synchronous run
+  std::vector<std::uint64_t> begun_with_;   // the incarnations of the servers that have values
   std::int64_t position_ = 0;               // the next step, as of the values that this worker has
   std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
   std::optional<step_change> rollback_;

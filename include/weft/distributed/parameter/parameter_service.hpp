@@ -89,7 +89,7 @@ class parameter_service {
       }
       look_around();
       // A server that has just taken another's place knows of workers by hearsay alone: they may come.
-      const bool may_end = contract_ || !shards_.is_on() || workers_come.expired();
+      const bool may_end = !shards_.is_on() || (contract_ ? links_.has_told_all() : workers_come.expired());
       if ((may_end && have_all_finished()) || is_stopped_by_signal()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())

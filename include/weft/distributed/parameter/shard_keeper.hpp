@@ -161,7 +161,7 @@ class shard_keeper {
     if (!quorum_.is_synchronous()) return true;
     const std::int64_t next = std::max<std::int64_t>(0, history_.applied()[each.index].newest() + 1);
     if (is_insecure_) return true;
-    if (committed_step_ >= next && (!links_.is_first() || is_done_committed(each.index))) return true;
+    if (committed_step_ >= next && is_done_committed(each.index)) return true;
     if (links_.is_first()) done_from_[each.index] = next;
     if (committed_step_ < next && wanted_ < now()) want(now());
     return false;
@@ -559,8 +559,11 @@ class shard_keeper {
     }
   }
 
+  /// Whether a manifest says that the worker makes no more steps. Until then no server leaves: parameter server 0 could
+  /// be lost, and the process that takes its place would need the others.
   bool is_done_committed(std::size_t index) const {
-    return committed_ && index < committed_->done.size() && committed_->done[index];
+    if (links_.is_first()) return committed_ && index < committed_->done.size() && committed_->done[index];
+    return links_.order() && links_.order()->at == at_ && links_.order()->done[index];
   }
 
   void want(std::int64_t step) {
@@ -655,6 +658,8 @@ class shard_keeper {
       moved = true;
     }
     if (said->wanted > wanted_) wanted_ = said->wanted;
+    moved |= said->done != told_done_;
+    told_done_ = said->done;
     return moved;
   }
 
@@ -682,7 +687,8 @@ class shard_keeper {
   std::string last_problem_;
   std::int64_t lost_updates_ = 0;
   // At another server.
-  run_epoch failed_at_;  // the epoch whose shard could not be restored
+  std::vector<bool> told_done_;  // the workers that make no more steps, as the last order says
+  run_epoch failed_at_;          // the epoch whose shard could not be restored
   std::string failure_;
   // At parameter server 0.
   std::vector<std::map<std::int64_t, shard_digest>> written_;  // by server and step, in this epoch

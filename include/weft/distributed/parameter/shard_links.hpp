@@ -312,6 +312,12 @@ class shard_links {
     }
     return moved;
   }
+  /// Whether nothing that others are to hear is on its way.
+  bool has_told_all() const {
+    return std::none_of(peers_.begin(), peers_.end(), [](const peer& each) {
+      return each.is_open && (!each.out.idle() || each.is_due || each.is_status_due);
+    });
+  }
   template <typename Items>
   void add_to(Items& items) const {
     for (const peer& each : peers_)

@@ -90,6 +90,7 @@ class synchronous_steps {
     if (const auto broken = quorum_.why_broken()) throw *broken;
     const frame_header& asked = from.connection->request();
     const std::uint64_t replica = asked.request >> push_replica_shift;
+    const std::uint32_t where = asked.flags & in_segment;
     if (!quorum_.takes_over() || replica >= workers_.size() || asked.step < 0)
       throw error(error_code::invalid_argument, "parameter_server",
                   {"these workers do not train replica ", replica, " in step ", asked.step});
@@ -103,11 +104,11 @@ class synchronous_steps {
     is_to_stop_ = is_to_stop_ || (asked.flags & stopping) != 0;
     if (asked.step < next) {
       const bool is_known = history_.contains(of.index, asked.step);
-      return answers_.acknowledge(from, is_known ? duplicate : stale);
+      return answers_.acknowledge(from, where | (is_known ? duplicate : stale));
     }
     of.held.take(*from.connection, store_);
     of.holder = from.incarnation;
-    answers_.acknowledge(from);
+    answers_.acknowledge(from, where);
     report();
     complete();
   }

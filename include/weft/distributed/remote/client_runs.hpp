@@ -1,10 +1,8 @@
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -37,7 +35,7 @@ class client_runs {
     std::shared_ptr<box_type> box;
   };
 
-  explicit client_runs(std::uint64_t max_parked_bytes) : max_parked_bytes_(max_parked_bytes) {}
+  explicit client_runs(std::uint64_t max_parked_bytes) : parked_(max_parked_bytes) {}
 
   void add(std::uint64_t session, client& state) {
     const std::lock_guard lock(mutex_);
@@ -59,15 +57,15 @@ class client_runs {
   }
   void end(client& of) {
     const std::lock_guard own(of.mutex);
-    if (of.box) parked_ -= of.box->close();
+    if (of.box) of.box->close();
     of.box.reset();
   }
 
-  /// A value has come for a run; it is dropped if the run has ended.
-  void deliver(const frame_header& header, std::vector<std::byte>&& value) {
-    with_run(header, [&](client& of) {
-      if (of.box) put(*of.box, parked_, max_parked_bytes_, header.weight, std::move(value));
-    });
+  /// A value begins to come for a run; it is dropped if the run has ended.
+  typename box_type::arrival open(const frame_header& header) {
+    std::shared_ptr<box_type> box;
+    with_run(header, [&](client& of) { box = of.box; });
+    return box_type::open(box, header.weight, static_cast<std::size_t>(header.payload_length), parked_);
   }
   /// A task has ended its part.
   void end_part(std::size_t task, const std::string& name, const frame_header& header, const end_message& how) {
@@ -79,34 +77,6 @@ class client_runs {
       if (!why) why = how.from(name);
       if (of.box) of.box->fail(*why);
     });
-  }
-
-  std::atomic<std::uint64_t>& parked() { return parked_; }
-
-  /// Keeps a value in a mailbox, or fails the mailbox's run where values of too many bytes wait already.
-  static void put(box_type& box, std::atomic<std::uint64_t>& parked, std::uint64_t max_parked_bytes,
-                  std::uint32_t transfer, std::vector<std::byte>&& value) {
-    const std::uint64_t bytes = value.size();
-    if (parked.fetch_add(bytes) + bytes > max_parked_bytes) {
-      parked -= bytes;
-      box.fail(error(error_code::resource_exhausted, "receive",
-                     {"values of more than ", max_parked_bytes,
-                      " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
-      return;
-    }
-    if (!box.put(transfer, std::move(value))) parked -= bytes;
-  }
-
-  /// Waits for a value and copies it to where it belongs.
-  template <typename Check>
-  static void take(box_type& box, std::atomic<std::uint64_t>& parked, std::uint32_t transfer, const std::string& from,
-                   std::byte* to, std::size_t bytes, basic_deadline<Clock> until, Check check) {
-    const std::vector<std::byte> value = box.take(transfer, until, from, check);
-    parked -= value.size();
-    if (value.size() != bytes)
-      throw error(error_code::data_loss, "receive",
-                  {"a value from ", from, " has ", value.size(), " bytes, not ", bytes});
-    if (bytes) std::memcpy(to, value.data(), bytes);
   }
 
  private:
@@ -124,10 +94,9 @@ class client_runs {
     of.changed.notify_all();
   }
 
-  const std::uint64_t max_parked_bytes_;
   std::mutex mutex_;
   std::map<std::uint64_t, client*> clients_;  // by session
-  std::atomic<std::uint64_t> parked_{0};
+  parked_bytes parked_;
 };
 
 }  // namespace weft::detail

@@ -132,8 +132,7 @@ class basic_graph_client {
     std::size_t task;
     std::uint64_t incarnation;
     stream from;
-    frame_reader in = {};
-    std::vector<std::byte> payload = {};
+    detail::frame_receiver<Clock> in;
     deadline_type silence{detail::client_silence};
   };
   /// A connection, and what the task that answered said of itself.
@@ -301,8 +300,8 @@ class basic_graph_client {
     to.incarnation = asks.of.incarnation;
     to.state = link_state::there;
     const std::lock_guard lock(mutex_);
-    fresh_.push_back(std::unique_ptr<incoming>(new incoming{task, asks.of.incarnation, std::move(hears.to)}));
-    fresh_.back()->in.expect(options_.max_value_bytes);
+    fresh_.push_back(std::unique_ptr<incoming>(new incoming{task, asks.of.incarnation, std::move(hears.to),
+                                                            detail::frame_receiver<Clock>(options_.max_value_bytes)}));
     bell_.notify();
   }
 
@@ -380,23 +379,21 @@ class basic_graph_client {
   }
 
   bool advance(incoming& from) {
-    const std::size_t total =
-        detail::receive_frames(from.in, from.from, from.payload, options_.max_value_bytes, [&] { handle(from); });
+    const std::size_t total = from.in.advance(
+        from.from, [&](const frame_header& header) { return runs_.open(header); },
+        [&](const frame_header& header, const_bytes payload) { handle(from, header, payload); });
     if (total > 0) from.silence = deadline_type(detail::client_silence);
     if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
       throw error(error_code::unavailable, "receive", "the task does not answer");
     return total > 0;
   }
 
-  void handle(incoming& from) {
-    const frame_header& header = from.in.header();
+  void handle(const incoming& from, const frame_header& header, const_bytes payload) {
     switch (header.kind) {
       case frame_kind::heartbeat:
         return;
-      case frame_kind::transfer:
-        return runs_.deliver(header, std::move(from.payload));
       case frame_kind::step_ended:
-        return runs_.end_part(from.task, table_name(from.task), header, detail::end_message::read(from.payload));
+        return runs_.end_part(from.task, table_name(from.task), header, detail::end_message::read(payload));
       default:
         detail::message_reader::malformed();
     }

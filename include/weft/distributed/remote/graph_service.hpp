@@ -78,11 +78,14 @@ class graph_service {
       : here_(here),
         graph_(g.share()),
         options_(std::move(options)),
+        parked_(options_.max_parked_bytes),
         runs_(options_.max_parked_bytes),
-        channels_(here, options_.max_value_bytes,
-                  [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
-                    handle(from, header, std::move(payload));
-                  }) {
+        channels_(
+            here, options_.max_value_bytes,
+            [this](const detail::peer_process& from, const frame_header& header) { return open(from, header); },
+            [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
+              handle(from, header, std::move(payload));
+            }) {
     executor_ = detail::start_thread<clock>([this] { work(jobs_, [this](job& next) { execute(next); }); });
     forwarder_ = detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { forward(next); }); });
   }
@@ -185,6 +188,13 @@ class graph_service {
 
   // ---- frames, on whatever thread ----
 
+  typename mailbox::arrival open(const detail::peer_process& from, const frame_header& header) {
+    if (from.rank != tasks() && header.request == tasks()) return runs_.open(header);
+    if (header.request != here_.members().self()) detail::message_reader::malformed();
+    return mailbox::open(find({header.tag, header.step}, from), header.weight,
+                         static_cast<std::size_t>(header.payload_length), parked_);
+  }
+
   void handle(const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
     const bool of_client = from.rank == tasks();
     switch (header.kind) {
@@ -193,13 +203,6 @@ class graph_service {
       case frame_kind::read_variable:
       case frame_kind::write_variable:
         return add(jobs_, {from, header, std::move(payload)});
-      case frame_kind::transfer: {
-        if (!of_client && header.request == tasks()) return runs_.deliver(header, std::move(payload));
-        if (header.request != here_.members().self()) detail::message_reader::malformed();
-        if (const auto box = find({header.tag, header.step}, from))
-          detail::client_runs<clock>::put(*box, parked_, options_.max_parked_bytes, header.weight, std::move(payload));
-        return;
-      }
       case frame_kind::step_ended:
         if (of_client) detail::message_reader::malformed();
         return runs_.end_part(from.rank, table_name(from.rank), header, detail::end_message::read(payload));
@@ -288,7 +291,7 @@ class graph_service {
   }
   template <typename Run>
   auto drop(Run run) {
-    parked_ -= run->second.box->close();
+    run->second.box->close();
     return boxes_.erase(run);
   }
   void forget(const run_key& key, const detail::peer_process& client) {
@@ -509,12 +512,10 @@ class graph_service {
       const bool from_client = key.from == of_.tasks();
       const std::uint64_t incarnation = from_client ? 0 : process_of(key.from);
       const pause here(*this);
-      detail::client_runs<clock>::take(*run_.box, of_.parked_, key.number,
-                                       from_client ? "the client" : of_.table_name(key.from), to, bytes, run_.until,
-                                       [&] {
-                                         if (!from_client) of_.check_met(key.from, incarnation);
-                                         of_.check_client(run_.client);
-                                       });
+      run_.box->take(key.number, to, bytes, run_.until, from_client ? "the client" : of_.table_name(key.from), [&] {
+        if (!from_client) of_.check_met(key.from, incarnation);
+        of_.check_client(run_.client);
+      });
     }
     void wait(void* of, void (*operation)(void*)) override {
       struct watch final : detail::wait_watch {
@@ -795,9 +796,9 @@ class graph_service {
   graph_service_options options_;
   std::uint32_t home_ = 0;
   std::atomic<bool> stopping_{false};
-  std::atomic<std::uint64_t> parked_{0};
   std::atomic<std::uint8_t> memory_{0};  // task_message::memory
 
+  detail::parked_bytes parked_;
   std::mutex mutex_;
   queue jobs_, forwarded_;
   std::map<run_key, parked_run> boxes_;

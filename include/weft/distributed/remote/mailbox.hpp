@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -14,73 +16,246 @@
 
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 
-/// Values that have come for one task and wait until its step receives them. Any thread may call.
+/// Counts the bytes of values that wait in a process for their steps. Any thread may call.
+class parked_bytes {
+ public:
+  explicit parked_bytes(std::uint64_t limit = UINT64_MAX) : limit_(limit) {}
+
+  /// Returns whether that many more bytes may wait.
+  bool add(std::uint64_t bytes) {
+    if (now_.fetch_add(bytes) + bytes <= limit_) return true;
+    now_ -= bytes;
+    return false;
+  }
+  void remove(std::uint64_t bytes) { now_ -= bytes; }
+  std::uint64_t limit() const { return limit_; }
+  std::uint64_t now() const { return now_; }
+
+ private:
+  std::atomic<std::uint64_t> now_{0};
+  const std::uint64_t limit_;
+};
+
+/// Values that come for one task in one run. A value whose step waits for it is read into the step's memory; one that
+/// comes earlier is read into memory of its own, and only what has come by then is copied when the step asks for it.
+/// Any thread may call.
 template <typename Clock = std::chrono::steady_clock>
 class mailbox {
- public:
-  /// Returns whether it is kept: a second value of a number is not, nor one that comes after close().
-  bool put(std::uint32_t transfer, std::vector<std::byte> value) {
-    {
-      std::lock_guard lock(mutex_);
-      if (closed_ || !values_.emplace(transfer, std::move(value)).second) return false;
+  struct value {
+    std::size_t size = 0, come = 0;
+    std::byte* place = nullptr;        // null: nobody wants it any more
+    std::unique_ptr<std::byte[]> own;  // the place, unless that is the step's memory
+    parked_bytes* counted = nullptr;
+    bool is_read = false;  // a thread writes to the place
+    bool is_whole = false;
+
+    value() = default;
+    value(const value&) = delete;
+    value& operator=(const value&) = delete;
+    ~value() { release(); }
+    void release() {
+      own.reset();
+      if (counted) counted->remove(size);
+      counted = nullptr;
     }
-    changed_.notify_all();
-    return true;
+  };
+
+ public:
+  /// A value on its way, held by the thread that receives it. A value that ends before it is whole never came.
+  class arrival {
+   public:
+    arrival() = default;
+    arrival(arrival&& other) noexcept { swap(other); }
+    arrival& operator=(arrival&& other) noexcept {
+      arrival taken(std::move(other));
+      swap(taken);
+      return *this;
+    }
+    ~arrival() {
+      if (box_) box_->drop(transfer_, value_);
+    }
+
+    /// Calls `read(place)`, which writes the next bytes there and returns how many; a null place means that nobody
+    /// wants them any more.
+    template <typename Read>
+    void read(Read read) {
+      if (!box_) {
+        read(nullptr);
+        return;
+      }
+      const struct reading {
+        explicit reading(arrival& a) : of(a), place(of.box_->begin_read(of.transfer_, *of.value_)) {}
+        ~reading() { of.box_->end_read(*of.value_); }
+        arrival& of;
+        std::byte* place;
+      } now{*this};
+      value_->come += read(now.place);
+    }
+    /// All bytes have come.
+    void finish() {
+      if (!box_) return;
+      box_->finish(*value_);
+      box_.reset();
+      value_.reset();
+    }
+
+   private:
+    friend class mailbox;
+    arrival(std::shared_ptr<mailbox> box, std::uint32_t transfer, std::shared_ptr<value> v)
+        : box_(std::move(box)), transfer_(transfer), value_(std::move(v)) {}
+    void swap(arrival& other) noexcept {
+      box_.swap(other.box_);
+      std::swap(transfer_, other.transfer_);
+      value_.swap(other.value_);
+    }
+
+    std::shared_ptr<mailbox> box_;
+    std::uint32_t transfer_ = 0;
+    std::shared_ptr<value> value_;
+  };
+
+  /// A value begins to come. Its bytes are dropped if it is the second of its number, or if the run has ended. The run
+  /// fails if too many bytes wait in this process.
+  static arrival open(const std::shared_ptr<mailbox>& box, std::uint32_t transfer, std::size_t size,
+                      parked_bytes& parked) {
+    if (!box) return {};
+    std::shared_ptr<value> made = std::make_shared<value>();
+    made->size = size;
+    {
+      const std::lock_guard lock(box->mutex_);
+      if (box->closed_ || box->values_.find(transfer) != box->values_.end()) return {};
+      const auto waits = box->wanted_.find(transfer);
+      if (waits != box->wanted_.end() && waits->second.size == size) {
+        made->place = waits->second.to;
+      } else if (parked.add(size)) {
+        made->counted = &parked;
+        made->own = std::make_unique_for_overwrite<std::byte[]>(size);
+        made->place = made->own.get();
+      }
+      if (made->place || size == 0) {
+        box->values_.emplace(transfer, made);
+        return {box, transfer, std::move(made)};
+      }
+    }
+    box->fail(error(error_code::resource_exhausted, "receive",
+                    {"values of more than ", parked.limit(),
+                     " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
+    return {};
   }
-  /// Drops what has come. Returns how many bytes that was.
-  std::size_t close() {
-    std::lock_guard lock(mutex_);
-    std::size_t bytes = 0;
-    for (const auto& [transfer, value] : values_) bytes += value.size();
+  /// A whole value has come from this process.
+  static void put(arrival to, const_bytes all) {
+    to.read([&](std::byte* place) {
+      if (place && !all.empty()) std::memcpy(place, all.data(), all.size());
+      return all.size();
+    });
+    to.finish();
+  }
+
+  /// Drops what has come and what is still coming.
+  void close() {
+    const std::lock_guard lock(mutex_);
     values_.clear();
     closed_ = true;
-    return bytes;
   }
   /// Ends the waits of this step with an error. The first one counts.
   void fail(const error& why) {
     {
-      std::lock_guard lock(mutex_);
+      const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = why;
     }
     changed_.notify_all();
   }
   std::optional<error> failure() const {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     return failure_;
   }
   void clear() {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     values_.clear();
     failure_.reset();
   }
 
-  /// Throws deadline_exceeded, what the step failed with, and what check() throws, which is called now and then.
+  /// Waits until a value of this size is in its place. Throws deadline_exceeded, data_loss for a value of another size,
+  /// what the step failed with, and what check() throws, which is called now and then.
+  template <typename Check>
+  void take(std::uint32_t transfer, std::byte* to, std::size_t size, basic_deadline<Clock> until,
+            const std::string& from, Check check) {
+    std::unique_lock lock(mutex_);
+    const wish mine(*this, lock, transfer, {to, size});
+    wait(lock, transfer, until, from, check, [&](const value& v) {
+      if (v.size != size)
+        throw error(error_code::data_loss, "receive", {"a value from ", from, " has ", v.size, " bytes, not ", size});
+      return v.is_whole;
+    });
+    const auto found = values_.find(transfer);
+    const std::shared_ptr<value> come = found->second;
+    values_.erase(found);
+    if (!come->own || size == 0) return;
+    lock.unlock();
+    std::memcpy(to, come->own.get(), size);
+    lock.lock();
+  }
+  /// The same for a value of any size.
   template <typename Check>
   std::vector<std::byte> take(std::uint32_t transfer, basic_deadline<Clock> until, const std::string& from,
                               Check check) {
     std::unique_lock lock(mutex_);
-    for (;;) {
-      if (const auto found = values_.find(transfer); found != values_.end()) {
-        std::vector<std::byte> value = std::move(found->second);
-        values_.erase(found);
-        return value;
-      }
-      if (failure_) throw *failure_;
-      if (until.expired())
-        throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
-      if (!sleep_once(lock, until)) continue;
-      lock.unlock();
-      check();
-      lock.lock();
-    }
+    wait(lock, transfer, until, from, check, [](const value& v) { return v.is_whole; });
+    const auto found = values_.find(transfer);
+    const std::shared_ptr<value> come = found->second;
+    values_.erase(found);
+    return {come->own.get(), come->own.get() + come->size};
   }
 
  private:
   static constexpr std::chrono::milliseconds between_checks{20};
 
+  struct wanted {
+    std::byte* to;
+    std::size_t size;
+  };
+  /// A step's memory waits for a value. At the end nobody writes there any more.
+  struct wish {
+    wish(mailbox& box, std::unique_lock<std::mutex>& held, std::uint32_t number, wanted what)
+        : of(box), lock(held), transfer(number) {
+      of.wanted_[transfer] = what;
+    }
+    wish(const wish&) = delete;
+    wish& operator=(const wish&) = delete;
+    ~wish() {
+      of.wanted_.erase(transfer);
+      const auto found = of.values_.find(transfer);
+      if (found == of.values_.end()) return;
+      const std::shared_ptr<value> coming = found->second;
+      coming->place = nullptr;
+      while (coming->is_read) sleep<Clock>(of.changed_, lock, between_checks);
+    }
+    mailbox& of;
+    std::unique_lock<std::mutex>& lock;
+    std::uint32_t transfer;
+  };
+
+  template <typename Check, typename Ready>
+  void wait(std::unique_lock<std::mutex>& lock, std::uint32_t transfer, basic_deadline<Clock> until,
+            const std::string& from, Check check, Ready ready) {
+    for (;;) {
+      if (const auto found = values_.find(transfer); found != values_.end() && ready(*found->second)) return;
+      if (failure_) throw *failure_;
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "receive", {"no value has come from ", from, " in time"});
+      if (!sleep_once(lock, until)) continue;
+      lock.unlock();
+      const struct relock {
+        std::unique_lock<std::mutex>& of;
+        ~relock() { of.lock(); }
+      } again{lock};
+      check();
+    }
+  }
   /// Returns whether it has slept for as long as it may.
   bool sleep_once(std::unique_lock<std::mutex>& lock, basic_deadline<Clock> until) {
     const auto began = Clock::now();
@@ -88,9 +263,49 @@ class mailbox {
     return Clock::now() - began >= between_checks;
   }
 
+  // ---- for arrivals ----
+
+  /// Where the next bytes of a value belong. What has come before its step asked for it moves to the step's memory.
+  std::byte* begin_read(std::uint32_t transfer, value& v) {
+    std::byte* to = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      v.is_read = true;
+      if (const auto waits = wanted_.find(transfer); waits != wanted_.end() && v.own && waits->second.size == v.size)
+        to = waits->second.to;
+      if (!to) return v.place ? v.place + v.come : nullptr;
+    }
+    std::memcpy(to, v.own.get(), v.come);
+    const std::lock_guard lock(mutex_);
+    v.release();
+    const bool still = wanted_.find(transfer) != wanted_.end();  // whoever gives up waits for the end of this read
+    v.place = still ? to : nullptr;
+    return to + v.come;
+  }
+  void end_read(value& v) {
+    {
+      const std::lock_guard lock(mutex_);
+      v.is_read = false;
+      if (v.place) return;
+    }
+    changed_.notify_all();
+  }
+  void finish(value& v) {
+    {
+      const std::lock_guard lock(mutex_);
+      v.is_whole = true;
+    }
+    changed_.notify_all();
+  }
+  void drop(std::uint32_t transfer, const std::shared_ptr<value>& v) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = values_.find(transfer); found != values_.end() && found->second == v) values_.erase(found);
+  }
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint32_t, std::vector<std::byte>> values_;
+  std::map<std::uint32_t, std::shared_ptr<value>> values_;
+  std::map<std::uint32_t, wanted> wanted_;
   std::optional<error> failure_;
   bool closed_ = false;
 };

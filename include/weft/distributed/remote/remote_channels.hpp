@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/remote/mailbox.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/transport.hpp>
@@ -48,22 +50,73 @@ void send_frame(waiter<T, Clock> idle, typename T::stream& stream, const frame_h
   }
 }
 
-/// Receives what has come on a connection that does not block, and calls `handle` for each frame that is whole, whose
-/// payload it may take. Returns how many bytes and frames that was.
-template <byte_stream Stream, typename Handle>
-std::size_t receive_frames(frame_reader& in, Stream& stream, std::vector<std::byte>& payload, std::uint64_t max_bytes,
-                           Handle handle) {
-  std::size_t total = 0;
-  for (std::size_t moved = 1; moved > 0; total += moved) {
-    moved = in.advance(stream, payload);
-    if (!in.complete()) continue;
-    handle();
-    payload = {};
-    in.expect(max_bytes);
-    ++moved;
+/// Receives frames on a connection that does not block: values for steps where their mailboxes say, payloads of other
+/// frames in memory of their own.
+template <typename Clock>
+class frame_receiver {
+ public:
+  using arrival = typename mailbox<Clock>::arrival;
+  using payload_type = std::vector<std::byte>;
+
+  explicit frame_receiver(std::uint64_t max_bytes) : max_bytes_(max_bytes) { in_.expect(max_bytes); }
+
+  /// Receives what has come. `open(header)` returns the arrival of a value, and `handle(header, payload)` takes each
+  /// other frame that is whole. Returns how many bytes and frames came.
+  template <byte_stream Stream, typename Open, typename Handle>
+  std::size_t advance(Stream& stream, Open open, Handle handle) {
+    std::size_t total = 0;
+    for (std::size_t moved = 1; moved > 0 && total < max_at_once; total += moved) {
+      // The place of a value may change between two reads.
+      const bool is_value = has_begun_ && in_.header().kind == frame_kind::transfer && in_.left() > 0;
+      moved = is_value ? 0 : in_.advance(stream);
+      if (is_value || in_.needs_destination()) moved += place(stream, open);
+      if (!in_.complete()) continue;
+      if (in_.header().kind == frame_kind::transfer)
+        std::exchange(value_, {}).finish();
+      else
+        handle(in_.header(), std::exchange(payload_, {}));
+      has_begun_ = false;
+      in_.expect(max_bytes_);
+      ++moved;
+    }
+    return total;
   }
-  return total;
-}
+
+ private:
+  /// Whoever gives up a value waits for one read at most.
+  static constexpr std::size_t max_piece = std::size_t{1} << 20, max_at_once = std::size_t{8} << 20;
+
+  template <typename Stream, typename Open>
+  std::size_t place(Stream& stream, Open open) {
+    const bool begins = !std::exchange(has_begun_, true);
+    if (in_.header().kind != frame_kind::transfer) {
+      payload_.resize(static_cast<std::size_t>(in_.header().payload_length));
+      in_.payload_to(mutable_bytes(payload_));
+      return in_.advance(stream);
+    }
+    if (begins) value_ = open(in_.header());
+    std::size_t moved = 0;
+    value_.read([&](std::byte* to) {
+      const std::uint64_t left = in_.left();
+      auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(left, max_piece));
+      if (!to) {
+        nowhere_.resize(std::size_t{64} << 10);
+        to = nowhere_.data();
+        piece = std::min(piece, nowhere_.size());
+      }
+      in_.payload_to({to, piece});
+      moved = in_.advance(stream);
+      return static_cast<std::size_t>(left - in_.left());
+    });
+    return moved;
+  }
+
+  std::uint64_t max_bytes_;
+  frame_reader in_;
+  bool has_begun_ = false;  // a payload
+  arrival value_;
+  payload_type payload_, nowhere_;
+};
 
 /// Between signs of life of a client and a task, and how long one may be silent.
 inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
@@ -79,14 +132,16 @@ class remote_channels {
  public:
   using deadline_type = basic_deadline<clock>;
   using payload_type = std::vector<std::byte>;
-  /// Called with each frame, on the receiving thread or, of a frame to this task itself, the sending one. What it
-  /// throws ends the connection.
+  /// Called with each frame that is no value, on the receiving thread or, of a frame to this task itself, the sending
+  /// one. What it throws ends the connection.
   using handler = std::function<void(const peer_process& from, const frame_header&, payload_type)>;
+  /// Called on the same thread when a value begins to come: returns where it goes.
+  using opener = std::function<typename mailbox<clock>::arrival(const peer_process& from, const frame_header&)>;
 
   static constexpr const char* channel_name = "graph";
 
-  remote_channels(Server& here, std::uint64_t max_bytes, handler handle)
-      : here_(here), max_bytes_(max_bytes), handle_(std::move(handle)) {
+  remote_channels(Server& here, std::uint64_t max_bytes, opener open, handler handle)
+      : here_(here), max_bytes_(max_bytes), open_(std::move(open)), handle_(std::move(handle)) {
     for (std::size_t rank = 0; rank < here.members().size(); ++rank) {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
@@ -119,7 +174,9 @@ class remote_channels {
     if (rank == self()) {
       frame_header own = header;
       own.payload_length = payload.size();
-      return handle_({rank, here_.incarnation()}, own, payload_type(payload.begin(), payload.end()));
+      const peer_process from{rank, here_.incarnation()};
+      if (own.kind == frame_kind::transfer) return mailbox<clock>::put(open_(from, own), payload);
+      return handle_(from, own, payload_type(payload.begin(), payload.end()));
     }
     outgoing& to = *outgoing_[rank];
     const std::lock_guard lock(to.mutex);
@@ -168,8 +225,7 @@ class remote_channels {
   struct incoming {
     peer_process from;
     typename network::stream stream;
-    frame_reader in = {};
-    payload_type payload = {};
+    frame_receiver<clock> in;
     deadline_type silence = deadline_type::never();  // of a client
   };
 
@@ -215,10 +271,10 @@ class remote_channels {
       if (next.asks) {
         if (found == clients_.end() || found->second->asks) continue;
         found->second->asks = true;
-        all.push_back(std::unique_ptr<incoming>(
-            new incoming{{here_.members().size(), next.incarnation}, std::move(next.stream)}));
-        all.back()->silence = deadline_type(client_silence);
-        all.back()->in.expect(max_bytes_);
+        all.push_back(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
+                                                             std::move(next.stream),
+                                                             frame_receiver<clock>(max_bytes_),
+                                                             deadline_type(client_silence)}));
       } else if (found == clients_.end() && clients_.size() < max_clients) {
         auto made = std::make_shared<client>();
         made->answers = std::move(next.stream);
@@ -237,8 +293,8 @@ class remote_channels {
     while (!stopping_ && !here_.stopping()) {
       typename Server::channel next;
       while (here_.take_channel(channel_name, next)) {
-        all.push_back(std::unique_ptr<incoming>(new incoming{{next.rank, next.incarnation}, std::move(next.stream)}));
-        all.back()->in.expect(max_bytes_);
+        all.push_back(std::unique_ptr<incoming>(
+            new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver<clock>(max_bytes_)}));
       }
       meet_clients(all);
       bool moved = false;
@@ -263,12 +319,14 @@ class remote_channels {
     const bool is_client = from.from.rank == here_.members().size();
     if (is_client && !has_client(from.from.incarnation))
       throw error(error_code::unavailable, "receive", "the client takes no answers");
-    const std::size_t total = receive_frames(from.in, from.stream, from.payload, max_bytes_, [&] {
-      if (is_client && from.in.header().kind == frame_kind::heartbeat)
-        answer_heartbeat(from);
-      else
-        handle_(from.from, from.in.header(), std::move(from.payload));
-    });
+    const std::size_t total = from.in.advance(
+        from.stream, [&](const frame_header& header) { return open_(from.from, header); },
+        [&](const frame_header& header, payload_type payload) {
+          if (is_client && header.kind == frame_kind::heartbeat)
+            answer_heartbeat(from);
+          else
+            handle_(from.from, header, std::move(payload));
+        });
     if (is_client && total > 0) from.silence = deadline_type(client_silence);
     if (is_client && from.silence.expired())
       throw error(error_code::unavailable, "receive", "the client has fallen silent");
@@ -294,6 +352,7 @@ class remote_channels {
 
   Server& here_;
   std::uint64_t max_bytes_;
+  opener open_;
   handler handle_;
   std::vector<std::unique_ptr<outgoing>> outgoing_;  // by rank
   mutable std::mutex clients_mutex_;

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -64,14 +63,15 @@ class remote_tasks : public plan::task_support {
 
   void read_variable(std::uint32_t node, plan::device_number where, void* to) override {
     const value_info info = info_of(node);
-    const std::vector<std::byte> value = ask(frame_kind::read_variable, where.task, node, {}, true);
-    if (value.size() != info.bytes())
-      throw error(error_code::data_loss, graph_[node].name, {"has come with ", value.size(), " bytes"});
-    if (!value.empty()) std::memcpy(to, value.data(), value.size());
+    ask(frame_kind::read_variable, where.task, node, {}, [&] {
+      state_.box->take(0, static_cast<std::byte*>(to), static_cast<std::size_t>(info.bytes()), until_,
+                       service_.table_name(where.task), check_of(where.task));
+    });
   }
   void write_variable(std::uint32_t node, plan::device_number where, const void* from) override {
     ask(frame_kind::write_variable, where.task, node,
-        {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())}, false);
+        {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())},
+        [&] { await_ends(until_); });
   }
   void reset_containers(const std::string* names, std::size_t count) override {
     table();
@@ -96,8 +96,8 @@ class remote_tasks : public plan::task_support {
       of_.service_.send_to_task(key.to, of_.processes_[key.to], header, {value, bytes}, of_.until_);
     }
     void receive(const transfer_key& key, std::byte* to, std::size_t bytes) override {
-      runs::take(*of_.state_.box, of_.service_.runs().parked(), key.number, of_.service_.table_name(key.from), to,
-                 bytes, of_.until_, [&] { of_.check_tasks(); });
+      of_.state_.box->take(key.number, to, bytes, of_.until_, of_.service_.table_name(key.from),
+                           [&] { of_.check_tasks(); });
     }
 
    private:
@@ -286,9 +286,9 @@ class remote_tasks : public plan::task_support {
 
   // ---- requests to one task ----
 
-  /// The answer, where there is one.
-  std::vector<std::byte> ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value,
-                             bool answers) {
+  /// Calls `await` for what the task answers.
+  template <typename Await>
+  void ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value, Await await) {
     table();
     const auto ended = begin_request({task});
     message_writer config;
@@ -302,15 +302,10 @@ class remote_tasks : public plan::task_support {
     frame_header how = header(kind);
     how.request = about;
     service_.send_to_task(task, processes_[task], how, payload, until_);
-    if (answers) return await_answer(task);
-    await_ends(until_);
-    return {};
+    await();
   }
-  std::vector<std::byte> await_answer(std::uint32_t task) {
-    std::vector<std::byte> value =
-        state_.box->take(0, until_, service_.table_name(task), [&] { service_.check_there(task, processes_[task]); });
-    service_.runs().parked() -= value.size();
-    return value;
+  auto check_of(std::uint32_t task) {
+    return [this, task] { service_.check_there(task, processes_[task]); };
   }
 
   value_info info_of(std::uint32_t node) const {
@@ -358,7 +353,7 @@ class remote_tasks : public plan::task_support {
     frame_header how = header(frame_kind::list_devices);
     how.weight = static_cast<std::uint32_t>(least);
     service_.send_to_task(t, processes_[t], how, {}, until_);
-    return task_message::read(await_answer(t));
+    return task_message::read(state_.box->take(0, until_, service_.table_name(t), check_of(t)));
   }
 
   Service& service_;

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,7 +19,9 @@
 #include <weft/distributed/membership/view.hpp>
 #include <weft/distributed/membership/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
+#include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 
@@ -28,7 +33,7 @@ namespace weft::detail {
 /// or has its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory()
 /// too, and its functions may be called by one thread after the other.
 template <class Group, transport T, typename Clock>
-class all_reduce_exchange : private fetch_watcher {
+class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher {
   static constexpr bool can_recover = std::is_same_v<Group, basic_all_reduce<T, Clock>>;
 
  public:
@@ -66,38 +71,33 @@ class all_reduce_exchange : private fetch_watcher {
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
-  static constexpr bool processes_mean = true;
-  bool takes_over() const { return false; }
-  /// Which of the variables' effects() the update of the next step makes.
-  void set_effects(const sequence<std::uint32_t>& effects) {
+  bool takes_over() const override { return parts_.has_value(); }
+  void set_effects(const sequence<std::uint32_t>& effects) override {
     if (effects == effects_) return;
     effects_ = effects;
     apply_.reset();
   }
 
-  /// Whether all workers make the same steps.
-  static constexpr bool keeps_in_step = true;
-  void request_stop() { stops_ = true; }
-  bool all_stop() const { return all_stop_; }
-  bool announce_stop(deadline_type) { return false; }
+  void request_stop() override { stops_ = true; }
+  bool all_stop() const override { return all_stop_; }
+  bool announce_stop(deadline_type) override { return false; }
 
-  bool is_chief() const { return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0; }
+  bool is_chief() const override {
+    return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0;
+  }
   /// The workers that train together; without a loss policy those of the job.
-  training_view view() const {
+  training_view view() const override {
     if (meeting_) return meeting_->current();
     training_view all{1, {}, 0, 0, false};
     for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) all.members.push_back({index, 0});
     return all;
   }
   /// The number of the next update, from 0 on: those whose batches were all empty are counted too.
-  std::int64_t next_step() const { return meeting_ ? updates_ : next_step_; }
-  /// This worker stops, and others go on.
-  bool leaves_alone() const { return leaves_alone_; }
-  gradient_buffers& gradients() { return gradients_; }
+  std::int64_t next_step() const override { return meeting_ ? updates_ : next_step_; }
+  bool leaves_alone() const override { return leaves_alone_; }
+  gradient_buffers& gradients() override { return gradients_; }
 
-  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
-  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
-  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) {
+  fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) override {
     check_whole();
     if (!thread_ || unit_ == 0) return nullptr;
     if (thread_->under_way())
@@ -110,13 +110,11 @@ class all_reduce_exchange : private fetch_watcher {
     thread_->begin();
     return this;
   }
-  /// The step has thrown.
-  void abandon_step() {
+  void abandon_step() override {
     if (thread_ && thread_->under_way() && !thread_->cancel()) torn_ = true;
   }
 
-  /// A step has brought its gradients.
-  void take_gradients() {
+  void take_gradients() override {
     gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) {
       // Behind the gradient itself come the numbers of its rows.
       variables_[i].is_double() ? note_touched<double>(i, part + 1, end) : note_touched<float>(i, part + 1, end);
@@ -124,25 +122,23 @@ class all_reduce_exchange : private fetch_watcher {
     variables_.note_additions(gradients_.all());
   }
 
-  /// Forms the means and makes the update, unless no worker has an example. `examples`: of how many the gradients are
-  /// the mean; 0: they are not used. `repeated`: the last update has run out of time, and this call goes on with it.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* = nullptr) {
+  /// Forms the means and makes the update, unless no worker has an example.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if constexpr (can_recover)
-      if (meeting_) return update_whatever_happens(until, examples, repeated);
+      if (meeting_) return update_whatever_happens(until, examples, repeated, work);
     make_update(until, examples, repeated);
   }
-  void abandon_update() {
-    next_bucket_ = begun_buckets_ = 0;
-    asks_who_trains_ = false;
+  void abandon_update() override {
+    begin_anew();
+    if (parts_) parts_->drop();
   }
 
   /// Every worker has the values of the last step.
-  void refresh(deadline_type) {}
+  void refresh(deadline_type) override {}
 
-  /// Takes part in the others' updates until all have come here. `unfinished`: the examples of an update that has run
-  /// out of time; `update(until, examples)` makes one, or goes on with it.
-  template <class Update, class Last>
-  void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
+  /// Takes part in the others' updates until all have come here.
+  void finish(deadline_type until, std::optional<std::uint32_t> unfinished,
+              const typename exchange<Clock>::make_update& update, const std::function<void()>& last) override {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
     const bool all_had_stopped = all_stop_;  // and all come here
@@ -155,14 +151,13 @@ class all_reduce_exchange : private fetch_watcher {
       if (all_stop_ && !all_had_stopped && others_train_)
         throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
-    if constexpr (!std::is_same_v<Last, std::nullptr_t>) last();
+    if (last) last();
   }
 
   // ---- checkpoints ----
 
   /// The chief's variables become those of all.
-  template <class Load>
-  std::int64_t restore(Load& load, deadline_type until) {
+  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) override {
     if (has_joined_late_) return variables_.global_step;
     std::optional<cluster_state> at;
     if (is_chief()) at = load();
@@ -195,11 +190,12 @@ class all_reduce_exchange : private fetch_watcher {
     unit_ = settled_unit_ = front[2];
     if (!is_chief()) local_.set_step_number(static_cast<std::int64_t>(front[3]));
     variables_.set_counters();
+    if (parts_) local_.set_step_number(updates_);
     settled_random_step_ = local_.step_number();
     return variables_.global_step;
   }
 
-  cluster_state collect(deadline_type) {
+  cluster_state collect(deadline_type) override {
     return {variables_.global_step, next_step_ - 1, static_cast<std::uint32_t>(unit_)};
   }
 
@@ -222,16 +218,22 @@ class all_reduce_exchange : private fetch_watcher {
     }
     next_bucket_ = begun_buckets_ = 0;
     others_train_ = took_part_ > 2 * max_weight_of_votes;
-    if (others_train_) {
-      apply();
-      ++next_step_;
-      ++variables_.global_step;
-      variables_.adopt_counters();
-      average_updates();
-    } else {
-      ask_who_trains(until);
-      variables_.reset_averaged();  // this worker's step has assigned them
-    }
+    if (!others_train_) ask_who_trains(until);
+    end_update(took_part_ > 2 * max_weight_of_votes);
+  }
+  /// `has_mean`: somebody had an example.
+  void end_update(bool has_mean) {
+    if (!has_mean) return variables_.reset_averaged();  // this worker's step has assigned them
+    apply();
+    ++next_step_;
+    ++variables_.global_step;
+    variables_.adopt_counters();
+    average_updates();
+  }
+  void begin_anew() {
+    next_bucket_ = begun_buckets_ = 0;
+    asks_who_trains_ = false;
+    stage_ = stage::computes;
   }
 
   // A batch counts 2^-32 at least, beside the largest.
@@ -282,9 +284,11 @@ class all_reduce_exchange : private fetch_watcher {
   /// empty batch is then so small that no sum has other bits for it.
   void set_weight(std::uint32_t examples) {
     votes_ = stops_ && trains_;
-    admits_ = meeting_ && trains_ && shrinks_ && meeting_->has_newcomers();
+    admits_ = sees_newcomers();
     weight_ = examples > 0 || !(votes_ || admits_) ? examples / unit_ : weight_of_vote;
   }
+
+  bool sees_newcomers() const { return meeting_ && trains_ && admits_late_ && meeting_->has_newcomers(); }
 
   /// Before a bucket is averaged for the first time.
   template <class Element>
@@ -393,21 +397,25 @@ class all_reduce_exchange : private fetch_watcher {
     begun_buckets_ = std::max(begun_buckets_, k + 1);
     const mean_report made = group_->mean(part, until, reduce_algorithm::automatic, weight_);
     took_part_ = made.weights;
-    if (!made.finite && made.weights > max_weight_of_votes && !variables_.judges_gradients() &&
-        here_.options().not_finite != nonfinite_gradients::apply)
-      refuse(b.begin + made.element * sizeof(Element), made, sizeof(Element));
+    if (!made.finite && made.weights > max_weight_of_votes && refuses_nonfinite())
+      refuse(b.begin + made.element * sizeof(Element), sizeof(Element),
+             made.rank ? view().members[*made.rank].index : nobody);
   }
 
-  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block.
-  void refuse(std::size_t at, const mean_report& made, std::size_t element_bytes) const {
+  bool refuses_nonfinite() const {
+    return !variables_.judges_gradients() && here_.options().not_finite != nonfinite_gradients::apply;
+  }
+  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block. `whose`: the worker that
+  /// has brought it, or nobody.
+  void refuse(std::size_t at, std::size_t element_bytes, int whose) const {
     const std::size_t i = gradients_.variable_at(element_bytes == sizeof(double), at);
     if (i == variables_.size()) return;
-    if (!made.rank)
+    if (whose == nobody)
       throw error(error_code::invalid_argument, "exchange",
                   {"the mean of the workers' gradients of '", variables_[i].name, "' is not finite in step ",
                    next_step_, ", though each of them is; lower the learning rate"});
-    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), view().members[*made.rank].index}),
-                             variables_[i].name, (at - gradients_.offset_of(i)) / element_bytes, next_step_);
+    throw nonfinite_gradient("exchange", to_string(task_id{here_.job(), whose}), variables_[i].name,
+                             (at - gradients_.offset_of(i)) / element_bytes, next_step_);
   }
 
   // ---- losses ----
@@ -418,31 +426,39 @@ class all_reduce_exchange : private fetch_watcher {
 
   template <class Strategy>
   void join(const Strategy& how, const graph_identity& identity, deadline_type until) {
-    if (how.on_loss.then == loss_action::take_over)
-      throw error(error_code::unimplemented, "collective",
-                  "on_loss: take_over is not available with all-reduce; use wait_for{...}, or shrink");
     std::uint64_t program = identity.hash;
     const auto mix = [&](std::uint64_t word) { program = (program ^ word) * 0x9e3779b97f4a7c15u + (program >> 29); };
     mix(identity.seed);
     for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
     mix(how.bucket_bytes);
     identity_ = identity;
-    bucket_bytes_ = said_bucket_bytes_ = how.bucket_bytes;
-    shrinks_ = how.on_loss.then == loss_action::shrink;
+    said_bucket_bytes_ = how.bucket_bytes;
+    admits_late_ = how.on_loss.then != loss_action::stop;
     updates_ = -1;
-    said_stop_.assign(static_cast<std::size_t>(here_.cluster().num_tasks(here_.job())), 0);
+    const int workers = here_.cluster().num_tasks(here_.job());
+    said_stop_.assign(static_cast<std::size_t>(workers), 0);
+    if (how.on_loss.then == loss_action::take_over)
+      parts_.emplace(workers);  // gradients leave when the step has ended
+    else
+      bucket_bytes_ = how.bucket_bytes;
     meeting_.emplace(here_, program, how.on_loss);
     here_.with_reason([&] { settle(until, false); });
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
   /// Makes an update with the workers that are there, whoever is lost meanwhile.
-  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated) {
+  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
     const auto time = until.remaining();
     const std::int64_t before = updates_;
+    if (parts_ && !repeated) {
+      begin_anew();
+      parts_->keep(here_.index(), updates_, examples, gradients_);
+      block_has_own_ = true;
+    }
     for (deadline_type by = until;; by = deadline_type(time), repeated = false) {
+      if (parts_) compute_parts(work);
       try {
-        make_update(by, examples, repeated);
+        parts_ ? make_update_of_all_replicas(by) : make_update(by, examples, repeated);
         note_update(updates_ + 1);
         break;
       } catch (const error& problem) {
@@ -465,6 +481,69 @@ class all_reduce_exchange : private fetch_watcher {
     has_admitted_ = false;
   }
 
+  /// Computes the parts of lost workers that are now this one's. An error of the program's function passes through,
+  /// and does not count as a loss.
+  void compute_parts(const replica_work* work) {
+    check_whole();
+    if (stage_ != stage::computes || !trains_) return;
+    for (int r = 0; r < parts_->replicas(); ++r) {
+      if (meeting_->current().owner_of(r) != here_.index() || parts_->has(r, updates_)) continue;
+      block_has_own_ = false;
+      parts_->keep(r, updates_, compute_replica(variables_, here_.index(), {r, updates_}, work), gradients_);
+    }
+  }
+
+  /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
+  /// After a loss or deadline_exceeded it is called again.
+  void make_update_of_all_replicas(deadline_type until) {
+    const training_view& members = meeting_->current();
+    const int self = here_.index();
+    if (stage_ == stage::computes) {
+      votes_ = stops_ && trains_;
+      admits_ = sees_newcomers();
+      parts_->announce(members, self, updates_, votes_, admits_, trains_);
+      stage_ = stage::announces;
+    }
+    if (stage_ == stage::announces) {
+      group_->sum(parts_->said(), until);
+      for (int r = 0; unit_ == 0 && r < parts_->replicas(); ++r) unit_ = parts_->examples(r);
+      took_part_ = unit_ == 0 ? 0 : parts_->weights(unit_);
+      if (took_part_ > 0 && refuses_nonfinite())
+        for (const bool is_double : {false, true})
+          if (const auto [whose, element] = parts_->first_nonfinite(is_double); whose >= 0)
+            refuse(element * (is_double ? 8 : 4), is_double ? 8 : 4, whose);
+      if (sums_in_memory() && !block_has_own_) parts_->copy_to(self, gradients_);
+      stage_ = stage::sums;
+    }
+    for (; took_part_ > 0 && next_bucket_ < buckets_.size(); ++next_bucket_)
+      buckets_[next_bucket_].is_double ? average_in_order<double>(until) : average_in_order<float>(until);
+    begin_anew();
+    count_votes([this](int worker) { return parts_->stops(worker); }, parts_->admits());
+    others_train_ = took_part_ > 0 || parts_->anybody_trains();
+    end_update(took_part_ > 0);
+  }
+
+  /// Where each member has its own part alone, shared memory sums them in the same order.
+  bool sums_in_memory() const {
+    return group_->shares_memory() && static_cast<int>(group_->size()) == parts_->replicas();
+  }
+
+  template <class Element>
+  void average_in_order(deadline_type until) {
+    const std::span<Element> block = gradients_.template block<Element>();
+    if (block.empty()) return;
+    bool finite = true;
+    if (sums_in_memory()) {
+      finite = group_->mean(block, until, reduce_algorithm::automatic, parts_->examples(here_.index()) / unit_).finite;
+    } else {
+      const auto mine = parts_->template arrays<Element>(meeting_->current(), here_.index(), updates_, unit_);
+      group_->sum_in_order(block, std::span<const weighted_array<Element>>(mine), until);
+      finite = divide(block.data(), block.size(), static_cast<Element>(took_part_));
+    }
+    if (!finite && refuses_nonfinite())
+      refuse(first_nonfinite(block.data(), block.size()) * sizeof(Element), sizeof(Element), nobody);
+  }
+
   static bool is_loss(const error& problem) {
     return problem.code() == error_code::unavailable || problem.code() == error_code::aborted;
   }
@@ -483,6 +562,7 @@ class all_reduce_exchange : private fetch_watcher {
     updates_ = updates;
     settled_unit_ = unit_;
     settled_others_train_ = others_train_;
+    if (parts_) local_.set_step_number(updates_);  // so random numbers follow from the replica and the step
     settled_random_step_ = local_.step_number();
   }
 
@@ -522,7 +602,7 @@ class all_reduce_exchange : private fetch_watcher {
 
   void take_view(const training_view& next, deadline_type until) {
     if constexpr (can_recover) {
-      if (is_laid_out_) keep_the_rest();
+      if (is_laid_out_ && !parts_) keep_the_rest();
       group_.reset();
       gradients_.drop_blocks();
       all_reduce_options options;
@@ -577,7 +657,8 @@ class all_reduce_exchange : private fetch_watcher {
     for (const bool is_double : {false, true})
       std::copy_n(kept_[is_double].data(), std::min(kept_[is_double].size(), gradients_.block(is_double).size()),
                   gradients_.block(is_double).data());
-    abandon_update();
+    begin_anew();
+    block_has_own_ = false;
     unit_ = settled_unit_;
   }
 
@@ -618,6 +699,7 @@ class all_reduce_exchange : private fetch_watcher {
     updates_ = next.updates;
     settled_unit_ = unit_;
     settled_random_step_ = static_cast<std::int64_t>(front[2]);
+    if (parts_) local_.set_step_number(updates_);
   }
   bool is_written_with_updates(std::uint32_t variable) const {
     const auto& all = variables_.effects();
@@ -641,16 +723,19 @@ class all_reduce_exchange : private fetch_watcher {
       const std::size_t end = (buckets_.back().begin + buckets_.back().bytes) / sizeof(Element);
       const std::span<Element> votes =
           gradients_.template block<Element>().subspan(end - room_for_votes(), room_for_votes());
-      has_admitted_ = votes.back() > 0;
-      bool all = true;
-      for (const view_member& each : meeting_->current().members)
-        all &= votes[static_cast<std::size_t>(each.index)] > 0;
-      const auto self = static_cast<std::size_t>(here_.index());
-      leaves_alone_ = !all && !all_stop_ && votes[self] > 0 && said_stop_[self];
-      all_stop_ |= all || leaves_alone_;
-      for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = votes[r] > 0;
+      count_votes([&](int worker) { return votes[static_cast<std::size_t>(worker)] > 0; }, votes.back() > 0);
     };
     buckets_.back().is_double ? count(double{}) : count(float{});
+  }
+  template <class Stops>
+  void count_votes(const Stops& stops, bool admits) {
+    has_admitted_ = admits;
+    bool all = true;
+    for (const view_member& each : meeting_->current().members) all &= stops(each.index);
+    const int self = here_.index();
+    leaves_alone_ = !all && !all_stop_ && stops(self) && said_stop_[static_cast<std::size_t>(self)];
+    all_stop_ |= all || leaves_alone_;
+    for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = stops(static_cast<int>(r));
   }
 
   /// Runs the graph's own updates on the gradients that were agreed on.
@@ -815,12 +900,12 @@ class all_reduce_exchange : private fetch_watcher {
   double training_workers_ = 0;         // on their way
 
   // With a loss policy:
-  static constexpr int max_attempts = 8;
+  static constexpr int max_attempts = 8, nobody = -1;
   static constexpr std::chrono::seconds least_time{5};
   std::optional<view_meeting<T, Clock>> meeting_;
   graph_identity identity_;
   std::size_t said_bucket_bytes_ = 0;  // all workers have said the same
-  bool shrinks_ = false;
+  bool admits_late_ = false;  // training goes on without lost workers: those that come again join between two steps
   std::int64_t updates_ = 0;  // that were completed, whether or not a batch had examples; -1: this worker has no values
   bool is_laid_out_ = false, has_joined_late_ = false;
   std::vector<std::byte> kept_[2];  // the gradients of the update under way, of float and of double variables
@@ -830,15 +915,28 @@ class all_reduce_exchange : private fetch_watcher {
   bool leaves_alone_ = false, settled_others_train_ = true;
   bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
 
+  // With loss_action::take_over:
+  enum class stage : unsigned char { computes, announces, sums };  // of the update under way
+  std::optional<replica_parts> parts_;
+  stage stage_ = stage::computes;
+  bool block_has_own_ = false;  // the buffers have this worker's own gradients
+
   std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
   bool torn_ = false;
   std::optional<bucket_thread<Clock>> thread_;  // ends before what it uses
 };
 
 template <class Strategy, transport T, typename Clock>
-  requires requires { typename Strategy::template group<T, Clock>; }
-struct exchange_of<Strategy, T, Clock> {
-  using type = all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>;
-};
+std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables,
+                                                          const Strategy& how, const graph_identity& identity,
+                                                          basic_deadline<Clock> until) {
+  return std::make_unique<all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>>(
+      here, variables, how, identity, until);
+}
+
+#if defined(WEFT_SEPARATE_DISTRIBUTED)
+extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(
+    basic_server<tcp>&, shared_variables&, const collective&, const graph_identity&, deadline);
+#endif
 
 }  // namespace weft::detail

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +17,7 @@
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_server.hpp>
 #include <weft/distributed/training/all_reduce_exchange.hpp>
+#include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/replica_device_setter.hpp>
 #include <weft/distributed/training/server_exchange.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
@@ -79,7 +82,7 @@ struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar
 /// once.
 template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
 class replicated_session {
-  using exchange_type = typename detail::exchange_of<Strategy, T, Clock>::type;
+  static constexpr bool has_servers = detail::has_servers<Strategy>;
 
  public:
   using deadline_type = basic_deadline<Clock>;
@@ -93,8 +96,8 @@ class replicated_session {
                      session_options options = {}, deadline_type until = std::chrono::seconds(60),
                      const std::string& settings = {})
       : here_(here),
-        variables_(g, share_of_cores(here, options), exchange_type::processes_mean),
-        exchange_(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until) {
+        variables_(g, share_of_cores(here, options), processes_mean),
+        exchange_(detail::make_exchange(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until)) {
     local().set_random_stream(here.index());
   }
 
@@ -140,46 +143,46 @@ class replicated_session {
   /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
   /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes
   /// back where parameter servers have restored their shards (parameter_server::on_rollback).
-  std::int64_t next_step() const { return exchange_.next_step(); }
+  std::int64_t next_step() const { return exchange_->next_step(); }
 
   /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
   /// were dropped (synchronous_with_backups, loss_action::shrink).
   std::int64_t stale_gradients() const
-    requires requires(const exchange_type& e) { e.stale_gradients(); }
+    requires has_servers
   {
-    return exchange_.stale_gradients();
+    return exchange_->stale_gradients();
   }
   /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates
   /// that others had made at parameter server 0 between the values that the gradients were computed from and their
   /// application. Element k counts those of staleness k.
   const std::vector<std::int64_t>& staleness() const
-    requires requires(const exchange_type& e) { e.staleness(); }
+    requires has_servers
   {
-    return exchange_.staleness();
+    return exchange_->staleness();
   }
   /// With parameter servers: how many workers are lost that training goes on without, as of this worker's last step.
   int lost_replicas() const
-    requires requires(const exchange_type& e) { e.lost_replicas(); }
+    requires has_servers
   {
-    return exchange_.lost_replicas();
+    return exchange_->lost_replicas();
   }
 
   /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
   /// of those that are left.
-  bool is_chief() const { return exchange_.is_chief(); }
+  bool is_chief() const { return exchange_->is_chief(); }
 
   /// With asynchronous parameter servers: how many of this worker's updates a server had acknowledged and has lost, for
   /// it was killed after it had written its last shard (server_options::shards).
   std::int64_t lost_updates() const
-    requires requires(const exchange_type& e) { e.lost_updates(); }
+    requires has_servers
   {
-    return exchange_.lost_updates();
+    return exchange_->lost_updates();
   }
   /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
   training_view view() const
-    requires requires(const exchange_type& e) { e.view(); }
+    requires(!has_servers)
   {
-    return exchange_.view();
+    return exchange_->view();
   }
 
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
@@ -193,7 +196,7 @@ class replicated_session {
   template <class Load>
   std::int64_t restore(Load load, deadline_type until = std::chrono::seconds(600)) {
     try {
-      return exchange_.restore(load, until);
+      return exchange_->restore([&]() -> std::optional<cluster_state> { return load(); }, until);
     } catch (const error& problem) {
       here_.set_failure(problem);
       throw;
@@ -207,35 +210,57 @@ class replicated_session {
     if (unfinished_)
       throw error(error_code::failed_precondition, "save",
                   "the last update ran out of time and has not completed; call exchange() until it has");
-    const cluster_state at = exchange_.collect(until);
+    const cluster_state at = exchange_->collect(until);
     if (failure_) here_.set_failure(*failure_);  // a call that succeeds has cleared it
     return at;
   }
 
   /// Fetches the values that the others have made since the last step.
-  void refresh(deadline_type until = std::chrono::seconds(60)) { exchange_.refresh(until); }
+  void refresh(deadline_type until = std::chrono::seconds(60)) { exchange_->refresh(until); }
 
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
   /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
   /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
   /// task that is gone, deadline_exceeded that names the tasks that are waited for: then finish() may be called again,
   /// and goes on.
-  void finish(deadline_type until = std::chrono::seconds(60)) { finish(until, nullptr); }
+  void finish(deadline_type until = std::chrono::seconds(60)) { finish_exchange(until, {}); }
 
   /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
   /// the end of the training, before the servers are left.
   template <class Last>
   void finish(deadline_type until, Last last) {
-    exchange_.finish(
-        until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
+    finish_exchange(until, [&] { last(); });
+  }
+
+  /// Makes steps until next_step() is `end`, and calls finish(): `make_step()` makes the step of that number. A
+  /// parameter server that is lost before a committed step has this worker's last update takes that update away:
+  /// finish() throws aborted then, and train_until() makes the lost steps again and finishes.
+  ///
+  ///     s.train_until(10'000, [&] { step(batch_of(s.next_step(), index), 2min); });
+  template <class MakeStep>
+  void train_until(std::int64_t end, MakeStep make_step,
+                   std::chrono::milliseconds finish_within = std::chrono::seconds(60)) {
+    for (;;) {
+      while (next_step() < end) make_step();
+      try {
+        return finish(finish_within);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted || next_step() >= end) throw;
+      }
+    }
   }
 
   /// Whether all workers make the same steps, and so can end with the same one.
-  static constexpr bool keeps_in_step = exchange_type::keeps_in_step;
+  static constexpr bool keeps_in_step = [] {
+    if constexpr (has_servers)
+      return Strategy::mode == consistency::synchronous;
+    else
+      return true;
+  }();
   /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
   /// of them. A worker that is to end before the others calls it, and makes steps until then.
-  void request_stop() { exchange_.request_stop(); }
-  bool all_stop() const { return exchange_.all_stop(); }
+  void request_stop() { exchange_->request_stop(); }
+  bool all_stop() const { return exchange_->all_stop(); }
 
   /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
   /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has
@@ -251,13 +276,20 @@ class replicated_session {
   template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
 
+  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
+  static constexpr bool processes_mean = !has_servers;
+
+  void finish_exchange(deadline_type until, const std::function<void()>& last) {
+    exchange_->finish(
+        until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
+  }
+
   /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
   bool chief_leaves_too() {
-    if constexpr (requires { exchange_.leaves_alone(); })
-      if (exchange_.leaves_alone()) return false;
+    if (exchange_->leaves_alone()) return false;
     if (all_stop()) return true;
     try {
-      return exchange_.announce_stop(std::chrono::seconds(5));
+      return exchange_->announce_stop(std::chrono::seconds(5));
     } catch (const error&) {
       return false;  // nobody would tell of the chief's end either
     }
@@ -294,13 +326,13 @@ class replicated_session {
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
   void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
     try {
-      exchange_.update(until, examples, unfinished_.has_value(), work);
+      exchange_->update(until, examples, unfinished_.has_value(), work);
     } catch (const error& problem) {
       unfinished_.reset();
       if (problem.code() == error_code::deadline_exceeded)
         unfinished_ = examples;
       else
-        exchange_.abandon_update();
+        exchange_->abandon_update();
       here_.set_failure(problem);
       failure_ = problem;
       throw;
@@ -313,7 +345,7 @@ class replicated_session {
 
   basic_server<T, Clock>& here_;
   detail::shared_variables variables_;
-  exchange_type exchange_;
+  std::unique_ptr<detail::exchange<Clock>> exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   std::optional<error> failure_;             // of the last update
@@ -433,6 +465,8 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   template <class Batches>
   auto run(Batches&& batches, deadline_type until = std::chrono::seconds(60)) {
     if (!trains_ || !owner_.unfinished_) {
+      // Whoever computes this replica's gradients draws the same random numbers.
+      if (trains_ && owner_.exchange_->takes_over()) owner_.local().set_step_number(owner_.next_step());
       compute_batch(batches(replica{owner_.here_.index(), owner_.next_step()}), true);
       own_examples_ = examples_;
     }
@@ -458,7 +492,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     static_assert(correct<mistake>,
                   "a step takes a tensor, tensor_view(pointer, shape(...)) or number for each feed, and at the end a "
                   "deadline if you like; eval(x) makes tensors");
-    if (trains_ && owner_.exchange_.takes_over())
+    if (trains_ && owner_.exchange_->takes_over())
       throw error(
           error_code::failed_precondition, "step",
           "with loss_action::take_over a worker computes lost workers' parts, and needs their batches: write "
@@ -512,9 +546,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   /// `fetches`: what the step fetches is the caller's; else another replica's, which nobody sees.
   void run_step(const plan::fed_value* fed, bool fetches) {
     constexpr std::size_t own = detail::step_results<F...>::values;
-    auto& exchange = owner_.exchange_;
+    detail::exchange<Clock>& exchange = *owner_.exchange_;
     const std::size_t parts = exchange.gradients().parts().size();
-    if constexpr (session_type::exchange_type::processes_mean)
+    if constexpr (session_type::processes_mean)
       if (trains_) exchange.set_effects(effects_);
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
@@ -567,7 +601,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
       throw error(error_code::unimplemented, "replicated_session",
                   {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
                    owner.variables_.trained()});
-    for (const auto& part : owner.exchange_.gradients().parts()) r.fetches.push_back(part.what);
+    for (const auto& part : owner.exchange_->gradients().parts()) r.fetches.push_back(part.what);
     if (owner.example_count_) {
       count_ = owner.example_count_;
       r.fetches.push_back(count_->of);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -13,7 +15,9 @@
 
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
+#include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
+#include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 
@@ -23,20 +27,19 @@ namespace weft::detail {
 /// They follow schedules themselves, by the updates that they have applied. Variables that are averaged are theirs too,
 /// and what steps add to one is its gradient.
 template <consistency Mode, transport T, typename Clock>
-class server_exchange {
+class server_exchange final : public exchange<Clock> {
  public:
   using deadline_type = basic_deadline<Clock>;
 
   /// Refuses what servers cannot follow, meets the other tasks, where training goes on without some the servers alone,
   /// and takes over the first values.
-  template <class Strategy>
-  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
-                  const graph_identity& identity, deadline_type until)
+  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const training_terms& terms,
+                  const rollback_handler& on_rollback, const graph_identity& identity, deadline_type until)
       : here_(here),
         variables_(variables),
         local_(variables.local()),
-        terms_(how.model, how.on_loss),
-        on_rollback_(how.on_rollback),
+        terms_(terms),
+        on_rollback_(on_rollback),
         gradients_(variables) {
     check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
@@ -52,46 +55,45 @@ class server_exchange {
     local_.set_step_number(next_step_);
     move_to_shared_memory();
     gradients_.make_blocks([](std::size_t) { return mutable_bytes(); });
-    servers_->initialise(const_values_, until);
-    refresh(until);
+    for (bool has_values = false; !has_values;) {
+      servers_->initialise(const_values_, until);
+      try {
+        refresh(until);
+        has_values = true;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::failed_precondition || !servers_->was_restarted()) throw;
+      }
+    }
     begin_at_next_step();
   }
 
-  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
-  static constexpr bool processes_mean = false;
-  /// Whether all workers make the same steps.
-  static constexpr bool keeps_in_step = Mode == synchronous;
-  void request_stop() { servers_->set_stopping(); }
-  bool all_stop() const { return all_stop_; }
-  /// This worker stops where others may go on. Returns whether their training ends with it.
-  bool announce_stop(deadline_type until) { return Mode == asynchronous && servers_->stopped(until); }
+  void request_stop() override { servers_->set_stopping(); }
+  bool all_stop() const override { return all_stop_; }
+  bool announce_stop(deadline_type until) override { return Mode == asynchronous && servers_->stopped(until); }
 
-  bool is_chief() const { return here_.is_chief(); }
+  bool is_chief() const override { return here_.is_chief(); }
 
-  std::int64_t next_step() const { return next_step_; }
-  std::int64_t stale_gradients() const { return stale_gradients_; }
-  const std::vector<std::int64_t>& staleness() const { return staleness_; }
-  std::int64_t lost_updates() const { return servers_->lost_updates(); }
-  int lost_replicas() const { return static_cast<int>(servers_->left_out()); }
+  std::int64_t next_step() const override { return next_step_; }
+  std::int64_t stale_gradients() const override { return stale_gradients_; }
+  const std::vector<std::int64_t>& staleness() const override { return staleness_; }
+  std::int64_t lost_updates() const override { return servers_->lost_updates(); }
+  int lost_replicas() const override { return static_cast<int>(servers_->left_out()); }
 
-  gradient_buffers& gradients() { return gradients_; }
+  gradient_buffers& gradients() override { return gradients_; }
 
-  /// Whether this worker may have to compute the gradients of others.
-  bool takes_over() const { return terms_.takes_over(); }
+  bool takes_over() const override { return terms_.takes_over(); }
 
   /// Gradients leave when the step has ended.
-  fetch_watcher* begin_step(std::uint32_t, std::size_t) { return nullptr; }
-  void abandon_step() {}
+  fetch_watcher* begin_step(std::uint32_t, std::size_t) override { return nullptr; }
+  void abandon_step() override {}
 
-  /// A step has brought its gradients.
-  void take_gradients() {
+  void take_gradients() override {
     gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) { pack_rows(i, part, end); });
     variables_.note_additions(gradients_.all());
   }
 
-  /// Sends them, and receives the new values. `examples`: of how many they are the mean. `repeated`: the last update
-  /// has run out of time, and this call goes on with it. `work` computes the gradients of others.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work = nullptr) {
+  /// Sends the gradients, and receives the new values.
+  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if (takes_over()) {
       update_for_all(until, examples, repeated, work);
     } else {
@@ -116,32 +118,34 @@ class server_exchange {
     begin_at_next_step();
   }
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
-  void abandon_update() {
+  void abandon_update() override {
     if (Mode == asynchronous) ++next_step_;
     has_pushed_ = false;
   }
 
-  void refresh(deadline_type until) {
+  void refresh(deadline_type until) override {
     servers_->pull(values_, until);
     take_step(servers_->global_step());
     note_rollback();
   }
 
-  /// `unfinished`: the examples of an update that has run out of time; `update(until, examples)` goes on with it.
-  template <class Update, class Last>
-  void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const Update& update, Last last) {
-    constexpr bool waits = !std::is_same_v<Last, std::nullptr_t>;
+  void finish(deadline_type until, std::optional<std::uint32_t> unfinished,
+              const typename exchange<Clock>::make_update& update, const std::function<void()>& last) override {
     if (unfinished) update(until, *unfinished);
     const std::int64_t end = next_step_;
-    try {
-      if constexpr (waits) servers_->await_others(until);
-      refresh(until);
-      if constexpr (waits) last();
-      if (next_step_ >= end) return servers_->done(until);
-    } catch (const error& problem) {
-      if (problem.code() != error_code::aborted) throw;
-      refresh(until);
-    }
+    // Where servers are restored meanwhile, and a committed step has all updates of this worker, it asks again.
+    do {
+      try {
+        if (last) servers_->await_others(until);
+        refresh(until);
+        if (next_step_ < end) break;
+        if (last) last();
+        return servers_->done(until);
+      } catch (const error& problem) {
+        if (problem.code() != error_code::aborted) throw;
+        refresh(until);
+      }
+    } while (next_step_ >= end);
     throw error(error_code::aborted, "finish",
                 {"a parameter server was restored, and the run has gone back from step ", end, " to step ", next_step_,
                  "; make the steps from next_step() on again, and call finish() then"});
@@ -149,8 +153,7 @@ class server_exchange {
 
   // ---- checkpoints ----
 
-  template <class Load>
-  std::int64_t restore(Load& load, deadline_type until) {
+  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) override {
     bool takes_random_position = false;
     if (is_chief()) {
       const std::optional<cluster_state> at = load();
@@ -174,7 +177,7 @@ class server_exchange {
     return variables_.global_step == 0 ? -1 : variables_.global_step;
   }
 
-  cluster_state collect(deadline_type until) {
+  cluster_state collect(deadline_type until) override {
     server_state state = servers_->pull_state(values_, until);
     for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
@@ -208,39 +211,9 @@ class server_exchange {
     has_pushed_ = awaits_values_ = false;
   }
 
-  /// Variables of this worker alone stay as they are: those of the lost worker are lost.
   std::uint32_t compute(int of_replica, const replica_work* work) {
-    if (!work)
-      throw error(error_code::failed_precondition, "exchange",
-                  {"the gradients of replica ", of_replica, " are to be computed for step ", next_step_,
-                   "; call run() again with the function that gives the batches of any replica"});
-    const graph& g = variables_.of();
-    std::vector<std::pair<std::uint32_t, storage>> own;
-    for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op> || !local_.state_of(n).initialized) continue;
-      const variable_kind kind = kind_of(g[n].def);
-      if (kind != variable_kind::local && kind != variable_kind::slot) continue;
-      own.emplace_back(n, storage(local_.variable_info(n).bytes()));
-      local_.read_variable(n, own.back().second.data());
-    }
-    struct restore {
-      server_exchange& of;
-      const std::vector<std::pair<std::uint32_t, storage>>& own;
-      std::int64_t position;
-      ~restore() {
-        for (const auto& [n, value] : own) of.local_.write_variable(n, value.data());
-        of.variables_.reset_averaged();
-        of.variables_.set_counters();
-        of.local_.set_random_stream(of.here_.index());
-        of.local_.set_step_number(position);
-      }
-    } after{*this, own, local_.step_number()};
-    variables_.reset_averaged();
-    variables_.set_counters();
-    local_.set_random_stream(of_replica);
-    local_.set_step_number(next_step_);
-    has_gradients_of_other_ = of_replica != here_.index();
-    return work->compute(work->self, {of_replica, next_step_});
+    if (work) has_gradients_of_other_ = of_replica != here_.index();
+    return compute_replica(variables_, here_.index(), {of_replica, next_step_}, work);
   }
 
   /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
@@ -450,7 +423,7 @@ class server_exchange {
   shared_variables& variables_;
   session& local_;
   training_terms terms_;
-  std::function<void(std::int64_t, std::int64_t)> on_rollback_;
+  rollback_handler on_rollback_;
   std::vector<parameter_spec> specs_;
   gradient_buffers gradients_;
   std::vector<mutable_bytes> values_;
@@ -470,10 +443,20 @@ class server_exchange {
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };
 
-template <class Strategy, transport T, typename Clock>
-  requires requires { Strategy::mode; }
-struct exchange_of<Strategy, T, Clock> {
-  using type = server_exchange<Strategy::mode, T, Clock>;
-};
+template <consistency Mode, transport T, typename Clock>
+std::unique_ptr<exchange<Clock>> make_server_exchange(basic_server<T, Clock>& here, shared_variables& variables,
+                                                      const training_terms& terms, const rollback_handler& on_rollback,
+                                                      const graph_identity& identity, basic_deadline<Clock> until) {
+  return std::make_unique<server_exchange<Mode, T, Clock>>(here, variables, terms, on_rollback, identity, until);
+}
+
+#if defined(WEFT_SEPARATE_DISTRIBUTED)
+extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<synchronous>(
+    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
+    deadline);
+extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<asynchronous>(
+    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
+    deadline);
+#endif
 
 }  // namespace weft::detail

@@ -75,7 +75,8 @@ struct parameter_server {
 ///
 /// `on_loss`: how training goes on when a worker is lost; the default ends it at once. All workers give the same.
 /// With it each worker keeps a copy of the gradients that it sends, and repeats their exchange with the workers that
-/// are there then: no step is computed again. See docs/how-to/all-reduce.md.
+/// are there then: no step is computed again. With loss_action::take_over gradients are summed in the order of the
+/// replicas, whoever computes them, and leave when the step has ended. See docs/how-to/all-reduce.md.
 struct collective {
   std::size_t bucket_bytes = std::size_t{1} << 20;
   loss_policy on_loss = {};
@@ -86,12 +87,11 @@ struct collective {
 
 namespace detail {
 
-/// How a strategy's gradients and values travel, as `type`: server_exchange.hpp and all_reduce_exchange.hpp say it.
-template <class Strategy, transport T, typename Clock>
-struct exchange_of;
+template <class Strategy>
+concept has_servers = requires { Strategy::mode; };
 
 template <class Strategy, class T, class Clock>
-concept strategy_over = requires { typename exchange_of<Strategy, T, Clock>::type; };
+concept strategy_over = has_servers<Strategy> || requires { typename Strategy::template group<T, Clock>; };
 
 }  // namespace detail
 

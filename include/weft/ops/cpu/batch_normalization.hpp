@@ -267,7 +267,7 @@ class batch_normalization_gradient_kernel final : public batch_normalization_bas
           product += static_cast<double>(this->sums(k)[pieces_.width + j]);
         }
       const auto reciprocal = static_cast<double>(reciprocals[c]);
-      scales[c] = static_cast<S>(product * reciprocal);
+      scales[c] = static_cast<S>(pieces_.rows ? product * reciprocal : 0);  // of no elements, the reciprocal is NaN
       offsets[c] = static_cast<S>(sum);
       for (std::size_t j = c; j < pieces_.width; j += channels) {
         const auto factor = static_cast<double>(this->column(scale)[j]);

@@ -144,7 +144,7 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
   {
     const merge_splits<S> body{};
     auto& l = add_merge(*k, splits, body);
-    l.point(offset_in(body, body.reciprocal), p.input_slots[3]);
+    if (splits.rows > 0) l.point(offset_in(body, body.reciprocal), p.input_slots[3]);  // else it is NaN, and all sums 0
     l.point(offset_in(body, body.first), p.output_slots[2]);
     l.point(offset_in(body, body.second), p.output_slots[1]);
   }

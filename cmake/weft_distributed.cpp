@@ -1,0 +1,1 @@
+#include <weft/distributed_source.hpp>
