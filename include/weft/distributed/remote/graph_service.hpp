@@ -385,17 +385,36 @@ class graph_service {
   /// The first task gives all runs their turn: each reaches every task behind the same others.
   void forward(job& next) {
     const detail::run_message& message = *next.message;
+    const run_key key{next.header.tag, next.header.step};
+    const detail::peer_process client{message.client_rank, message.client_incarnation};
     bool own = false;
     for (std::size_t k = 0; k < message.participants.size(); ++k) {
       const std::uint32_t t = message.participants[k];
       own = own || t == here_.members().self();
       if (t == here_.members().self()) continue;
       try {
-        channels_.send({t, message.processes[k]}, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
+        const deadline_type until(std::chrono::seconds(10));
+        await_process(t, message.processes[k], until, [&] {
+          if (const auto box = find(key, next.from)) box->check();
+          check_client(client);
+        });
+        channels_.send({t, message.processes[k]}, next.header, next.payload, until);
       } catch (const error&) {  // the client sees that the task is gone
       }
     }
-    if (own) add(jobs_, std::move(next));
+    if (own) return add(jobs_, std::move(next));
+    forget(key, client);
+  }
+
+  /// Waits until this task has met a process that the client knows already. `check` is called now and then.
+  template <typename Check>
+  void await_process(std::size_t task, std::uint64_t incarnation, deadline_type until, Check check) {
+    while (process_of(task) != incarnation) {
+      check();
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "send", {table_name(task), " has not come back in time"});
+      detail::sleep<clock>(std::chrono::milliseconds(5));
+    }
   }
 
   /// One run at a time computes in this task.
@@ -456,7 +475,7 @@ class graph_service {
     detail::end_message how;
     if (const auto box = find(key, next.from)) {
       try {
-        if (const auto why = box->failure()) throw *why;
+        box->check();
         const std::chrono::microseconds asked(
             static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
         served& of = serve(message.registers ? &message.registration : nullptr);
@@ -504,7 +523,11 @@ class graph_service {
       header.weight = key.number;
       const bool to_client = key.to == of_.tasks();
       const std::uint64_t incarnation = to_client ? run_.client.incarnation : process_of(key.to);
-      if (!to_client) await(key.to, incarnation);
+      if (!to_client)
+        of_.await_process(key.to, incarnation, run_.until, [&] {
+          run_.box->check();
+          of_.check_client(run_.client);
+        });
       of_.channels_.send(to_client ? run_.client : detail::peer_process{key.to, incarnation}, header, {value, bytes},
                          run_.until);
     }
@@ -551,16 +574,6 @@ class graph_service {
       for (std::size_t k = 0; k < all.size(); ++k)
         if (all[k] == task) return run_.message->processes[k];
       detail::message_reader::malformed();
-    }
-    /// Waits until this task has met a process that the client knows already.
-    void await(std::uint32_t task, std::uint64_t incarnation) {
-      while (of_.process_of(task) != incarnation) {
-        if (const auto why = run_.box->failure()) throw *why;
-        of_.check_client(run_.client);
-        if (run_.until.expired())
-          throw error(error_code::deadline_exceeded, "send", {of_.table_name(task), " has not come back in time"});
-        detail::sleep<clock>(std::chrono::milliseconds(5));
-      }
     }
 
     graph_service& of_;
