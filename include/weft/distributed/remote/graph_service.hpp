@@ -211,7 +211,7 @@ class graph_service {
         if (!why.failed) detail::message_reader::malformed();
         if (const auto box = find({header.tag, header.step}, from))
           box->fail(error(static_cast<error_code>(why.code), why.operation, why.sentence));
-        return;
+        return add(jobs_, {from, header, {}});
       }
       case frame_kind::list_devices:
         return tell_of_task(from, header);
@@ -395,7 +395,9 @@ class graph_service {
       try {
         const deadline_type until(std::chrono::seconds(10));
         await_process(t, message.processes[k], until, [&] {
-          if (const auto box = find(key, next.from)) box->check();
+          const auto box = find(key, next.from);
+          if (!box) throw was_cancelled();
+          box->check();
           check_client(client);
         });
         channels_.send({t, message.processes[k]}, next.header, next.payload, until);
@@ -445,6 +447,7 @@ class graph_service {
   };
 
   void execute(job& next) {
+    if (next.header.kind == frame_kind::cancel_step) return end_unknown(next);
     const in_turn here(turn_);
     if (next.message) return run(next, nullptr);
     detail::end_message how;
@@ -455,6 +458,21 @@ class graph_service {
       how = detail::end_message::of(e, false);
     }
     send_end(next.from, next.header, how);
+  }
+
+  static error was_cancelled() { return error(error_code::aborted, "step", "the run has been cancelled"); }
+
+  /// A client cancels a run. If the run never came, because the first task ended before it passed the run on, this task
+  /// has nothing to end, and says so: the client waits for all tasks.
+  void end_unknown(const job& cancelled) {
+    const run_key key{cancelled.header.tag, cancelled.header.step};
+    {
+      const std::lock_guard lock(mutex_);
+      const auto run = boxes_.find(key);
+      if (run == boxes_.end() || run->second.is_asked_for) return;  // the run has ended, or its end is sent
+    }
+    forget(key, cancelled.from);
+    send_end(cancelled.from, cancelled.header, detail::end_message::of(was_cancelled(), true));
   }
 
   void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
@@ -495,7 +513,7 @@ class graph_service {
         how = detail::end_message::of(error(error_code::internal, "step", e.what()), false);
       }
     } else {
-      how = detail::end_message::of(error(error_code::aborted, "step", "the run has been cancelled"), true);
+      how = detail::end_message::of(was_cancelled(), true);
     }
     forget(key, client);
     send_end(client, next.header, how);
