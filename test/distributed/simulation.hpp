@@ -42,6 +42,22 @@ struct virtual_clock {
   static time_point now();
   static void sleep(std::condition_variable&, std::unique_lock<std::mutex>& lock, duration time);
   static void sleep(duration time);
+  /// A thread of the process that starts it.
+  static std::thread start_thread(std::function<void()> body);
+  static void join(std::thread& thread);
+
+  /// One whose holder may give its turn away.
+  class mutex {
+   public:
+    void lock() {
+      while (!try_lock()) sleep(std::chrono::microseconds(50));
+    }
+    bool try_lock() { return !std::exchange(held_, true); }
+    void unlock() { held_ = false; }
+
+   private:
+    bool held_ = false;
+  };
 };
 
 class simulation {
@@ -153,6 +169,42 @@ class simulation {
   void adopt(process& p) {
     std::unique_lock lock(mutex_);
     registered_.wait(lock, [&] { return p.service != nullptr; });
+  }
+
+  /// Starts a thread of the process whose thread runs.
+  std::thread start_thread(std::function<void()> body) {
+    strand* mine = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      mine = strands_.emplace_back(std::make_unique<strand>()).get();
+      mine->of = self()->of;
+      mine->serves = true;
+      mine->waits = true;
+      mine->until = now_;
+    }
+    std::thread made([this, mine, does = std::move(body)] {
+      self() = mine;
+      {
+        std::unique_lock lock(mutex_);
+        mine->go.wait(lock, [&] { return running_ == mine; });
+        mine->waits = false;
+        mine->until = time_point::max();
+      }
+      does();
+      leave(*mine);
+    });
+    started_.emplace(made.get_id(), mine);
+    return made;
+  }
+  /// Waits for the end of a thread that start_thread() has started; the process may die meanwhile.
+  void join(std::thread& thread) {
+    const auto found = started_.find(thread.get_id());
+    if (!found->second->finished) {
+      self()->joins = found->second;
+      give_way(*self(), false);
+    }
+    started_.erase(found);
+    thread.join();
   }
 
   /// Stops the process's server; its own thread comes to its end meanwhile.
@@ -358,6 +410,7 @@ class simulation {
     std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;
   };
   std::map<std::string, std::shared_ptr<port>> ports_;
+  std::map<std::thread::id, strand*> started_;
   std::set<std::string> unreachable_;  // ports of machines that are cut off
   std::vector<std::weak_ptr<pipe>> pipes_;
   std::uint16_t next_port_ = 40000;
@@ -763,5 +816,9 @@ inline void virtual_clock::sleep(std::condition_variable&, std::unique_lock<std:
   simulation::current()->sleep(lock, time);
 }
 inline void virtual_clock::sleep(duration time) { simulation::current()->sleep(time); }
+inline std::thread virtual_clock::start_thread(std::function<void()> body) {
+  return simulation::current()->start_thread(std::move(body));
+}
+inline void virtual_clock::join(std::thread& thread) { simulation::current()->join(thread); }
 
 }  // namespace test

@@ -38,6 +38,7 @@
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>
 #include <weft/graph/device_spec.hpp>
+#include <weft/graph/leaves.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
 
@@ -466,13 +467,38 @@ void shard(input in) {
       });
 }
 
+/// What a client asks for names nodes of the graph, or is refused.
+void check_registration(detail::step_registration said) {
+  static const graph& g = []() -> const graph& {
+    static graph made;
+    static_cast<void>(placeholder<float, dims<2>>(made, "x"));
+    static_cast<void>(variable<float, dims<2>>(made, "w", init::zeros{}));
+    return made;
+  }();
+  said.graph = g.hash();
+  said.seed = g.seed();
+  try {
+    said.check(g, 3);
+  } catch (const error&) {
+    return;
+  }
+  MUST(said.cpus.size() == 3 && said.gpus.size() == 3 && said.home < 3);
+  for (const value v : said.request.fetches) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
+  for (const value v : said.request.feeds) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
+  for (const std::uint32_t t : said.request.targets) MUST(t < g.size());
+}
+
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
   const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
                                 "iqqqiibb[iit]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
-      [](const_bytes bytes) { return detail::run_message::read(bytes, 3); },
+      [](const_bytes bytes) {
+        detail::run_message said = detail::run_message::read(bytes, 3);
+        if (said.registers) check_registration(said.registration);
+        return said;
+      },
       [](const auto& said) { return said.bytes(); });
 }
 

@@ -216,7 +216,7 @@ class graph_service {
         if (!why.failed) detail::message_reader::malformed();
         if (const auto box = find({header.tag, header.step}, from))
           box->fail(error(static_cast<error_code>(why.code), why.operation, why.sentence));
-        return;
+        return add(jobs_, {from, header, {}});
       }
       case frame_kind::list_devices:
         return tell_of_task(from, header);
@@ -406,6 +406,17 @@ class graph_service {
     detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(100));
   }
 
+  /// Waits until this task has met a process that the client knows already. `check` is called now and then.
+  template <typename Check>
+  void await_process(std::size_t task, std::uint64_t incarnation, deadline_type until, Check check) {
+    while (process_of(task) != incarnation) {
+      check();
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "send", {table_name(task), " has not come back in time"});
+      detail::sleep<clock>(std::chrono::milliseconds(5));
+    }
+  }
+
   /// One run at a time computes in this task.
   class turn {
    public:
@@ -437,6 +448,8 @@ class graph_service {
   void forward(job& next) {
     const in_turn here(forwarding_);
     const detail::run_message& message = *next.message;
+    const run_key key{next.header.tag, next.header.step};
+    const detail::peer_process client{message.client_rank, message.client_incarnation};
     bool own = false;
     for (std::size_t k = 0; k < message.participants.size(); ++k) {
       const std::uint32_t t = message.participants[k];
@@ -445,14 +458,23 @@ class graph_service {
       // A session of this process knows the same processes as this task, and must not wait for one that is gone.
       if (next.from.rank == here_.members().self() && !is_there(t, message.processes[k])) continue;
       try {
-        channels_.send({t, message.processes[k]}, next.header, next.payload, deadline_type(std::chrono::seconds(10)));
+        const deadline_type until(std::chrono::seconds(10));
+        await_process(t, message.processes[k], until, [&] {
+          const auto box = find(key, next.from);
+          if (!box) throw was_cancelled();
+          box->check();
+          check_client(client);
+        });
+        channels_.send({t, message.processes[k]}, next.header, next.payload, until);
       } catch (const error&) {  // the client sees that the task is gone
       }
     }
-    if (own) add(jobs_, std::move(next));
+    if (own) return add(jobs_, std::move(next));
+    forget(key, client);
   }
 
   void execute(job& next) {
+    if (next.header.kind == frame_kind::cancel_step) return end_unknown(next);
     const in_turn here(turn_);
     if (next.message) return run(next, nullptr);
     detail::end_message how;
@@ -463,6 +485,21 @@ class graph_service {
       how = detail::end_message::of(e, false);
     }
     send_end(next.from, next.header, how);
+  }
+
+  static error was_cancelled() { return error(error_code::aborted, "step", "the run has been cancelled"); }
+
+  /// A client cancels a run. If the run never came, because the first task ended before it passed the run on, this task
+  /// has nothing to end, and says so: the client waits for all tasks.
+  void end_unknown(const job& cancelled) {
+    const run_key key{cancelled.header.tag, cancelled.header.step};
+    {
+      const std::lock_guard lock(mutex_);
+      const auto run = boxes_.find(key);
+      if (run == boxes_.end() || run->second.is_asked_for) return;  // the run has ended, or its end is sent
+    }
+    forget(key, cancelled.from);
+    send_end(cancelled.from, cancelled.header, detail::end_message::of(was_cancelled(), true));
   }
 
   void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
@@ -483,7 +520,7 @@ class graph_service {
     detail::end_message how;
     if (const auto box = find(key, next.from)) {
       try {
-        if (const auto why = box->failure()) throw *why;
+        box->check();
         const std::chrono::microseconds asked(
             static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
         served& of = serve(message.registers ? &message.registration : nullptr);
@@ -510,7 +547,7 @@ class graph_service {
         how = detail::end_message::of(error(error_code::internal, "step", e.what()), false);
       }
     } else {
-      how = detail::end_message::of(error(error_code::aborted, "step", "the run has been cancelled"), true);
+      how = detail::end_message::of(was_cancelled(), true);
     }
     forget(key, client);
     send_end(client, next.header, how);
@@ -554,7 +591,11 @@ class graph_service {
       header.weight = key.number;
       const bool to_client = key.to == of_.tasks();
       const std::uint64_t incarnation = to_client ? run_.client.incarnation : process_of(key.to);
-      if (!to_client) await(key.to, incarnation);
+      if (!to_client)
+        of_.await_process(key.to, incarnation, run_.until, [&] {
+          run_.box->check();
+          of_.check_client(run_.client);
+        });
       of_.channels_.send(to_client ? run_.client : detail::peer_process{key.to, incarnation}, header, {value, bytes},
                          run_.until);
     }
@@ -604,16 +645,6 @@ class graph_service {
       for (std::size_t k = 0; k < all.size(); ++k)
         if (all[k] == task) return run_.message->processes[k];
       detail::message_reader::malformed();
-    }
-    /// Waits until this task has met a process that the client knows already.
-    void await(std::uint32_t task, std::uint64_t incarnation) {
-      while (of_.process_of(task) != incarnation) {
-        if (const auto why = run_.box->failure()) throw *why;
-        of_.check_client(run_.client);
-        if (run_.until.expired())
-          throw error(error_code::deadline_exceeded, "send", {of_.table_name(task), " has not come back in time"});
-        detail::sleep<clock>(std::chrono::milliseconds(5));
-      }
     }
 
     graph_service& of_;

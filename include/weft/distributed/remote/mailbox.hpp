@@ -173,6 +173,10 @@ class mailbox {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
+  /// Throws what the step has failed with, if it has.
+  void check() const {
+    if (const auto why = failure()) throw *why;
+  }
   void clear() {
     const std::lock_guard lock(mutex_);
     values_.clear();

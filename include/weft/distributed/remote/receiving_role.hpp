@@ -30,7 +30,7 @@ class receiving_role {
       const claim made{claims_};
       if (is_asleep_) ring();
       for (basic_deadline<Clock> until(std::chrono::milliseconds(5)); is_held_;) {
-        if (until.expired()) return false;
+        if (mine <= holder_ || until.expired()) return false;
         sleep<Clock>(changed_, lock, until.remaining());
       }
     }
@@ -51,8 +51,9 @@ class receiving_role {
     ~holding() { of.release(); }
   };
 
-  /// Whether a more urgent thread wants the role.
-  bool must_yield() const { return claims_ > 0; }
+  /// For the thread that has the role: whether a more urgent one wants it. Only a step claims it, from a thread that is
+  /// none; another step may have been quicker.
+  bool must_yield() const { return claims_ > 0 && holder_ != urgency::step; }
   bool is_asleep() const { return is_asleep_; }
   /// Around the sleep of the thread that has the role.
   struct sleeping {

@@ -185,8 +185,9 @@ class remote_channels {
     return found != clients_.end() && found->second->asks;
   }
 
-  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task if it is gone. The
-  /// rank of a client is the number of tasks.
+  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
+  /// process of it is there: another process of the task never receives the frame. The rank of a client is the number
+  /// of tasks.
   void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline_type until) {
     if (peer.rank == here_.members().size()) return send_to_client(peer.incarnation, header, payload, until);
     const std::size_t rank = peer.rank;
@@ -200,11 +201,16 @@ class remote_channels {
         handle_(from, own, payload_type(payload.begin(), payload.end()));
       return wake();
     }
+    const auto check = [&](bool is_there) {
+      if (!is_there) throw here_.members().diagnose(rank, peer.incarnation, "send", "is gone");
+    };
     outgoing& to = *outgoing_[rank];
     const std::lock_guard lock(to.mutex);
+    check(here_.members().alive(rank, peer.incarnation));
     try {
-      if (!to.channel || !here_.members().alive(rank, to.channel->incarnation))
+      if (!to.channel || to.channel->incarnation != peer.incarnation)
         to.channel = here_.open_channel(rank, channel_name, until);
+      check(to.channel->incarnation == peer.incarnation);  // it may have been started again meanwhile
       sending one{to, rank, {}};
       one.out.start(header, payload, here_.options().checksum);
       try {

@@ -237,7 +237,10 @@ class remote_tasks : public plan::task_support {
   error cancel(const error& problem) {
     frame_header how = header(frame_kind::cancel_step);
     const auto message = end_message::of(problem, true).bytes();
-    for (const std::uint32_t t : participants_) {
+    std::vector<std::uint32_t> told = participants_;
+    if (takes_turn_ && std::find(told.begin(), told.end(), 0u) == told.end())
+      told.push_back(0);  // waits for the others
+    for (const std::uint32_t t : told) {
       if (!is_there(t)) continue;
       try {
         service_.send_to_task(t, processes_[t], how, message, deadline_type(std::chrono::seconds(5)));
