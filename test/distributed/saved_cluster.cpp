@@ -13,12 +13,16 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <weft/checkpoint/weights.hpp>
 #include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/train/saved_run.hpp>
 
 #include "local_cluster.hpp"
+#include "spanned_model.hpp"
 
 using namespace weft;
 using namespace std::chrono_literals;
@@ -699,4 +703,26 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_replaced_leaves_no_trace_in_the_checkpoint
     else
       BOOST_TEST(content(f.path) == reference, again);
   }
+}
+
+// A session whose variables lie in other tasks saves and restores them.
+BOOST_AUTO_TEST_CASE(a_client_restores_variables_of_other_tasks) {
+  const folder f;
+  const std::string weights = f.path + "/weights.safetensors";
+  test::model m(true);
+  test::cluster_of<tcp> tasks(m.g, 3);
+  session s(m.g, {.threads = 1, .target = "weft://" + to_string(tasks.servers[0]->address())});
+  saver keeper({.max_to_keep = 1});
+  s.set(m.w, {3, 4});
+  keeper.save(s, f.path + "/checkpoints", 7);
+  keeper.wait();
+  save_weights(weights, s);
+  s.set(m.w, {5, 6});
+  BOOST_TEST(keeper.restore(s, *latest_checkpoint(f.path + "/checkpoints")).step == 7);
+  BOOST_TEST(s.get(m.w).data()[0] == 3);
+  BOOST_TEST(s.get(m.w).data()[1] == 4);
+  s.set(m.w, {5, 6});
+  load_weights(weights, s);
+  BOOST_TEST(s.get(m.w).data()[1] == 4);
+  BOOST_TEST(s.eval(m.doubled).data()[1] == 8);
 }

@@ -147,7 +147,7 @@ template <class Read>
 void restore_variable(session& s, const restored_variable& v, Read read) {
   plan::variable_state& state = s.state_to_write(v.node);
   const std::string& path = v.from.file->path();
-  if (!state.where.gpu) {
+  if (!state.where.gpu && state.data()) {  // not on another task
     const plan::variable_writer to = state.write();
     read(to.data());
     check_bools(path, *v.from.entry, to.data());

@@ -76,7 +76,7 @@ inline void save_weights(const std::string& path, session& s, const safetensors_
   const graph& g = s.of();
   const detail::wanted_variables wanted(s, variables);
   std::vector<named_tensor> tensors;
-  std::vector<storage> staged;  // of variables that lie on GPUs
+  std::vector<storage> staged;  // of variables that lie on GPUs or on other tasks
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     if (!detail::records_variable(g, n) || !wanted(n)) continue;
     const plan::variable_state& v = s.state_of(n);
@@ -85,7 +85,7 @@ inline void save_weights(const std::string& path, session& s, const safetensors_
                   "the variable has no value to save: call set(), or run a step that assigns to it");
     const value_info info = s.variable_info(n);
     const void* data = v.data();
-    if (v.where.gpu) {
+    if (v.where.gpu || !data) {
       staged.emplace_back(info.bytes());
       s.read_variable(n, staged.back().data());
       data = staged.back().data();
