@@ -232,8 +232,8 @@ BOOST_AUTO_TEST_CASE(workers_agree_on_one_view_for_each_epoch_under_random_fault
     failed += !w.failures.empty();
   }
   BOOST_TEST_MESSAGE("" << changed << " with changes, " << failed << " with failures, " << stuck << " stuck");
-  BOOST_TEST(changed > 2000u);
-  BOOST_TEST(failed > 100u);
+  BOOST_TEST(changed > schedules / 5);
+  BOOST_TEST(failed > schedules / 100);
 }
 
 namespace {
