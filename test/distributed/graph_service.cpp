@@ -105,15 +105,24 @@ BOOST_AUTO_TEST_CASE(sessions_of_several_tasks_take_turns) {
   BOOST_TEST(s.get(here) == 150);
 }
 
+namespace {
+
+/// A sum in task 1, which task 2 doubles.
+struct program {
+  graph g;
+  variable_node<float> w;
+  node<float> add, doubled;
+
+  program()
+      : w(on(g, true, "/job:worker/task:1"_device, [&] { return variable<float>(g, "w", init::zeros{}); })),
+        add(on(g, true, "/job:worker/task:1"_device, [&] { return assign_add(w, 1.0f); })),
+        doubled(on(g, true, "/job:worker/task:2"_device, [&] { return let(w * 2.0f); })) {}
+};
+
+}  // namespace
+
 // Steps on several tasks get their turn in task 0; those in one other task go straight there.
 BOOST_AUTO_TEST_CASE(only_steps_on_several_tasks_need_the_first_one) {
-  struct program {
-    graph g;
-    variable_node<float> w =
-        on(g, true, "/job:worker/task:1"_device, [&] { return variable<float>(g, "w", init::zeros{}); });
-    node<float> add = on(g, true, "/job:worker/task:1"_device, [&] { return assign_add(w, 1.0f); });
-    node<float> doubled = on(g, true, "/job:worker/task:2"_device, [&] { return let(w * 2.0f); });
-  };
   const cluster_spec cluster = test::local_cluster(0, 3);
   process first([&] {
     program own;

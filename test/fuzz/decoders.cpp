@@ -490,8 +490,8 @@ void check_registration(detail::step_registration said) {
 
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiqiqibqqbb", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
-                                "iqqqiibb[iit]"};
+  const char* const shapes[] = {"iqqqiiqiqibqqbbi", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
+                                "iqqqiibbi[iit]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) {
@@ -508,7 +508,7 @@ void task_of_cluster(input in) {
 }
 
 void end_of_step(input in) {
-  reads_what_it_writes(message_of(in, in.byte() % 2 ? "bbtt" : "bbtt[iit]"), detail::end_message::read,
+  reads_what_it_writes(message_of(in, in.byte() % 2 ? "bbtti" : "bbtti[iit]"), detail::end_message::read,
                        [](const auto& said) { return said.bytes(); });
 }
 

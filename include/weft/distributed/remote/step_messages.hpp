@@ -111,15 +111,17 @@ class small_values {
   }
 
   void write(message_writer& out) const {
+    out.number(static_cast<std::uint32_t>(all_.size()));
     for (const value& each : all_) {
       out.number(each.to).number(each.number).number(static_cast<std::uint32_t>(each.bytes.size()));
       for (const std::byte b : each.bytes) out.number(static_cast<std::uint8_t>(b));
     }
   }
-  /// The rest of a message.
   static small_values read(message_reader& in) {
     small_values said;
-    while (in.left() > 0) {
+    const auto count = in.number<std::uint32_t>();
+    if (count > in.left() / 12) message_reader::malformed();
+    for (std::uint32_t n = 0; n < count; ++n) {
       const auto to = in.number<std::uint32_t>(), number = in.number<std::uint32_t>();
       const auto size = in.number<std::uint32_t>();
       if (!said.add(to, number, in.bytes(size))) message_reader::malformed();
@@ -195,6 +197,7 @@ struct run_message {
     if (said.client_rank > tasks || said.position < 0) message_reader::malformed();
     if (said.registers) said.registration = step_registration::read(in);
     said.fed = small_values::read(in);
+    in.end();
     for (const small_values::value& each : said.fed.all())
       if (each.to >= tasks) message_reader::malformed();
     return said;
@@ -272,6 +275,7 @@ struct end_message {
     said.operation = in.text();
     said.sentence = in.text();
     said.fetched = small_values::read(in);
+    in.end();
     return said;
   }
   /// As the client throws it.
