@@ -2,10 +2,6 @@
 
 // The functions of clusters that files with WEFT_SEPARATE_DISTRIBUTED defined leave out: included by one source file of
 // a program, which is compiled with that macro, too.
-#if !defined(WEFT_SEPARATE_DISTRIBUTED)
-  #error "weft/distributed_source.hpp needs WEFT_SEPARATE_DISTRIBUTED: link weft::compiled_distributed"
-#endif
-
 #define WEFT_DISTRIBUTED_SOURCE
 
 #include <weft/distributed.hpp>

@@ -107,7 +107,7 @@ class frame_writer {
   void seal(detail::frame_authentication* authentication) {
     frame_header header = starting_;
     // Of a frame that is passed on, these say how it came.
-    header.flags &= ~static_cast<std::uint32_t>(authenticated | payload_checked);
+    header.flags &= ~(authenticated | payload_checked);
     header.payload_crc = 0;
     if (authentication) {
       header.flags |= authenticated;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/config.hpp>
+
 // Whether this file sees the functions of clusters that weft::compiled_distributed has: see WEFT_DEFINITIONS in
 // config.hpp. WEFT_DISTRIBUTED_DECL stands before the body of each.
 #if defined(WEFT_DISTRIBUTED_SOURCE)
