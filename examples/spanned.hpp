@@ -32,6 +32,13 @@ inline weft::device_spec task_device(int n) {
   return weft::parse_device(name.data(), name.size());
 }
 
+/// Records what `make()` returns on task n, or on no task in particular where the graph is not `pinned`.
+template <class Make>
+auto in_task(weft::graph& g, bool pinned, int n, Make make) {
+  const weft::device_scope there(g, pinned ? task_device(n) : weft::device_spec());
+  return make();
+}
+
 /// The number of tasks that TF_CONFIG names, or `here` where nothing names any.
 inline int task_count(std::int64_t here) {
   if (!std::getenv("TF_CONFIG")) return static_cast<int>(here);

@@ -41,8 +41,7 @@ struct member {
 class ensemble {
   template <class Make>
   auto in_task(int t, Make make) {
-    const device_scope there(g, plan_.pinned ? task_device(t) : device_spec());
-    return make();
+    return ::in_task(g, plan_.pinned, t, make);
   }
 
  public:
@@ -160,7 +159,8 @@ int main(int argc, char** argv) try {
   command_line flags("Networks with several learning rates and folds, over tasks");
   flags.add("tasks", tasks_here, 1, 16, "tasks in this process, unless TF_CONFIG names a cluster");
   flags.add("steps", step_count, 2, 1'000'000, "steps of training");
-  flags.add("folds", fold_count, 2, 16, "parts of the rows, each of which a network of each rate does not learn from");
+  flags.add("folds", fold_count, 2, 16,
+            "parts of the rows; for each rate and each part, one network learns from all other parts");
   flags.add("rates", rate_count, 1, static_cast<std::int64_t>(std::size(rates)), "learning rates, from 0.03 down");
   flags.add("log_device_placement", log, "say where each node runs");
   if (!flags.parse(argc, argv)) return 0;

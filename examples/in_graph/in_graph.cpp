@@ -23,10 +23,7 @@ struct network {
   std::optional<effect> train;
 
   network(int replicas, bool pinned) {
-    const auto in_task = [&](int t, auto make) {
-      const device_scope there(g, pinned ? task_device(t) : device_spec());
-      return make();
-    };
+    const auto in_task = [&](int t, auto make) { return ::in_task(g, pinned, t, make); };
     const auto w0 = in_task(0, [&] { return variable<float, dims<inputs, width>>(g, "w0", init::glorot_uniform{}); });
     const auto w1 = in_task(0, [&] { return variable<float, dims<width, 1>>(g, "w1", init::glorot_uniform{}); });
     for (int r = 0; r < replicas; ++r) {

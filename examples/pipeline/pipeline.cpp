@@ -80,8 +80,7 @@ struct plan_of_run {
 class network {
   template <class Make>
   auto in_stage(int k, Make make) {
-    const device_scope there(g, plan_.pinned ? task_device(k) : device_spec());
-    return make();
+    return ::in_task(g, plan_.pinned, k, make);
   }
 
  public:
@@ -121,7 +120,7 @@ class network {
         in_stage(k, [&] { return let(mean(square(h - 0.5f)) * (1.0f / static_cast<float>(plan_.micro_batches))); }));
   }
 
-  /// Adds a micro-batch's gradients to the sums, each of which is where its variable is.
+  /// Adds a micro-batch's gradients to the sums. Each sum lies on the task of its variable.
   void backward(int m) {
     const name_scope named(g, "micro_batch" + std::to_string(m));
     const auto& own = losses_[static_cast<std::size_t>(m)];
@@ -142,7 +141,7 @@ class network {
 
   plan_of_run plan_;
   std::vector<variable_node<float, dims<width, width>>> weights_;
-  std::vector<node<float, rows>> activations_;  // of each micro-batch, behind the last stage that it has passed
+  std::vector<node<float, rows>> activations_;  // the last output of each micro-batch
   std::vector<node<float>> losses_;
   variable_gradients<float> gradients_;
 };

@@ -7,23 +7,5 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/cluster/environment.hpp>
 
-namespace weft {
-
-template class basic_server<tcp>;
-
-namespace detail {
-
-template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<synchronous>(
-    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline);
-template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<asynchronous>(
-    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline);
-template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(basic_server<tcp>&,
-                                                                                       shared_variables&,
-                                                                                       const collective&,
-                                                                                       const graph_identity&, deadline);
-
-}  // namespace detail
-
-}  // namespace weft
+// join() needs the parameter servers, which stand above basic_server's header.
+template class weft::basic_server<weft::tcp>;

@@ -19,6 +19,7 @@
 #include <weft/weft.hpp>
 
 #include "data/files.hpp"
+#include "sanitized.hpp"
 
 using namespace weft;
 
@@ -99,11 +100,7 @@ bool killed_at(int stop, Work work) {
 
 /// Under a sanitizer each process takes ten times as long: there, every third stop, now on the way in, now on the way
 /// out.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int stride = 3;
-#else
-constexpr int stride = 1;
-#endif
+constexpr int stride = test::sanitized ? 3 : 1;
 
 bool may_trace() {
   const pid_t child = ::fork();

@@ -6,6 +6,8 @@
 #include <weft/device/cpu/convolution.hpp>
 #include <weft/tensor/random.hpp>
 
+#include "sanitized.hpp"
+
 using namespace weft;
 
 // Every kernel against the definition, over shapes drawn at random; the gradients against the definition's adjoint.
@@ -13,11 +15,7 @@ using namespace weft;
 namespace {
 
 // Under sanitizers the definition and its adjoint last for minutes: cases are fewer there, and smaller.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+using test::sanitized;
 
 convolution_shape affordable(convolution_shape s) {
   if (sanitized) s.batch = 1 + s.batch % 2;

@@ -101,10 +101,23 @@ test::process worker(const cluster_spec& cluster, int index, const settings& p) 
   return test::process([=] { return train(cluster, index, p); });
 }
 
-std::vector<std::string> undisturbed(int workers, const settings& p) {
-  const cluster_spec cluster = test::local_cluster(0, workers);
+std::vector<test::process> start(const cluster_spec& cluster, int workers, const settings& p) {
   std::vector<test::process> all;
   for (int i = 0; i < workers; ++i) all.push_back(worker(cluster, i, p));
+  return all;
+}
+
+/// The same; one of them is killed while they train.
+std::vector<test::process> start_and_kill(const cluster_spec& cluster, int workers, int victim, const settings& p) {
+  std::vector<test::process> all = start(cluster, workers, p);
+  std::this_thread::sleep_for(600ms);
+  all[static_cast<std::size_t>(victim)].signal(SIGKILL);
+  all[static_cast<std::size_t>(victim)].text();
+  return all;
+}
+
+std::vector<std::string> undisturbed(int workers, const settings& p) {
+  std::vector<test::process> all = start(test::local_cluster(0, workers), workers, p);
   std::vector<std::string> texts;
   for (auto& each : all) texts.push_back(each.text());
   return texts;
@@ -141,11 +154,7 @@ BOOST_AUTO_TEST_CASE(the_values_are_those_of_a_run_that_nobody_has_disturbed) {
       BOOST_TEST(bits_of(undisturbed(workers, usual)[0]) == bits_of(reference[0]));
       for (const int victim : {0, 1}) {
         const cluster_spec cluster = test::local_cluster(0, workers);
-        std::vector<test::process> all;
-        for (int i = 0; i < workers; ++i) all.push_back(worker(cluster, i, p));
-        std::this_thread::sleep_for(600ms);
-        all[static_cast<std::size_t>(victim)].signal(SIGKILL);
-        all[static_cast<std::size_t>(victim)].text();
+        std::vector<test::process> all = start_and_kill(cluster, workers, victim, p);
         std::this_thread::sleep_for(300ms);
         test::process again = worker(cluster, victim, p);
         const std::string late = again.text();
@@ -187,11 +196,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_worker_does_not_make_a_second_run) {
 BOOST_AUTO_TEST_CASE(a_worker_that_comes_again_joins_between_two_steps) {
   const settings p{.steps = 150, .how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
   const cluster_spec cluster = test::local_cluster(0, 3);
-  std::vector<test::process> all;
-  for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, p));
-  std::this_thread::sleep_for(600ms);
-  all[0].signal(SIGKILL);
-  all[0].text();
+  std::vector<test::process> all = start_and_kill(cluster, 3, 0, p);
   std::this_thread::sleep_for(700ms);
   test::process again = worker(cluster, 0, p);
   const std::string late = again.text();
@@ -245,11 +250,7 @@ BOOST_AUTO_TEST_CASE(survivors_compute_the_part_of_a_killed_worker) {
     settings its = p;
     its.shares_memory = victim != 1;
     const cluster_spec cluster = test::local_cluster(0, 3);
-    std::vector<test::process> all;
-    for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, its));
-    std::this_thread::sleep_for(600ms);
-    all[static_cast<std::size_t>(victim)].signal(SIGKILL);
-    all[static_cast<std::size_t>(victim)].text();
+    std::vector<test::process> all = start_and_kill(cluster, 3, victim, its);
     for (int i = 0; i < 3; ++i) {
       if (i == victim) continue;
       const std::string text = all[static_cast<std::size_t>(i)].text();
@@ -265,11 +266,7 @@ BOOST_AUTO_TEST_CASE(a_killed_worker_that_comes_again_gets_its_part_back) {
   fast.pause = 0ms;
   const std::vector<std::string> reference = undisturbed(3, fast);
   const cluster_spec cluster = test::local_cluster(0, 3);
-  std::vector<test::process> all;
-  for (int i = 0; i < 3; ++i) all.push_back(worker(cluster, i, p));
-  std::this_thread::sleep_for(600ms);
-  all[0].signal(SIGKILL);
-  all[0].text();
+  std::vector<test::process> all = start_and_kill(cluster, 3, 0, p);
   std::this_thread::sleep_for(700ms);
   test::process again = worker(cluster, 0, p);
   for (test::process* const each : {&again, &all[1], &all[2]}) {

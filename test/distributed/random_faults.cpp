@@ -33,6 +33,7 @@
 #include <weft/distributed.hpp>
 
 #include "local_cluster.hpp"
+#include "sanitized.hpp"
 #include "simulation.hpp"
 
 using namespace weft;
@@ -481,16 +482,7 @@ class run {
     options.on_shard_problem = [&one](const error& why) { one.shard_problem = why.what(); };
     server_type here(cluster_, serves ? "ps" : "worker", serves ? one.rank : one.rank - plan_.how.ps, options,
                      simulation::network(world_));
-    world_.adopt(one.process);
-    struct stopping {
-      run& in;
-      life& whose;
-      ~stopping() {
-        in.world_.stop(whose.process, *whose.server);
-        whose.server = nullptr;
-      }
-    } at_end{*this, one};
-    one.server = &here;
+    const simulation::serving known(world_, one.process, here, one.server);
     if (serves)
       one.report = here.join(plan_.how.set_up, 120s);
     else
@@ -833,11 +825,7 @@ std::string shrunk(schedule plan, std::string words) {
   return words + "\n" + plan.text() + all;
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool sanitized = true;
-#else
-constexpr bool sanitized = false;
-#endif
+using test::sanitized;
 
 std::size_t bytes_in_use() { return sanitized ? 0 : ::mallinfo2().uordblks; }
 

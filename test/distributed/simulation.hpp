@@ -220,6 +220,28 @@ class simulation {
     shielded() = false;
   }
 
+  /// A process has a server, which the controller knows by `known_as` until it is stopped.
+  template <typename Server>
+  class serving {
+   public:
+    serving(simulation& world, process& of, Server& server, Server*& known_as)
+        : world_(world), of_(of), known_as_(known_as) {
+      world_.adopt(of_);
+      known_as_ = &server;
+    }
+    serving(const serving&) = delete;
+    serving& operator=(const serving&) = delete;
+    ~serving() {
+      world_.stop(of_, *known_as_);
+      known_as_ = nullptr;
+    }
+
+   private:
+    simulation& world_;
+    process& of_;
+    Server*& known_as_;
+  };
+
   // ---- what a controller does to processes ----
 
   void stop(process& p) { p.stopped = true; }

@@ -207,16 +207,7 @@ class run {
     server_options options;
     options.waiting = wait_policy{};
     server_type here(cluster_, "worker", one.rank, options, simulation::network(world_));
-    world_.adopt(one.process);
-    struct stopping {
-      run& in;
-      life& whose;
-      ~stopping() {
-        in.world_.stop(whose.process, *whose.server);
-        whose.server = nullptr;
-      }
-    } at_end{*this, one};
-    one.server = &here;
+    const simulation::serving known(world_, one.process, here, one.server);
     graph_service<server_type> service(
         here, program_.w.g, {.session = {.threads = 1}, .step_timeout = 60s, .connect_timeout = connect_timeout});
     if (is_first && one.rank == plan_.asks) {

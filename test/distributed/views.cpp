@@ -12,6 +12,8 @@
 #include <vector>
 #include <weft/distributed/membership/view.hpp>
 
+#include "sanitized.hpp"
+
 using namespace weft;
 using detail::presence;
 using detail::view_agreement;
@@ -19,11 +21,7 @@ using detail::view_message;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t schedules = 2'000;
-#else
-constexpr std::uint64_t schedules = 10'000;
-#endif
+constexpr std::uint64_t schedules = test::sanitized ? 2'000 : 10'000;
 
 /// Workers in a world of which each sees what the links between them let through.
 class world {

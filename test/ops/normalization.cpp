@@ -3,7 +3,9 @@
 #include <sstream>
 #include <string>
 #include <vector>
+#include <weft/nn/normalization.hpp>
 #include <weft/ops/normalization.hpp>
+#include <weft/train/optimizers.hpp>
 
 #include "errors.hpp"
 #include "gradient_check.hpp"
@@ -479,4 +481,31 @@ BOOST_AUTO_TEST_CASE(moments_over_axes) {
   const auto [m, v] = s.run(fetch(mean, variance), with(in_graph, x));
   check_close("a mean in a step", m, tensor<float, dims<3>>{2, 3.5f, 9.5f}, 1e-6);
   check_close("a variance in a step", v, tensor<float, dims<3>>{1, 2.25f, 12.25f}, 1e-6);
+}
+
+// Also on a GPU, which has a kernel of its own.
+BOOST_AUTO_TEST_CASE(moving_averages_follow_each_batch_that_has_rows) {
+  graph g;
+  const auto x = placeholder<float, dims<batch{}, 2>>(g);
+  const nn::batch_norm<2> norm{.momentum = 0.75};
+  const auto train = gradient_descent{.learning_rate = 0.0f}.minimize(sum(square(norm(x, nn::mode::training) - 1.0f)));
+  session s{g};
+  auto step = s.prepare(fetch(train), feed(x));
+  double mean[2] = {}, variance[2] = {1, 1};
+  for (const int rows : {4, 0, 1, 3}) {
+    tensor<float, dims<batch{}, 2>> some(shape(rows, 2));
+    for (std::size_t i = 0; i < some.elements(); ++i) some.data()[i] = static_cast<float>(i * i % 7);
+    step(some);
+    for (std::size_t c = 0; c < 2; ++c) {
+      double sum = 0, squares = 0;
+      for (int r = 0; r < rows; ++r) sum += some(r, c);
+      for (int r = 0; r < rows; ++r) squares += (some(r, c) - sum / rows) * (some(r, c) - sum / rows);
+      if (rows > 0) {
+        mean[c] = 0.75 * mean[c] + 0.25 * sum / rows;
+        variance[c] = 0.75 * variance[c] + 0.25 * squares / std::max(rows - 1, 1);
+      }
+      BOOST_CHECK(std::abs(s.get(norm.moving_mean)(c) - mean[c]) < 1e-5 * (1 + std::abs(mean[c])));
+      BOOST_CHECK(std::abs(s.get(norm.moving_variance)(c) - variance[c]) < 1e-5 * (1 + variance[c]));
+    }
+  }
 }

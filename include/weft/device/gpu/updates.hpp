@@ -37,8 +37,8 @@ struct add_program : detail::plain_program<T, 2, 1, 0> {
   }
 };
 
-/// Inputs: average, value, the number of elements of which the value is a moment. Constants: the momentum, and whether
-/// the value is a variance.
+/// Inputs: the average, the batch's mean or variance, and the number of elements per channel. Constants: the momentum,
+/// and whether the second input is a variance.
 template <class T>
 struct moving_average_program : detail::plain_program<T, 3, 1, 2> {
   template <class In, class Out>

@@ -342,7 +342,7 @@ class view_agreement {
     }
   }
 
-  /// Who has given up whom, as far as this process knows: "a has given up b, c has given up d".
+  /// Lists the live workers that have given up others: "a has given up b, c has given up d".
   std::string who_is_given_up() const {
     std::string text;
     for (int index = 0; index < workers(); ++index)

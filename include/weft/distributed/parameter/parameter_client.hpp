@@ -728,7 +728,8 @@ class basic_parameter_client {
     }
   }
 
-  /// What server 0 has recorded outlives every server; an asynchronous one records for itself.
+  /// Notes that the servers will remember that this worker is done. In synchronous training server 0 records it for all
+  /// servers; each asynchronous server records it for itself.
   void note_done() {
     for (const connection* each : all_)
       if (keeps_shards_ && each->is_complete() && !each->is_refused() && !each->is_rolled_back() &&

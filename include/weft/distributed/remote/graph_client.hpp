@@ -23,7 +23,7 @@
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
-#include <weft/distributed/remote/receiving_role.hpp>
+#include <weft/distributed/remote/receiving_loop.hpp>
 #include <weft/distributed/remote/remote_channels.hpp>
 #include <weft/distributed/remote/remote_tasks.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
@@ -75,7 +75,7 @@ class basic_graph_client {
         secret_(usual_secret()),
         runs_(options_.max_parked_bytes),
         bell_(network_),
-        waits_(idle()) {
+        loop_(*this, bell_, idle()) {
     fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
     incarnation_ |= 1u;
     if constexpr (requires { network_.allow_other_hosts(); })
@@ -133,7 +133,7 @@ class basic_graph_client {
   struct incoming {
     std::size_t task;
     std::uint64_t incarnation;
-    stream from;
+    typename T::stream stream;
     detail::frame_receiver<Clock> in;
     deadline_type silence{detail::client_silence};
   };
@@ -172,10 +172,7 @@ class basic_graph_client {
   }
   template <typename Done>
   bool receive_until(std::chrono::nanoseconds time, Done done) {
-    if (!role_.acquire(detail::urgency::step, [this] { bell_.notify(); })) return false;
-    const typename detail::receiving_role<Clock>::holding ends{role_};
-    receive(deadline_type(time), done);
-    return true;
+    return loop_.receive_until(detail::urgency::step, time, done);
   }
   void check_there(std::size_t task, std::uint64_t incarnation) const {
     if (!is_there(task, incarnation))
@@ -361,48 +358,24 @@ class basic_graph_client {
         heartbeat = deadline_type(detail::client_heartbeat);
         send_heartbeats();
       }
-      if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) continue;
-      const typename detail::receiving_role<Clock>::holding ends{role_};
-      receive(heartbeat, [] { return false; });
+      loop_.receive_when_idle(heartbeat);
     }
   }
 
-  template <typename Done>
-  void receive(deadline_type until, Done done) {
-    waits_.moved();
-    while (!stopping_ && !role_.must_yield() && !done()) {
-      const bool moved = receive_once();
-      if (until.expired()) return;
-      if (moved) {
-        waits_.moved();
-        continue;
-      }
-      items_.clear();
-      items_.push_back({&bell_, true, false});
-      for (const auto& each : all_) items_.push_back({&each->from, true, false});
-      const typename detail::receiving_role<Clock>::sleeping now(role_);
-      if (!role_.must_yield() && !done() && waits_.pause(items_, until)) bell_.clear();
-    }
-  }
-  bool receive_once() {
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto& each : fresh_) all_.push_back(std::move(each));
-      fresh_.clear();
-    }
-    bool moved = false;
-    for (std::size_t k = all_.size(); k-- > 0;) try {
-        moved = advance(*all_[k]) || moved;
-      } catch (const std::exception&) {  // closed, malformed, or no memory
-        lose(*all_[k]);
-        all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
-      }
-    return moved;
+  // ---- for receiving_loop ----
+
+  friend detail::receiving_loop<basic_graph_client, incoming, T, Clock>;
+
+  bool stopping() const { return stopping_; }
+  void take_new() {
+    const std::lock_guard lock(mutex_);
+    for (auto& each : fresh_) loop_.add(std::move(each));
+    fresh_.clear();
   }
 
   bool advance(incoming& from) {
     const std::size_t total = from.in.advance(
-        from.from, [&](const frame_header& header) { return runs_.open(header); },
+        from.stream, [&](const frame_header& header) { return runs_.open(header); },
         [&](const frame_header& header, const_bytes payload) { handle(from, header, payload); });
     if (total > 0) from.silence = deadline_type(detail::client_silence);
     if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
@@ -456,12 +429,7 @@ class basic_graph_client {
   typename T::signal bell_;
   std::atomic<bool> stopping_{false};
 
-  detail::receiving_role<Clock> role_;
-  // Of the thread that has the role.
-  std::vector<std::unique_ptr<incoming>> all_;
-  waiter<T, Clock> waits_;
-  std::vector<typename T::wait_item> items_;
-
+  detail::receiving_loop<basic_graph_client, incoming, T, Clock> loop_;
   std::thread thread_;
 };
 

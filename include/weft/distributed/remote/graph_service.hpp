@@ -444,7 +444,7 @@ class graph_service {
     ~in_turn() { of.give(); }
   };
 
-  /// The first task gives all runs their turn: each reaches every task behind the same others.
+  /// The first task passes each run on to the other tasks, so that all tasks receive all runs in the same order.
   void forward(job& next) {
     const in_turn here(forwarding_);
     const detail::run_message& message = *next.message;

@@ -21,7 +21,7 @@
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
-#include <weft/distributed/remote/receiving_role.hpp>
+#include <weft/distributed/remote/receiving_loop.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/transport.hpp>
@@ -84,7 +84,7 @@ class frame_receiver {
   }
 
  private:
-  /// Whoever gives up a value waits for one read at most.
+  /// A step that gives up a value waits for the end of one read, so reads are short.
   static constexpr std::size_t max_piece = std::size_t{1} << 20, max_at_once = std::size_t{8} << 20;
 
   template <typename Stream, typename Open>
@@ -122,10 +122,10 @@ class frame_receiver {
 /// Between signs of life of a client and a task, and how long one may be silent.
 inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
 
-/// The connections of one task to all others over which steps run: each task opens one to each task that it sends to. A
-/// client that is no task opens two, one for what it asks and one for the answers. One thread at a time receives on all
-/// of them, whatever the steps wait for, so a send ends as soon as the bytes have left: a thread that waits, or else
-/// one of these channels.
+/// The connections over which one task exchanges the values of steps with all others. Each task opens one connection to
+/// each task that it sends to. A client outside the cluster opens two: one for its requests and one for the answers.
+/// One thread at a time receives on all connections, a thread that waits for a frame or else a thread of this class, so
+/// a send returns as soon as the bytes have left.
 template <typename Server>
 class remote_channels {
   using network = typename Server::transport_type;
@@ -134,10 +134,10 @@ class remote_channels {
  public:
   using deadline_type = basic_deadline<clock>;
   using payload_type = std::vector<std::byte>;
-  /// Called with each frame that is no value, on the receiving thread or, of a frame to this task itself, the sending
-  /// one. What it throws ends the connection.
+  /// Called with each frame except values, on the thread that receives. For a frame that this task sends to itself, the
+  /// sending thread calls it. An exception closes the connection.
   using handler = std::function<void(const peer_process& from, const frame_header&, payload_type)>;
-  /// Called on the same thread when a value begins to come: returns where it goes.
+  /// Called on the same thread when a value begins to arrive. Returns its destination.
   using opener = std::function<typename mailbox<clock>::arrival(const peer_process& from, const frame_header&)>;
 
   static constexpr const char* channel_name = "graph";
@@ -147,12 +147,14 @@ class remote_channels {
         max_bytes_(max_bytes),
         open_(std::move(open)),
         handle_(std::move(handle)),
-        idle_(here.network(), here.waiting()) {
+        loop_(*this, here.service_bell(), {here.network(), here.waiting()}) {
     for (std::size_t rank = 0; rank < here.members().size(); ++rank) {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
     }
-    thread_ = start_thread<clock>([this] { receive(); });
+    thread_ = start_thread<clock>([this] {
+      while (!stopping()) loop_.receive_when_idle(deadline_type::never());
+    });
   }
   ~remote_channels() { stop(); }
   remote_channels(const remote_channels&) = delete;
@@ -164,18 +166,12 @@ class remote_channels {
     if (thread_.joinable()) join<clock>(thread_);
   }
 
-  /// Receives in this thread until `done()`, at most for `time`. Returns false at once if a thread receives that does
-  /// not yield, or if this server stops. Whoever makes done() true on another thread calls wake().
+  /// See receiving_loop.
   template <typename Done>
   bool receive_until(urgency mine, std::chrono::nanoseconds time, Done done) {
-    if (!role_.acquire(mine, [this] { here_.service_bell().notify(); })) return false;
-    const typename receiving_role<clock>::holding ends{role_};
-    receive(deadline_type(time), done);
-    return !stopping_ && !here_.stopping();
+    return loop_.receive_until(mine, time, done);
   }
-  void wake() {
-    if (role_.is_asleep()) here_.service_bell().notify();
-  }
+  void wake() { loop_.wake(); }
 
   std::size_t self() const { return here_.members().self(); }
 
@@ -186,8 +182,8 @@ class remote_channels {
   }
 
   /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
-  /// process of it is there: another process of the task never receives the frame. The rank of a client is the number
-  /// of tasks.
+  /// process of the task is alive. Another process of the task never receives the frame. The rank of a client is the
+  /// number of tasks.
   void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline_type until) {
     if (peer.rank == here_.members().size()) return send_to_client(peer.incarnation, header, payload, until);
     const std::size_t rank = peer.rank;
@@ -299,10 +295,10 @@ class remote_channels {
       if (next.asks) {
         if (found == clients_.end() || found->second->asks) continue;
         found->second->asks = true;
-        all_.push_back(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
-                                                              std::move(next.stream),
-                                                              frame_receiver<clock>(max_bytes_),
-                                                              deadline_type(client_silence)}));
+        loop_.add(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
+                                                         std::move(next.stream),
+                                                         frame_receiver<clock>(max_bytes_),
+                                                         deadline_type(client_silence)}));
       } else if (found == clients_.end() && clients_.size() < max_clients) {
         auto made = std::make_shared<client>();
         made->answers = std::move(next.stream);
@@ -314,46 +310,20 @@ class remote_channels {
       each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
   }
 
-  /// The connections' own thread.
-  void receive() {
-    while (!stopping_ && !here_.stopping()) {
-      if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) continue;
-      const typename receiving_role<clock>::holding ends{role_};
-      receive(deadline_type::never(), [] { return false; });
-    }
-  }
+  // ---- for receiving_loop ----
 
-  template <typename Done>
-  void receive(deadline_type until, Done done) {
-    idle_.moved();
-    while (!stopping_ && !here_.stopping() && !role_.must_yield() && !done()) {
-      const bool moved = receive_once();
-      if (until.expired()) return;
-      if (moved) {
-        idle_.moved();
-        continue;
-      }
-      items_.clear();
-      items_.push_back({&here_.service_bell(), true, false});
-      for (const auto& each : all_) items_.push_back({&each->stream, true, false});
-      const typename receiving_role<clock>::sleeping now(role_);
-      if (!role_.must_yield() && !done() && idle_.pause(items_, until)) here_.service_bell().clear();
-    }
-  }
-  bool receive_once() {
+  friend receiving_loop<remote_channels, incoming, network, clock>;
+
+  bool stopping() const { return stopping_ || here_.stopping(); }
+  void take_new() {
     typename Server::channel next;
     while (here_.take_channel(channel_name, next))
-      all_.push_back(std::unique_ptr<incoming>(
+      loop_.add(std::unique_ptr<incoming>(
           new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver<clock>(max_bytes_)}));
     meet_clients();
-    bool moved = false;
-    for (std::size_t k = all_.size(); k-- > 0;) try {
-        moved = advance(*all_[k]) || moved;
-      } catch (const std::exception&) {  // closed, malformed, or no memory: whoever waits hears of the peer's end
-        if (all_[k]->from.rank == here_.members().size()) drop_client(all_[k]->from.incarnation);
-        all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
-      }
-    return moved;
+  }
+  void lose(const incoming& from) {
+    if (from.from.rank == here_.members().size()) drop_client(from.from.incarnation);
   }
 
   bool advance(incoming& from) {
@@ -400,12 +370,7 @@ class remote_channels {
   std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
   std::atomic<bool> stopping_{false};
 
-  receiving_role<clock> role_;
-  // Of the thread that has the role.
-  std::vector<std::unique_ptr<incoming>> all_;
-  waiter<network, clock> idle_;
-  std::vector<typename network::wait_item> items_;
-
+  receiving_loop<remote_channels, incoming, network, clock> loop_;
   std::thread thread_;
 };
 

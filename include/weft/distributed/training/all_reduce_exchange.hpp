@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/view.hpp>
@@ -934,9 +935,7 @@ std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>
       here, variables, how, identity, until);
 }
 
-#if defined(WEFT_SEPARATE_DISTRIBUTED)
-extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(
-    basic_server<tcp>&, shared_variables&, const collective&, const graph_identity&, deadline);
-#endif
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(
+    basic_server<tcp>&, shared_variables&, const collective&, const graph_identity&, deadline));
 
 }  // namespace weft::detail

@@ -548,8 +548,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
     constexpr std::size_t own = detail::step_results<F...>::values;
     detail::exchange<Clock>& exchange = *owner_.exchange_;
     const std::size_t parts = exchange.gradients().parts().size();
-    if constexpr (session_type::processes_mean)
-      if (trains_) exchange.set_effects(effects_);
+    if (trains_) exchange.set_effects(effects_);
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
       if (fetch == own + parts) return &counted_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/exchange.hpp>
@@ -450,13 +451,11 @@ std::unique_ptr<exchange<Clock>> make_server_exchange(basic_server<T, Clock>& he
   return std::make_unique<server_exchange<Mode, T, Clock>>(here, variables, terms, on_rollback, identity, until);
 }
 
-#if defined(WEFT_SEPARATE_DISTRIBUTED)
-extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<synchronous>(
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<synchronous>(
     basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline);
-extern template std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<asynchronous>(
+    deadline));
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<asynchronous>(
     basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline);
-#endif
+    deadline));
 
 }  // namespace weft::detail

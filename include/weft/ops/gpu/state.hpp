@@ -36,20 +36,28 @@ class assign_kernel final : public kernel {
 
 inline kernel* prepare_assign(const prepare_context& p, device&) { return new assign_kernel(p); }
 
-template <class T>
-kernel* prepare_assign_add(const prepare_context& p, device&) {
+/// The program computes the new value of a variable, the first operand, from all operands, which may be scalars.
+template <class Program>
+kernel* prepare_in_place(const prepare_context& p, std::size_t operands, const char* what,
+                         const std::uint64_t* constants) {
   const shape& space = p.inputs[0].extents;
   weft::detail::check_assigned(p, 1);
   check_size(p.node.op->name, space);
   iteration over;
   over.space = space;
-  const dtype type = p.inputs[0].type, types[] = {type, type};
-  for (std::size_t k = 0; k < 2; ++k) over.add(weft::device::broadcast_operand(type, space, space));
+  const dtype type = p.inputs[0].type, types[] = {type, type, type};
+  for (std::size_t k = 0; k < operands; ++k)
+    over.add(weft::device::broadcast_operand(type, p.inputs[k].extents, space));
   over.merge_axes();
-  owned<launch_kernel> k(new launch_kernel(str_cat({"assign_add ", name(type)})));
-  add_map(*k, compiled_update<add_program<T>>("assign_add"), over, {p.input_slots, types, 2, p.input_slots, types, 1},
-          1, nullptr);
+  owned<launch_kernel> k(new launch_kernel(str_cat({what, " ", name(type)})));
+  add_map(*k, compiled_update<Program>(what), over, {p.input_slots, types, operands, p.input_slots, types, 1}, 1,
+          constants);
   return k.release();
+}
+
+template <class T>
+kernel* prepare_assign_add(const prepare_context& p, device&) {
+  return prepare_in_place<add_program<T>>(p, 2, "assign_add", nullptr);
 }
 
 inline kernel* prepare_fill(const prepare_context& p, device&) {
