@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/asio/ip/address.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -7,9 +7,15 @@
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
+#include <weft/transport/event_loop.hpp>
 #include <weft/transport/framing.hpp>
+#include <weft/transport/host_lookup.hpp>
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
@@ -280,6 +286,91 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loop_goes_on_after_a_handler_has_thrown, T, tran
   BOOST_TEST(order == "abcd");
 }
 
+BOOST_AUTO_TEST_CASE(a_descriptor_is_watched_until_its_watch_ends) {
+  std::array<int, 2> ends{};
+  BOOST_REQUIRE(::pipe(ends.data()) == 0);
+  const owned_descriptor out(ends[0]), in(ends[1]);
+  event_loop loop;
+  int calls = 0;
+  {
+    event_loop::descriptor_watch watch(loop, out.get(), [&] {
+      ++calls;
+      loop.stop();
+    });
+    watch.post();  // the pipe is empty
+    watch.post();
+    loop.run();
+    BOOST_TEST(calls == 1);
+    watch.arm(true, false);
+    watch.post();
+  }
+  BOOST_REQUIRE(::write(in.get(), "x", 1) == 1);  // open, and nobody is called
+  event_loop again;
+  std::optional<event_loop::descriptor_watch> watch;
+  watch.emplace(again, out.get(), [&] {
+    ++calls;
+    watch.reset();  // by its own handler
+    again.stop();
+  });
+  watch->arm(true, false);
+  again.run();
+  BOOST_TEST(calls == 2);
+  char byte = 0;
+  BOOST_TEST(::read(out.get(), &byte, 1) == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_timer_may_be_moved) {
+  event_loop loop;
+  std::string order;
+  event_loop::timer moved(loop);
+  moved.start(1ms, [&] { order += 'a'; });
+  event_loop::timer first = std::move(moved);
+  event_loop::timer replaced(loop), last(loop);
+  replaced.start(0ms, [&] { order += 'x'; });
+  replaced = event_loop::timer(loop);
+  moved.cancel();  // that of which nothing is left
+  moved.start(20ms, [&] { order += 'b'; });
+  last.start(40ms, [&] { loop.stop(); });
+  loop.run();
+  BOOST_TEST(order == "ab");
+}
+
+BOOST_AUTO_TEST_CASE(what_has_been_moved_from_or_closed_is_not_open) {
+  pair_of_streams<tcp> streams;
+  static_assert(std::is_nothrow_move_constructible_v<tcp::stream> && std::is_nothrow_move_assignable_v<tcp::stream>);
+  static_assert(std::is_nothrow_move_constructible_v<tcp::listener> &&
+                std::is_nothrow_move_assignable_v<tcp::listener>);
+  static_assert(!std::is_copy_constructible_v<tcp::stream> && !std::is_copy_constructible_v<tcp::listener>);
+  tcp::stream none, moved = std::move(streams.left), closed = std::move(streams.right);
+  tcp::listener no_listener, door = std::move(streams.listener);
+  closed.close();
+  closed.close();
+  BOOST_TEST(moved.is_open());
+  BOOST_TEST(door.is_open());
+  std::array<std::byte, 1> byte{};
+  const mutable_bytes into(byte);
+  const const_bytes from(byte);
+  for (tcp::stream* each : {&none, &streams.left, &closed}) {
+    BOOST_TEST(!each->is_open());
+    BOOST_TEST(each->descriptor() == -1);
+    BOOST_TEST(each->remote_host().empty());
+    BOOST_TEST(!each->is_encrypted());
+    BOOST_TEST(each->certifies("/job:worker/task:0"));
+    BOOST_TEST(each->certified_names().empty());
+    const auto fails = says(error_code::failed_precondition, "this side of the connection is closed");
+    BOOST_CHECK_EXCEPTION(each->read_some({&into, 1}), error, fails);
+    BOOST_CHECK_EXCEPTION(each->write_some({&from, 1}), error, fails);
+    each->close();
+  }
+  BOOST_TEST(!no_listener.is_open());
+  BOOST_TEST(!streams.listener.is_open());
+  streams.listener.close();
+  streams.left = streams.network.connect(door.address());
+  BOOST_TEST(streams.left.is_open());
+  moved = tcp::stream();
+  BOOST_TEST(!moved.is_open());
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_that_is_on_its_way_is_waited_for) {
   tcp network;
   tcp::listener door = network.listen({"localhost", 0});
@@ -380,7 +471,7 @@ BOOST_AUTO_TEST_CASE(what_is_known_of_a_host_counts_while_it_is_looked_up_again)
   const std::string short_form = "127.1";  // no address as Asio reads them, and one that the C library finds by itself
   const auto found = names.find(short_form, 20s);
   BOOST_REQUIRE_EQUAL(found.size(), 1U);
-  BOOST_TEST(found[0].to_string() == "127.0.0.1");
+  BOOST_TEST(found[0] == "127.0.0.1");
   for (int i = 0; i < 100; ++i) {
     names.forget(short_form);
     BOOST_CHECK_NO_THROW(names.find(short_form, 0ms));

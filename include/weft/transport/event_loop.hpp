@@ -1,18 +1,21 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/system/system_error.hpp>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <utility>
 
-#include <weft/config.hpp>
-#include <weft/error.hpp>
+#include <weft/transport/opaque.hpp>
+#include <weft/transport/separate.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <algorithm>
+  #include <boost/asio/post.hpp>
+  #include <boost/system/system_error.hpp>
+  #include <utility>
+
+  #include <weft/error.hpp>
+  #include <weft/transport/asio.hpp>
+#endif
 
 namespace weft {
 
@@ -23,55 +26,132 @@ class event_loop {
   using handler = std::function<void()>;
 
   /// Throws weft::error (resource_exhausted) where this process may open no more.
-  event_loop() try : context_(1), works_(context_.get_executor()) {
-    const boost::asio::steady_timer makes_the_reactor(context_);
-  } catch (const boost::system::system_error& problem) {
-    throw error(error_code::resource_exhausted, "event_loop", {"cannot be made: ", problem.code().message()});
-  }
+  event_loop();
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
   /// Calls handlers until stop(). An exception from a handler comes out of here; called again, it goes on with the
   /// next.
-  void run() { context_.run(); }
+  void run();
 
   /// Any thread may call these.
-  void stop() { context_.stop(); }
-  void post(handler what) { boost::asio::post(context_, std::move(what)); }
-
-  boost::asio::io_context& context() { return context_; }
+  void stop();
+  void post(handler what);
 
   /// Calls a handler once. Belongs to the loop's thread.
   class timer {
    public:
-    explicit timer(event_loop& loop) : timer_(loop.context_) {}
+    explicit timer(event_loop& loop) : loop_(&loop) {}
 
     /// Calls `then` after this time, in place of what it was to call before.
-    void start(std::chrono::nanoseconds after, handler then) {
-      cancel();
-      pending_ = std::make_shared<handler>(std::move(then));
-      timer_.expires_after(std::clamp<std::chrono::nanoseconds>(after, std::chrono::nanoseconds(0), longest));
-      timer_.async_wait([awaited = std::weak_ptr<handler>(pending_)](const boost::system::error_code&) {
-        if (const auto due = awaited.lock()) (*due)();
-      });
-    }
+    void start(std::chrono::nanoseconds after, handler then);
 
     /// From here on it calls nothing, however long it has been due.
-    void cancel() {
-      pending_.reset();
-      timer_.cancel();
-    }
+    void cancel();
 
    private:
     static constexpr std::chrono::hours longest{24};
 
+    event_loop* loop_;
     std::shared_ptr<handler> pending_;
-    boost::asio::steady_timer timer_;
+    detail::opaque_ptr<detail::asio_timer> timer_;  // once it has started
+  };
+
+  /// Calls a handler when a descriptor is ready, and nothing after its destruction. Belongs to the loop's thread, and
+  /// must end before the descriptor is closed.
+  class descriptor_watch {
+   public:
+    descriptor_watch(event_loop& loop, int descriptor, handler when_ready);
+    descriptor_watch(const descriptor_watch&) = delete;
+    descriptor_watch& operator=(const descriptor_watch&) = delete;
+    ~descriptor_watch();
+
+    /// For the next time only. Nothing changes where it waits already.
+    void arm(bool read, bool write);
+
+    /// Calls the handler soon, for a source that is ready where its descriptor is not.
+    void post();
+
+   private:
+    struct state;
+
+    event_loop& loop_;
+    std::shared_ptr<state> state_;
   };
 
  private:
-  boost::asio::io_context context_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> works_;
+  detail::opaque_ptr<detail::asio_loop> loop_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL event_loop::event_loop() try : loop_(new detail::asio_loop) {
+  const detail::asio_timer makes_the_reactor(loop_->context);
+} catch (const boost::system::system_error& problem) {
+  throw error(error_code::resource_exhausted, "event_loop", {"cannot be made: ", problem.code().message()});
+}
+
+WEFT_DISTRIBUTED_DECL void event_loop::run() { loop_->context.run(); }
+WEFT_DISTRIBUTED_DECL void event_loop::stop() { loop_->context.stop(); }
+WEFT_DISTRIBUTED_DECL void event_loop::post(handler what) { boost::asio::post(loop_->context, std::move(what)); }
+
+WEFT_DISTRIBUTED_DECL void event_loop::timer::start(std::chrono::nanoseconds after, handler then) {
+  cancel();
+  if (!timer_) timer_.reset(new detail::asio_timer(loop_->loop_->context));
+  pending_ = std::make_shared<handler>(std::move(then));
+  timer_->expires_after(std::clamp<std::chrono::nanoseconds>(after, std::chrono::nanoseconds(0), longest));
+  timer_->async_wait([awaited = std::weak_ptr<handler>(pending_)](const detail::asio_failure&) {
+    if (const auto due = awaited.lock()) (*due)();
+  });
+}
+
+WEFT_DISTRIBUTED_DECL void event_loop::timer::cancel() {
+  pending_.reset();
+  if (timer_) timer_->cancel();
+}
+
+struct event_loop::descriptor_watch::state {
+  state(event_loop& loop, int number, handler calls)
+      : when_ready(std::move(calls)), descriptor(loop.loop_->context, number) {}
+
+  static void wait(const std::shared_ptr<state>& here, detail::asio_descriptor::wait_type what, bool state::* waits) {
+    if (here.get()->*waits) return;
+    here->descriptor.async_wait(what, [awaited = std::weak_ptr<state>(here), waits](const detail::asio_failure&) {
+      const auto still = awaited.lock();
+      if (!still) return;
+      still.get()->*waits = false;
+      still->when_ready();
+    });
+    here.get()->*waits = true;
+  }
+
+  handler when_ready;
+  bool reads = false, writes = false, is_posted = false;  // whether it waits
+  detail::asio_descriptor descriptor;
+};
+
+WEFT_DISTRIBUTED_DECL event_loop::descriptor_watch::descriptor_watch(event_loop& loop, int descriptor,
+                                                                     handler when_ready)
+    : loop_(loop), state_(std::make_shared<state>(loop, descriptor, std::move(when_ready))) {}
+
+WEFT_DISTRIBUTED_DECL event_loop::descriptor_watch::~descriptor_watch() { state_->descriptor.release(); }
+
+WEFT_DISTRIBUTED_DECL void event_loop::descriptor_watch::arm(bool read, bool write) {
+  if (read) state::wait(state_, detail::asio_descriptor::wait_read, &state::reads);
+  if (write) state::wait(state_, detail::asio_descriptor::wait_write, &state::writes);
+}
+
+WEFT_DISTRIBUTED_DECL void event_loop::descriptor_watch::post() {
+  if (state_->is_posted) return;
+  loop_.post([awaited = std::weak_ptr<state>(state_)] {
+    const auto here = awaited.lock();
+    if (!here) return;
+    here->is_posted = false;
+    here->when_ready();
+  });
+  state_->is_posted = true;
+}
+
+#endif
 
 }  // namespace weft

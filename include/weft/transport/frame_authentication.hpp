@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -8,13 +7,18 @@
 #include <span>
 #include <utility>
 
-#if defined(WEFT_HAS_OPENSSL)
-  #include <openssl/evp.h>
-#endif
-
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
+#include <weft/transport/separate.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <algorithm>
+
+  #if defined(WEFT_HAS_OPENSSL)
+    #include <openssl/evp.h>
+  #endif
+#endif
 
 namespace weft {
 
@@ -45,18 +49,13 @@ class frame_authenticator {
   frame_tag finish_frame();
 
  private:
-#if defined(WEFT_HAS_OPENSSL)
   struct release {
-    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+    void operator()(void* context) const;
   };
-  static void check(int result) {
-    if (result != 1) throw error(error_code::internal, "authenticate", "OpenSSL cannot compute AES-128-GMAC");
-  }
 
-  std::unique_ptr<EVP_CIPHER_CTX, release> context_;
-  std::array<std::byte, 12> nonce_{};  // 4 bytes of the key, and the number of the frame
+  std::unique_ptr<void, release> context_;  // an EVP_CIPHER_CTX
+  std::array<std::byte, 12> nonce_{};       // 4 bytes of the key, and the number of the frame
   std::uint64_t frames_ = 0;
-#endif
 };
 
 /// Both directions.
@@ -75,49 +74,66 @@ frame_authentication* authentication_of(Stream& stream) {
     return nullptr;
 }
 
-#if defined(WEFT_HAS_OPENSSL)
+#if WEFT_DISTRIBUTED_DEFINITIONS
 
-inline frame_authenticator::frame_authenticator(frame_key key) : context_(EVP_CIPHER_CTX_new()) {
+  #if defined(WEFT_HAS_OPENSSL)
+
+/// Throws weft::error (internal) for a function of OpenSSL that has failed.
+inline void check_cipher(int result) {
+  if (result != 1) throw error(error_code::internal, "authenticate", "OpenSSL cannot compute AES-128-GMAC");
+}
+
+inline EVP_CIPHER_CTX* cipher_of(void* context) { return static_cast<EVP_CIPHER_CTX*>(context); }
+
+WEFT_DISTRIBUTED_DECL void frame_authenticator::release::operator()(void* context) const {
+  EVP_CIPHER_CTX_free(cipher_of(context));
+}
+
+WEFT_DISTRIBUTED_DECL frame_authenticator::frame_authenticator(frame_key key) : context_(EVP_CIPHER_CTX_new()) {
   std::copy_n(key.begin() + 16, 4, nonce_.begin());
-  check(context_ != nullptr);
-  check(EVP_EncryptInit_ex(context_.get(), EVP_aes_128_gcm(), nullptr,
-                           reinterpret_cast<const unsigned char*>(key.data()), nullptr));
+  check_cipher(context_ != nullptr);
+  check_cipher(EVP_EncryptInit_ex(cipher_of(context_.get()), EVP_aes_128_gcm(), nullptr,
+                                  reinterpret_cast<const unsigned char*>(key.data()), nullptr));
 }
 
-inline void frame_authenticator::begin_frame() {
+WEFT_DISTRIBUTED_DECL void frame_authenticator::begin_frame() {
   put_little(nonce_.data() + 4, frames_++);
-  check(EVP_EncryptInit_ex(context_.get(), nullptr, nullptr, nullptr,
-                           reinterpret_cast<const unsigned char*>(nonce_.data())));
+  check_cipher(EVP_EncryptInit_ex(cipher_of(context_.get()), nullptr, nullptr, nullptr,
+                                  reinterpret_cast<const unsigned char*>(nonce_.data())));
 }
 
-inline void frame_authenticator::add(std::span<const std::byte> bytes) {
+WEFT_DISTRIBUTED_DECL void frame_authenticator::add(std::span<const std::byte> bytes) {
   constexpr std::size_t at_once = std::size_t{1} << 30;  // OpenSSL counts in int
   for (int ignored = 0; !bytes.empty();) {
     const std::size_t n = std::min(bytes.size(), at_once);
-    check(EVP_EncryptUpdate(context_.get(), nullptr, &ignored, reinterpret_cast<const unsigned char*>(bytes.data()),
-                            static_cast<int>(n)));
+    check_cipher(EVP_EncryptUpdate(cipher_of(context_.get()), nullptr, &ignored,
+                                   reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(n)));
     bytes = bytes.subspan(n);
   }
 }
 
-inline frame_tag frame_authenticator::finish_frame() {
+WEFT_DISTRIBUTED_DECL frame_tag frame_authenticator::finish_frame() {
   frame_tag tag;
   unsigned char none[16];
   int ignored = 0;
-  check(EVP_EncryptFinal_ex(context_.get(), none, &ignored));
-  check(EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()), tag.data()));
+  check_cipher(EVP_EncryptFinal_ex(cipher_of(context_.get()), none, &ignored));
+  check_cipher(
+      EVP_CIPHER_CTX_ctrl(cipher_of(context_.get()), EVP_CTRL_GCM_GET_TAG, static_cast<int>(tag.size()), tag.data()));
   return tag;
 }
 
-#else
+  #else
 
-inline frame_authenticator::frame_authenticator(frame_key) {
+WEFT_DISTRIBUTED_DECL void frame_authenticator::release::operator()(void*) const {}
+WEFT_DISTRIBUTED_DECL frame_authenticator::frame_authenticator(frame_key) {
   throw error(error_code::failed_precondition, "authenticate",
               "this program was built without OpenSSL, which authenticates what travels between hosts");
 }
-inline void frame_authenticator::begin_frame() {}
-inline void frame_authenticator::add(std::span<const std::byte>) {}
-inline frame_tag frame_authenticator::finish_frame() { return {}; }
+WEFT_DISTRIBUTED_DECL void frame_authenticator::begin_frame() {}
+WEFT_DISTRIBUTED_DECL void frame_authenticator::add(std::span<const std::byte>) {}
+WEFT_DISTRIBUTED_DECL frame_tag frame_authenticator::finish_frame() { return {}; }
+
+  #endif
 
 #endif
 

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+
+#include <weft/config.hpp>
+
+namespace weft::detail {
+
+// Classes that hold objects of Boost.Asio and OpenSSL. Files that leave their definitions to weft::compiled_distributed
+// include neither library.
+struct asio_acceptor;
+struct asio_context;
+struct asio_loop;
+struct asio_signal;
+struct asio_socket;
+struct asio_timer;
+class tls_session;
+
+/// Deletes such an object.
+struct opaque_delete {
+  void operator()(asio_acceptor* what) const;
+  void operator()(asio_loop* what) const;
+  void operator()(asio_signal* what) const;
+  void operator()(asio_socket* what) const;
+  void operator()(asio_timer* what) const;
+  void operator()(tls_session* what) const;
+};
+
+template <typename T>
+using opaque_ptr = std::unique_ptr<T, opaque_delete>;
+
+}  // namespace weft::detail
