@@ -11,6 +11,7 @@
 #include <weft/data/cifar10.hpp>
 #include <weft/data/csv.hpp>
 #include <weft/data/fashion_mnist.hpp>
+#include <weft/encoding/crc32c.hpp>
 #include <weft/nn.hpp>
 #include <weft/ops/normalization.hpp>
 #include <weft/weft.hpp>

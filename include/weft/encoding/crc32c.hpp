@@ -81,7 +81,28 @@ std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t
   return crc;
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
+}  // namespace detail
+
+/// CRC32C (Castagnoli; RFC 3720, appendix B.4) of `bytes`. To continue over further bytes pass the CRC so far as
+/// `before`.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
+
+namespace detail {
+
+/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums
+/// in it is then no constant (TensorFlow's lib/hash/crc32c.h).
+inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
+  const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+}  // namespace detail
+
+#if WEFT_DEFINITIONS
+
+namespace detail {
+
+  #if defined(__x86_64__) && defined(__GNUC__)
 
 inline std::uint64_t load_word(const std::byte* from) {
   std::uint64_t word;
@@ -124,28 +145,17 @@ inline bool has_sse42() {
   return has;
 }
 
-#endif
+  #endif
 
 }  // namespace detail
 
-/// CRC32C (Castagnoli; RFC 3720, appendix B.4) of `bytes`. To continue over further bytes pass the CRC so far as
-/// `before`.
-inline std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0) {
-#if defined(__x86_64__) && defined(__GNUC__)
+WEFT_DECL std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
+  #if defined(__x86_64__) && defined(__GNUC__)
   if (detail::has_sse42()) return ~detail::crc32c_sse42(~before, bytes.data(), bytes.size());
-#endif
+  #endif
   return ~detail::crc_portable<detail::crc32c_polynomial>(~before, bytes.data(), bytes.size());
 }
 
-namespace detail {
-
-/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums
-/// in it is then no constant (TensorFlow's lib/hash/crc32c.h).
-inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
-  const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
-}  // namespace detail
+#endif
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include <weft/encoding/crc32c.hpp>
 #include <weft/encoding/endian.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft {
 
@@ -95,6 +96,15 @@ inline constexpr std::uint16_t protocol_version = 13;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
+/// The header as it travels.
+frame_header_bytes encode(const frame_header& header);
+
+/// Reads a header that came from outside. `payload_limit` is the largest payload, in bytes, that the reader is prepared
+/// to hold at this moment.
+/// Throws weft::error: invalid_argument for bytes that are no Weft frame, failed_precondition for another protocol
+/// version and for TLS, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
+frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit);
+
 namespace detail {
 
 // magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40, tag 48,
@@ -102,7 +112,15 @@ namespace detail {
 inline constexpr std::size_t header_crc_at = 60;
 
 /// Checks the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
-inline void check_magic(const std::byte* first) {
+void check_magic(const std::byte* first);
+
+}  // namespace detail
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+namespace detail {
+
+WEFT_DISTRIBUTED_DECL void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);
   if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // a record's type, and the major version (RFC 8446, 5.1)
@@ -115,8 +133,7 @@ inline void check_magic(const std::byte* first) {
 
 }  // namespace detail
 
-/// The header as it travels.
-inline frame_header_bytes encode(const frame_header& header) {
+WEFT_DISTRIBUTED_DECL frame_header_bytes encode(const frame_header& header) {
   frame_header_bytes bytes{};
   std::byte* to = bytes.data();
   detail::put_little(to, frame_magic);
@@ -134,11 +151,8 @@ inline frame_header_bytes encode(const frame_header& header) {
   return bytes;
 }
 
-/// Reads a header that came from outside. `payload_limit` is the largest payload, in bytes, that the reader is prepared
-/// to hold at this moment.
-/// Throws weft::error: invalid_argument for bytes that are no Weft frame, failed_precondition for another protocol
-/// version and for TLS, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
-inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit) {
+WEFT_DISTRIBUTED_DECL frame_header decode(std::span<const std::byte, frame_header_size> bytes,
+                                          std::uint64_t payload_limit) {
   const std::byte* from = bytes.data();
   const auto fail = [](error_code code, std::initializer_list<piece> sentence) {
     throw error(code, "frame", sentence);
@@ -170,5 +184,7 @@ inline frame_header decode(std::span<const std::byte, frame_header_size> bytes, 
   header.weight = detail::get_little<std::uint32_t>(from + 56);
   return header;
 }
+
+#endif
 
 }  // namespace weft

@@ -11,6 +11,7 @@
 #include <weft/error.hpp>
 #include <weft/transport/frame.hpp>
 #include <weft/transport/frame_authentication.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
@@ -31,20 +32,7 @@ class frame_writer {
 
   /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in by
   /// advance().
-  void start(const frame_header& header, std::span<const const_bytes> payload, bool checked = true) {
-    pieces_.clear();
-    starting_ = header;
-    starting_.payload_length = 0;
-    for (const const_bytes piece : payload) {
-      starting_.payload_length += piece.size();
-      if (!piece.empty()) pieces_.push_back(piece);
-    }
-    checked_ = checked;
-    header_sent_ = 0;
-    next_ = 0;
-    is_sealed_ = false;
-    tag_left_ = 0;
-  }
+  void start(const frame_header& header, std::span<const const_bytes> payload, bool checked = true);
 
   void start(const frame_header& header) { start(header, std::span<const const_bytes>{}, false); }
   void start(const frame_header& header, const_bytes payload, bool checked = true) {
@@ -94,52 +82,13 @@ class frame_writer {
   }
 
   /// Copies what is left of the payload, so that the original may change before it is sent.
-  void detach() {
-    if (next_ == pieces_.size()) return;
-    std::vector<std::byte> rest;
-    for (std::size_t i = next_; i < pieces_.size(); ++i) rest.insert(rest.end(), pieces_[i].begin(), pieces_[i].end());
-    kept_ = std::move(rest);
-    pieces_.assign(1, const_bytes(kept_));
-    next_ = 0;
-  }
+  void detach();
 
  private:
-  void seal(detail::frame_authentication* authentication) {
-    frame_header header = starting_;
-    // Of a frame that is passed on, these say how it came.
-    header.flags &= ~(authenticated | payload_checked);
-    header.payload_crc = 0;
-    if (authentication) {
-      header.flags |= authenticated;
-    } else if (checked_) {
-      header.flags |= payload_checked;
-      for (const const_bytes piece : pieces_) header.payload_crc = crc32c(piece, header.payload_crc);
-    }
-    header_ = encode(header);
-    is_sealed_ = true;
-    if (!authentication) return;
-    tag_left_ = sizeof tag_;
-    has_tag_ = false;
-    ahead_ = 0;
-    unauthenticated_ = header.payload_length;
-    authentication->sending.begin_frame();
-    authentication->sending.add(header_);
-  }
+  void seal(detail::frame_authentication* authentication);
 
   /// Takes into the tag what is about to leave, and has not been taken yet.
-  void authenticate(detail::frame_authenticator& by, std::span<const const_bytes> leaving) {
-    std::size_t known = ahead_;
-    for (const const_bytes piece : leaving) {
-      const std::size_t skipped = std::min(known, piece.size());
-      known -= skipped;
-      by.add(piece.subspan(skipped));
-      ahead_ += piece.size() - skipped;
-      unauthenticated_ -= piece.size() - skipped;
-    }
-    if (unauthenticated_ > 0 || has_tag_) return;
-    tag_ = by.finish_frame();
-    has_tag_ = true;
-  }
+  void authenticate(detail::frame_authenticator& by, std::span<const const_bytes> leaving);
 
   frame_header starting_;
   bool checked_ = false, is_sealed_ = true;  // whether header_ is made
@@ -166,24 +115,10 @@ class frame_reader {
 
   /// Waits for the next frame, whatever it is; `payload_limit` bounds its payload, in bytes. When
   /// needs_destination() the caller says where the payload goes, with payload_to().
-  void expect(std::uint64_t payload_limit) {
-    reset(payload_limit);
-    pieces_.clear();
-    pieces_known_ = false;
-  }
+  void expect(std::uint64_t payload_limit);
 
   /// Waits for a frame whose payload fills `destination` exactly: header and payload may arrive in one read.
-  void expect(std::span<const mutable_bytes> destination) {
-    std::uint64_t size = 0;
-    pieces_.clear();
-    for (const mutable_bytes piece : destination) {
-      size += piece.size();
-      if (!piece.empty()) pieces_.push_back(piece);
-    }
-    reset(size);
-    exact_ = true;
-    pieces_known_ = true;
-  }
+  void expect(std::span<const mutable_bytes> destination);
 
   /// Whether the header is here, and payload_to() is due.
   bool needs_destination() const {
@@ -195,14 +130,7 @@ class frame_reader {
 
   /// Where the next bytes of the payload belong, instead of what an earlier call said of them. The pieces together are
   /// at most as long as what is left of it.
-  void payload_to(std::span<const mutable_bytes> destination) {
-    pieces_.clear();
-    next_ = 0;
-    for (const mutable_bytes piece : destination)
-      if (!piece.empty()) pieces_.push_back(piece);
-    pieces_known_ = true;
-    if (tag_expected_ == 0) finish_if_complete();
-  }
+  void payload_to(std::span<const mutable_bytes> destination);
   void payload_to(mutable_bytes destination) { payload_to(std::span(&destination, 1)); }
 
   bool complete() const { return complete_; }
@@ -260,59 +188,14 @@ class frame_reader {
   }
 
  private:
-  void reset(std::uint64_t limit) {
-    limit_ = limit;
-    header_filled_ = 0;
-    header_ready_ = complete_ = exact_ = false;
-    next_ = 0;
-    left_ = limit;  // of an exact destination; else the header says
-    crc_ = 0;
-    tag_filled_ = tag_expected_ = 0;
-  }
+  void reset(std::uint64_t limit);
 
-  void accept_header(detail::frame_authentication* authentication) {
-    header_ = decode(bytes_, limit_);
-    if (((header_.flags & authenticated) != 0) != (authentication != nullptr))
-      throw error(error_code::data_loss, "frame",
-                  authentication ? "a frame without a tag on a connection whose frames are authenticated"
-                                 : "a frame with a tag on a connection whose frames have none");
-    if (authentication) {
-      authentication->receiving.begin_frame();
-      authentication->receiving.add(bytes_);
-    }
-    if (exact_ && header_.payload_length != limit_)
-      throw error(error_code::invalid_argument, "frame",
-                  {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
-                   "; the tasks disagree about what they are doing"});
-    header_ready_ = true;
-    left_ = header_.payload_length;
-  }
+  void accept_header(detail::frame_authentication* authentication);
 
   /// Returns how many of the bytes were the payload's.
-  std::size_t accept_payload(std::size_t moved, detail::frame_authentication* authentication) {
-    const std::size_t all = moved;
-    while (moved > 0 && next_ < pieces_.size()) {
-      mutable_bytes& piece = pieces_[next_];
-      const std::size_t n = std::min(moved, piece.size());
-      if (header_.flags & payload_checked) crc_ = crc32c(piece.first(n), crc_);
-      if (authentication) authentication->receiving.add(piece.first(n));
-      piece = piece.subspan(n);
-      moved -= n;
-      left_ -= n;
-      if (piece.empty()) ++next_;
-    }
-    return all - moved;
-  }
+  std::size_t accept_payload(std::size_t moved, detail::frame_authentication* authentication);
 
-  void finish_if_complete(detail::frame_authentication* authentication = nullptr) {
-    if (complete_ || !header_ready_ || !pieces_known_ || left_ > 0 || tag_filled_ < tag_expected_) return;
-    if (authentication && !same_digest(authentication->receiving.finish_frame(), tag_))
-      throw error(error_code::data_loss, "frame",
-                  "the frame's tag does not match: it was changed, repeated or left out on the way");
-    if ((header_.flags & payload_checked) && crc_ != header_.payload_crc)
-      throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged on the way");
-    complete_ = true;
-  }
+  void finish_if_complete(detail::frame_authentication* authentication = nullptr);
 
   frame_header_bytes bytes_{};
   frame_header header_{};
@@ -325,5 +208,152 @@ class frame_reader {
   frame_tag tag_{};
   std::size_t tag_filled_ = 0, tag_expected_ = 0;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL void frame_writer::start(const frame_header& header, std::span<const const_bytes> payload,
+                                               bool checked) {
+  pieces_.clear();
+  starting_ = header;
+  starting_.payload_length = 0;
+  for (const const_bytes piece : payload) {
+    starting_.payload_length += piece.size();
+    if (!piece.empty()) pieces_.push_back(piece);
+  }
+  checked_ = checked;
+  header_sent_ = 0;
+  next_ = 0;
+  is_sealed_ = false;
+  tag_left_ = 0;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_writer::detach() {
+  if (next_ == pieces_.size()) return;
+  std::vector<std::byte> rest;
+  for (std::size_t i = next_; i < pieces_.size(); ++i) rest.insert(rest.end(), pieces_[i].begin(), pieces_[i].end());
+  kept_ = std::move(rest);
+  pieces_.assign(1, const_bytes(kept_));
+  next_ = 0;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_writer::seal(detail::frame_authentication* authentication) {
+  frame_header header = starting_;
+  // Of a frame that is passed on, these say how it came.
+  header.flags &= ~(authenticated | payload_checked);
+  header.payload_crc = 0;
+  if (authentication) {
+    header.flags |= authenticated;
+  } else if (checked_) {
+    header.flags |= payload_checked;
+    for (const const_bytes piece : pieces_) header.payload_crc = crc32c(piece, header.payload_crc);
+  }
+  header_ = encode(header);
+  is_sealed_ = true;
+  if (!authentication) return;
+  tag_left_ = sizeof tag_;
+  has_tag_ = false;
+  ahead_ = 0;
+  unauthenticated_ = header.payload_length;
+  authentication->sending.begin_frame();
+  authentication->sending.add(header_);
+}
+
+WEFT_DISTRIBUTED_DECL void frame_writer::authenticate(detail::frame_authenticator& by,
+                                                      std::span<const const_bytes> leaving) {
+  std::size_t known = ahead_;
+  for (const const_bytes piece : leaving) {
+    const std::size_t skipped = std::min(known, piece.size());
+    known -= skipped;
+    by.add(piece.subspan(skipped));
+    ahead_ += piece.size() - skipped;
+    unauthenticated_ -= piece.size() - skipped;
+  }
+  if (unauthenticated_ > 0 || has_tag_) return;
+  tag_ = by.finish_frame();
+  has_tag_ = true;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::expect(std::uint64_t payload_limit) {
+  reset(payload_limit);
+  pieces_.clear();
+  pieces_known_ = false;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::expect(std::span<const mutable_bytes> destination) {
+  std::uint64_t size = 0;
+  pieces_.clear();
+  for (const mutable_bytes piece : destination) {
+    size += piece.size();
+    if (!piece.empty()) pieces_.push_back(piece);
+  }
+  reset(size);
+  exact_ = true;
+  pieces_known_ = true;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::payload_to(std::span<const mutable_bytes> destination) {
+  pieces_.clear();
+  next_ = 0;
+  for (const mutable_bytes piece : destination)
+    if (!piece.empty()) pieces_.push_back(piece);
+  pieces_known_ = true;
+  if (tag_expected_ == 0) finish_if_complete();
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::reset(std::uint64_t limit) {
+  limit_ = limit;
+  header_filled_ = 0;
+  header_ready_ = complete_ = exact_ = false;
+  next_ = 0;
+  left_ = limit;  // of an exact destination; else the header says
+  crc_ = 0;
+  tag_filled_ = tag_expected_ = 0;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::accept_header(detail::frame_authentication* authentication) {
+  header_ = decode(bytes_, limit_);
+  if (((header_.flags & authenticated) != 0) != (authentication != nullptr))
+    throw error(error_code::data_loss, "frame",
+                authentication ? "a frame without a tag on a connection whose frames are authenticated"
+                               : "a frame with a tag on a connection whose frames have none");
+  if (authentication) {
+    authentication->receiving.begin_frame();
+    authentication->receiving.add(bytes_);
+  }
+  if (exact_ && header_.payload_length != limit_)
+    throw error(error_code::invalid_argument, "frame",
+                {"the payload needs ", limit_, " bytes and has ", header_.payload_length,
+                 "; the tasks disagree about what they are doing"});
+  header_ready_ = true;
+  left_ = header_.payload_length;
+}
+
+WEFT_DISTRIBUTED_DECL std::size_t frame_reader::accept_payload(std::size_t moved,
+                                                               detail::frame_authentication* authentication) {
+  const std::size_t all = moved;
+  while (moved > 0 && next_ < pieces_.size()) {
+    mutable_bytes& piece = pieces_[next_];
+    const std::size_t n = std::min(moved, piece.size());
+    if (header_.flags & payload_checked) crc_ = crc32c(piece.first(n), crc_);
+    if (authentication) authentication->receiving.add(piece.first(n));
+    piece = piece.subspan(n);
+    moved -= n;
+    left_ -= n;
+    if (piece.empty()) ++next_;
+  }
+  return all - moved;
+}
+
+WEFT_DISTRIBUTED_DECL void frame_reader::finish_if_complete(detail::frame_authentication* authentication) {
+  if (complete_ || !header_ready_ || !pieces_known_ || left_ > 0 || tag_filled_ < tag_expected_) return;
+  if (authentication && !same_digest(authentication->receiving.finish_frame(), tag_))
+    throw error(error_code::data_loss, "frame",
+                "the frame's tag does not match: it was changed, repeated or left out on the way");
+  if ((header_.flags & payload_checked) && crc_ != header_.payload_crc)
+    throw error(error_code::data_loss, "frame", "the payload's checksum does not match; it was damaged on the way");
+  complete_ = true;
+}
+
+#endif
 
 }  // namespace weft

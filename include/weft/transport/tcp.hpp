@@ -115,6 +115,11 @@ class tcp {
 
   /// Throws weft::error (resource_exhausted) where this process may open no more.
   tcp();
+  tcp(const tcp& other);
+  tcp(tcp&& other) noexcept;
+  tcp& operator=(const tcp& other);
+  tcp& operator=(tcp&& other) noexcept;
+  ~tcp();
 
   /// From here on, for this handle and its copies made later, other hosts too: for callers that make all peers prove a
   /// secret, or encrypt.
@@ -209,6 +214,12 @@ WEFT_DISTRIBUTED_DECL tcp::tcp() try
 } catch (const boost::system::system_error& problem) {
   detail::fail_to_open(problem.code());
 }
+
+WEFT_DISTRIBUTED_DECL tcp::tcp(const tcp&) = default;
+WEFT_DISTRIBUTED_DECL tcp::tcp(tcp&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL tcp& tcp::operator=(const tcp&) = default;
+WEFT_DISTRIBUTED_DECL tcp& tcp::operator=(tcp&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL tcp::~tcp() = default;
 
 WEFT_DISTRIBUTED_DECL tcp::listener::listener(context_ptr context, detail::opaque_ptr<detail::asio_acceptor> acceptor,
                                               std::string host, std::optional<tls_credentials> tls)

@@ -15,6 +15,12 @@ namespace weft {
 /// weft:/job:worker/task:1, or weft:/job:worker for all tasks of that job; it may have several.
 class tls_credentials {
  public:
+  tls_credentials(const tls_credentials& other);
+  tls_credentials(tls_credentials&& other) noexcept;
+  tls_credentials& operator=(const tls_credentials& other);
+  tls_credentials& operator=(tls_credentials&& other) noexcept;
+  ~tls_credentials();
+
   /// From PEM files; that of the certificate may hold intermediate ones too.
   /// Throws weft::error: not_found for a file that is not there, permission_denied for a key that others could read,
   /// invalid_argument for a file that does not hold what it should or a key of another certificate, failed_precondition

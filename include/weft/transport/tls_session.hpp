@@ -397,6 +397,12 @@ inline std::string tls_session::certified_names() const { return {}; }
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
 
+WEFT_DISTRIBUTED_DECL tls_credentials::tls_credentials(const tls_credentials&) = default;
+WEFT_DISTRIBUTED_DECL tls_credentials::tls_credentials(tls_credentials&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL tls_credentials& tls_credentials::operator=(const tls_credentials&) = default;
+WEFT_DISTRIBUTED_DECL tls_credentials& tls_credentials::operator=(tls_credentials&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL tls_credentials::~tls_credentials() = default;
+
 WEFT_DISTRIBUTED_DECL void detail::opaque_delete::operator()(tls_session* what) const { delete what; }
 
   #if defined(WEFT_HAS_OPENSSL)

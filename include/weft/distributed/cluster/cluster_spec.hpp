@@ -1,24 +1,29 @@
 #pragma once
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <weft/error.hpp>
-#include <weft/printable.hpp>
 #include <weft/tensor/mistake.hpp>
 #include <weft/transport/endpoint.hpp>
+#include <weft/transport/separate.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <algorithm>
+  #include <charconv>
+  #include <iterator>
+  #include <system_error>
+
+  #include <weft/printable.hpp>
+#endif
 
 namespace weft {
 
@@ -40,7 +45,12 @@ struct environment_options;
 /// compared when tasks meet. A job may be sparse: a map from the numbers of its tasks to addresses, with holes.
 class cluster_spec {
  public:
-  cluster_spec() = default;
+  cluster_spec();
+  cluster_spec(const cluster_spec& other);
+  cluster_spec(cluster_spec&& other) noexcept;
+  cluster_spec& operator=(const cluster_spec& other);
+  cluster_spec& operator=(cluster_spec&& other) noexcept;
+  ~cluster_spec();
 
   /// The cluster and this process's place in it, as the process's environment tells them:
   /// <weft/distributed/cluster/environment.hpp>.
@@ -85,195 +95,248 @@ class cluster_spec {
   cluster_spec(std::initializer_list<const char*>) = delete;  // {{"ps", "a:1"}, {"worker", {"b:1", "c:1"}}}
 
   /// Adds one job from "host:port,host:port,...", or from "0@host:port,3@host:port,...", which is sparse.
-  void add_job(std::string_view job, std::string_view list) {
-    std::map<int, endpoint> tasks;
-    const bool sparse = list.find('@') != std::string_view::npos;
-    if (!list.empty())
-      for (std::size_t at = 0; at <= list.size();) {
-        const std::size_t comma = std::min(list.find(',', at), list.size());
-        std::string_view one = list.substr(at, comma - at);
-        int index = static_cast<int>(tasks.size());
-        if (sparse) {
-          const char* const end = one.data() + std::min(one.find('@'), one.size());
-          const auto [stop, problem] = std::from_chars(one.data(), end, index);
-          if (problem != std::errc{} || stop != end || end == one.data() + one.size())
-            fail({"'", std::string(one), "' is not TASK@host:port (example: 3@127.0.0.1:2222)"});
-          one.remove_prefix(static_cast<std::size_t>(end - one.data()) + 1);
-        }
-        if (!tasks.try_emplace(index, parse_endpoint(one)).second)
-          fail({"task ", index, " of job '", std::string(job), "' is given twice; give every task once"});
-        at = comma + 1;
-      }
-    add_job(job, std::move(tasks));
-  }
+  void add_job(std::string_view job, std::string_view list);
 
-  void add_job(std::string_view job, const std::vector<endpoint>& tasks) {
-    std::map<int, endpoint> numbered;
-    for (const endpoint& each : tasks) numbered.emplace(static_cast<int>(numbered.size()), each);
-    add_job(job, std::move(numbered));
-  }
+  void add_job(std::string_view job, const std::vector<endpoint>& tasks);
 
   /// The same, sparse: addresses by the tasks' numbers, which are not negative.
-  void add_job(std::string_view job, std::map<int, endpoint> tasks) {
-    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-    const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
-    if (job.empty() || !letter(job[0]) ||
-        !std::all_of(job.begin(), job.end(), [&](char c) { return letter(c) || other(c); }))
-      fail({"a job name is a letter, then letters, digits and underscores; '", printable(job, 64), "' is not"});
-    const std::string name(job);
-    if (jobs_.contains(name)) fail({"job '", name, "' is given twice; give every job once"});
-    if (!tasks.empty() && tasks.begin()->first < 0)
-      fail({"tasks are numbered from 0, and job '", name, "' has a task ", tasks.begin()->first});
-    std::map<std::string, task_id> taken;
-    for (const auto& [other_job, places] : jobs_)
-      for (const auto& [index, place] : places) taken[to_string(place)] = {other_job, index};
-    for (const auto& [index, place] : tasks) {
-      if (place.port == 0) continue;  // any free port: cannot clash
-      const task_id here{name, index};
-      const auto [earlier, fresh] = taken.try_emplace(to_string(place), here);
-      if (!fresh)
-        fail({to_string(place), " is the address of both ", to_string(earlier->second), " and ", to_string(here),
-              "; give every task its own"});
-    }
-    jobs_.emplace(name, std::move(tasks));
-  }
+  void add_job(std::string_view job, std::map<int, endpoint> tasks);
 
   /// Throws weft::error (invalid_argument) that names a task with port 0, which means any: others could not know which.
-  void check_ports() const {
-    for (const auto& [job, places] : jobs_)
-      for (const auto& [index, place] : places)
-        if (place.port == 0)
-          fail({to_string(task_id{job, index}), " has port 0 (", to_string(place),
-                "), which means any; the other tasks must know which: give it a port, or let "
-                "cluster_spec::from_environment() bring the tasks together"});
-  }
+  void check_ports() const;
 
   bool empty() const { return jobs_.empty(); }
 
   /// The jobs' names, sorted.
-  std::vector<std::string> jobs() const {
-    std::vector<std::string> names;
-    for (const auto& [job, tasks] : jobs_) names.push_back(job);
-    return names;
-  }
+  std::vector<std::string> jobs() const;
 
-  bool has_job(std::string_view job) const { return jobs_.contains(std::string(job)); }
+  bool has_job(std::string_view job) const;
 
   /// How many tasks the job has; 0 for a job that does not exist.
-  int num_tasks(std::string_view job) const {
-    const auto found = jobs_.find(std::string(job));
-    return found == jobs_.end() ? 0 : static_cast<int>(found->second.size());
-  }
+  int num_tasks(std::string_view job) const;
 
   /// The numbers of the job's tasks, ascending; none for a job that does not exist.
-  std::vector<int> task_indices(std::string_view job) const {
-    std::vector<int> indices;
-    if (const auto found = jobs_.find(std::string(job)); found != jobs_.end())
-      for (const auto& [index, place] : found->second) indices.push_back(index);
-    return indices;
-  }
+  std::vector<int> task_indices(std::string_view job) const;
 
-  bool has_task(const task_id& task) const {
-    const auto found = jobs_.find(task.job);
-    return found != jobs_.end() && found->second.contains(task.index);
-  }
+  bool has_task(const task_id& task) const;
 
   /// Whether the job's tasks are numbered from 0 without holes.
-  bool is_dense(std::string_view job) const {
-    const auto found = jobs_.find(std::string(job));
-    return found == jobs_.end() || is_dense(found->second);
-  }
+  bool is_dense(std::string_view job) const;
 
   /// Throws weft::error (not_found) for a job or task that the cluster does not have.
-  const endpoint& task_address(std::string_view job, int index) const {
-    const auto found = jobs_.find(std::string(job));
-    if (found == jobs_.end())
-      throw error(error_code::not_found, "cluster_spec",
-                  {"there is no job '", std::string(job), "' in the cluster ", to_string(*this)});
-    const auto place = found->second.find(index);
-    if (place == found->second.end())
-      throw error(error_code::not_found, "cluster_spec",
-                  {"there is no task ", index, " in job '", std::string(job), "', which has ", found->second.size(),
-                   " tasks", is_dense(found->second) ? "" : " with numbers of their own"});
-    return place->second;
-  }
+  const endpoint& task_address(std::string_view job, int index) const;
 
   /// All tasks: jobs sorted by name, tasks by index. A task's place in this list is its rank in the cluster.
-  std::vector<task_id> tasks() const {
-    std::vector<task_id> all;
-    for (const auto& [job, places] : jobs_)
-      for (const auto& [index, place] : places) all.push_back({job, index});
-    return all;
-  }
+  std::vector<task_id> tasks() const;
 
   /// The place of a task in tasks(). Throws weft::error (not_found).
-  std::size_t rank(const task_id& task) const {
-    task_address(task.job, task.index);
-    std::size_t before = 0;
-    for (const auto& [job, places] : jobs_) {
-      if (job == task.job) {
-        const auto its_place = places.find(task.index);
-        return before + static_cast<std::size_t>(std::distance(places.begin(), its_place));
-      }
-      before += places.size();
-    }
-    return before;
-  }
+  std::size_t rank(const task_id& task) const;
 
   /// How many tasks listen at the same host as this one does, itself included.
-  std::size_t tasks_on_host_of(const task_id& task) const {
-    const std::string& host = task_address(task.job, task.index).host;
-    std::size_t count = 0;
-    for (const auto& [job, places] : jobs_)
-      for (const auto& [index, place] : places)
-        count += place.host == host || (is_loopback(place.host) && is_loopback(host));
-    return count;
-  }
+  std::size_t tasks_on_host_of(const task_id& task) const;
 
   /// 64 bits of the canonical text, to compare clusters by (FNV-1a).
-  std::uint64_t hash() const {
-    std::uint64_t value = 0xcbf29ce484222325u;
-    for (const char c : to_string(*this)) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    return value;
-  }
+  std::uint64_t hash() const;
 
   /// Canonical text, "ps=127.0.0.1:2222;worker=127.0.0.1:2223,127.0.0.1:2224": equal for equal clusters. A job with
   /// holes is written "worker=1@127.0.0.1:2223".
-  friend std::string to_string(const cluster_spec& cluster) {
-    std::string text;
-    for (const auto& [job, places] : cluster.jobs_) {
-      if (!text.empty()) text += ';';
-      text += job + '=';
-      const bool dense = is_dense(places);
-      const char* comma = "";
-      for (const auto& [index, place] : places) {
-        append(text, {comma, dense ? "" : str_cat({index, "@"}), to_string(place)});
-        comma = ",";
-      }
-    }
-    return text;
-  }
+  friend std::string to_string(const cluster_spec& cluster);
 
-  friend bool operator==(const cluster_spec&, const cluster_spec&) = default;
+  friend bool operator==(const cluster_spec& one, const cluster_spec& other);
 
  private:
   [[noreturn]] static void fail(std::initializer_list<piece> why) {
     throw error(error_code::invalid_argument, "cluster_spec", why);
   }
 
-  static bool is_dense(const std::map<int, endpoint>& places) {
-    return places.empty() || static_cast<std::size_t>(places.rbegin()->first) + 1 == places.size();
-  }
+  static bool is_dense(const std::map<int, endpoint>& places);
 
   std::map<std::string, std::map<int, endpoint>> jobs_;
 };
 
 /// Throws weft::error (failed_precondition) for a job with holes, of which each task has a share.
-inline void check_dense(const cluster_spec& cluster, const std::string& job) {
+void check_dense(const cluster_spec& cluster, const std::string& job);
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL cluster_spec::cluster_spec() = default;
+WEFT_DISTRIBUTED_DECL cluster_spec::cluster_spec(const cluster_spec&) = default;
+WEFT_DISTRIBUTED_DECL cluster_spec::cluster_spec(cluster_spec&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL cluster_spec& cluster_spec::operator=(const cluster_spec&) = default;
+WEFT_DISTRIBUTED_DECL cluster_spec& cluster_spec::operator=(cluster_spec&&) noexcept = default;
+WEFT_DISTRIBUTED_DECL cluster_spec::~cluster_spec() = default;
+
+WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::string_view list) {
+  std::map<int, endpoint> tasks;
+  const bool sparse = list.find('@') != std::string_view::npos;
+  if (!list.empty())
+    for (std::size_t at = 0; at <= list.size();) {
+      const std::size_t comma = std::min(list.find(',', at), list.size());
+      std::string_view one = list.substr(at, comma - at);
+      int index = static_cast<int>(tasks.size());
+      if (sparse) {
+        const char* const end = one.data() + std::min(one.find('@'), one.size());
+        const auto [stop, problem] = std::from_chars(one.data(), end, index);
+        if (problem != std::errc{} || stop != end || end == one.data() + one.size())
+          fail({"'", std::string(one), "' is not TASK@host:port (example: 3@127.0.0.1:2222)"});
+        one.remove_prefix(static_cast<std::size_t>(end - one.data()) + 1);
+      }
+      if (!tasks.try_emplace(index, parse_endpoint(one)).second)
+        fail({"task ", index, " of job '", std::string(job), "' is given twice; give every task once"});
+      at = comma + 1;
+    }
+  add_job(job, std::move(tasks));
+}
+
+WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, const std::vector<endpoint>& tasks) {
+  std::map<int, endpoint> numbered;
+  for (const endpoint& each : tasks) numbered.emplace(static_cast<int>(numbered.size()), each);
+  add_job(job, std::move(numbered));
+}
+
+WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::map<int, endpoint> tasks) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto other = [](char c) { return (c >= '0' && c <= '9') || c == '_'; };
+  if (job.empty() || !letter(job[0]) ||
+      !std::all_of(job.begin(), job.end(), [&](char c) { return letter(c) || other(c); }))
+    fail({"a job name is a letter, then letters, digits and underscores; '", printable(job, 64), "' is not"});
+  const std::string name(job);
+  if (jobs_.contains(name)) fail({"job '", name, "' is given twice; give every job once"});
+  if (!tasks.empty() && tasks.begin()->first < 0)
+    fail({"tasks are numbered from 0, and job '", name, "' has a task ", tasks.begin()->first});
+  std::map<std::string, task_id> taken;
+  for (const auto& [other_job, places] : jobs_)
+    for (const auto& [index, place] : places) taken[to_string(place)] = {other_job, index};
+  for (const auto& [index, place] : tasks) {
+    if (place.port == 0) continue;  // any free port: cannot clash
+    const task_id here{name, index};
+    const auto [earlier, fresh] = taken.try_emplace(to_string(place), here);
+    if (!fresh)
+      fail({to_string(place), " is the address of both ", to_string(earlier->second), " and ", to_string(here),
+            "; give every task its own"});
+  }
+  jobs_.emplace(name, std::move(tasks));
+}
+
+WEFT_DISTRIBUTED_DECL void cluster_spec::check_ports() const {
+  for (const auto& [job, places] : jobs_)
+    for (const auto& [index, place] : places)
+      if (place.port == 0)
+        fail({to_string(task_id{job, index}), " has port 0 (", to_string(place),
+              "), which means any; the other tasks must know which: give it a port, or let "
+              "cluster_spec::from_environment() bring the tasks together"});
+}
+
+WEFT_DISTRIBUTED_DECL std::vector<std::string> cluster_spec::jobs() const {
+  std::vector<std::string> names;
+  for (const auto& [job, tasks] : jobs_) names.push_back(job);
+  return names;
+}
+
+WEFT_DISTRIBUTED_DECL bool cluster_spec::has_job(std::string_view job) const {
+  return jobs_.contains(std::string(job));
+}
+
+WEFT_DISTRIBUTED_DECL int cluster_spec::num_tasks(std::string_view job) const {
+  const auto found = jobs_.find(std::string(job));
+  return found == jobs_.end() ? 0 : static_cast<int>(found->second.size());
+}
+
+WEFT_DISTRIBUTED_DECL std::vector<int> cluster_spec::task_indices(std::string_view job) const {
+  std::vector<int> indices;
+  if (const auto found = jobs_.find(std::string(job)); found != jobs_.end())
+    for (const auto& [index, place] : found->second) indices.push_back(index);
+  return indices;
+}
+
+WEFT_DISTRIBUTED_DECL bool cluster_spec::has_task(const task_id& task) const {
+  const auto found = jobs_.find(task.job);
+  return found != jobs_.end() && found->second.contains(task.index);
+}
+
+WEFT_DISTRIBUTED_DECL bool cluster_spec::is_dense(std::string_view job) const {
+  const auto found = jobs_.find(std::string(job));
+  return found == jobs_.end() || is_dense(found->second);
+}
+
+WEFT_DISTRIBUTED_DECL const endpoint& cluster_spec::task_address(std::string_view job, int index) const {
+  const auto found = jobs_.find(std::string(job));
+  if (found == jobs_.end())
+    throw error(error_code::not_found, "cluster_spec",
+                {"there is no job '", std::string(job), "' in the cluster ", to_string(*this)});
+  const auto place = found->second.find(index);
+  if (place == found->second.end())
+    throw error(error_code::not_found, "cluster_spec",
+                {"there is no task ", index, " in job '", std::string(job), "', which has ", found->second.size(),
+                 " tasks", is_dense(found->second) ? "" : " with numbers of their own"});
+  return place->second;
+}
+
+WEFT_DISTRIBUTED_DECL std::vector<task_id> cluster_spec::tasks() const {
+  std::vector<task_id> all;
+  for (const auto& [job, places] : jobs_)
+    for (const auto& [index, place] : places) all.push_back({job, index});
+  return all;
+}
+
+WEFT_DISTRIBUTED_DECL std::size_t cluster_spec::rank(const task_id& task) const {
+  task_address(task.job, task.index);
+  std::size_t before = 0;
+  for (const auto& [job, places] : jobs_) {
+    if (job == task.job) {
+      const auto its_place = places.find(task.index);
+      return before + static_cast<std::size_t>(std::distance(places.begin(), its_place));
+    }
+    before += places.size();
+  }
+  return before;
+}
+
+WEFT_DISTRIBUTED_DECL std::size_t cluster_spec::tasks_on_host_of(const task_id& task) const {
+  const std::string& host = task_address(task.job, task.index).host;
+  std::size_t count = 0;
+  for (const auto& [job, places] : jobs_)
+    for (const auto& [index, place] : places)
+      count += place.host == host || (is_loopback(place.host) && is_loopback(host));
+  return count;
+}
+
+WEFT_DISTRIBUTED_DECL std::uint64_t cluster_spec::hash() const {
+  std::uint64_t value = 0xcbf29ce484222325u;
+  for (const char c : to_string(*this)) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return value;
+}
+
+WEFT_DISTRIBUTED_DECL bool cluster_spec::is_dense(const std::map<int, endpoint>& places) {
+  return places.empty() || static_cast<std::size_t>(places.rbegin()->first) + 1 == places.size();
+}
+
+WEFT_DISTRIBUTED_DECL std::string to_string(const cluster_spec& cluster) {
+  std::string text;
+  for (const auto& [job, places] : cluster.jobs_) {
+    if (!text.empty()) text += ';';
+    text += job + '=';
+    const bool dense = cluster_spec::is_dense(places);
+    const char* comma = "";
+    for (const auto& [index, place] : places) {
+      append(text, {comma, dense ? "" : str_cat({index, "@"}), to_string(place)});
+      comma = ",";
+    }
+  }
+  return text;
+}
+
+WEFT_DISTRIBUTED_DECL bool operator==(const cluster_spec& one, const cluster_spec& other) {
+  return one.jobs_ == other.jobs_;
+}
+
+WEFT_DISTRIBUTED_DECL void check_dense(const cluster_spec& cluster, const std::string& job) {
   if (!cluster.is_dense(job))
     throw error(error_code::failed_precondition, "cluster_spec",
                 {"the tasks of job '", job, "' divide the work, so number them from 0 without holes; the cluster is ",
                  to_string(cluster)});
 }
+
+#endif
 
 }  // namespace weft

@@ -1,42 +1,40 @@
 #pragma once
 
-#include <fcntl.h>
-#include <pwd.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <cstddef>
-#include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 #include <weft/encoding/sha256.hpp>
-#include <weft/error.hpp>
-#include <weft/transport/random_bytes.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/transport.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <fcntl.h>
+  #include <pwd.h>
+  #include <stdio.h>
+  #include <sys/stat.h>
+  #include <sys/types.h>
+  #include <unistd.h>
+
+  #include <array>
+  #include <cerrno>
+  #include <cstdlib>
+  #include <cstring>
+  #include <utility>
+
+  #include <weft/error.hpp>
+  #include <weft/transport/random_bytes.hpp>
+#endif
 
 namespace weft {
 
 namespace detail {
 
 /// Two digits for each byte.
-inline std::string hexadecimal(std::span<const std::byte> bytes) {
-  constexpr const char* digits = "0123456789abcdef";
-  std::string text;
-  for (const std::byte each : bytes) {
-    text += digits[std::to_integer<unsigned>(each) >> 4];
-    text += digits[std::to_integer<unsigned>(each) & 15u];
-  }
-  return text;
-}
+std::string hexadecimal(std::span<const std::byte> bytes);
 
 }  // namespace detail
 
@@ -53,52 +51,22 @@ class cluster_secret {
   /// The secret in the first line of a file, without the blanks, the carriage return and the byte order mark that
   /// editors add. Throws weft::error: permission_denied where another user owns the file, may read or change it;
   /// not_found where it is missing; invalid_argument for a secret that is too short or longer than 4095 bytes.
-  static cluster_secret from_file(const std::string& path) { return read(AT_FDCWD, path, path, 0); }
+  static cluster_secret from_file(const std::string& path);
 
   /// Writes 32 random bytes, as 64 digits, to a new file that this user alone may read (mode 0600).
   /// Throws weft::error: already_exists for a file that exists, which stays as it is; unavailable where the file cannot
   /// be written.
-  static void make_file(const std::string& path) {
-    if (make(AT_FDCWD, path, path, "give another file")) return;
-    throw error(error_code::already_exists, "secret",
-                {path, " exists, and tasks may use the secret in it; give another file, or remove this one"});
-  }
+  static void make_file(const std::string& path);
 
   /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
   /// WEFT_SECRET_FILE names, which whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made
   /// when it is first needed, which nobody else can read. Where there is no such folder, that of
   /// `/tmp/weft-<user>/secret`. Throws weft::error: permission_denied where others could read or have made it,
   /// unavailable where it cannot be made, resource_exhausted where this process may open no more.
-  static cluster_secret of_user() {
-    if (auto given = from_environment()) return *given;
-    std::string why;
-    for (const std::string& folder : folders()) {
-      const descriptor at = open_folder(folder, why);
-      if (at.number < 0) continue;
-      const std::string path = str_cat({folder, "/", file_name});
-      for (int attempt = 0; attempt < 2; ++attempt) {
-        try {
-          cluster_secret made = read(at.number, file_name, path, O_NOFOLLOW);
-          made.given_ = false;
-          return made;
-        } catch (const error& problem) {
-          if (problem.code() != error_code::not_found) throw;
-        }
-        make(at.number, file_name, path, set_for_all);
-      }
-    }
-    throw error(
-        error_code::unavailable, "secret",
-        {"the secret that this user's tasks share needs a folder, and none will do (", why, "); ", set_for_all});
-  }
+  static cluster_secret of_user();
 
   /// That of WEFT_SECRET or WEFT_SECRET_FILE, nothing where neither is set. Throws as of_user().
-  static std::optional<cluster_secret> from_environment() {
-    if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
-      return cluster_secret(first_line(given), "that of WEFT_SECRET");
-    if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
-    return {};
-  }
+  static std::optional<cluster_secret> from_environment();
 
   /// Where it came from, for messages.
   const std::string& origin() const { return origin_; }
@@ -116,149 +84,227 @@ class cluster_secret {
       "set WEFT_SECRET, or server_options::secret, to the same text for every task";
   static constexpr std::size_t max_bytes = 4096;
 
-  struct descriptor {
-    int number = -1;
-    explicit descriptor(int n) : number(n) {}
-    descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
-    descriptor& operator=(descriptor&&) = delete;
-    ~descriptor() {
-      if (number >= 0) ::close(number);
-    }
-  };
+  struct descriptor;
 
-  cluster_secret(std::string_view bytes, std::string origin)
-      : origin_(std::move(origin)), proof_(std::as_bytes(std::span(bytes))) {
-    if (bytes.size() < least_bytes)
-      throw error(error_code::invalid_argument, "secret",
-                  {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size(),
-                   "; weft_launch --make_secret FILE writes a random one"});
-  }
+  cluster_secret(std::string_view bytes, std::string origin);
 
   /// What editors and shells add at the ends is not part of the secret: tasks on other hosts may have it without.
-  static std::string_view first_line(std::string_view text) {
-    constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-    if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
-    text = text.substr(0, text.find('\n'));
-    return text.substr(0, text.find_last_not_of(" \t\r") + 1);
-  }
+  static std::string_view first_line(std::string_view text);
 
-  static std::string because(const std::string& path, int reason) {
-    return str_cat({path, ": ", std::strerror(reason)});
-  }
+  static std::string because(const std::string& path, int reason);
 
   /// Where this process can open nothing at the moment, nothing else is to be concluded.
-  static void check_exhausted(const std::string& path, int reason) {
-    if (reason == EMFILE || reason == ENFILE || reason == ENOMEM || reason == EINTR)
-      throw error(error_code::resource_exhausted, "secret", because(path, reason));
-  }
+  static void check_exhausted(const std::string& path, int reason);
 
   /// Folders where the file may be, the best one first.
-  static std::vector<std::string> folders() {
-    std::vector<std::string> found;
-    const auto add_home = [&](const char* home) {
-      struct stat status{};
-      // Another user's home, as some ways to become a user leave it in HOME, is not wanted.
-      if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
-        found.push_back(str_cat({std::string(home), "/.cache/weft"}));
-    };
-    add_home(std::getenv("HOME"));
-    if (found.empty()) {
-      std::array<char, 4096> room;
-      passwd entry{}, *user = nullptr;
-      if (::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &user) == 0 && user) add_home(user->pw_dir);
-    }
-    found.push_back(str_cat({"/tmp/weft-", ::geteuid()}));
-    return found;
-  }
+  static std::vector<std::string> folders();
 
   /// The folder, made where it is not there. It is this user's, and nobody else may change what is in it.
-  static descriptor open_folder(const std::string& path, std::string& why) {
-    const std::string above = path.substr(0, path.rfind('/'));
-    ::mkdir(above.c_str(), S_IRWXU);
-    ::mkdir(path.c_str(), S_IRWXU);
-    descriptor at(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status{};
-    if (at.number < 0 || ::fstat(at.number, &status) != 0) {
-      const int reason = errno;
-      check_exhausted(path, reason);
-      append(why, {why.empty() ? "" : "; ", because(path, reason)});
-      return descriptor(-1);
-    }
-    if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-      throw error(
-          error_code::permission_denied, "secret",
-          {path, " must be this user's, and nobody else may write to it; remove it, or take the others' right away"});
-    return at;
-  }
+  static descriptor open_folder(const std::string& path, std::string& why);
 
   /// Writes a file that is complete when it gets its name. Returns false where that name is taken.
-  static bool make(int folder, const std::string& name, const std::string& path, const char* remedy) {
-    const auto fail = [&](int reason) {
-      check_exhausted(path, reason);
-      throw error(error_code::unavailable, "secret",
-                  {"the secret cannot be written to ", because(path, reason), "; ", remedy});
-    };
-    std::array<std::byte, 40> random;
-    fill_random(random);
-    const std::string text = str_cat({detail::hexadecimal(std::span(random).first(32)), "\n"});
-    const std::string unfinished =
-        str_cat({name.substr(0, name.rfind('/') + 1), ".", detail::hexadecimal(std::span(random).last(8))});
-    {
-      const descriptor out(::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                                    S_IRUSR | S_IWUSR));
-      if (out.number < 0) fail(errno);
-      if (::fchmod(out.number, S_IRUSR | S_IWUSR) != 0 ||
-          ::write(out.number, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-          ::fsync(out.number) != 0) {
-        const int reason = errno ? errno : ENOSPC;
-        ::unlinkat(folder, unfinished.c_str(), 0);
-        fail(reason);
-      }
-    }
-    int reason = ::linkat(folder, unfinished.c_str(), folder, name.c_str(), 0) == 0 ? 0 : errno;
-#if defined(RENAME_NOREPLACE)
-    if (reason != 0 && reason != EEXIST)  // a file system without links
-      reason = ::renameat2(folder, unfinished.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-#endif
-    ::unlinkat(folder, unfinished.c_str(), 0);
-    if (reason != 0 && reason != EEXIST) fail(reason);
-    return reason == 0;
-  }
+  static bool make(int folder, const std::string& name, const std::string& path, const char* remedy);
 
-  static cluster_secret read(int folder, const std::string& name, const std::string& path, int follow) {
-    // Not waiting: what lies there need not be a file.
-    const descriptor in(::openat(folder, name.c_str(), O_RDONLY | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (in.number < 0) {
-      const int reason = errno;
-      check_exhausted(path, reason);
-      throw error(reason == ENOENT ? error_code::not_found : error_code::permission_denied, "secret",
-                  {"the secret cannot be read: ", because(path, reason)});
-    }
-    struct stat status{};
-    if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
-        (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-      throw error(error_code::permission_denied, "secret",
-                  {path,
-                   " must be a file of this user's alone (mode 0600), for a reader of it could take part; remove it, "
-                   "or change its mode"});
-    std::array<char, max_bytes> room;
-    std::size_t size = 0;
-    for (ssize_t n; size < room.size() && (n = ::read(in.number, room.data() + size, room.size() - size)) != 0;) {
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) throw error(error_code::unavailable, "secret", {"the secret cannot be read: ", because(path, errno)});
-      size += static_cast<std::size_t>(n);
-    }
-    const std::string_view text(room.data(), size);
-    if (size == room.size() && text.find('\n') == std::string_view::npos)
-      throw error(error_code::invalid_argument, "secret",
-                  {"the first line of ", path, " has more than ", max_bytes - 1, " bytes, which no secret needs"});
-    return cluster_secret(first_line(text), str_cat({"that of the file ", path}));
-  }
+  static cluster_secret read(int folder, const std::string& name, const std::string& path, int follow);
 
   std::string origin_;
   bool given_ = true;
   hmac_sha256 proof_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+namespace detail {
+
+WEFT_DISTRIBUTED_DECL std::string hexadecimal(std::span<const std::byte> bytes) {
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte each : bytes) {
+    text += digits[std::to_integer<unsigned>(each) >> 4];
+    text += digits[std::to_integer<unsigned>(each) & 15u];
+  }
+  return text;
+}
+
+}  // namespace detail
+
+struct cluster_secret::descriptor {
+  int number = -1;
+  explicit descriptor(int n) : number(n) {}
+  descriptor(descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
+  descriptor& operator=(descriptor&&) = delete;
+  ~descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+WEFT_DISTRIBUTED_DECL cluster_secret::cluster_secret(std::string_view bytes, std::string origin)
+    : origin_(std::move(origin)), proof_(std::as_bytes(std::span(bytes))) {
+  if (bytes.size() < least_bytes)
+    throw error(error_code::invalid_argument, "secret",
+                {"the secret (", origin_, ") needs at least ", least_bytes, " bytes and has ", bytes.size(),
+                 "; weft_launch --make_secret FILE writes a random one"});
+}
+
+WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::from_file(const std::string& path) {
+  return read(AT_FDCWD, path, path, 0);
+}
+
+WEFT_DISTRIBUTED_DECL void cluster_secret::make_file(const std::string& path) {
+  if (make(AT_FDCWD, path, path, "give another file")) return;
+  throw error(error_code::already_exists, "secret",
+              {path, " exists, and tasks may use the secret in it; give another file, or remove this one"});
+}
+
+WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::of_user() {
+  if (auto given = from_environment()) return *given;
+  std::string why;
+  for (const std::string& folder : folders()) {
+    const descriptor at = open_folder(folder, why);
+    if (at.number < 0) continue;
+    const std::string path = str_cat({folder, "/", file_name});
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        cluster_secret made = read(at.number, file_name, path, O_NOFOLLOW);
+        made.given_ = false;
+        return made;
+      } catch (const error& problem) {
+        if (problem.code() != error_code::not_found) throw;
+      }
+      make(at.number, file_name, path, set_for_all);
+    }
+  }
+  throw error(error_code::unavailable, "secret",
+              {"the secret that this user's tasks share needs a folder, and none will do (", why, "); ", set_for_all});
+}
+
+WEFT_DISTRIBUTED_DECL std::optional<cluster_secret> cluster_secret::from_environment() {
+  if (const char* const given = std::getenv("WEFT_SECRET"); given && *given)
+    return cluster_secret(first_line(given), "that of WEFT_SECRET");
+  if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) return from_file(file);
+  return {};
+}
+
+WEFT_DISTRIBUTED_DECL std::string_view cluster_secret::first_line(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  text = text.substr(0, text.find('\n'));
+  return text.substr(0, text.find_last_not_of(" \t\r") + 1);
+}
+
+WEFT_DISTRIBUTED_DECL std::string cluster_secret::because(const std::string& path, int reason) {
+  return str_cat({path, ": ", std::strerror(reason)});
+}
+
+WEFT_DISTRIBUTED_DECL void cluster_secret::check_exhausted(const std::string& path, int reason) {
+  if (reason == EMFILE || reason == ENFILE || reason == ENOMEM || reason == EINTR)
+    throw error(error_code::resource_exhausted, "secret", because(path, reason));
+}
+
+WEFT_DISTRIBUTED_DECL std::vector<std::string> cluster_secret::folders() {
+  std::vector<std::string> found;
+  const auto add_home = [&](const char* home) {
+    struct stat status{};
+    // Another user's home, as some ways to become a user leave it in HOME, is not wanted.
+    if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
+      found.push_back(str_cat({std::string(home), "/.cache/weft"}));
+  };
+  add_home(std::getenv("HOME"));
+  if (found.empty()) {
+    std::array<char, 4096> room;
+    passwd entry{}, *user = nullptr;
+    if (::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &user) == 0 && user) add_home(user->pw_dir);
+  }
+  found.push_back(str_cat({"/tmp/weft-", ::geteuid()}));
+  return found;
+}
+
+WEFT_DISTRIBUTED_DECL cluster_secret::descriptor cluster_secret::open_folder(const std::string& path,
+                                                                             std::string& why) {
+  const std::string above = path.substr(0, path.rfind('/'));
+  ::mkdir(above.c_str(), S_IRWXU);
+  ::mkdir(path.c_str(), S_IRWXU);
+  descriptor at(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status{};
+  if (at.number < 0 || ::fstat(at.number, &status) != 0) {
+    const int reason = errno;
+    check_exhausted(path, reason);
+    append(why, {why.empty() ? "" : "; ", because(path, reason)});
+    return descriptor(-1);
+  }
+  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    throw error(
+        error_code::permission_denied, "secret",
+        {path, " must be this user's, and nobody else may write to it; remove it, or take the others' right away"});
+  return at;
+}
+
+WEFT_DISTRIBUTED_DECL bool cluster_secret::make(int folder, const std::string& name, const std::string& path,
+                                                const char* remedy) {
+  const auto fail = [&](int reason) {
+    check_exhausted(path, reason);
+    throw error(error_code::unavailable, "secret",
+                {"the secret cannot be written to ", because(path, reason), "; ", remedy});
+  };
+  std::array<std::byte, 40> random;
+  fill_random(random);
+  const std::string text = str_cat({detail::hexadecimal(std::span(random).first(32)), "\n"});
+  const std::string unfinished =
+      str_cat({name.substr(0, name.rfind('/') + 1), ".", detail::hexadecimal(std::span(random).last(8))});
+  {
+    const descriptor out(
+        ::openat(folder, unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (out.number < 0) fail(errno);
+    if (::fchmod(out.number, S_IRUSR | S_IWUSR) != 0 ||
+        ::write(out.number, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        ::fsync(out.number) != 0) {
+      const int reason = errno ? errno : ENOSPC;
+      ::unlinkat(folder, unfinished.c_str(), 0);
+      fail(reason);
+    }
+  }
+  int reason = ::linkat(folder, unfinished.c_str(), folder, name.c_str(), 0) == 0 ? 0 : errno;
+  #if defined(RENAME_NOREPLACE)
+  if (reason != 0 && reason != EEXIST)  // a file system without links
+    reason = ::renameat2(folder, unfinished.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  #endif
+  ::unlinkat(folder, unfinished.c_str(), 0);
+  if (reason != 0 && reason != EEXIST) fail(reason);
+  return reason == 0;
+}
+
+WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std::string& name, const std::string& path,
+                                                          int follow) {
+  // Not waiting: what lies there need not be a file.
+  const descriptor in(::openat(folder, name.c_str(), O_RDONLY | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (in.number < 0) {
+    const int reason = errno;
+    check_exhausted(path, reason);
+    throw error(reason == ENOENT ? error_code::not_found : error_code::permission_denied, "secret",
+                {"the secret cannot be read: ", because(path, reason)});
+  }
+  struct stat status{};
+  if (::fstat(in.number, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
+      (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    throw error(error_code::permission_denied, "secret",
+                {path,
+                 " must be a file of this user's alone (mode 0600), for a reader of it could take part; remove it, "
+                 "or change its mode"});
+  std::array<char, max_bytes> room;
+  std::size_t size = 0;
+  for (ssize_t n; size < room.size() && (n = ::read(in.number, room.data() + size, room.size() - size)) != 0;) {
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw error(error_code::unavailable, "secret", {"the secret cannot be read: ", because(path, errno)});
+    size += static_cast<std::size_t>(n);
+  }
+  const std::string_view text(room.data(), size);
+  if (size == room.size() && text.find('\n') == std::string_view::npos)
+    throw error(error_code::invalid_argument, "secret",
+                {"the first line of ", path, " has more than ", max_bytes - 1, " bytes, which no secret needs"});
+  return cluster_secret(first_line(text), str_cat({"that of the file ", path}));
+}
+
+#endif
 
 namespace detail {
 

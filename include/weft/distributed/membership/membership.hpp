@@ -13,6 +13,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft {
 
@@ -42,11 +43,7 @@ class membership {
   std::uint64_t incarnation(std::size_t rank) const { return known_[rank].incarnation.load(std::memory_order_acquire); }
 
   /// The state of one incarnation; 0 is any.
-  task_state state(std::size_t rank, std::uint64_t incarnation) const {
-    if (incarnation == 0 || this->incarnation(rank) == incarnation) return state(rank);
-    std::lock_guard lock(mutex_);
-    return known_[rank].incarnation == incarnation ? state(rank) : past(rank, incarnation).state;
-  }
+  task_state state(std::size_t rank, std::uint64_t incarnation) const;
   bool alive(std::size_t rank, std::uint64_t incarnation) const {
     return state(rank, incarnation) == task_state::alive;
   }
@@ -58,34 +55,14 @@ class membership {
 
   // ---- what this task has seen itself ----
 
-  void set_alive(std::size_t rank, std::uint64_t incarnation) {
-    {
-      std::lock_guard lock(mutex_);
-      member& of = known_[rank];
-      if (of.incarnation != incarnation) keep_past(rank);
-      of.incarnation.store(incarnation, std::memory_order_release);
-      of.said.store(verdict::none, std::memory_order_release);
-      of.reason.clear();
-      of.hearsay = false;
-      of.refusal.reset();
-      if (first_lost_ == rank) first_lost_.reset();
-      of.state.store(task_state::alive, std::memory_order_release);
-    }
-    changed_.notify_all();
-  }
+  void set_alive(std::size_t rank, std::uint64_t incarnation);
 
   /// `why`, where it is not empty, is what the task itself said.
-  void set_left(std::size_t rank, const std::string& why = {}) {
-    end(rank, incarnation(rank), task_state::left, left_because(why), false);
-  }
+  void set_left(std::size_t rank, const std::string& why = {});
 
   /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
   /// `closed`: its connection has ended, as it does with the process.
-  std::string set_lost(std::size_t rank, const std::string& why, bool closed = false) {
-    known_[rank].closed.store(closed, std::memory_order_release);
-    end(rank, incarnation(rank), task_state::lost, why, false);
-    return str_cat({to_string(tasks_[rank]), " ", why});
-  }
+  std::string set_lost(std::size_t rank, const std::string& why, bool closed = false);
 
   /// Whether the connection of a task that was lost has ended, rather than fallen silent. Of the newest incarnation.
   bool has_closed(std::size_t rank) const { return known_[rank].closed.load(std::memory_order_acquire); }
@@ -103,67 +80,26 @@ class membership {
   // ---- what others have told ----
 
   /// Another task says what became of this one. This task's own observations count more. Returns whether it is news.
-  bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why) {
-    if (rank == self_ || state(rank) == task_state::alive || this->incarnation(rank) == incarnation) return false;
-    if (state(rank) != task_state::awaited) return false;
-    return end(rank, incarnation, became, why, true);
-  }
+  bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why);
   /// Whether this task knows from another one that the task is gone.
-  bool is_hearsay(std::size_t rank) const {
-    std::lock_guard lock(mutex_);
-    return known_[rank].hearsay;
-  }
+  bool is_hearsay(std::size_t rank) const;
   /// Whether this task itself has found that this incarnation is gone. A task that only others take for gone, and that
   /// comes, is welcome.
-  bool is_given_up(std::size_t rank, std::uint64_t incarnation) const {
-    std::lock_guard lock(mutex_);
-    const member& of = known_[rank];
-    if (of.incarnation == incarnation) return of.state == task_state::lost && !of.hearsay;
-    return of.before.incarnation == incarnation && incarnation != 0;
-  }
+  bool is_given_up(std::size_t rank, std::uint64_t incarnation) const;
 
   /// Why a task that should come could not be let in, for the list of missing tasks.
-  void set_note(std::size_t rank, const std::string& why) {
-    std::lock_guard lock(mutex_);
-    if (state(rank) == task_state::awaited) known_[rank].reason = why;
-  }
+  void set_note(std::size_t rank, const std::string& why);
   /// The same where nobody knows which task it is.
-  void set_note(const std::string& why) {
-    std::lock_guard lock(mutex_);
-    note_ = why;
-  }
+  void set_note(const std::string& why);
   /// "; " and the note, where there is one.
-  std::string note() const {
-    std::lock_guard lock(mutex_);
-    return note_.empty() ? "" : "; " + note_;
-  }
+  std::string note() const;
   /// This task cannot work with that one at all: every call that waits for it to come throws this.
-  void refuse(std::size_t rank, error why) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!known_[rank].refusal) known_[rank].refusal = std::move(why);
-    }
-    changed_.notify_all();
-  }
+  void refuse(std::size_t rank, error why);
   /// No task that is still to come can work with this one.
-  void refuse_all(const error& why) {
-    for (std::size_t rank = 0; rank < size(); ++rank)
-      if (state(rank) == task_state::awaited) refuse(rank, why);
-  }
+  void refuse_all(const error& why);
   /// Why a task that is still to come cannot work with this one, if one cannot.
-  std::optional<error> refusal() const {
-    std::lock_guard lock(mutex_);
-    for (std::size_t rank = 0; rank < size(); ++rank)
-      if (state(rank) == task_state::awaited && connects_to(rank) && known_[rank].refusal) return known_[rank].refusal;
-    return {};
-  }
-  void stop() {
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-  }
+  std::optional<error> refusal() const;
+  void stop();
 
   // ---- waiting ----
 
@@ -227,49 +163,18 @@ class membership {
   /// another one, for the others' leaving usually follows from it, unless they themselves say why. `otherwise`
   /// continues the task's name where nothing else is known, or no more than that it left after it was `seen_going` so.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
-                 const std::string& otherwise, bool seen_going = false) const {
-    std::lock_guard lock(mutex_);
-    const ended fate = fate_of(rank, incarnation);
-    const bool says_why = fate.state == task_state::left && fate.reason != left_because({});
-    const bool follows = first_lost_ && *first_lost_ != rank && (!says_why || names(fate.reason, *first_lost_));
-    const bool unknown = fate.reason.empty() || (seen_going && fate.state == task_state::left && !says_why);
-    std::string sentence = str_cat({to_string(tasks_[rank]), " ",
-                                    (unknown               ? otherwise
-                                     : says_why && follows ? left_because({})
-                                                           : fate.reason)});
-    if (follows) {
-      const std::string first = str_cat({to_string(tasks_[*first_lost_]), " ", known_[*first_lost_].reason});
-      sentence = fate.state == task_state::lost ? str_cat({sentence, "; before that, ", first})
-                                                : str_cat({first, "; then ", sentence});
-    }
-    return error(error_code::unavailable, operation, sentence);
-  }
+                 const std::string& otherwise, bool seen_going = false) const;
 
   /// Whether a task that is gone was lost, or has said that an error has ended it.
-  bool has_failed(std::size_t rank) const {
-    std::lock_guard lock(mutex_);
-    const member& of = known_[rank];
-    return of.state == task_state::lost ||
-           (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
-            of.reason != left_because({}));
-  }
+  bool has_failed(std::size_t rank) const;
 
   /// The task that was lost before all others that were, if any was.
-  std::optional<std::size_t> first_lost() const {
-    std::lock_guard lock(mutex_);
-    return first_lost_;
-  }
+  std::optional<std::size_t> first_lost() const;
 
   /// "has closed its connection ...", or empty while nothing is wrong.
-  std::string reason(std::size_t rank) const {
-    std::lock_guard lock(mutex_);
-    return known_[rank].reason;
-  }
+  std::string reason(std::size_t rank) const;
   /// The same for one incarnation.
-  std::string reason(std::size_t rank, std::uint64_t incarnation) const {
-    std::lock_guard lock(mutex_);
-    return fate_of(rank, incarnation).reason;
-  }
+  std::string reason(std::size_t rank, std::uint64_t incarnation) const;
 
  private:
   struct ended {
@@ -290,51 +195,18 @@ class membership {
     ended before;                  // the incarnation before this one
   };
 
-  static std::string left_because(const std::string& why) {
-    return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
-  }
+  static std::string left_because(const std::string& why);
 
   /// Whether a sentence is about this task.
-  bool names(const std::string& sentence, std::size_t rank) const {
-    const std::string name = to_string(tasks_[rank]);
-    const std::size_t at = sentence.find(name), after = at + name.size();
-    return at != std::string::npos && (after == sentence.size() || sentence[after] < '0' || sentence[after] > '9');
-  }
+  bool names(const std::string& sentence, std::size_t rank) const;
 
-  void keep_past(std::size_t rank) {
-    member& of = known_[rank];
-    if (of.incarnation == 0) return;
-    const bool unnoticed = of.state == task_state::alive;
-    of.before = {of.incarnation, unnoticed ? task_state::lost : of.state.load(),
-                 unnoticed ? "was started again" : of.reason};
-  }
+  void keep_past(std::size_t rank);
 
-  ended past(std::size_t rank, std::uint64_t incarnation) const {
-    const ended& before = known_[rank].before;
-    if (before.incarnation == incarnation && !before.reason.empty()) return before;
-    return {incarnation, task_state::lost, "was started again"};
-  }
+  ended past(std::size_t rank, std::uint64_t incarnation) const;
 
-  ended fate_of(std::size_t rank, std::uint64_t incarnation) const {
-    const member& of = known_[rank];
-    if (incarnation != 0 && of.incarnation != incarnation) return past(rank, incarnation);
-    return {incarnation, of.state, of.reason};
-  }
+  ended fate_of(std::size_t rank, std::uint64_t incarnation) const;
 
-  bool end(std::size_t rank, std::uint64_t incarnation, task_state to, const std::string& why, bool hearsay) {
-    {
-      std::lock_guard lock(mutex_);
-      member& of = known_[rank];
-      if (hearsay && of.state != task_state::awaited) return false;
-      of.incarnation.store(incarnation, std::memory_order_release);
-      of.reason = why;
-      of.hearsay = hearsay;
-      if (to == task_state::lost && !first_lost_) first_lost_ = rank;
-      of.state.store(to, std::memory_order_release);
-    }
-    changed_.notify_all();
-    return true;
-  }
+  bool end(std::size_t rank, std::uint64_t incarnation, task_state to, const std::string& why, bool hearsay);
 
   template <typename Clock>
   void wait(std::unique_lock<std::mutex>& lock, const basic_deadline<Clock>& until) {
@@ -352,5 +224,192 @@ class membership {
   std::string note_;
   bool stopped_ = false;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL task_state membership::state(std::size_t rank, std::uint64_t incarnation) const {
+  if (incarnation == 0 || this->incarnation(rank) == incarnation) return state(rank);
+  std::lock_guard lock(mutex_);
+  return known_[rank].incarnation == incarnation ? state(rank) : past(rank, incarnation).state;
+}
+
+WEFT_DISTRIBUTED_DECL void membership::set_alive(std::size_t rank, std::uint64_t incarnation) {
+  {
+    std::lock_guard lock(mutex_);
+    member& of = known_[rank];
+    if (of.incarnation != incarnation) keep_past(rank);
+    of.incarnation.store(incarnation, std::memory_order_release);
+    of.said.store(verdict::none, std::memory_order_release);
+    of.reason.clear();
+    of.hearsay = false;
+    of.refusal.reset();
+    if (first_lost_ == rank) first_lost_.reset();
+    of.state.store(task_state::alive, std::memory_order_release);
+  }
+  changed_.notify_all();
+}
+
+WEFT_DISTRIBUTED_DECL void membership::set_left(std::size_t rank, const std::string& why) {
+  end(rank, incarnation(rank), task_state::left, left_because(why), false);
+}
+
+WEFT_DISTRIBUTED_DECL std::string membership::set_lost(std::size_t rank, const std::string& why, bool closed) {
+  known_[rank].closed.store(closed, std::memory_order_release);
+  end(rank, incarnation(rank), task_state::lost, why, false);
+  return str_cat({to_string(tasks_[rank]), " ", why});
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::hear(std::size_t rank, std::uint64_t incarnation, task_state became,
+                                            const std::string& why) {
+  if (rank == self_ || state(rank) == task_state::alive || this->incarnation(rank) == incarnation) return false;
+  if (state(rank) != task_state::awaited) return false;
+  return end(rank, incarnation, became, why, true);
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::is_hearsay(std::size_t rank) const {
+  std::lock_guard lock(mutex_);
+  return known_[rank].hearsay;
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::is_given_up(std::size_t rank, std::uint64_t incarnation) const {
+  std::lock_guard lock(mutex_);
+  const member& of = known_[rank];
+  if (of.incarnation == incarnation) return of.state == task_state::lost && !of.hearsay;
+  return of.before.incarnation == incarnation && incarnation != 0;
+}
+
+WEFT_DISTRIBUTED_DECL void membership::set_note(std::size_t rank, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (state(rank) == task_state::awaited) known_[rank].reason = why;
+}
+
+WEFT_DISTRIBUTED_DECL void membership::set_note(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  note_ = why;
+}
+
+WEFT_DISTRIBUTED_DECL std::string membership::note() const {
+  std::lock_guard lock(mutex_);
+  return note_.empty() ? "" : "; " + note_;
+}
+
+WEFT_DISTRIBUTED_DECL void membership::refuse(std::size_t rank, error why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!known_[rank].refusal) known_[rank].refusal = std::move(why);
+  }
+  changed_.notify_all();
+}
+
+WEFT_DISTRIBUTED_DECL void membership::refuse_all(const error& why) {
+  for (std::size_t rank = 0; rank < size(); ++rank)
+    if (state(rank) == task_state::awaited) refuse(rank, why);
+}
+
+WEFT_DISTRIBUTED_DECL std::optional<error> membership::refusal() const {
+  std::lock_guard lock(mutex_);
+  for (std::size_t rank = 0; rank < size(); ++rank)
+    if (state(rank) == task_state::awaited && connects_to(rank) && known_[rank].refusal) return known_[rank].refusal;
+  return {};
+}
+
+WEFT_DISTRIBUTED_DECL void membership::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+}
+
+WEFT_DISTRIBUTED_DECL error membership::diagnose(std::size_t rank, std::uint64_t incarnation,
+                                                 const std::string& operation, const std::string& otherwise,
+                                                 bool seen_going) const {
+  std::lock_guard lock(mutex_);
+  const ended fate = fate_of(rank, incarnation);
+  const bool says_why = fate.state == task_state::left && fate.reason != left_because({});
+  const bool follows = first_lost_ && *first_lost_ != rank && (!says_why || names(fate.reason, *first_lost_));
+  const bool unknown = fate.reason.empty() || (seen_going && fate.state == task_state::left && !says_why);
+  std::string sentence = str_cat({to_string(tasks_[rank]), " ",
+                                  (unknown               ? otherwise
+                                   : says_why && follows ? left_because({})
+                                                         : fate.reason)});
+  if (follows) {
+    const std::string first = str_cat({to_string(tasks_[*first_lost_]), " ", known_[*first_lost_].reason});
+    sentence = fate.state == task_state::lost ? str_cat({sentence, "; before that, ", first})
+                                              : str_cat({first, "; then ", sentence});
+  }
+  return error(error_code::unavailable, operation, sentence);
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::has_failed(std::size_t rank) const {
+  std::lock_guard lock(mutex_);
+  const member& of = known_[rank];
+  return of.state == task_state::lost ||
+         (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
+          of.reason != left_because({}));
+}
+
+WEFT_DISTRIBUTED_DECL std::optional<std::size_t> membership::first_lost() const {
+  std::lock_guard lock(mutex_);
+  return first_lost_;
+}
+
+WEFT_DISTRIBUTED_DECL std::string membership::reason(std::size_t rank) const {
+  std::lock_guard lock(mutex_);
+  return known_[rank].reason;
+}
+
+WEFT_DISTRIBUTED_DECL std::string membership::reason(std::size_t rank, std::uint64_t incarnation) const {
+  std::lock_guard lock(mutex_);
+  return fate_of(rank, incarnation).reason;
+}
+
+WEFT_DISTRIBUTED_DECL std::string membership::left_because(const std::string& why) {
+  return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::names(const std::string& sentence, std::size_t rank) const {
+  const std::string name = to_string(tasks_[rank]);
+  const std::size_t at = sentence.find(name), after = at + name.size();
+  return at != std::string::npos && (after == sentence.size() || sentence[after] < '0' || sentence[after] > '9');
+}
+
+WEFT_DISTRIBUTED_DECL void membership::keep_past(std::size_t rank) {
+  member& of = known_[rank];
+  if (of.incarnation == 0) return;
+  const bool unnoticed = of.state == task_state::alive;
+  of.before = {of.incarnation, unnoticed ? task_state::lost : of.state.load(),
+               unnoticed ? "was started again" : of.reason};
+}
+
+WEFT_DISTRIBUTED_DECL membership::ended membership::past(std::size_t rank, std::uint64_t incarnation) const {
+  const ended& before = known_[rank].before;
+  if (before.incarnation == incarnation && !before.reason.empty()) return before;
+  return {incarnation, task_state::lost, "was started again"};
+}
+
+WEFT_DISTRIBUTED_DECL membership::ended membership::fate_of(std::size_t rank, std::uint64_t incarnation) const {
+  const member& of = known_[rank];
+  if (incarnation != 0 && of.incarnation != incarnation) return past(rank, incarnation);
+  return {incarnation, of.state, of.reason};
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::end(std::size_t rank, std::uint64_t incarnation, task_state to,
+                                           const std::string& why, bool hearsay) {
+  {
+    std::lock_guard lock(mutex_);
+    member& of = known_[rank];
+    if (hearsay && of.state != task_state::awaited) return false;
+    of.incarnation.store(incarnation, std::memory_order_release);
+    of.reason = why;
+    of.hearsay = hearsay;
+    if (to == task_state::lost && !first_lost_) first_lost_ = rank;
+    of.state.store(to, std::memory_order_release);
+  }
+  changed_.notify_all();
+  return true;
+}
+
+#endif
 
 }  // namespace weft

@@ -72,8 +72,7 @@ class basic_server {
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
-  explicit basic_server(const Environment& here, server_options options = {}, T network = {})
-      : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
+  explicit basic_server(const Environment& here, server_options options = {}, T network = {});
 
   template <class = void>
   basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options
@@ -420,6 +419,11 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
 }
 
 template <transport T, typename Clock>
+template <std::same_as<task_environment> Environment>
+basic_server<T, Clock>::basic_server(const Environment& here, server_options options, T network)
+    : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
+
+template <transport T, typename Clock>
 basic_server<T, Clock>::~basic_server() {
   stop();
 }
@@ -487,6 +491,7 @@ error basic_server<T, Clock>::diagnose(std::size_t rank, std::uint64_t incarnati
 
 #if defined(WEFT_SEPARATE_DISTRIBUTED)
 extern template class basic_server<tcp>;
+extern template basic_server<tcp>::basic_server(const task_environment&, server_options, tcp);
 #endif
 
 /// A server over TCP; see basic_server.
