@@ -11,4 +11,5 @@
 
 // join() needs the parameter servers, which stand above basic_server's header.
 template class weft::basic_server<weft::tcp>;
-template weft::basic_server<weft::tcp>::basic_server(const weft::task_environment&, weft::server_options, weft::tcp);
+WEFT_DISTRIBUTED_INSTANTIATE(weft::basic_server<weft::tcp>::basic_server(const weft::task_environment&,
+                                                                         weft::server_options, weft::tcp));
