@@ -49,6 +49,7 @@ class frame_authenticator {
   frame_tag finish_frame();
 
  private:
+#if defined(WEFT_HAS_OPENSSL)
   struct release {
     void operator()(void* context) const;
   };
@@ -56,6 +57,7 @@ class frame_authenticator {
   std::unique_ptr<void, release> context_;  // an EVP_CIPHER_CTX
   std::array<std::byte, 12> nonce_{};       // 4 bytes of the key, and the number of the frame
   std::uint64_t frames_ = 0;
+#endif
 };
 
 /// Both directions.
@@ -124,7 +126,6 @@ WEFT_DISTRIBUTED_DECL frame_tag frame_authenticator::finish_frame() {
 
   #else
 
-WEFT_DISTRIBUTED_DECL void frame_authenticator::release::operator()(void*) const {}
 WEFT_DISTRIBUTED_DECL frame_authenticator::frame_authenticator(frame_key) {
   throw error(error_code::failed_precondition, "authenticate",
               "this program was built without OpenSSL, which authenticates what travels between hosts");
