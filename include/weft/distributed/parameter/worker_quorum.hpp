@@ -56,6 +56,8 @@ class worker_quorum {
     someone_gone();  // remembers since when
     return {};
   }
+  /// Whether all workers stop after the last step, since one of them has received a signal.
+  void set_stopping(bool stops) { is_stopping_ = stops; }
   /// Training has ended, for good.
   void interrupt(const error& why) {
     if (!interrupted_) interrupted_ = why;
@@ -143,11 +145,15 @@ class worker_quorum {
   bool judges_workers() const { return !terms_->has_decisions() || here_.index() == 0; }
 
   /// The same after the time in which another process may have taken its place. Nobody waits for a worker that has said
-  /// itself that it does no more.
+  /// itself that it does no more, or that has left after the step with which all stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    const bool waits = terms_ && terms_->on_loss.wait.count() > 0 && each.refused.empty();
-    return !waits || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+    return !waits_for(each) || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+  }
+  /// Whether the loss policy keeps the place of this worker, once it is gone.
+  bool waits_for(const worker& each) const {
+    if (!terms_ || terms_->on_loss.wait.count() == 0 || !each.refused.empty()) return false;
+    return !is_stopping_ || members_.state(each.rank, each.incarnation) != task_state::left;
   }
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
@@ -201,7 +207,7 @@ class worker_quorum {
           first->code(), "push_pull",
           {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
-    if (terms_->on_loss.wait.count() > 0)
+    if (waits_for(*first_gone_))
       first =
           error(first->code(), "push_pull",
                 {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
@@ -211,6 +217,7 @@ class worker_quorum {
 
   void leave_out(worker& each, int left) {
     (takes_over() ? each.is_taken_over : each.is_left_out) = true;
+    if (is_stopping_) return;                                          // all workers end after the last step
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
     const error why(error_code::unavailable, here_.name(),
                     {"training goes on with ", left, " of ", workers_.size(),
@@ -227,6 +234,7 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  bool is_stopping_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };
 
