@@ -293,7 +293,8 @@ class parameter_service {
       if (message.terms.has_decisions()) links_.begin();
       shards_.begin(message);
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
-      from.refused = str_cat({"was refused, for it does not train the same model: ", difference});
+      quorum_.refuse(from, shards_.is_on() && shards_.has_trained(),
+                     str_cat({"was refused, for it does not train the same model: ", difference}));
       throw error(error_code::failed_precondition, "parameter_server",
                   {workers_.name(from), " does not train the same model: ", difference,
                    "; run the same program with the same flags"});
@@ -301,6 +302,7 @@ class parameter_service {
     from.enrolled = from.took_part = true;
     from.done = false;
     from.refused.clear();
+    from.rejected.clear();
     from.connection->share({});
     from.connection->free_message();
     shards_.count_lost(from, from.connection->request().step);

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/membership.hpp>
@@ -70,12 +71,26 @@ class worker_quorum {
       interrupted_ = someone_gone();
       if (!interrupted_) interrupted_ = why_gone(each);
     }
+    each.had_process = each.had_process || each.took_part;
+    each.missed_since = each.missing_since;
     each.incarnation = incarnation;
     each.done = each.took_part = each.stays = each.is_taken_over = false;
     each.owner.reset();
     each.failure.reset();
     each.refused.clear();
+    each.rejected.clear();
     each.missing_since.reset();
+  }
+
+  /// This process may not train with the others. Where a process has trained in its place, and the loss policy waits,
+  /// the others go on waiting for another one, as if it had not come.
+  void refuse(worker& each, bool has_trained, std::string why) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0 || !(has_trained || each.had_process)) {
+      each.refused = std::move(why);
+      return;
+    }
+    each.rejected = std::move(why);
+    each.missing_since = each.missed_since ? each.missed_since : clock::now();
   }
 
   int max_backups() const { return terms_->model.backups; }
@@ -129,7 +144,7 @@ class worker_quorum {
     if (each.done) return false;
     const task_state state = members_.state(each.rank, each.incarnation);
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
-    if (!each.refused.empty()) return true;
+    if (!each.refused.empty() || !each.rejected.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
     return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
@@ -137,6 +152,8 @@ class worker_quorum {
   error why_gone(const worker& each) const {
     const bool refused = !each.refused.empty() && members_.state(each.rank, each.incarnation) != task_state::lost;
     if (refused) return error(error_code::unavailable, "push_pull", {workers_.name(each), " ", each.refused});
+    if (!each.rejected.empty())
+      return error(error_code::unavailable, "push_pull", {workers_.name(each), " ", each.rejected});
     return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone,
                              true);
   }
