@@ -434,7 +434,8 @@ join_report basic_server<T, Clock>::join(deadline_type workers_come, deadline_ty
   join_report report;
   if (job() == options_.ps_job) {
     with_reason([&] { report = serve_parameters(workers_come, until); });
-    if (report.interrupted) set_failure(*report.interrupted);
+    // A server that others have given up leaves its place to another process: its goodbye ends nothing.
+    if (report.interrupted && report.interrupted->code() != error_code::aborted) set_failure(*report.interrupted);
     return report;
   }
   members_.wait_for(workers_come, [](const task_id&) { return true; });
