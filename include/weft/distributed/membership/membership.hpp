@@ -74,6 +74,9 @@ class membership {
     changed_.notify_all();
   }
 
+  /// What a task says that leaves although others need it, if it knows of no error.
+  static constexpr const char* without_finish = "without finish()";
+
   /// `why`, where it is not empty, is what the task itself said.
   void set_left(std::size_t rank, const std::string& why = {}) {
     end(rank, incarnation(rank), task_state::left, left_because(why), false);
@@ -245,10 +248,10 @@ class membership {
     return error(error_code::unavailable, operation, sentence);
   }
 
-  /// Whether a task that is gone was lost, or has said that an error has ended it.
-  bool has_failed(std::size_t rank) const {
+  /// Whether an incarnation of a task that is gone, 0: the newest, was lost, or has said that an error has ended it.
+  bool has_failed(std::size_t rank, std::uint64_t incarnation = 0) const {
     std::lock_guard lock(mutex_);
-    const member& of = known_[rank];
+    const ended of = fate_of(rank, incarnation);
     return of.state == task_state::lost ||
            (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
             of.reason != left_because({}));
@@ -291,7 +294,8 @@ class membership {
   };
 
   static std::string left_because(const std::string& why) {
-    return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
+    if (why.empty()) return "has left the cluster";
+    return str_cat({"has left the cluster ", why == without_finish ? "" : "after an error: ", why});
   }
 
   /// Whether a sentence is about this task.

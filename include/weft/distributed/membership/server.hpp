@@ -175,6 +175,8 @@ class basic_server {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
   }
+  /// Whether others need this task until it has finished. If it leaves before, its goodbye says so.
+  void set_needed(bool is_needed) { is_needed_ = is_needed; }
 
   /// Does it; where it fails, this task's goodbye says why.
   template <typename Action>
@@ -326,7 +328,7 @@ class basic_server {
     std::string failure;
     {
       std::lock_guard lock(failure_mutex_);
-      failure = failure_;
+      failure = failure_.empty() && is_needed_ ? membership::without_finish : failure_;
     }
     links_.close(failure);
     inbox_.clear();
@@ -374,6 +376,7 @@ class basic_server {
 
   std::mutex failure_mutex_;
   std::string failure_;
+  std::atomic<bool> is_needed_{false};
 
   // Belongs to the server's own thread, but for the inbox.
   std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
