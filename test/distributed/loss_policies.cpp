@@ -246,6 +246,67 @@ BOOST_AUTO_TEST_CASE(training_stops_when_nobody_has_come_in_time) {
   }
 }
 
+// A process that trains something else is started in the place of a lost worker. It is refused, and the others go on
+// waiting for the right one.
+BOOST_AUTO_TEST_CASE(a_wrong_replacement_ends_nothing_but_itself) {
+  const training_terms terms(in_step, wait_for{20s});
+  two_servers all(2);
+  values now, second;
+  std::string problem;
+  std::thread chief([&] { problem = train_as_chief(all, terms, 2, now); });
+  die_between_servers(all, terms, 3);
+  const auto replace_by = [&](const training_terms& how, graph_identity graph, int steps) -> std::string {
+    try {
+      server_type here(all.cluster, "worker", 1, {}, all.network);
+      client_type client(here, variables(), how, graph, 20s);
+      client.initialise(20s);
+      client.pull(second.out(), 20s);
+      for (int i = 0; i < steps; ++i) client.push_pull(client.next_step(), values(3).in(), second.out(), 20s);
+      client.done(10s);
+      return {};
+    } catch (const std::exception& why) {
+      return why.what();
+    }
+  };
+  const training_terms shrinks(in_step, wait_for{20s}.then(loss_action::shrink));
+  BOOST_TEST(contains(replace_by(shrinks, 7, 2), "waits 20000 ms for a lost worker, then shrinks, the first worker"));
+  BOOST_TEST(contains(replace_by(terms, 8, 2), "/job:worker/task:1 does not train the same model"));
+  BOOST_TEST(replace_by(terms, 7, 2) == "");
+  chief.join();
+  all.join();
+  BOOST_TEST(problem == "");
+  BOOST_TEST(now.are(-4));
+  BOOST_TEST(second.are(-4));
+  for (const auto& each : all.reports) BOOST_TEST((!each->interrupted && each->lost.empty()));
+}
+
+// Wrong ones do not prolong the wait, however many come.
+BOOST_AUTO_TEST_CASE(wrong_replacements_do_not_prolong_the_wait) {
+  const training_terms terms(in_step, wait_for{1500ms}), other(in_step, wait_for{1s});
+  two_servers all(2);
+  values now;
+  std::string problem;
+  std::atomic<bool> ended{false};
+  std::thread chief([&] {
+    problem = train_as_chief(all, terms, 2, now);
+    ended = true;
+  });
+  die_between_servers(all, terms, 3);
+  const auto begin = std::chrono::steady_clock::now();
+  while (!ended && test::seconds_since(begin) < 6) {
+    try {
+      server_type here(all.cluster, "worker", 1, {}, all.network);
+      client_type client(here, variables(), other, 7, 1s);
+    } catch (const error&) {
+      std::this_thread::sleep_for(50ms);
+    }
+  }
+  BOOST_TEST(test::seconds_since(begin) < 4);
+  chief.join();
+  all.join();
+  BOOST_TEST(contains(problem, "no process has taken its place within 1500 ms"));
+}
+
 BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refused) {
   const auto refusal = [&](two_servers& all, int index, const training_terms& terms) -> std::string {
     try {

@@ -176,6 +176,77 @@ std::vector<trained> train_two(servers& all, std::int64_t steps, const std::func
 
 }  // namespace
 
+// It ends by itself as soon as it goes on, and frees its port, which the process needs that takes its place.
+BOOST_AUTO_TEST_CASE(a_server_that_goes_on_after_it_was_given_up_leaves_its_place) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  for (const int victim : {0, 1}) {
+    folder at;
+    servers all(2, 2, {at.path, 5});
+    std::string said;
+    double took = 0;
+    const auto results = train_two(all, 12, [&](std::int64_t step) {
+      if (step == 2) at.await_manifest(0);
+      if (step != 8 || !said.empty()) return;
+      at.await_manifest(5);
+      auto& stopped = all.processes[static_cast<std::size_t>(victim)];
+      stopped->signal(SIGSTOP);
+      std::this_thread::sleep_for(2500ms);
+      const auto begin = std::chrono::steady_clock::now();
+      stopped->signal(SIGCONT);
+      said = stopped->text();
+      took = test::seconds_since(begin);
+      stopped = all.start(victim);
+    });
+    BOOST_TEST(contains(
+        said, "has given up /job:ps/task:" + std::to_string(victim) + ", which has given no sign of life for "));
+    BOOST_TEST(contains(said, "start this parameter server again"));
+    BOOST_TEST(took < 2);
+    for (const trained& each : results) {
+      BOOST_TEST(each.problem == "");
+      BOOST_TEST((each.values == reference));
+      BOOST_TEST(each.rollbacks.size() == 1u);
+    }
+    for (const int task : {0, 1}) BOOST_TEST(all.text(task) == "lost updates: 0");
+  }
+}
+
+// The same for a worker: it does not wait for another process in the place of a server that is there.
+BOOST_AUTO_TEST_CASE(a_worker_that_goes_on_after_it_was_given_up_leaves_its_place) {
+  const std::vector<float> reference = undisturbed(1, 2, 12);
+  folder at;
+  servers all(1, 2, {at.path, 5});
+  const auto train_second = [&] {
+    const trained its = train<in_step>(all.cluster, 1, 12, wait_for{20s}, {}, 20ms);
+    return its.problem.empty() && its.values != reference ? "has other values" : its.problem;
+  };
+  auto second = std::make_unique<test::process>(train_second);
+  std::string said;
+  double took = 0;
+  std::thread changes;
+  const trained first = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+    if (step != 6 || changes.joinable()) return;
+    second->signal(SIGSTOP);
+    changes = std::thread([&] {
+      std::this_thread::sleep_for(2500ms);
+      const auto begin = std::chrono::steady_clock::now();
+      second->signal(SIGCONT);
+      said = second->text();
+      took = test::seconds_since(begin);
+      second = std::make_unique<test::process>(train_second);
+    });
+  });
+  BOOST_REQUIRE(changes.joinable());
+  changes.join();
+  BOOST_TEST(contains(said, "/job:ps/task:0 has given up /job:worker/task:1, which has given no sign of life for "));
+  BOOST_TEST(contains(said, "start this worker again"));
+  BOOST_TEST(took < 2);
+  BOOST_TEST(second->text() == "");
+  BOOST_TEST(first.problem == "");
+  BOOST_TEST((first.values == reference));
+  BOOST_TEST(first.rollbacks.empty());
+  BOOST_TEST(all.text(0) == "lost updates: 0");
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_is_killed_is_replaced_and_the_run_repeats_steps) {
   const std::vector<float> reference = undisturbed(2, 2, 12);
   for (const int victim : {0, 1}) {

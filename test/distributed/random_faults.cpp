@@ -928,6 +928,15 @@ BOOST_AUTO_TEST_CASE(who_has_not_agreed_in_time_names_who_was_given_up) {
   if (const verdict bad = check(plan)) BOOST_ERROR(shrunk(plan, *bad));
 }
 
+// A worker is terminated in the last step. Those that have completed the step wait in finish() for the process that
+// takes its place, and do not leave one alone that has not.
+BOOST_AUTO_TEST_CASE(who_was_terminated_in_the_last_step_has_not_finished) {
+  for (const std::uint64_t seed : {42353, 43533}) {
+    const schedule plan(seed);
+    if (const verdict bad = check(plan)) BOOST_ERROR(shrunk(plan, *bad));
+  }
+}
+
 // ---- training that survives the death of workers ----
 
 namespace {
@@ -1515,8 +1524,8 @@ class child {
   static std::string written(const life& of) {
     std::ostringstream out;
     out << std::hexfloat << of.of.began << ' ' << of.of.begun << ' ' << of.of.made << ' ' << of.of.updates << ' '
-        << of.of.finished << ' ' << of.of.global_step << ' ' << of.of.shares_memory << ' ' << of.report.has_value()
-        << ' ' << of.of.values.size();
+        << of.of.finished << ' ' << of.of.global_step << ' ' << of.of.first << ' ' << of.of.shares_memory << ' '
+        << of.report.has_value() << ' ' << of.of.values.size();
     for (const float each : of.of.values) out << ' ' << std::bit_cast<std::uint32_t>(each);
     out << "\n";
     if (of.report) {
@@ -1533,7 +1542,7 @@ class child {
     bool has_report = false;
     std::size_t n = 0;
     if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.updates >> of_.of.finished >>
-          of_.of.global_step >> of_.of.shares_memory >> has_report >> n)) {
+          of_.of.global_step >> of_.of.first >> of_.of.shares_memory >> has_report >> n)) {
       if (!of_.ended_by_force()) of_.said = "said nothing";
       return;
     }

@@ -258,6 +258,37 @@ BOOST_AUTO_TEST_CASE(a_step_without_the_batches_of_others_is_refused) {
   for (const std::string& each : said) BOOST_TEST(each == "");
 }
 
+// The last step is made as each of them asks for it, and it is then that no worker is left: they hear of the step all
+// the same, or the chief could not save it.
+BOOST_AUTO_TEST_CASE(workers_that_all_stop_end_with_the_same_step) {
+  for (const int ps : {1, 2}) {
+    std::atomic<int> noted{0};
+    std::array<std::int64_t, workers> ended{};
+    std::array<std::vector<float>, workers> values;
+    const auto said = test::run_tasks(ps, workers, in_process{},
+                                      [&](server_type& here) {
+                                        model m(here.cluster());
+                                        replicated_session s(m.g, here, takes_over, {.threads = 1}, 20s);
+                                        auto step = s.prepare(fetch(m.loss, m.train), feed(m.x));
+                                        while (!s.all_stop()) {
+                                          if (s.next_step() == 4) s.request_stop();
+                                          step.run([](replica r) { return std::tuple(batch_of(r)); }, 20s);
+                                        }
+                                        const auto k = static_cast<std::size_t>(here.index());
+                                        ended[k] = s.next_step();
+                                        values[k] = m.values(s.local());
+                                        s.leave("SIGTERM has stopped it");
+                                      },
+                                      {.on_left_out = [&](const error&) { ++noted; }});
+    for (const std::string& each : said) BOOST_TEST(each == "");
+    for (std::size_t k = 0; k < workers; ++k) {
+      BOOST_TEST(ended[k] == 5);
+      BOOST_TEST((values[k] == values[0]));
+    }
+    BOOST_TEST(noted == 0);  // training does not go on without those that stop
+  }
+}
+
 // step.run() is there for all strategies.
 BOOST_AUTO_TEST_CASE(other_strategies_run_by_the_same_function) {
   const auto said = test::run_tasks(0, 2, in_process{}, [&](server_type& here) {

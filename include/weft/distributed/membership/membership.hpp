@@ -57,6 +57,9 @@ class membership {
 
   void set_alive(std::size_t rank, std::uint64_t incarnation);
 
+  /// What a task says that leaves although others need it, if it knows of no error.
+  static constexpr const char* without_finish = "without finish()";
+
   /// `why`, where it is not empty, is what the task itself said.
   void set_left(std::size_t rank, const std::string& why = {});
 
@@ -165,8 +168,8 @@ class membership {
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
                  const std::string& otherwise, bool seen_going = false) const;
 
-  /// Whether a task that is gone was lost, or has said that an error has ended it.
-  bool has_failed(std::size_t rank) const;
+  /// Whether an incarnation of a task that is gone, 0: the newest, was lost, or has said that an error has ended it.
+  bool has_failed(std::size_t rank, std::uint64_t incarnation = 0) const;
 
   /// The task that was lost before all others that were, if any was.
   std::optional<std::size_t> first_lost() const;
@@ -341,9 +344,9 @@ WEFT_DISTRIBUTED_DECL error membership::diagnose(std::size_t rank, std::uint64_t
   return error(error_code::unavailable, operation, sentence);
 }
 
-WEFT_DISTRIBUTED_DECL bool membership::has_failed(std::size_t rank) const {
+WEFT_DISTRIBUTED_DECL bool membership::has_failed(std::size_t rank, std::uint64_t incarnation) const {
   std::lock_guard lock(mutex_);
-  const member& of = known_[rank];
+  const ended of = fate_of(rank, incarnation);
   return of.state == task_state::lost ||
          (of.state == task_state::left && !of.reason.starts_with(left_because({}) + ",") &&
           of.reason != left_because({}));
@@ -365,7 +368,8 @@ WEFT_DISTRIBUTED_DECL std::string membership::reason(std::size_t rank, std::uint
 }
 
 WEFT_DISTRIBUTED_DECL std::string membership::left_because(const std::string& why) {
-  return why.empty() ? "has left the cluster" : str_cat({"has left the cluster after an error: ", why});
+  if (why.empty()) return "has left the cluster";
+  return str_cat({"has left the cluster ", why == without_finish ? "" : "after an error: ", why});
 }
 
 WEFT_DISTRIBUTED_DECL bool membership::names(const std::string& sentence, std::size_t rank) const {

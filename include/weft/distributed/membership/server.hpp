@@ -174,6 +174,8 @@ class basic_server {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
   }
+  /// Whether others need this task until it has finished. If it leaves before, its goodbye says so.
+  void set_needed(bool is_needed) { is_needed_ = is_needed; }
 
   /// Does it; where it fails, this task's goodbye says why.
   template <typename Action>
@@ -325,7 +327,7 @@ class basic_server {
     std::string failure;
     {
       std::lock_guard lock(failure_mutex_);
-      failure = failure_;
+      failure = failure_.empty() && is_needed_ ? membership::without_finish : failure_;
     }
     links_.close(failure);
     inbox_.clear();
@@ -373,6 +375,7 @@ class basic_server {
 
   std::mutex failure_mutex_;
   std::string failure_;
+  std::atomic<bool> is_needed_{false};
 
   // Belongs to the server's own thread, but for the inbox.
   std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
@@ -437,7 +440,8 @@ join_report basic_server<T, Clock>::join(deadline_type workers_come, deadline_ty
   join_report report;
   if (job() == options_.ps_job) {
     with_reason([&] { report = serve_parameters(workers_come, until); });
-    if (report.interrupted) set_failure(*report.interrupted);
+    // A server that others have given up leaves its place to another process: its goodbye ends nothing.
+    if (report.interrupted && report.interrupted->code() != error_code::aborted) set_failure(*report.interrupted);
     return report;
   }
   members_.wait_for(workers_come, [](const task_id&) { return true; });

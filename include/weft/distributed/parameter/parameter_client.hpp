@@ -462,6 +462,13 @@ class basic_parameter_client {
         if (members.state(each.rank()) == task_state::lost)
           throw error(error_code::unavailable, operation, {problem.sentence(), how_to_survive()});
     if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
+    // A server that found this worker silent for too long never answers it again, and another process needs its
+    // address.
+    for (const connection& each : servers_)
+      if (members.verdict_of(each.rank()) == membership::verdict::given_up &&
+          members.state(each.rank()) == task_state::lost)
+        throw error(error_code::unavailable, operation,
+                    {problem.sentence(), "; start this worker again: the others wait for a process in its place"});
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       std::string missing;
       for (connection& each : servers_) {

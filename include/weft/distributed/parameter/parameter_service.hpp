@@ -90,7 +90,7 @@ class parameter_service {
       look_around();
       // A server that has just taken another's place knows of workers by hearsay alone: they may come.
       const bool may_end = !shards_.is_on() || (contract_ ? links_.has_told_all() : workers_come.expired());
-      if ((may_end && have_all_finished()) || is_stopped_by_signal()) break;
+      if ((may_end && have_all_finished()) || is_stopped_by_signal() || is_given_up()) break;
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
@@ -293,7 +293,8 @@ class parameter_service {
       if (message.terms.has_decisions()) links_.begin();
       shards_.begin(message);
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
-      from.refused = str_cat({"was refused, for it does not train the same model: ", difference});
+      quorum_.refuse(from, shards_.is_on() && shards_.has_trained(),
+                     str_cat({"was refused, for it does not train the same model: ", difference}));
       throw error(error_code::failed_precondition, "parameter_server",
                   {workers_.name(from), " does not train the same model: ", difference,
                    "; run the same program with the same flags"});
@@ -301,6 +302,7 @@ class parameter_service {
     from.enrolled = from.took_part = true;
     from.done = false;
     from.refused.clear();
+    from.rejected.clear();
     from.connection->share({});
     from.connection->free_message();
     shards_.count_lost(from, from.connection->request().step);
@@ -458,6 +460,22 @@ class parameter_service {
     return stop_at_->expired() || workers_.have_all_gone();
   }
 
+  /// Whether another task has told this server that it was silent for too long. That task never works with this process
+  /// again. Where it waits for another one in this server's place, that one needs this server's address.
+  bool is_given_up() {
+    if (!links_.awaits_servers() && (contract_ || here_.options().shards.folder.empty())) return false;
+    const membership& members = here_.members();
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      if (members.verdict_of(rank) != membership::verdict::given_up || members.state(rank) != task_state::lost)
+        continue;
+      given_up_ = error(error_code::aborted, here_.name(),
+                        {to_string(members.task(rank)), " ", members.reason(rank),
+                         "; start this parameter server again: the others wait for a process that takes its place"});
+      return true;
+    }
+    return false;
+  }
+
   bool have_all_come(const moment& until) {
     if (const std::optional<error> why = here_.members().refusal()) fail_everyone(*why);
     const std::string missing = workers_.missing();
@@ -503,6 +521,10 @@ class parameter_service {
       each.given_up = false;  // it will not ask again
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
+    if (given_up_) {
+      result.interrupted = given_up_;
+      return result;
+    }
     std::optional<error> gone = contract_ ? quorum_.why_broken() : std::nullopt;
     if (!gone && signal_ != 0 && !is_leaving_ && !have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
@@ -526,6 +548,7 @@ class parameter_service {
   std::optional<moment> leave_at_;  // and from which on a server that may be replaced leaves
   std::int64_t step_at_signal_ = 0;
   bool is_leaving_ = false;  // for a process that takes this one's place
+  std::optional<error> given_up_;
   std::optional<enroll_message> contract_;
   parameter_store store_;
   worker_roster<Server> workers_;

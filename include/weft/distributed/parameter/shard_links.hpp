@@ -216,7 +216,7 @@ class shard_links {
   /// The first tells the others.
   void announce(decision_message decided) {
     decision_ = std::move(decided);
-    for (peer& each : peers_) each.is_due = true;
+    for (peer& each : peers_) each.is_due = each.is_decision_due = true;
   }
   /// Training cannot go on; the first tells the others.
   void end(const error& why) {
@@ -330,6 +330,7 @@ class shard_links {
     int task;
     std::uint64_t incarnation = 0, number = 0;
     bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say of gradients
+    bool is_decision_due = false;          // and the last decision, also if training has ended with it
     bool is_status_due = false;            // and of shards
     typename network::stream stream{};
     frame_reader in{};
@@ -389,7 +390,7 @@ class shard_links {
     to.in = {};
     to.out = {};
     to.in.expect(max_bytes());
-    to.is_open = to.is_due = to.is_status_due = true;
+    to.is_open = to.is_due = to.is_decision_due = to.is_status_due = true;
   }
   void close(peer& with) {
     with.stream.close();
@@ -455,12 +456,13 @@ class shard_links {
     if (!is_first()) {
       header.kind = frame_kind::held;
       to.sent = mine_.bytes();
+    } else if (std::exchange(to.is_decision_due, false) && decision_.step >= 0) {
+      header.kind = frame_kind::decision;
+      to.sent = decision_.bytes();
+      to.is_due = ended_.has_value();
     } else if (ended_) {
       header.kind = frame_kind::failure;
       to.sent = error_bytes(ended_->code(), ended_->sentence());
-    } else if (decision_.step >= 0) {
-      header.kind = frame_kind::decision;
-      to.sent = decision_.bytes();
     } else {
       return false;
     }

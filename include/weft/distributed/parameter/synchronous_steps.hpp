@@ -115,6 +115,12 @@ class synchronous_steps {
 
   /// Answers a worker that waits for a step, if the step is made, or the worker is to compute another one's gradients.
   bool answer_awaiting(worker& from) {
+    const std::int64_t step = from.connection->request().step;
+    if (step < next_step()) {  // also if training has ended with it: where workers stop, they save what it made
+      const bool is_late = !history_.contains(from.index, step);
+      answers_.acknowledge(from, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u));
+      return true;
+    }
     if (const auto broken = quorum_.why_broken()) {
       answers_.fail(from, *broken);
       return true;
@@ -122,12 +128,6 @@ class synchronous_steps {
     if (from.failure) {
       answers_.fail(from, *from.failure);
       from.failure.reset();
-      return true;
-    }
-    const std::int64_t step = from.connection->request().step;
-    if (step < next_step()) {
-      const bool is_late = !history_.contains(from.index, step);
-      answers_.acknowledge(from, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u));
       return true;
     }
     for (worker& each : workers_)
@@ -178,6 +178,7 @@ class synchronous_steps {
     unit_weight_ = unit;
     complete_.clear();
     stopping_ = is_to_stop_ = false;
+    quorum_.set_stopping(false);
   }
 
  private:
@@ -305,6 +306,7 @@ class synchronous_steps {
       if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_)) return refuse_nonfinite(step);
     }
     stopping_ = stops;
+    quorum_.set_stopping(stops);
     history_.complete_step(step);
     for (const std::size_t index : chosen_) {
       worker& each = workers_[index];

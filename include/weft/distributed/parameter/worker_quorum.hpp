@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/membership.hpp>
@@ -56,6 +57,8 @@ class worker_quorum {
     someone_gone();  // remembers since when
     return {};
   }
+  /// Whether all workers stop after the last step, since one of them has received a signal.
+  void set_stopping(bool stops) { is_stopping_ = stops; }
   /// Training has ended, for good.
   void interrupt(const error& why) {
     if (!interrupted_) interrupted_ = why;
@@ -68,12 +71,26 @@ class worker_quorum {
       interrupted_ = someone_gone();
       if (!interrupted_) interrupted_ = why_gone(each);
     }
+    each.had_process = each.had_process || each.took_part;
+    each.missed_since = each.missing_since;
     each.incarnation = incarnation;
     each.done = each.took_part = each.stays = each.is_taken_over = false;
     each.owner.reset();
     each.failure.reset();
     each.refused.clear();
+    each.rejected.clear();
     each.missing_since.reset();
+  }
+
+  /// This process may not train with the others. Where a process has trained in its place, and the loss policy waits,
+  /// the others go on waiting for another one, as if it had not come.
+  void refuse(worker& each, bool has_trained, std::string why) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0 || !(has_trained || each.had_process)) {
+      each.refused = std::move(why);
+      return;
+    }
+    each.rejected = std::move(why);
+    each.missing_since = each.missed_since ? each.missed_since : clock::now();
   }
 
   int max_backups() const { return terms_->model.backups; }
@@ -127,7 +144,7 @@ class worker_quorum {
     if (each.done) return false;
     const task_state state = members_.state(each.rank, each.incarnation);
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
-    if (!each.refused.empty()) return true;
+    if (!each.refused.empty() || !each.rejected.empty()) return true;
     // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
     return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
@@ -135,6 +152,8 @@ class worker_quorum {
   error why_gone(const worker& each) const {
     const bool refused = !each.refused.empty() && members_.state(each.rank, each.incarnation) != task_state::lost;
     if (refused) return error(error_code::unavailable, "push_pull", {workers_.name(each), " ", each.refused});
+    if (!each.rejected.empty())
+      return error(error_code::unavailable, "push_pull", {workers_.name(each), " ", each.rejected});
     return members_.diagnose(each.rank, each.incarnation, "push_pull", each.gone.empty() ? left_early : each.gone,
                              true);
   }
@@ -143,11 +162,15 @@ class worker_quorum {
   bool judges_workers() const { return !terms_->has_decisions() || here_.index() == 0; }
 
   /// The same after the time in which another process may have taken its place. Nobody waits for a worker that has said
-  /// itself that it does no more.
+  /// itself that it does no more, or that has left after the step with which all stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    const bool waits = terms_ && terms_->on_loss.wait.count() > 0 && each.refused.empty();
-    return !waits || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+    return !waits_for(each) || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+  }
+  /// Whether the loss policy keeps the place of this worker, once it is gone.
+  bool waits_for(const worker& each) const {
+    if (!terms_ || terms_->on_loss.wait.count() == 0 || !each.refused.empty()) return false;
+    return !is_stopping_ || members_.state(each.rank, each.incarnation) != task_state::left;
   }
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
@@ -201,7 +224,7 @@ class worker_quorum {
           first->code(), "push_pull",
           {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
-    if (terms_->on_loss.wait.count() > 0)
+    if (waits_for(*first_gone_))
       first =
           error(first->code(), "push_pull",
                 {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
@@ -211,6 +234,7 @@ class worker_quorum {
 
   void leave_out(worker& each, int left) {
     (takes_over() ? each.is_taken_over : each.is_left_out) = true;
+    if (is_stopping_) return;                                          // all workers end after the last step
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
     const error why(error_code::unavailable, here_.name(),
                     {"training goes on with ", left, " of ", workers_.size(),
@@ -227,6 +251,7 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  bool is_stopping_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };
 

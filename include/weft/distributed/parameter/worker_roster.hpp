@@ -35,6 +35,7 @@ struct served_worker {
   bool has_asked = false;   // since supervision looked last
   time_point last_asked{};  // then, or before
   std::string refused;      // why it may not take part, or does no more
+  std::string rejected;     // why it may not take the place of a process that is lost, while another one may
   std::string gone;         // why its connection has ended, where that is a fault
   time_point gone_at{};
   bool may_return = false;   // its connection has ended and its process has not: it may open another
@@ -42,7 +43,9 @@ struct served_worker {
   bool given_up = false;     // it is alive, and has asked for nothing for too long
 
   // What follows is the replica's, whichever process has its place.
+  bool had_process = false;                 // a process has taken part before this one
   std::optional<time_point> missing_since;  // its process is gone, and no other one has come
+  std::optional<time_point> missed_since;   // the same before this process came
   bool is_left_out = false;                 // training goes on without it, until gradients come from it again
   bool is_taken_over = false;               // other workers compute its gradients, until another process comes
   std::optional<std::size_t> owner;         // the index of the one that does
@@ -155,6 +158,8 @@ class worker_roster {
         result.lost.push_back(str_cat({name(each), " ", members_.reason(each.rank)}));
       else if (!each.refused.empty())
         gave_up.push_back(str_cat({name(each), " ", each.refused}));
+      else if (!each.rejected.empty())
+        gave_up.push_back(str_cat({name(each), " ", each.rejected}));
       else if (state == task_state::left)
         gave_up.push_back(str_cat({name(each), " ", how_it_left(each)}));
       else if (!each.gone.empty())

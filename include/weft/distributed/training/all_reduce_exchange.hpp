@@ -152,6 +152,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       if (all_stop_ && !all_had_stopped && others_train_)
         throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
+    here_.set_needed(false);
     if (last) last();
   }
 
@@ -444,6 +445,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       bucket_bytes_ = how.bucket_bytes;
     meeting_.emplace(here_, program, how.on_loss);
     here_.with_reason([&] { settle(until, false); });
+    here_.set_needed(true);
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 
@@ -554,7 +556,8 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     const membership& members = here_.members();
     for (const view_member& each : meeting_->current().members) {
       const std::size_t rank = here_.cluster().rank({here_.job(), each.index});
-      if (members.state(rank, each.incarnation) == task_state::left && !members.has_failed(rank)) return true;
+      if (members.state(rank, each.incarnation) == task_state::left && !members.has_failed(rank, each.incarnation))
+        return true;
     }
     return false;
   }
