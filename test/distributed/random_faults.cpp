@@ -31,6 +31,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 
 #include "local_cluster.hpp"
 #include "sanitized.hpp"
