@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -7,6 +9,7 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <weft/control_flow.hpp>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
@@ -144,6 +147,66 @@ BOOST_AUTO_TEST_CASE(a_killed_client_ends_its_own_run_alone) {
   BOOST_TEST(seconds_since(killed) < 5);
 }
 
+namespace {
+
+/// A loop without end in task 1, and a variable beside it.
+struct endless {
+  graph g;
+  variable_node<std::int64_t> count;
+  node<std::int64_t> add, loop;
+  node<std::int64_t> sum;  // in task 0, which waits for the loop
+
+  endless()
+      : count(on(g, true, "/job:worker/task:1"_device,
+                 [&] { return variable<std::int64_t>(g, "count", init::zeros{}); })),
+        add(assign_add(count, 1)),
+        loop(on(g, true, "/job:worker/task:1"_device,
+                [&] {
+                  return let(
+                      while_loop([](const auto& i) { return i >= 0; }, [](const auto& i) { return i * 1; }, count * 2));
+                })),
+        sum(on(g, true, "/job:worker/task:0"_device, [&] { return let(loop + 1); })) {}
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_loop_ends_with_its_client) {
+  const cluster_spec cluster = local_cluster(0, 2);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  process client([&] {
+    endless own;
+    session s(own.g, {.threads = 1, .target = where});
+    s.eval(own.add);
+    s.eval(own.sum);
+    return std::string("ended");
+  });
+  endless e;
+  std::unique_ptr<server> servers[2];
+  std::unique_ptr<graph_service<>> services[2];
+  for (int t = 0; t < 2; ++t) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(
+        *servers[t], e.g, graph_service_options{.session = {.threads = 1}, .step_timeout = 5s});
+  }
+  session s(e.g, {.threads = 1, .target = where});
+  const auto count = [&] {
+    std::int64_t now = 0;
+    problem_of([&] { now = s.get(e.count); });  // it has no value before the client's first step
+    return now;
+  };
+  const auto began = std::chrono::steady_clock::now();
+  while (count() == 0 && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  std::this_thread::sleep_for(500ms);
+  client.signal(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  BOOST_TEST(s.eval(e.add) == 2);
+  BOOST_TEST(seconds_since(killed) < 3);
+  const std::string late = problem_of([&] { s.eval(e.sum); });
+  // Either the loop or the task that waits for its result says so first.
+  BOOST_TEST((late.find("its time is over") != std::string::npos || late.find("in time") != std::string::npos), late);
+  BOOST_TEST(s.eval(e.add) == 3);
+}
+
 BOOST_AUTO_TEST_CASE(a_new_client_hears_that_a_task_has_lost_its_variables) {
   model m(true);
   cluster_of<tcp> tasks(m.g, 3);
@@ -201,6 +264,72 @@ class hostile_client {
 };
 
 }  // namespace
+
+// Processes that only serve. One is killed, then all but one: the others serve on, and the session continues when the
+// killed ones are back.
+BOOST_AUTO_TEST_CASE(tasks_that_serve_outlive_a_lost_one) {
+  const cluster_spec cluster = local_cluster(0, 3);
+  // Made before this process has threads, as ThreadSanitizer requires. Each waits for a byte.
+  struct place {
+    int task, begin[2];
+    std::unique_ptr<process> its;
+  };
+  std::vector<place> places;
+  for (const int task : {0, 1, 2, 2, 0, 2}) {
+    place& made = places.emplace_back(place{task, {}, {}});
+    BOOST_REQUIRE(::pipe(made.begin) == 0);
+    made.its = std::make_unique<process>([&cluster, task, begin = made.begin[0]] {
+      char byte;
+      if (::read(begin, &byte, 1) != 1) return std::string("not begun");
+      model own(true);
+      server here(cluster, "worker", task);
+      graph_service tasks(here, own.g, {.session = {.threads = 1}});
+      return "signal " + std::to_string(tasks.serve(120s));
+    });
+  }
+  place* tasks[3];
+  const auto start = [&](std::size_t n) {
+    tasks[places[n].task] = &places[n];
+    BOOST_REQUIRE(::write(places[n].begin[1], "x", 1) == 1);
+  };
+  for (const std::size_t n : {0, 1, 2}) start(n);
+  model m(true);
+  session s(m.g, {.threads = 1, .target = "weft://" + to_string(cluster.task_address("worker", 0))});
+  auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+  step(xs, ys);
+  for (const std::vector<std::size_t>& successors : {std::vector<std::size_t>{3}, std::vector<std::size_t>{4, 5}}) {
+    for (const std::size_t n : successors) {
+      tasks[places[n].task]->its->signal(SIGKILL);
+      tasks[places[n].task]->its->text();
+    }
+    BOOST_TEST(problem_of([&] { step(xs, ys); }).find("/job:worker/task:") != std::string::npos);
+    const float last = s.get(m.w).data()[0];
+    if (successors.size() == 1) BOOST_TEST(s.eval(m.doubled).data()[0] == 2 * last);  // on the other tasks
+    for (const std::size_t n : successors) start(n);
+    const auto began = std::chrono::steady_clock::now();
+    while (problem_of([&] { step(xs, ys); }) != "nothing" && seconds_since(began) < 20)
+      std::this_thread::sleep_for(20ms);
+    BOOST_TEST(s.get(m.w).data()[0] != last);
+  }
+  for (const place* each : tasks) {
+    each->its->signal(SIGTERM);
+    BOOST_TEST(each->its->text() == "signal 15");
+  }
+  for (const place& each : places)
+    for (const int end : each.begin) ::close(end);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_is_stopped_serves_no_more) {
+  model m(true);
+  cluster_of<tcp> tasks(m.g, 3);
+  BOOST_TEST(tasks.services[1]->serve(50ms) == 0);
+  std::thread stops([&] {
+    std::this_thread::sleep_for(50ms);
+    tasks.servers[1]->stop();
+  });
+  BOOST_TEST(tasks.services[1]->serve(60s) == 0);
+  stops.join();
+}
 
 BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
   model m(true);

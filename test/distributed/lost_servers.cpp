@@ -1,6 +1,7 @@
 // What happens when parameter servers are lost and started again, at moments that are made by hand: random_faults.cpp
 // has all others. Servers are processes, which are killed.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +44,15 @@ struct folder {
     std::sort(all.begin(), all.end());
     return all;
   }
+  /// The bytes of each file but the locks.
+  std::map<std::string, std::string> contents() const {
+    std::map<std::string, std::string> all;
+    for (const std::string& name : names("")) {
+      std::ifstream file(path + "/" + name, std::ios::binary);
+      all[name].assign(std::istreambuf_iterator<char>(file), {});
+    }
+    return all;
+  }
   /// Waits for the manifest of a step.
   void await_manifest(std::int64_t step) const {
     std::string number = std::to_string(step);
@@ -52,16 +64,21 @@ struct folder {
   }
 };
 
+enum class kind { usual, other_optimizer, other_variables };
+
 struct model {
   graph g{3};
   variable_node<float, dims<6, 5>> a;
   variable_node<float, dims<5, 3>> b;
   node<float, dims<dyn<"n">, 6>> x = placeholder<float, dims<dyn<"n">, 6>>(g, "x");
   effect train;
-  model()
-      : a(variable<float, dims<6, 5>>(g, "a", init::glorot_uniform{})),
-        b(variable<float, dims<5, 3>>(g, "b", init::glorot_uniform{})),
-        train(adam{.learning_rate = 0.05}.minimize(mean(square(matmul(tanh(matmul(dropout(x, 0.2), a)), b))))) {}
+  explicit model(kind of = kind::usual)
+      : a(variable<float, dims<6, 5>>(g, of == kind::other_variables ? "c" : "a", init::glorot_uniform{})),
+        b(variable<float, dims<5, 3>>(g, "b", init::glorot_uniform{})) {
+    const auto loss = let(mean(square(matmul(tanh(matmul(dropout(x, 0.2), a)), b))));
+    train = of == kind::other_optimizer ? momentum{.learning_rate = 0.05}.minimize(loss)
+                                        : adam{.learning_rate = 0.05}.minimize(loss);
+  }
 };
 
 tensor<float, dims<dyn<"n">, 6>> batch_of(std::int64_t step, int worker) {
@@ -84,10 +101,11 @@ struct trained {
 /// One worker's training in this process; `before_step` may do harm.
 template <class Strategy>
 trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_policy policy,
-              const std::function<void(std::int64_t)>& before_step = {}, std::chrono::milliseconds pace = 0ms) {
+              const std::function<void(std::int64_t)>& before_step = {}, std::chrono::milliseconds pace = 0ms,
+              kind of = kind::usual) {
   trained result;
   try {
-    const model m;
+    const model m(of);
     server here(cluster, "worker", index);
     Strategy how;
     how.on_loss = policy;
@@ -127,15 +145,22 @@ using in_step = parameter_server<synchronous>;
 struct servers {
   cluster_spec cluster;
   shard_options shards;
+  bool disk_is_full = false;
   std::vector<std::unique_ptr<test::process>> processes;
   std::vector<pid_t> ids;
 
-  servers(int ps, int workers, shard_options how) : cluster(test::local_cluster(ps, workers)), shards(how) {
+  servers(int ps, int workers, shard_options how, bool full = false)
+      : cluster(test::local_cluster(ps, workers)), shards(how), disk_is_full(full) {
     for (int task = 0; task < ps; ++task) processes.push_back(start(task));
   }
   std::unique_ptr<test::process> start(int task) {
     return std::make_unique<test::process>([this, task]() -> std::string {
       std::freopen("/dev/null", "w", stderr);
+      if (disk_is_full) {
+        ::signal(SIGXFSZ, SIG_IGN);
+        const rlimit none{0, 0};
+        ::setrlimit(RLIMIT_FSIZE, &none);
+      }
       server here(cluster, "ps", task, {.shards = shards});
       const join_report report = here.join(30s, 120s);
       return report.interrupted ? report.interrupted->what() : "lost updates: " + std::to_string(report.lost_updates);
@@ -166,10 +191,10 @@ std::vector<float> undisturbed(int ps, int workers, std::int64_t steps) {
 
 /// Trains with two workers, of which the first does `harm` before its steps.
 std::vector<trained> train_two(servers& all, std::int64_t steps, const std::function<void(std::int64_t)>& harm,
-                               loss_policy policy = wait_for{20s}) {
+                               loss_policy policy = wait_for{20s}, kind of = kind::usual) {
   std::vector<trained> results(2);
-  std::thread second([&] { results[1] = train<in_step>(all.cluster, 1, steps, policy); });
-  results[0] = train<in_step>(all.cluster, 0, steps, policy, harm);
+  std::thread second([&] { results[1] = train<in_step>(all.cluster, 1, steps, policy, {}, 0ms, of); });
+  results[0] = train<in_step>(all.cluster, 0, steps, policy, harm, 0ms, of);
   second.join();
   return results;
 }
@@ -358,6 +383,52 @@ BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_goes_on_from_its_last_step_
         BOOST_TEST(contains(its.problem, each.problem), its.problem);
       }
   }
+}
+
+// Restoring shards needs no room on the disk.
+BOOST_AUTO_TEST_CASE(a_cluster_that_is_started_again_on_a_full_disk_trains) {
+  const std::vector<float> reference = undisturbed(2, 2, 12);
+  folder at;
+  cut_power(at);
+  const auto before = at.contents();
+  const std::string newest = at.names("manifest").back();
+  servers all(2, 2, {at.path, 4}, true);
+  const auto results = train_two(all, 12, {});
+  for (const trained& each : results) {
+    BOOST_TEST(each.problem == "");
+    BOOST_TEST(each.first_step == 8);
+    BOOST_TEST((each.values == reference));
+  }
+  BOOST_TEST(all.text(0) == "lost updates: 0");
+  const auto after = at.contents();
+  BOOST_TEST((at.names("manifest").back() == newest));
+  for (const auto& [name, bytes] : after) BOOST_TEST((before.contains(name) && before.at(name) == bytes), name);
+}
+
+// The folder belongs to another training, which nothing happens to.
+BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
+  folder at;
+  cut_power(at);
+  const auto check = [&](int ps, kind of, const char* problem) {
+    const auto before = at.contents();
+    servers all(ps, 2, {at.path, 4});
+    for (const trained& each : train_two(all, 12, {}, wait_for{2s}, of))
+      BOOST_TEST(contains(each.problem, problem), each.problem);
+    BOOST_TEST((at.contents() == before));
+  };
+  const auto check_all = [&] {
+    check(2, kind::other_variables, "is of another training");
+    check(2, kind::other_optimizer, "is of another training");
+    check(1, kind::usual, "is of a cluster with 2 parameter servers");
+    check(3, kind::usual, "is of a cluster with 2 parameter servers");
+  };
+  check_all();
+  const std::string newest = at.path + "/" + at.names("manifest").back();
+  damage(newest, static_cast<std::size_t>(fs::file_size(newest)) - 9, false);
+  check_all();
+  // Shards that no manifest names.
+  for (const std::string& name : at.names("manifest")) fs::remove(at.path + "/" + name);
+  check(2, kind::other_variables, "is of another training");
 }
 
 BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {

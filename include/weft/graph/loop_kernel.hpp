@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include <weft/device/step_watch.hpp>
+#include <weft/error.hpp>
 #include <weft/graph/loop_operation.hpp>
 #include <weft/graph/subgraphs.hpp>
 
@@ -30,7 +32,12 @@ class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
     std::int64_t limit = s_.counted ? read<std::int64_t>(f, f.buffers[inputs_[0]]) : bound_, n = 0;
     if (limit > bound_) limit = bound_;
     for (std::size_t j = 0; j < s_.variables; ++j) now_[j] = f.buffers[inputs_[s_.variable_in(j)]];
-    for (; n < limit && (!s_.conditional || goes_on(f)); ++n) iterate(f, n, limit);
+    step_watch* const watch = watch_of_thread;
+    for (; n < limit && (!s_.conditional || goes_on(f)); ++n) {
+      if (watch && watch->is_over())
+        throw error(error_code::cancelled, "while_loop", "the step has been cancelled, or its time is over");
+      iterate(f, n, limit);
+    }
     for (std::size_t j = 0; j < s_.variables; ++j)
       if (std::byte* const to = f.buffers[outputs_[j]]; now_[j] != to) copy(f, to, now_[j], bytes_[j]);
     for (std::size_t r = 0; r < s_.rows_written && n < bound_; ++r)

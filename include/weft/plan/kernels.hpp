@@ -40,7 +40,8 @@ class kernel_preparation {
     prepare_context own = context_of(step_, i.node, of_node_);
     if (step_.subgraphs) own.subgraphs = step_.subgraphs->of(i.node);
     if (!i.beside.empty()) return prepare_beside(i, own);
-    if (step_.tasks && p_.op(i.node).ordered) return step_.tasks->around(prepare(i.node, own));
+    if (const bool waits = p_.op(i.node).ordered; step_.tasks && (waits || p_.has_subgraphs(i)))
+      return step_.tasks->around(prepare(i.node, own), waits);
     if (i.leader == none) return prepare(i.node, own);
     const prepare_context leading = context_of(step_, i.leader, of_leader_);
     product_fusion fusion;

@@ -29,8 +29,9 @@ class task_step {
   virtual void cut(program&) = 0;
   /// The kernel of a send or a receive. `infos`: of each buffer.
   virtual kernel* prepare(const program&, const instruction&, const value_info* infos) = 0;
-  /// Takes over the kernel of an operation that is `ordered`, which may wait for what other steps do.
-  virtual kernel* around(kernel* k) { return k; }
+  /// Takes over the kernel of an operation that is `ordered`, which may wait for what other steps do: `waits`; or that
+  /// has subgraphs, and may run for ever.
+  virtual kernel* around(kernel* k, bool /*waits*/) { return k; }
   /// Runs the step; `execute(part)` runs the instructions of this task. `position`: in the random numbers.
   virtual void run(const program&, const binding&, std::int64_t position, void* part, void (*execute)(void*)) = 0;
 };

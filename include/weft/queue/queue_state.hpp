@@ -8,21 +8,11 @@
 #include <utility>
 
 #include <weft/deadline.hpp>
+#include <weft/device/step_watch.hpp>
 #include <weft/error.hpp>
 #include <weft/queue/stores.hpp>
 
 namespace weft::detail {
-
-/// Ends the waits of a thread in queues: those of a step that other processes take part in, and may cancel.
-class wait_watch {
- public:
-  /// Asked a few dozen times in a second.
-  virtual bool is_over() = 0;
-
- protected:
-  ~wait_watch() = default;
-};
-inline thread_local wait_watch* watch_of_thread = nullptr;
 
 /// The calls that may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the
 /// queues beside it). Those that wait to put something in stand in one line, those that wait to take something out in
@@ -269,7 +259,7 @@ class queue_state {
 
   /// False if the deadline passes first, or the thread's watch ends the wait: the waiter is still in its line.
   static bool wait(waiter& w, std::unique_lock<std::mutex>& lock, deadline until) {
-    wait_watch* const watch = watch_of_thread;
+    step_watch* const watch = watch_of_thread;
     while (w.outcome == outcome_of_wait::none) {
       if (until.expired() || (watch && watch->is_over())) return false;
       sleep(w.changed, lock, until.remaining(watch ? std::chrono::milliseconds(20) : std::chrono::hours(1)));

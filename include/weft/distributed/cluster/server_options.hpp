@@ -69,7 +69,7 @@ struct server_options {
   /// its backups. Training that shrinks when workers are lost (loss_action::shrink) needs so many, too; nothing: one.
   std::optional<int> min_workers = {};
   /// After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
-  /// save a last checkpoint, and for `stop_patience` at most.
+  /// save a last checkpoint, and for `stop_patience` at most. graph_service::serve() returns at once.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
   /// A parameter server that is killed may be replaced, if all parameter servers write shards and the loss policy

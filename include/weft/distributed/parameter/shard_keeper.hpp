@@ -260,6 +260,7 @@ class shard_keeper {
       } else if (result->at == at_) {
         has_failed_manifest_ = false;
         set_committed(*wanted_manifest_);
+        remove_manifests_after(result->step);
       } else if (!committed_ || committed_->step != result->step) {
         ::unlink(folder_->manifest_at(result->step).c_str());  // of an epoch that is over
       }
@@ -325,24 +326,7 @@ class shard_keeper {
     const shard_header head = read_shard(all, path, state);
     if (digest && *digest != shard_digest{file.size(), get_little<std::uint32_t>(file.data() + file.size() - 4)})
       throw error(error_code::data_loss, "restore", {path, " is not the shard that the manifest names"});
-    if (head.task != static_cast<std::uint32_t>(here_.index()) || head.servers != static_cast<std::uint32_t>(servers_))
-      throw error(error_code::failed_precondition, "restore",
-                  {path, " is the shard of parameter server ", head.task, " of ", head.servers, ", and this is ",
-                   here_.index(), " of ", servers_});
-    if (head.applied.size() != workers_.size())
-      throw error(error_code::failed_precondition, "restore",
-                  {path, " is of a cluster with ", head.applied.size(), " workers, and this one has ", workers_.size(),
-                   other_training()});
-    if (head.variables != described_) {
-      std::string how;
-      try {
-        how = enroll_message::read(described_).difference(enroll_message::read(head.variables));
-      } catch (const error&) {
-        damaged(path, "its list of variables cannot be read");
-      }
-      throw error(error_code::failed_precondition, "restore",
-                  {path, " is of another training than the first worker's: ", how, other_training()});
-    }
+    check_training(head, path);
     if (head.state_bytes != store_.state_bytes() || head.scalars.size() != store_.scalar_slots() || head.step != step ||
         (run != 0 && head.at.run() != run))
       damaged(path, "its contents do not belong to this server");
@@ -364,6 +348,45 @@ class shard_keeper {
     else
       std::fprintf(stderr, "weft: %s goes on from step %lld, by %s\n", here_.name().c_str(),
                    static_cast<long long>(step), path.c_str());
+  }
+
+  /// Throws failed_precondition if a shard belongs to another server or another training.
+  void check_training(const shard_header& head, const std::string& path) const {
+    if (head.task != static_cast<std::uint32_t>(here_.index()) || head.servers != static_cast<std::uint32_t>(servers_))
+      throw error(error_code::failed_precondition, "restore",
+                  {path, " is the shard of parameter server ", head.task, " of ", head.servers, ", and this is ",
+                   here_.index(), " of ", servers_});
+    if (head.applied.size() != workers_.size())
+      throw error(error_code::failed_precondition, "restore",
+                  {path, " is of a cluster with ", head.applied.size(), " workers, and this one has ", workers_.size(),
+                   other_training()});
+    if (head.variables != described_) {
+      std::string how;
+      try {
+        how = enroll_message::read(described_).difference(enroll_message::read(head.variables));
+      } catch (const error&) {
+        damaged(path, "its list of variables cannot be read");
+      }
+      throw error(error_code::failed_precondition, "restore",
+                  {path, " is of another training than the first worker's: ", how, other_training()});
+    }
+  }
+  /// A run begins anew. Throws failed_precondition if this server's shards in the folder belong to another training.
+  void check_folder() const {
+    for (const std::int64_t step : folder_->shards()) {
+      const std::string path = folder_->shard_at(step);
+      try {
+        const aligned_bytes file = shard_folder::read(path, store_.state_bytes() + max_shard_overhead);
+        const_bytes state;
+        check_training(read_shard({file.data(), file.size()}, path, state), path);
+      } catch (const error& why) {
+        if (is_refusal(why)) throw;
+      }
+    }
+  }
+  /// Whether a file is whole but not of this training: an older file must not replace it.
+  static bool is_refusal(const error& why) {
+    return why.code() == error_code::failed_precondition || why.code() == error_code::resource_exhausted;
   }
 
   std::string other_training() const {
@@ -441,6 +464,7 @@ class shard_keeper {
       throw error(error_code::failed_precondition, "restore",
                   "parameter servers are in different runs; start all of them and all workers again");
     if (!failure.empty()) {
+      if (!committed_) throw error(error_code::failed_precondition, "restore", failure);
       fall_back(failure, checkpoint_.is_settled());
       return true;
     }
@@ -477,6 +501,7 @@ class shard_keeper {
       try {
         found = read_manifest(all.back());
       } catch (const error& why) {
+        if (is_refusal(why)) throw;
         report_problem(why);
         problem = why;
       }
@@ -492,6 +517,7 @@ class shard_keeper {
                    " has no manifest of the run that the others are in", problem ? "; " : "; start all tasks again",
                    problem ? problem->sentence() : std::string()});
     if (problem) throw error(problem->code(), "restore", {problem->sentence(), other_training()});
+    check_folder();
     enter(fresh_run());
     tell_others(true);
   }
@@ -508,17 +534,27 @@ class shard_keeper {
     return said;
   }
 
-  /// Begins another epoch with a committed step.
+  /// Begins another epoch with a committed step. The folder loses nothing before a step of the new epoch is committed:
+  /// this start may still be refused.
   void go_back(shard_manifest to, bool settled) {
     const run_epoch before = to.at.epoch() > at_.epoch() ? to.at : at_;
     to.at = run_epoch::of(to.at.run(), before.epoch() + 1);
-    shard_folder::write(folder_->manifest_at(to.step), to.bytes());
-    folder_->remove_manifests([&](std::int64_t step) { return step > to.step; });
     try {
       restore(to.step, &to.shards[0], to.at.run());
     } catch (const error& why) {
+      if (is_refusal(why)) throw;
       committed_ = to;
       return fall_back(why.sentence(), settled);
+    }
+    try {
+      shard_folder::write(folder_->manifest_at(to.step), to.bytes());
+    } catch (const error& problem) {
+      // A full disk does not prevent the restoration. A process that is started again later reads the old number of the
+      // epoch: a random increment makes it unlikely that two epochs have the same one.
+      report_problem(problem);
+      std::uint16_t increment = 0;
+      fill_random(here_.network(), std::as_writable_bytes(std::span(&increment, 1)));
+      to.at = run_epoch::of(to.at.run(), to.at.epoch() + increment);
     }
     enter(to.at);
     if (settled) checkpoint_.settle();
@@ -538,7 +574,7 @@ class shard_keeper {
       throw error(error_code::data_loss, "restore",
                   {why, "; no older step is committed in ", folder_->path(), other_training()});
     report_problem(error(error_code::data_loss, "restore", {why, "; step ", before->step, " is restored instead"}));
-    before->at = committed_->at;
+    if (committed_->at.epoch() > before->at.epoch()) before->at = committed_->at;
     go_back(*before, settled);
   }
 
@@ -554,6 +590,15 @@ class shard_keeper {
       }
       folder_->remove_shards_before(kept_);
       folder_->remove_manifests([&](std::int64_t step) { return step < kept_; });
+    } catch (const error& problem) {
+      report_problem(problem);
+    }
+  }
+
+  /// Removes manifests from which this epoch did not begin because they or their shards are damaged.
+  void remove_manifests_after(std::int64_t committed) {
+    try {
+      folder_->remove_manifests([&](std::int64_t step) { return step > committed; });
     } catch (const error& problem) {
       report_problem(problem);
     }
@@ -637,6 +682,8 @@ class shard_keeper {
           return false;  // the chief restores its own checkpoint, here soon
         else if (at_ || store_.initialised())
           throw error(error_code::failed_precondition, "restore", "the first parameter server begins another run");
+        else
+          check_folder();
       } catch (const error& why) {
         failed_at_ = said->at;
         failure_ = str_cat({here_.name(), ": ", why.sentence()});

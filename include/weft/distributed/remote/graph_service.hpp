@@ -34,6 +34,7 @@
 #include <weft/queue/queue_state.hpp>
 #include <weft/queue/resources.hpp>
 #include <weft/session/session.hpp>
+#include <weft/train/signals.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/separate.hpp>
 
@@ -84,6 +85,20 @@ class graph_service {
   session_target target() { return target(here_.members().self()); }
   /// The same with the task of this rank in place of this one.
   session_target target(std::size_t rank);
+
+  /// Waits while this task serves the steps of sessions elsewhere: until SIGINT or SIGTERM, if
+  /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
+  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the other
+  /// tasks have left or are lost; this does not, so that sessions go on when a lost task is back.
+  int serve(deadline_type until = deadline_type::never()) {
+    std::optional<stop_signals> signals;
+    if (here_.options().handle_signals) signals.emplace();
+    while (!here_.stopping() && !until.expired()) {
+      if (signals && signals->received() != 0) return signals->received();
+      detail::sleep<clock>(std::chrono::milliseconds(20));
+    }
+    return 0;
+  }
 
   Server& here() { return here_; }
   const graph_service_options& options() const { return options_; }
@@ -576,16 +591,17 @@ class graph_service {
           },
           [&](auto done) { return of_.receive_until(std::chrono::milliseconds(20), done); });
     }
-    void wait(void* of, void (*operation)(void*)) override {
-      struct watch final : detail::wait_watch {
-        explicit watch(own_links& l) : links(l) { detail::watch_of_thread = this; }
-        ~watch() { detail::watch_of_thread = nullptr; }
+    void watch(void* of, void (*operation)(void*), bool waits) override {
+      struct run_watch final : detail::step_watch {
+        explicit run_watch(own_links& l) : links(l) { detail::watch_of_thread = this; }
+        ~run_watch() { detail::watch_of_thread = nullptr; }
         bool is_over() override {
           return links.of_.stopping_ || links.run_.until.expired() || links.run_.box->failure().has_value() ||
                  links.of_.is_gone(links.run_.client);
         }
         own_links& links;
       } watched(*this);
+      if (!waits) return operation(of);  // it computes, and keeps its turn
       const pause here(*this);
       operation(of);
     }

@@ -22,8 +22,8 @@ class task_links {
   /// Waits for a value of this size. Throws deadline_exceeded, what ended the step elsewhere, unavailable that names a
   /// task which is gone, and data_loss for a value of another size.
   virtual void receive(const transfer_key&, std::byte* to, std::size_t bytes) = 0;
-  /// Runs an operation that may wait for what other steps do.
-  virtual void wait(void* of, void (*operation)(void* of)) { operation(of); }
+  /// Runs an operation that may take for ever, and ends it when the step is over. `waits`: for what other steps do.
+  virtual void watch(void* of, void (*operation)(void* of), bool /*waits*/) { operation(of); }
 };
 
 }  // namespace weft::detail

@@ -63,25 +63,30 @@ class receive_kernel final : public kernel {
   std::string from_;
 };
 
-/// An operation on a queue, say.
-class waiting_kernel final : public kernel {
+/// An operation on a queue, say, which waits, or a loop, which does not.
+class watched_kernel final : public kernel {
  public:
-  waiting_kernel(task_links& links, kernel* k) : links_(links), kernel_(k) {}
+  watched_kernel(task_links& links, kernel* k, bool waits) : links_(links), kernel_(k), waits_(waits) {}
   void run(const kernel_context& f) override {
     struct call {
       kernel& of;
       const kernel_context& f;
     } one{*kernel_.operator->(), f};
-    links_.wait(&one, [](void* of) { static_cast<call*>(of)->of.run(static_cast<call*>(of)->f); });
+    links_.watch(&one, [](void* of) { static_cast<call*>(of)->of.run(static_cast<call*>(of)->f); }, waits_);
   }
   void end_run() noexcept override { kernel_->end_run(); }
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   std::size_t memory_bytes() const override { return kernel_->memory_bytes(); }
+  bool recordable() const override { return kernel_->recordable(); }
   std::string describe() const override { return kernel_->describe(); }
+  void describe_subgraphs(std::string& text, std::size_t spaces) const override {
+    kernel_->describe_subgraphs(text, spaces);
+  }
 
  private:
   task_links& links_;
   kernel_handle kernel_;
+  bool waits_;
 };
 
 /// One task's part of a step.
@@ -112,7 +117,7 @@ class task_part : public plan::task_step {
     return new receive_kernel(links_, key, b, bytes, tasks_.text(t.from));
   }
 
-  kernel* around(kernel* k) override { return new waiting_kernel(links_, k); }
+  kernel* around(kernel* k, bool waits) override { return new watched_kernel(links_, k, waits); }
 
   void run(const plan::program&, const plan::binding&, std::int64_t, void* part, void (*execute)(void*)) override {
     execute(part);
