@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_do_not_hear_each_other_the_lower_goes_on) {
   }
   BOOST_TEST(w[0].decided());
   BOOST_REQUIRE(w[1].failure().has_value());
-  BOOST_TEST(std::string(w[1].failure()->what()).find("misses /job:worker/task:0") != std::string::npos);
+  BOOST_TEST(std::string(w[1].failure()->what()).find("missing: /job:worker/task:0") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_waits_and_then_ends) {

@@ -65,6 +65,7 @@ class membership {
       if (of.incarnation != incarnation) keep_past(rank);
       of.incarnation.store(incarnation, std::memory_order_release);
       of.said.store(verdict::none, std::memory_order_release);
+      of.finished.store(false, std::memory_order_release);
       of.reason.clear();
       of.hearsay = false;
       of.refusal.reset();
@@ -74,8 +75,9 @@ class membership {
     changed_.notify_all();
   }
 
-  /// `why`, where it is not empty, is what the task itself said.
-  void set_left(std::size_t rank, const std::string& why = {}) {
+  /// `why`, where it is not empty, is what the task itself said. `finished`: it has made its last step with all others.
+  void set_left(std::size_t rank, const std::string& why = {}, bool finished = false) {
+    known_[rank].finished.store(finished, std::memory_order_release);
     end(rank, incarnation(rank), task_state::left, left_because(why), false);
   }
 
@@ -245,6 +247,11 @@ class membership {
     return error(error_code::unavailable, operation, sentence);
   }
 
+  /// Whether a task has left after the end of a training that it has made with all others. Of the newest incarnation.
+  bool has_finished(std::size_t rank) const {
+    return state(rank) == task_state::left && known_[rank].finished.load(std::memory_order_acquire);
+  }
+
   /// Whether a task that is gone was lost, or has said that an error has ended it.
   bool has_failed(std::size_t rank) const {
     std::lock_guard lock(mutex_);
@@ -283,6 +290,7 @@ class membership {
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<bool> connects{false};
     std::atomic<bool> closed{false};
+    std::atomic<bool> finished{false};
     std::atomic<verdict> said{verdict::none};
     std::string reason;
     bool hearsay = false;          // this task has it from others

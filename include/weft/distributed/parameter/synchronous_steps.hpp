@@ -102,6 +102,7 @@ class synchronous_steps {
       of.failure.reset();
     }
     is_to_stop_ = is_to_stop_ || (asked.flags & stopping) != 0;
+    quorum_.note_stop(is_stopping());
     if (asked.step < next) {
       const bool is_known = history_.contains(of.index, asked.step);
       return answers_.acknowledge(from, where | (is_known ? duplicate : stale));
@@ -178,6 +179,7 @@ class synchronous_steps {
     unit_weight_ = unit;
     complete_.clear();
     stopping_ = is_to_stop_ = false;
+    quorum_.note_stop(false);
   }
 
  private:
@@ -264,6 +266,7 @@ class synchronous_steps {
     const std::int64_t step = from.connection->request().step, next = next_step();
     from.is_left_out = false;
     is_to_stop_ = is_to_stop_ || (from.connection->request().flags & stopping) != 0;
+    quorum_.note_stop(is_stopping());
     if (step < next) return answers_.send_values(from, stale | stop_flag());
     if (step > next) throw ahead_refusal(workers_.name(from), step, here_.name(), next);
     from.held.take(*from.connection, store_);
@@ -305,6 +308,7 @@ class synchronous_steps {
       if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_)) return refuse_nonfinite(step);
     }
     stopping_ = stops;
+    quorum_.note_stop(is_stopping());
     history_.complete_step(step);
     for (const std::size_t index : chosen_) {
       worker& each = workers_[index];

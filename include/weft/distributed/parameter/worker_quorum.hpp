@@ -76,6 +76,9 @@ class worker_quorum {
     each.missing_since.reset();
   }
 
+  /// Whether a worker stops: synchronous training ends with the step that is under way.
+  void note_stop(bool stops) { all_stop_ = stops; }
+
   int max_backups() const { return terms_->model.backups; }
   bool bounds_staleness() const { return terms_ && terms_->bounds_staleness(); }
   int max_staleness() const { return terms_->model.staleness; }
@@ -142,12 +145,14 @@ class worker_quorum {
   /// Whether this server says which workers training goes on without.
   bool judges_workers() const { return !terms_->has_decisions() || here_.index() == 0; }
 
-  /// The same after the time in which another process may have taken its place. Nobody waits for a worker that has said
-  /// itself that it does no more.
+  /// Nobody waits for a process in the place of a worker that was refused, or has said itself that it does no more.
+  bool is_awaited_at_all(const worker& each) const {
+    return terms_ && terms_->on_loss.wait.count() > 0 && each.refused.empty();
+  }
+  /// The same after the time in which another process may have taken its place.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    const bool waits = terms_ && terms_->on_loss.wait.count() > 0 && each.refused.empty();
-    return !waits || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+    return !is_awaited_at_all(each) || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
   }
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
@@ -192,8 +197,11 @@ class worker_quorum {
                      }));
     const int needed = min_workers();
     if (left >= needed) {
+      const auto training = static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
+        return !each.done && !is_gone_for_good(each, now);
+      }));
       for (worker& each : workers_)
-        if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, left);
+        if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, training);
       return {};
     }
     if (needed < all)
@@ -201,7 +209,7 @@ class worker_quorum {
           first->code(), "push_pull",
           {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
-    if (terms_->on_loss.wait.count() > 0)
+    if (is_awaited_at_all(*first_gone_))
       first =
           error(first->code(), "push_pull",
                 {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
@@ -211,6 +219,7 @@ class worker_quorum {
 
   void leave_out(worker& each, int left) {
     (takes_over() ? each.is_taken_over : each.is_left_out) = true;
+    if (all_stop_ || left == 0) return;                                // training does not go on
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
     const error why(error_code::unavailable, here_.name(),
                     {"training goes on with ", left, " of ", workers_.size(),
@@ -227,6 +236,7 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  bool all_stop_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };
 
