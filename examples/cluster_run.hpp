@@ -17,6 +17,7 @@
 #include <weft/distributed.hpp>
 #if defined(WEFT_HAS_MPI)
   #include <weft/distributed/collective/mpi_all_reduce.hpp>
+  #include <weft/distributed/training/exchanges.hpp>
 #endif
 #include <weft/train/progress.hpp>
 #include <weft/train/supervised_session.hpp>

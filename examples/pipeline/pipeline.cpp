@@ -131,10 +131,10 @@ class network {
       return;
     }
     for (std::size_t v = 0; v < found.size(); ++v) {
-      const auto& [gradient, of, from, beside] = found.pairs[v];
+      const auto& of = found.pairs[v];
       for (int k = 0; k < plan_.stages; ++k)
-        if (weights_[static_cast<std::size_t>(k)].id() == of.id())
-          in_stage(k, [&] { gradients_.pairs[v].gradient = gradients_.pairs[v].gradient + gradient; });
+        if (weights_[static_cast<std::size_t>(k)].id() == of.variable.id())
+          in_stage(k, [&] { gradients_.pairs[v].gradient = gradients_.pairs[v].gradient + of.gradient; });
     }
     loss = in_stage(plan_.stages - 1, [&] { return let(*loss + own); });
   }

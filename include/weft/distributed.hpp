@@ -3,9 +3,7 @@
 // Everything for one process, and clusters of them.
 
 #include <weft/distributed/cluster/cluster_spec.hpp>
-#include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/server.hpp>
-#include <weft/distributed/parameter/parameter_server.hpp>
 #include <weft/distributed/training/replicated_session.hpp>
 #include <weft/transport/in_process.hpp>
 #include <weft/transport/tcp.hpp>

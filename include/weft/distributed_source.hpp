@@ -6,6 +6,8 @@
 
 #include <weft/distributed.hpp>
 #include <weft/distributed/cluster/environment.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
+#include <weft/distributed/remote/graph_service.hpp>
 
 // join() needs the parameter servers, which stand above basic_server's header.
 template class weft::basic_server<weft::tcp>;

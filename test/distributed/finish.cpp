@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 
 #include "errors.hpp"
 #include "simulation.hpp"

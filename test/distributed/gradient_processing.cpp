@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/train/accumulation.hpp>
 #include <weft/train/clipping.hpp>

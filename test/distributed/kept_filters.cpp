@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 
 #include "local_cluster.hpp"
 

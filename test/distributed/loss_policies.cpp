@@ -264,12 +264,10 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   BOOST_TEST(
       contains(refusal(all, 0, training_terms(consistency::asynchronous, wait_for{1s}.then(loss_action::take_over))),
                "needs parameter_server<synchronous>, without backups; use stop or shrink"));
-  for (const std::int64_t wait :
-       {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(), (std::int64_t{1} << 40) + 1,
-        std::int64_t{9'000'000'000'000'000'000}})
-    BOOST_TEST(
-        contains(refusal(all, 0, training_terms(in_step, wait_for{std::chrono::milliseconds(wait)})),
-                 "(on_loss) must be from 0 to 1099511627776 ms; it is " + std::to_string(wait)));
+  for (const std::int64_t wait : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(),
+                                  (std::int64_t{1} << 40) + 1, std::int64_t{9'000'000'000'000'000'000}})
+    BOOST_TEST(contains(refusal(all, 0, training_terms(in_step, wait_for{std::chrono::milliseconds(wait)})),
+                        "(on_loss) must be from 0 to 1099511627776 ms; it is " + std::to_string(wait)));
   std::string chief, ended;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/ops/dropout.hpp>
 
 #include "local_cluster.hpp"

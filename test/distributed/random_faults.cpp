@@ -31,6 +31,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 
 #include "local_cluster.hpp"
 #include "sanitized.hpp"
@@ -1543,8 +1544,8 @@ class child {
   static std::string written(const life& of) {
     std::ostringstream out;
     out << std::hexfloat << of.of.began << ' ' << of.of.begun << ' ' << of.of.made << ' ' << of.of.updates << ' '
-        << of.of.finished << ' ' << of.of.global_step << ' ' << of.of.shares_memory << ' ' << of.report.has_value()
-        << ' ' << of.of.values.size();
+        << of.of.finished << ' ' << of.of.next << ' ' << of.of.global_step << ' ' << of.of.shares_memory << ' '
+        << of.report.has_value() << ' ' << of.of.values.size();
     for (const float each : of.of.values) out << ' ' << std::bit_cast<std::uint32_t>(each);
     out << "\n";
     if (of.report) {
@@ -1560,7 +1561,7 @@ class child {
     std::istringstream in(text);
     bool has_report = false;
     std::size_t n = 0;
-    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.updates >> of_.of.finished >>
+    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.updates >> of_.of.finished >> of_.of.next >>
           of_.of.global_step >> of_.of.shares_memory >> has_report >> n)) {
       if (!of_.ended_by_force()) of_.said = "said nothing";
       return;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>

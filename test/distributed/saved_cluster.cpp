@@ -17,6 +17,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/dropout.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/train/saved_run.hpp>

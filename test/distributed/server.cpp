@@ -932,6 +932,7 @@ BOOST_AUTO_TEST_CASE(a_task_of_another_host_may_be_silent_for_longer) {
              [](server_options& o, std::chrono::milliseconds t) { o.stop_patience = t; }}) {
       server_options options;
       set(options, time);
-      CHECK_SAYS(failure(error_code::invalid_argument, [&] { timeouts(options); }), " to 31622400000 ms, which is 366 days");
+      CHECK_SAYS(failure(error_code::invalid_argument, [&] { timeouts(options); }),
+                 " to 31622400000 ms, which is 366 days");
     }
 }

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/dropout.hpp>
 
 #include "local_cluster.hpp"

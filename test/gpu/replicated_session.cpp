@@ -5,6 +5,7 @@
 #include <vector>
 #include <weft/device/gpu/emulated.hpp>
 #include <weft/distributed.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/ops/gpu/all.hpp>
 #include <weft/ops/gpu/matmul.hpp>

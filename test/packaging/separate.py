@@ -24,7 +24,7 @@ def reached_from(source):
 
 
 count, faults = 0, 0
-for mark, source in (r"WEFT_(?:DECL|INSTANTIATE)", "weft/source.hpp"), ("WEFT_DISTRIBUTED_DECL", "weft/distributed_source.hpp"):
+for mark, source in (r"WEFT_(?:DECL|INSTANTIATE)", "weft/source.hpp"), (r"WEFT_DISTRIBUTED_(?:DECL|INSTANTIATE)", "weft/distributed_source.hpp"):
     reached = reached_from(source)
     marked = [str(header.relative_to(root)) for header in sorted(root.rglob("*.hpp"))
               if re.search(rf"^(?!\s*(?:#|//)).*\b{mark}\b", header.read_text(), re.M)]

@@ -10,6 +10,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/cluster/environment.hpp>
 #include <weft/distributed/collective/mpi_all_reduce.hpp>
+#include <weft/distributed/training/exchanges.hpp>
 
 #include "errors.hpp"
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include <weft/distributed/cluster/cluster_spec.hpp>
-#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/cluster/task_environment.hpp>
+#include <weft/transport/separate.hpp>
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
   #include <string>

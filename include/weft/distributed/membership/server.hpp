@@ -200,8 +200,7 @@ class basic_server {
   join_report serve_parameters(deadline_type workers_come, deadline_type until) {
     using service = detail::parameter_service<basic_server>;
     constexpr bool is_included = requires { sizeof(service); };
-    static_assert(is_included,
-                  "join: include <weft/distributed/parameter/parameter_service.hpp>, or <weft/distributed.hpp>");
+    static_assert(is_included, "join: include <weft/distributed/training/exchanges.hpp>");
     if constexpr (is_included) return service(*this).run(workers_come, until);
   }
 

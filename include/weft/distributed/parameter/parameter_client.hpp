@@ -12,10 +12,10 @@
 
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
-#include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/server_connection.hpp>
+#include <weft/distributed/parameter/server_state.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include <weft/distributed/cluster/messages.hpp>
-#include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/server_state.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <weft/distributed/cluster/messages.hpp>
-#include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/server_state.hpp>
 #include <weft/distributed/parameter/synchronous_steps.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
 #include <weft/distributed/parameter/worker_answers.hpp>

@@ -31,6 +31,7 @@
 #include <weft/session/session.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/random_bytes.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/tls.hpp>
 
@@ -69,27 +70,8 @@ class basic_graph_client {
 
   /// Throws weft::error: invalid_argument for another address than weft://host:port, deadline_exceeded if no task
   /// answers there in connect_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
-  explicit basic_graph_client(std::string_view address, graph_client_options options = {}, T network = {})
-      : network_(std::move(network)),
-        options_(with_tls(std::move(options))),
-        secret_(usual_secret()),
-        runs_(options_.max_parked_bytes),
-        bell_(network_),
-        loop_(*this, bell_, idle()) {
-    fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
-    incarnation_ |= 1u;
-    if constexpr (requires { network_.allow_other_hosts(); })
-      if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
-    if constexpr (detail::speaks_tls<T>)
-      if (options_.tls) network_.use_tls(*options_.tls);
-    learn(parse(address), deadline_type(options_.connect_timeout));
-    thread_ = detail::start_thread<Clock>([this] { receive(); });
-  }
-  ~basic_graph_client() {
-    stopping_ = true;
-    bell_.notify();
-    detail::join<Clock>(thread_);
-  }
+  explicit basic_graph_client(std::string_view address, graph_client_options options = {}, T network = {});
+  ~basic_graph_client();
   basic_graph_client(const basic_graph_client&) = delete;
   basic_graph_client& operator=(const basic_graph_client&) = delete;
 
@@ -97,26 +79,10 @@ class basic_graph_client {
   const graph_client_options& options() const { return options_; }
 
   /// For session_options::target.
-  session_target target() {
-    return {[](void* to, const graph& g) -> plan::task_support* {
-              auto& of = *static_cast<basic_graph_client*>(to);
-              return new detail::remote_tasks<basic_graph_client>(of, g, of.home_);
-            },
-            this};
-  }
+  session_target target();
 
   /// What `.target = "weft://host:port"` makes: a client for one session.
-  static plan::task_support* connect(const std::string& address, const graph& g) {
-    struct of_session {
-      explicit of_session(const std::string& where) : client(where) {}
-      basic_graph_client client;
-    };
-    struct owning final : private of_session, public detail::remote_tasks<basic_graph_client> {
-      owning(const std::string& where, const graph& of)
-          : of_session(where), detail::remote_tasks<basic_graph_client>(this->client, of, this->client.home_) {}
-    };
-    return new owning(address, g);
-  }
+  static plan::task_support* connect(const std::string& address, const graph& g);
 
  private:
   friend class detail::remote_tasks<basic_graph_client>;
@@ -432,6 +398,57 @@ class basic_graph_client {
   detail::receiving_loop<basic_graph_client, incoming, T, Clock> loop_;
   std::thread thread_;
 };
+
+// Not inline: weft::compiled_distributed has them.
+
+template <transport T, typename Clock>
+basic_graph_client<T, Clock>::basic_graph_client(std::string_view address, graph_client_options options, T network)
+    : network_(std::move(network)),
+      options_(with_tls(std::move(options))),
+      secret_(usual_secret()),
+      runs_(options_.max_parked_bytes),
+      bell_(network_),
+      loop_(*this, bell_, idle()) {
+  fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
+  incarnation_ |= 1u;
+  if constexpr (requires { network_.allow_other_hosts(); })
+    if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
+  if constexpr (detail::speaks_tls<T>)
+    if (options_.tls) network_.use_tls(*options_.tls);
+  learn(parse(address), deadline_type(options_.connect_timeout));
+  thread_ = detail::start_thread<Clock>([this] { receive(); });
+}
+
+template <transport T, typename Clock>
+basic_graph_client<T, Clock>::~basic_graph_client() {
+  stopping_ = true;
+  bell_.notify();
+  detail::join<Clock>(thread_);
+}
+
+template <transport T, typename Clock>
+session_target basic_graph_client<T, Clock>::target() {
+  return {[](void* to, const graph& g) -> plan::task_support* {
+            auto& of = *static_cast<basic_graph_client*>(to);
+            return new detail::remote_tasks<basic_graph_client>(of, g, of.home_);
+          },
+          this};
+}
+
+template <transport T, typename Clock>
+plan::task_support* basic_graph_client<T, Clock>::connect(const std::string& address, const graph& g) {
+  struct of_session {
+    explicit of_session(const std::string& where) : client(where) {}
+    basic_graph_client client;
+  };
+  struct owning final : private of_session, public detail::remote_tasks<basic_graph_client> {
+    owning(const std::string& where, const graph& of)
+        : of_session(where), detail::remote_tasks<basic_graph_client>(this->client, of, this->client.home_) {}
+  };
+  return new owning(address, g);
+}
+
+WEFT_DISTRIBUTED_INSTANTIATE(class basic_graph_client<tcp>);
 
 /// A client over TCP; see basic_graph_client.
 using graph_client = basic_graph_client<>;

@@ -35,6 +35,7 @@
 #include <weft/queue/resources.hpp>
 #include <weft/session/session.hpp>
 #include <weft/transport/random_bytes.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft {
 
@@ -74,51 +75,15 @@ class graph_service {
   using clock_type = clock;
   using deadline_type = basic_deadline<clock>;
 
-  graph_service(Server& here, const graph& g, graph_service_options options = {})
-      : here_(here),
-        graph_(g.share()),
-        options_(std::move(options)),
-        parked_(options_.max_parked_bytes),
-        runs_(options_.max_parked_bytes),
-        channels_(
-            here, options_.max_value_bytes,
-            [this](const detail::peer_process& from, const frame_header& header) { return open(from, header); },
-            [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
-              handle(from, header, std::move(payload));
-            }) {
-    executor_ = detail::start_thread<clock>([this] { work(jobs_, [this](job& next) { execute(next); }); });
-    forwarder_ = detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { forward(next); }); });
-  }
-  ~graph_service() {
-    stopping_ = true;
-    {
-      const std::lock_guard lock(mutex_);
-      for (auto& [key, each] : boxes_) each.box->fail(error(error_code::cancelled, "step", "this task stops"));
-      for (auto& [session, each] : lanes_) each->jobs.changed.notify_all();
-    }
-    jobs_.changed.notify_all();
-    forwarded_.changed.notify_all();
-    channels_.wake();
-    detail::join<clock>(executor_);
-    detail::join<clock>(forwarder_);
-    channels_.stop();
-    for (auto& [session, each] : lanes_) detail::join<clock>(each->thread);
-    for (auto& each : ended_lanes_) detail::join<clock>(each->thread);
-  }
+  graph_service(Server& here, const graph& g, graph_service_options options = {});
+  ~graph_service();
   graph_service(const graph_service&) = delete;
   graph_service& operator=(const graph_service&) = delete;
 
   /// For session_options::target: nodes that name no task run in this one.
   session_target target() { return target(here_.members().self()); }
   /// The same with the task of this rank in place of this one.
-  session_target target(std::size_t rank) {
-    home_ = static_cast<std::uint32_t>(rank);
-    return {[](void* to, const graph& g) -> plan::task_support* {
-              auto& of = *static_cast<graph_service*>(to);
-              return new detail::remote_tasks<graph_service>(of, g, of.home_);
-            },
-            this};
-  }
+  session_target target(std::size_t rank);
 
   Server& here() { return here_; }
   const graph_service_options& options() const { return options_; }
@@ -893,6 +858,55 @@ class graph_service {
   std::thread executor_, forwarder_;
   detail::remote_channels<Server> channels_;
 };
+
+// Not inline: weft::compiled_distributed has them.
+
+template <typename Server>
+graph_service<Server>::graph_service(Server& here, const graph& g, graph_service_options options)
+    : here_(here),
+      graph_(g.share()),
+      options_(std::move(options)),
+      parked_(options_.max_parked_bytes),
+      runs_(options_.max_parked_bytes),
+      channels_(
+          here, options_.max_value_bytes,
+          [this](const detail::peer_process& from, const frame_header& header) { return open(from, header); },
+          [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
+            handle(from, header, std::move(payload));
+          }) {
+  executor_ = detail::start_thread<clock>([this] { work(jobs_, [this](job& next) { execute(next); }); });
+  forwarder_ = detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { forward(next); }); });
+}
+
+template <typename Server>
+graph_service<Server>::~graph_service() {
+  stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [key, each] : boxes_) each.box->fail(error(error_code::cancelled, "step", "this task stops"));
+    for (auto& [session, each] : lanes_) each->jobs.changed.notify_all();
+  }
+  jobs_.changed.notify_all();
+  forwarded_.changed.notify_all();
+  channels_.wake();
+  detail::join<clock>(executor_);
+  detail::join<clock>(forwarder_);
+  channels_.stop();
+  for (auto& [session, each] : lanes_) detail::join<clock>(each->thread);
+  for (auto& each : ended_lanes_) detail::join<clock>(each->thread);
+}
+
+template <typename Server>
+session_target graph_service<Server>::target(std::size_t rank) {
+  home_ = static_cast<std::uint32_t>(rank);
+  return {[](void* to, const graph& g) -> plan::task_support* {
+            auto& of = *static_cast<graph_service*>(to);
+            return new detail::remote_tasks<graph_service>(of, g, of.home_);
+          },
+          this};
+}
+
+WEFT_DISTRIBUTED_INSTANTIATE(class graph_service<server>);
 
 template <typename Server>
 graph_service(Server&, const graph&) -> graph_service<Server>;

@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/view.hpp>
@@ -25,6 +24,7 @@
 #include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft::detail {
 

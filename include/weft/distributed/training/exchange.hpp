@@ -1,14 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include <weft/distributed/membership/server.hpp>
-#include <weft/distributed/membership/view.hpp>
+#include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/strategy.hpp>
@@ -83,8 +85,18 @@ class exchange {
   std::vector<std::int64_t> none_;
 };
 
+// In server_exchange.hpp and all_reduce_exchange.hpp.
+template <consistency Mode, transport T, typename Clock>
+class server_exchange;
+template <class Group, transport T, typename Clock>
+class all_reduce_exchange;
+
 /// parameter_server::on_rollback.
 using rollback_handler = std::function<void(std::int64_t from, std::int64_t to)>;
+
+/// Whether weft::compiled_distributed has the exchanges over this transport.
+template <transport T, typename Clock>
+constexpr bool is_compiled_once = std::is_same_v<T, tcp> && std::is_same_v<Clock, std::chrono::steady_clock>;
 
 /// Defined in server_exchange.hpp. Meets the tasks that are needed, and takes over the first values.
 template <consistency Mode, transport T, typename Clock>
@@ -102,11 +114,22 @@ template <class Strategy, transport T, typename Clock>
 std::unique_ptr<exchange<Clock>> make_exchange(basic_server<T, Clock>& here, shared_variables& variables,
                                                const Strategy& how, const graph_identity& identity,
                                                basic_deadline<Clock> until) {
-  if constexpr (has_servers<Strategy>)
+  if constexpr (has_servers<Strategy>) {
+    static_assert(
+        requires { sizeof(server_exchange<Strategy::mode, T, Clock>); } || is_compiled_once<T, Clock>,
+        "replicated_session: weft::compiled_distributed is for tcp; for another transport include "
+        "<weft/distributed/training/exchanges.hpp>");
     return make_server_exchange<Strategy::mode>(here, variables, training_terms(how.model, how.on_loss),
                                                 how.on_rollback, identity, until);
-  else
+  } else {
+    using group = typename Strategy::template group<T, Clock>;
+    static_assert(
+        requires { sizeof(all_reduce_exchange<group, T, Clock>); } ||
+            (is_compiled_once<T, Clock> && std::is_same_v<Strategy, collective>),
+        "replicated_session: weft::compiled_distributed is for tcp and collective; for another transport or "
+        "strategy include <weft/distributed/training/exchanges.hpp>");
     return make_all_reduce_exchange(here, variables, how, identity, until);
+  }
 }
 
 }  // namespace weft::detail

@@ -8,6 +8,7 @@
 
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft::detail {
 
@@ -90,7 +91,8 @@ class gradient_buffers {
   storage own_blocks_[2];
 };
 
-inline void* gradient_buffers::place(std::size_t number, const shape& extents) {
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL void* gradient_buffers::place(std::size_t number, const shape& extents) {
   part& p = parts_[number];
   if (p.whole) return gradients_[p.variable].data();
   p.count = extents.elements();
@@ -98,6 +100,7 @@ inline void* gradient_buffers::place(std::size_t number, const shape& extents) {
   if (p.came.size() < bytes || p.came.size() == 0) p.came = aligned_bytes(bytes + bytes / 4 + 64);
   return p.came.data();
 }
+#endif
 
 template <class F>
 void gradient_buffers::for_each_by_rows(const F& f) const {
@@ -129,12 +132,14 @@ void gradient_buffers::make_blocks(const SharedBlock& shared_block) {
     if (needs_room(i)) gradients_[i] = blocks_[variables_[i].is_double()].subspan(offsets_[i], variables_[i].bytes());
 }
 
-inline std::size_t gradient_buffers::variable_at(bool is_double, std::size_t byte) const {
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL std::size_t gradient_buffers::variable_at(bool is_double, std::size_t byte) const {
   std::size_t i = 0;
   while (i < gradients_.size() && (variables_[i].is_double() != is_double || offsets_[i] == none ||
                                    byte < offsets_[i] || byte >= offsets_[i] + variables_[i].bytes()))
     ++i;
   return i;
 }
+#endif
 
 }  // namespace weft::detail

@@ -15,14 +15,16 @@
 #include <vector>
 
 #include <weft/distributed/membership/server.hpp>
-#include <weft/distributed/parameter/parameter_server.hpp>
-#include <weft/distributed/training/all_reduce_exchange.hpp>
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/replica_device_setter.hpp>
-#include <weft/distributed/training/server_exchange.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/session/session.hpp>
+#include <weft/transport/separate.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <weft/distributed/training/exchanges.hpp>
+#endif
 
 namespace weft {
 
@@ -385,7 +387,19 @@ inline constexpr std::int64_t max_examples = 0xffffffff;
 
 /// The number of examples of which the gradients of a step are the mean. `leading`: of each feed the name of its
 /// leading extent, or 0. It is that extent, where all named ones are the same; else 1, or 0 where all of them are 0.
-inline std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds) {
+std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds);
+template <class... P>
+std::uint32_t examples_of(const plan::fed_value* fed) {
+  constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
+  return examples_of(leading, fed, sizeof...(P));
+}
+
+/// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
+void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates);
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed,
+                                                std::size_t feeds) {
   std::size_t found = feeds;
   bool same = true, empty = true;
   for (std::size_t i = 0; i < feeds; ++i) {
@@ -398,14 +412,9 @@ inline std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_va
   if (!same) return empty ? 0 : 1;
   return static_cast<std::uint32_t>(std::min(fed[found].extents[0], max_examples));
 }
-template <class... P>
-std::uint32_t examples_of(const plan::fed_value* fed) {
-  constexpr std::int64_t leading[] = {(dims_t<P>::rank > 0 && dims_t<P>::spec[0] < 0 ? dims_t<P>::spec[0] : 0)..., 0};
-  return examples_of(leading, fed, sizeof...(P));
-}
 
-/// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
-inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates) {
+WEFT_DISTRIBUTED_DECL void take_updates(const graph& g, sequence<std::uint32_t>& targets,
+                                        std::vector<std::uint32_t>& updates) {
   sequence<std::uint32_t> rest;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::uint32_t n = targets[i];
@@ -418,6 +427,7 @@ inline void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::
   }
   targets = rest;
 }
+#endif
 
 }  // namespace detail
 

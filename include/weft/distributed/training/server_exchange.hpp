@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/separate.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/exchange.hpp>
@@ -21,6 +20,7 @@
 #include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft::detail {
 

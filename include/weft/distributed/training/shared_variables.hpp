@@ -12,6 +12,7 @@
 #include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 #include <weft/train/schedules.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/shared_memory.hpp>
 
 namespace weft::detail {
@@ -136,9 +137,11 @@ class shared_variables {
   std::vector<storage> bases_;
 };
 
+#if WEFT_DISTRIBUTED_DEFINITIONS
 WEFT_COLD_BEGIN
 
-inline shared_variables::shared_variables(const graph& g, const session_options& options, bool processes_mean)
+WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const session_options& options,
+                                                         bool processes_mean)
     : graph_(g.self()), local_(g, options), processing_(graph_) {
   if (!processes_mean) check_moving_averages();
   find_trained(processes_mean);
@@ -155,11 +158,11 @@ inline shared_variables::shared_variables(const graph& g, const session_options&
   read_bases();
 }
 
-inline void shared_variables::read_bases() {
+WEFT_DISTRIBUTED_DECL void shared_variables::read_bases() {
   for (std::size_t i = averaged_; i < frozen_; ++i) local_.read_variable(all_[i].node, base_of(i).data());
 }
 
-inline void shared_variables::find_trained(bool processes_mean) {
+WEFT_DISTRIBUTED_DECL void shared_variables::find_trained(bool processes_mean) {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (!is_training_update(graph_, n)) continue;
     const update_view what(graph_[n].def);
@@ -191,7 +194,7 @@ inline void shared_variables::find_trained(bool processes_mean) {
   }
 }
 
-inline void shared_variables::find_averaged_and_counters() {
+WEFT_DISTRIBUTED_DECL void shared_variables::find_averaged_and_counters() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (graph_[n].def.op != &operation_of<variable_op>) continue;
     const variable_kind kind = kind_of(graph_[n].def);
@@ -211,7 +214,7 @@ inline void shared_variables::find_averaged_and_counters() {
   }
 }
 
-inline void shared_variables::find_frozen() {
+WEFT_DISTRIBUTED_DECL void shared_variables::find_frozen() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (graph_[n].def.op != &operation_of<variable_op> || kind_of(graph_[n].def) != variable_kind::frozen) continue;
     const dtype type = local_.variable_info(n).type;
@@ -219,7 +222,7 @@ inline void shared_variables::find_frozen() {
   }
 }
 
-inline shared_variable& shared_variables::share(std::uint32_t variable) {
+WEFT_DISTRIBUTED_DECL shared_variable& shared_variables::share(std::uint32_t variable) {
   const value_info info = local_.variable_info(variable);
   shared_variable& v = all_.emplace_back();
   v.node = variable;
@@ -230,7 +233,7 @@ inline shared_variable& shared_variables::share(std::uint32_t variable) {
 }
 
 /// The update of a variable by a gradient that an all-reduce has summed; no_node where that is the same.
-inline std::uint32_t shared_variables::update_of_summed(value variable) const {
+WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::update_of_summed(value variable) const {
   for (std::uint32_t n = 0; n < graph_.size(); ++n)
     if (graph_[n].def.op->update)
       if (const update_view u(graph_[n].def); u.is_summed() && u.variable() == variable) return n;
@@ -239,7 +242,7 @@ inline std::uint32_t shared_variables::update_of_summed(value variable) const {
 
 /// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update that the
 /// worker does not make.
-inline void shared_variables::check_moving_averages() const {
+WEFT_DISTRIBUTED_DECL void shared_variables::check_moving_averages() const {
   for (std::uint32_t n = 0; n < graph_.size(); ++n)
     if (averages_update(n))
       throw error(error_code::unimplemented, graph_[graph_[n].def.inputs[0].node].name,
@@ -247,7 +250,7 @@ inline void shared_variables::check_moving_averages() const {
                   "apply_to_present_values(w, b), and run it by local() after a step, or train by collective");
 }
 
-inline void shared_variables::split_gradients() {
+WEFT_DISTRIBUTED_DECL void shared_variables::split_gradients() {
   sequence<value> needed;
   for (std::size_t i = 0; i < trained_; ++i) choose_gradient(all_[i], needed);
   for (std::size_t i = 0; i < trained_; ++i) check_hyperparameters(all_[i], needed);
@@ -266,7 +269,7 @@ inline void shared_variables::split_gradients() {
 }
 
 /// The gradient of a variable that workers exchange: the one that its update is computed from.
-inline void shared_variables::choose_gradient(shared_variable& v, sequence<value>& needed) {
+WEFT_DISTRIBUTED_DECL void shared_variables::choose_gradient(shared_variable& v, sequence<value>& needed) {
   gradient_processing::sources from;
   processing_.add_sources(v.gradient, from);
   if (from.gradients.empty()) return processing_.treat_as_gradient(v.gradient);  // the program has computed it itself
@@ -292,7 +295,7 @@ inline void shared_variables::choose_gradient(shared_variable& v, sequence<value
 }
 
 /// A hyperparameter that comes of a worker's own data would have the workers' variables go apart.
-inline void shared_variables::check_hyperparameters(shared_variable& v, sequence<value>& needed) {
+WEFT_DISTRIBUTED_DECL void shared_variables::check_hyperparameters(shared_variable& v, sequence<value>& needed) {
   const update_view what(graph_[v.update_of_mean()].def);
   for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
     if (!what.is_computed(k)) continue;
@@ -309,7 +312,7 @@ inline void shared_variables::check_hyperparameters(shared_variable& v, sequence
   }
 }
 
-inline void shared_variables::find_effects(sequence<value>& needed) {
+WEFT_DISTRIBUTED_DECL void shared_variables::find_effects(sequence<value>& needed) {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     const node_def& def = graph_[n].def;
     if (averages_update(n)) effects_.push_back(n);
@@ -327,7 +330,7 @@ inline void shared_variables::find_effects(sequence<value>& needed) {
   }
 }
 
-inline void shared_variables::check_affine(std::size_t i) const {
+WEFT_DISTRIBUTED_DECL void shared_variables::check_affine(std::size_t i) const {
   const shared_variable& v = all_[i];
   if (processing_.is_affine(update_view(graph_[v.update_of_mean()].def).gradient())) return;
   throw error(
@@ -336,7 +339,8 @@ inline void shared_variables::check_affine(std::size_t i) const {
       "of what each worker has made of its own gradient: train by collective, which changes the mean");
 }
 
-inline scheduled_parameter shared_variables::schedule_of(std::uint32_t update, std::size_t hyperparameter) {
+WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uint32_t update,
+                                                                        std::size_t hyperparameter) {
   const node_def& def = graph_[update].def;
   const update_view what(def);
   const value of = def.inputs[what.hyperparameter_input(hyperparameter)];
@@ -354,7 +358,7 @@ inline scheduled_parameter shared_variables::schedule_of(std::uint32_t update, s
 }
 
 /// The counter that a value is, whatever integer it is cast to.
-inline std::uint32_t shared_variables::counter_behind(value of) const {
+WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) const {
   const node_def& def = graph_[of.node].def;
   if (def.op == &operation_of<variable_op>)
     return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
@@ -364,13 +368,13 @@ inline std::uint32_t shared_variables::counter_behind(value of) const {
   return casts ? counter_behind(def.inputs[0]) : graph_node::no_node;
 }
 
-inline std::int64_t shared_variables::first_of_counter(std::uint32_t n) {
+WEFT_DISTRIBUTED_DECL std::int64_t shared_variables::first_of_counter(std::uint32_t n) {
   std::int64_t first = 0;
   local_.read_variable(n, &first);
   return local_.variable_info(n).type == dtype::int64 ? first : static_cast<std::int32_t>(first);
 }
 
-inline cluster_state shared_variables::adopt_step(cluster_state at) {
+WEFT_DISTRIBUTED_DECL cluster_state shared_variables::adopt_step(cluster_state at) {
   for (std::size_t k = 0; k < counters_.size(); ++k) {
     const std::int64_t step = first_of_counter(counters_[k].node) - counters_[k].first;
     if (k == 0 && step != at.global_step) {
@@ -387,14 +391,14 @@ inline cluster_state shared_variables::adopt_step(cluster_state at) {
 
 WEFT_COLD_END
 
-inline void shared_variables::set_counters() {
+WEFT_DISTRIBUTED_DECL void shared_variables::set_counters() {
   for (const update_counter& c : counters_) {
     const std::int64_t now = c.first + global_step;  // the lower half comes first
     local_.write_variable(c.node, &now);
   }
 }
 
-inline void shared_variables::adopt_counters() {
+WEFT_DISTRIBUTED_DECL void shared_variables::adopt_counters() {
   for (const update_counter& c : counters_)
     for (const std::uint32_t effect : effects_)
       if (graph_[effect].def.inputs[0].node == c.node) {
@@ -410,27 +414,29 @@ void add_signed(mutable_bytes to, const_bytes what, Element sign) {
   for (std::size_t k = 0; k < to.size() / sizeof(Element); ++k) x[k] += sign * y[k];
 }
 
-inline void shared_variables::add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const {
+WEFT_DISTRIBUTED_DECL void shared_variables::add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const {
   if (all_[i].is_double())
     add_signed<double>(to, what, sign);
   else
     add_signed<float>(to, what, static_cast<float>(sign));
 }
 
-inline void shared_variables::note_additions(const std::vector<mutable_bytes>& gradients) {
+WEFT_DISTRIBUTED_DECL void shared_variables::note_additions(const std::vector<mutable_bytes>& gradients) {
   for (std::size_t i = averaged_; i < frozen_; ++i) {
     local_.read_variable(all_[i].node, gradients[i].data());
     add(i, gradients[i], base_of(i), -1);
   }
 }
 
-inline void shared_variables::reset_averaged() {
+WEFT_DISTRIBUTED_DECL void shared_variables::reset_averaged() {
   for (std::size_t i = averaged_; i < frozen_; ++i) local_.write_variable(all_[i].node, base_of(i).data());
 }
 
-inline void shared_variables::add_to_averaged(std::size_t i, const_bytes mean) {
+WEFT_DISTRIBUTED_DECL void shared_variables::add_to_averaged(std::size_t i, const_bytes mean) {
   add(i, base_of(i), mean, 1);
   local_.write_variable(all_[i].node, base_of(i).data());
 }
+
+#endif
 
 }  // namespace weft::detail

@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <functional>
 
-#include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
-#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/training_terms.hpp>
+#include <weft/transport/transport.hpp>
 
 namespace weft {
+
+// In distributed/collective/all_reduce.hpp.
+template <transport T, typename Clock>
+class basic_all_reduce;
 
 /// One of the fixed number of logical workers that training consists of, in a step: what its batch is chosen by. With
 /// loss_action::take_over a worker computes the gradients of others that are lost, too.

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+/// When gradients are applied: each at once as it comes, or one mean per step over all workers.
+enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
+
+/// A consistency and its bound: how many gradients a synchronous step does without, or how many steps one asynchronous
+/// worker may be ahead of another.
+struct consistency_model {
+  consistency mode;
+  int backups;    // synchronous: gradients of a step that it does not wait for
+  int staleness;  // asynchronous: steps ahead of the slowest worker; negative: not bounded
+
+  constexpr consistency_model(consistency of, int backup_workers = 0, int max_staleness = -1)
+      : mode(of), backups(backup_workers), staleness(max_staleness) {}
+
+  friend bool operator==(const consistency_model&, const consistency_model&) = default;
+};
+
+/// What all workers of a cluster agree about their training by parameter servers.
+struct training_terms {
+  consistency_model model;
+  loss_policy on_loss = {};
+
+  training_terms(consistency_model of, loss_policy policy = {}) : model(of), on_loss(policy) {}
+  training_terms(consistency of) : model(of) {}
+
+  bool is_synchronous() const { return model.mode == consistency::synchronous; }
+  /// Whether parameter server 0 decides whose gradients make a step: all workers' otherwise.
+  bool has_decisions() const { return is_synchronous() && (model.backups > 0 || on_loss != loss_policy{}); }
+  /// Whether the other workers compute the gradients of one that is lost.
+  bool takes_over() const { return is_synchronous() && on_loss.then == loss_action::take_over; }
+  bool bounds_staleness() const { return !is_synchronous() && model.staleness >= 0; }
+
+  friend bool operator==(const training_terms&, const training_terms&) = default;
+};
+
+/// "synchronous with 1 backup worker; waits 30000 ms for a lost worker, then shrinks"
+inline std::string to_string(const training_terms& terms) {
+  std::string text = terms.is_synchronous() ? "synchronous" : "asynchronous";
+  if (terms.model.backups > 0)
+    append(text, {" with ", terms.model.backups, terms.model.backups == 1 ? " backup worker" : " backup workers"});
+  if (terms.bounds_staleness()) append(text, {" with a staleness of at most ", terms.model.staleness});
+  if (terms.on_loss != loss_policy{}) append(text, {"; ", detail::policy_words(terms.on_loss)});
+  return text;
+}
+
+namespace detail {
+
+/// Throws weft::error where so many workers cannot train by these terms.
+inline void check_terms(const training_terms& terms, int workers) {
+  if (terms.model.backups < 0 || (terms.model.backups > 0 && terms.model.backups >= workers))
+    throw error(error_code::invalid_argument, "parameter_client",
+                {"a step can do without 0 to ", workers - 1, " of ", workers, " workers, not without ",
+                 terms.model.backups, "; start more workers, or take fewer backups"});
+  check_loss_policy(terms.on_loss, "parameter_client");
+  if (terms.on_loss.then == loss_action::take_over && (!terms.is_synchronous() || terms.model.backups > 0))
+    throw error(error_code::invalid_argument, "parameter_client",
+                "loss_action::take_over repeats what a lost worker would have computed, and needs "
+                "parameter_server<synchronous>, without backups; use stop or shrink");
+}
+
+}  // namespace detail
+}  // namespace weft
