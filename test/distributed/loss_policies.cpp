@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -324,14 +325,26 @@ BOOST_AUTO_TEST_CASE(workers_with_other_policies_and_impossible_terms_are_refuse
   BOOST_TEST(
       contains(refusal(all, 0, training_terms(consistency::asynchronous, wait_for{1s}.then(loss_action::take_over))),
                "needs parameter_server<synchronous>, without backups; use stop or shrink"));
-  std::string chief;
+  for (const std::int64_t wait : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::min(),
+                                  (std::int64_t{1} << 40) + 1, std::int64_t{9'000'000'000'000'000'000}})
+    BOOST_TEST(contains(refusal(all, 0, training_terms(in_step, wait_for{std::chrono::milliseconds(wait)})),
+                        "(on_loss) must be from 0 to 1099511627776 ms; it is " + std::to_string(wait)));
+  std::string chief, ended;
   std::thread first([&] {
     server_type here(all.cluster, "worker", 0, {}, all.network);
     client_type client(here, variables(), training_terms(in_step, wait_for{30s}), 7, 20s);
+    client.initialise(values(0).in(), 20s);
     chief = refusal(all, 1, training_terms(in_step, wait_for{40s}));
-    client.done(10s);
+    try {
+      values now;
+      client.push_pull(0, values(1).in(), now.out(), 20s);
+    } catch (const std::exception& problem) {
+      ended = problem.what();
+    }
   });
   first.join();
+  BOOST_TEST(contains(ended, "/job:worker/task:1 was refused"), ended);
+  BOOST_TEST(!contains(ended, "no process has taken its place"), ended);  // nobody was waited for
   BOOST_TEST(contains(chief, "synchronous; waits 40000 ms for a lost worker, then stops"));
   BOOST_TEST(contains(chief, "synchronous; waits 30000 ms for a lost worker, then stops"));
 }

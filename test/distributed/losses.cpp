@@ -44,6 +44,7 @@ struct settings {
   std::chrono::milliseconds pause{20};
   collective how{};
   std::chrono::milliseconds step{20s};
+  bool insists = false;  // past its deadline a step goes on
   bool shares_memory = true;
   int stops_at = -1;  // this worker asks to stop before this step
 };
@@ -68,10 +69,17 @@ std::string train(const cluster_spec& cluster, int index, const settings& p) {
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
   const std::int64_t first = s.next_step();
   std::int64_t made = 0;
+  std::string late;
   for (std::int64_t i = first; i < p.steps && !s.all_stop(); ++i) {
     if (i == p.stops_at) s.request_stop();
     std::this_thread::sleep_for(p.pause);
-    step.run(batch_of, p.step);
+    for (;;) try {
+        step.run(batch_of, p.step);
+        break;
+      } catch (const error& problem) {
+        if (!p.insists || problem.code() != error_code::deadline_exceeded) throw;
+        late += std::string(" late: ") + problem.what();
+      }
     ++made;
   }
   if (s.all_stop())
@@ -80,7 +88,7 @@ std::string train(const cluster_spec& cluster, int index, const settings& p) {
     s.finish(20s);
   std::ostringstream text;
   text << "first " << first << " made " << made << " global " << s.global_step() << " " << to_string(s.view())
-       << " chief " << s.is_chief() << " bits";
+       << " chief " << s.is_chief() << " next " << s.next_step() << late << " bits";
   for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
     std::vector<float> values(s.local().variable_info(n).extents.elements());
     s.local().read_variable(n, values.data());
@@ -233,15 +241,67 @@ BOOST_AUTO_TEST_CASE(workers_that_all_stop_end_with_the_same_step) {
   BOOST_TEST(bits_of(one) == bits_of(other));
 }
 
+// At once, and each says whose policies differ and how.
 BOOST_AUTO_TEST_CASE(workers_with_other_policies_are_refused) {
-  settings p{.how = {.on_loss = wait_for{1s}}};
-  settings other{.how = {.on_loss = wait_for{2s}}};
-  const cluster_spec cluster = test::local_cluster(0, 2);
-  test::process a = worker(cluster, 0, p), b = worker(cluster, 1, other);
-  for (test::process* each : {&a, &b}) {
-    const std::string text = each->text();
-    BOOST_TEST(contains(text, "have different collective::on_loss"), text);
+  const settings p{.how = {.on_loss = wait_for{1s}}};
+  const std::pair<loss_policy, const char*> others[] = {
+      {wait_for{2s}, "waits 2000 ms for a lost worker, then stops"},
+      {wait_for{1s}.then(loss_action::take_over), "waits 1000 ms for a lost worker, then takes over its part"},
+      {{}, "stops when a worker is lost"}};
+  const auto since = std::chrono::steady_clock::now();
+  for (const auto& [policy, words] : others)
+    for (const int odd : {0, 1, 2}) {
+      const cluster_spec cluster = test::local_cluster(0, 3);
+      std::vector<test::process> all;
+      for (int i = 0; i < 3; ++i)
+        all.push_back(worker(cluster, i, i == odd ? settings{.how = {.on_loss = policy}} : p));
+      const std::string name = "/job:worker/task:" + std::to_string(odd) + " ";
+      for (test::process& each : all) {
+        const std::string text = each.text();
+        BOOST_TEST(contains(text, "have different collective::on_loss"), text);
+        BOOST_TEST(contains(text, name + words), text);
+        BOOST_TEST(contains(text, " waits 1000 ms for a lost worker, then stops"), text);
+      }
+    }
+  BOOST_TEST(test::seconds_since(since) < 9 * 6);
+}
+
+// A step that waits for the place of a lost worker to be taken ends at its deadline, and goes on when it is called
+// again.
+BOOST_AUTO_TEST_CASE(a_step_that_waits_for_a_lost_worker_keeps_its_deadline) {
+  for (const loss_action then : {loss_action::stop, loss_action::shrink, loss_action::take_over}) {
+    const settings p{.steps = 50, .how = {.on_loss = wait_for{20s}.then(then)}, .step = 700ms, .insists = true};
+    const std::vector<std::string> reference = undisturbed(3, p);
+    const cluster_spec cluster = test::local_cluster(0, 3);
+    std::vector<test::process> all = start_and_kill(cluster, 3, 1, p);
+    std::this_thread::sleep_for(1800ms);
+    test::process again = worker(cluster, 1, p);
+    BOOST_TEST(bits_of(again.text()) == bits_of(reference[0]));
+    for (const std::size_t i : {0u, 2u}) {
+      const std::string text = all[i].text();
+      BOOST_TEST(contains(text, "made 50 global 50 view 2 of 3 workers"), text);
+      BOOST_TEST(contains(text, "next 50 late: exchange: a process that takes the place of /job:worker/task:1 has not"),
+                 text);
+      BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
+    }
   }
+}
+
+// A process that comes when the others are about to end is told so.
+BOOST_AUTO_TEST_CASE(a_replacement_that_comes_too_late_does_not_wait) {
+  const settings p{.steps = 1, .how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  const cluster_spec cluster = test::local_cluster(0, 2);
+  test::process a([=] {
+    server here(cluster, "worker", 0);
+    here.wait_ready(20s);
+    here.set_finished(true);
+    std::this_thread::sleep_for(500ms);
+    return std::string();
+  });
+  const auto since = std::chrono::steady_clock::now();
+  const std::string text = worker(cluster, 1, p).text();
+  BOOST_TEST(contains(text, "training has ended without /job:worker/task:1: /job:worker/task:0 has finished it"), text);
+  BOOST_TEST(test::seconds_since(since) < 10);
 }
 
 BOOST_AUTO_TEST_CASE(survivors_compute_the_part_of_a_killed_worker) {

@@ -115,6 +115,7 @@ struct record {
   bool finished = false;
   std::int64_t global_step = 0, stale = 0;
   std::int64_t first = 0;  // the step that it has begun with
+  std::int64_t next = 0;   // the one after its last
   int lost_replicas = 0, most_stale = 0;
   int computed = 0;           // parts of others
   int rollbacks = 0;          // that were announced
@@ -236,6 +237,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     note_view();
   }
   of.values = m.values(s.local());
+  of.next = s.next_step();
   of.finished = true;
 }
 
@@ -355,6 +357,7 @@ struct life {
   std::map<std::int64_t, std::vector<std::size_t>> steps;       // of a server: whose gradients made each
   std::vector<std::pair<std::int64_t, std::int64_t>> restored;  // of a server: the steps between which it went back
   int left_out = 0;                                             // of a server: how often it went on without a worker
+  std::vector<std::pair<milliseconds, std::string>> went_on;    // what it said of that, and when
   std::string shard_problem;
   bool made_twice = false;  // of a server: some step
 
@@ -474,7 +477,10 @@ class run {
     options.on_step = [&one](std::int64_t step, const std::vector<std::size_t>& workers) {
       one.made_twice |= !one.steps.emplace(step, workers).second;
     };
-    options.on_left_out = [&one](const error&) { ++one.left_out; };
+    options.on_left_out = [this, &one](const error& what) {
+      ++one.left_out;
+      one.went_on.emplace_back(since_beginning(), what.what());
+    };
     options.shards = plan_.how.shards;
     options.on_rollback = [&one](std::int64_t from, std::int64_t to) {
       one.restored.emplace_back(from, to);
@@ -700,6 +706,8 @@ class judge {
         !of.of.finished)
       return name(of.rank) + " ends, though it could go on without the others";
     if (!of.of.finished) return {};
+    if (of.of.next != std::max<std::int64_t>(of.of.first, plan_.how.steps))
+      return name(of.rank) + " has finished, and its next step is " + std::to_string(of.of.next);
     if (of.of.first + of.of.made != std::max<std::int64_t>(of.of.first, plan_.how.steps))
       return name(of.rank) + " has made " + std::to_string(of.of.made) + " steps from step " +
              std::to_string(of.of.first);
@@ -970,8 +978,27 @@ schedule with_policy(std::uint64_t seed, strategy how, loss_policy policy, bool 
   return plan;
 }
 
+/// What servers say of waits and of workers that are left out.
+verdict wrong_words(const schedule& plan, const outcome& out) {
+  const std::string in_vain = "no process has taken";
+  for (const auto& each : out.lives) {
+    const std::string text = each->words();
+    if (contains(text, in_vain) && each->ended < each->started + plan.how.on_loss.wait)
+      return name_of(plan.how, each->rank) + " says that nobody has come, and has not waited";
+    for (const auto& [when, what] : each->went_on) {
+      if (!contains(what, "training goes on")) continue;
+      const bool goes_on = std::any_of(out.lives.begin(), out.lives.end(), [&, at = when](const auto& other) {
+        return other->rank >= plan.how.ps && (other->ended == 0ms || other->ended > at || other->started > at);
+      });
+      if (!goes_on) return name_of(plan.how, each->rank) + " says after the end of all workers: " + what;
+    }
+  }
+  return {};
+}
+
 /// What holds of every such run: all end, each step is made once, and of the same gradients at all servers.
 verdict wrong_steps(const schedule& plan, const outcome& out) {
+  if (const verdict bad = wrong_words(plan, out)) return bad;
   if (!out.over) return "not all have come to their end";
   if (out.remains != 0) return std::to_string(out.remains) + " ports, streams or names of shared memory remain";
   const life* first = nullptr;
@@ -1124,6 +1151,8 @@ BOOST_AUTO_TEST_CASE(a_lost_parameter_server_ends_training_whatever_the_policy) 
     std::string bad = out.over ? "" : "not all have come to their end";
     for (const auto& each : out.lives) {
       if (each->rank == victim) continue;
+      if (contains(each->words(), "with a loss policy that waits"))
+        bad += name_of(plan.how, each->rank) + " asks for a policy that was set";
       if (!contains(each->words(), name_of(plan.how, victim)))
         bad += name_of(plan.how, each->rank) + " does not name it";
       if (each->ended > 8000ms) bad += name_of(plan.how, each->rank) + " ends late";
@@ -1524,8 +1553,8 @@ class child {
   static std::string written(const life& of) {
     std::ostringstream out;
     out << std::hexfloat << of.of.began << ' ' << of.of.begun << ' ' << of.of.made << ' ' << of.of.updates << ' '
-        << of.of.finished << ' ' << of.of.global_step << ' ' << of.of.first << ' ' << of.of.shares_memory << ' '
-        << of.report.has_value() << ' ' << of.of.values.size();
+        << of.of.finished << ' ' << of.of.next << ' ' << of.of.global_step << ' ' << of.of.first << ' '
+        << of.of.shares_memory << ' ' << of.report.has_value() << ' ' << of.of.values.size();
     for (const float each : of.of.values) out << ' ' << std::bit_cast<std::uint32_t>(each);
     out << "\n";
     if (of.report) {
@@ -1541,7 +1570,7 @@ class child {
     std::istringstream in(text);
     bool has_report = false;
     std::size_t n = 0;
-    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.updates >> of_.of.finished >>
+    if (!(in >> of_.of.began >> of_.of.begun >> of_.of.made >> of_.of.updates >> of_.of.finished >> of_.of.next >>
           of_.of.global_step >> of_.of.first >> of_.of.shares_memory >> has_report >> n)) {
       if (!of_.ended_by_force()) of_.said = "said nothing";
       return;

@@ -135,6 +135,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(missing_tasks_are_listed, T, transports) {
   const std::string text = failure(error_code::deadline_exceeded, [&] { one.wait_ready(300ms); });
   CHECK_SAYS(text, "still waits for /job:worker/task:1;");
   BOOST_TEST(test::seconds_since(start) < 1.5);
+  for (const auto until : {-1s, std::chrono::seconds::min(), 0s}) {
+    const std::string late = failure(error_code::deadline_exceeded, [&] { ps.join(20s, until); });
+    CHECK_SAYS(late, "these workers have not called finish(): /job:worker/task:0, /job:worker/task:1");
+  }
   const std::string join = failure(error_code::deadline_exceeded, [&] { ps.join(200ms); });
   CHECK_SAYS(join, "/job:ps/task:0 still waits for /job:worker/task:1;");
 }
@@ -917,4 +921,18 @@ BOOST_AUTO_TEST_CASE(a_task_of_another_host_may_be_silent_for_longer) {
   asked.heartbeat_timeout = 250ms;
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { timeouts(asked); }),
              "server_options::heartbeat_timeout is 250 ms and must exceed the 250 ms between two heartbeats");
+  for (const auto time : {std::chrono::milliseconds(-1), std::chrono::milliseconds::max(),
+                          std::chrono::milliseconds::min(), std::chrono::milliseconds(31'622'400'001)})
+    for (const auto set : std::initializer_list<void (*)(server_options&, std::chrono::milliseconds)>{
+             [](server_options& o, std::chrono::milliseconds t) { o.heartbeat_interval = t; },
+             [](server_options& o, std::chrono::milliseconds t) { o.heartbeat_timeout = t; },
+             [](server_options& o, std::chrono::milliseconds t) { o.handshake_timeout = t; },
+             [](server_options& o, std::chrono::milliseconds t) { o.stalled = t; },
+             [](server_options& o, std::chrono::milliseconds t) { o.idle_worker = t; },
+             [](server_options& o, std::chrono::milliseconds t) { o.stop_patience = t; }}) {
+      server_options options;
+      set(options, time);
+      CHECK_SAYS(failure(error_code::invalid_argument, [&] { timeouts(options); }),
+                 " to 31622400000 ms, which is 366 days");
+    }
 }

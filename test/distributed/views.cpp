@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(of_two_that_do_not_hear_each_other_the_lower_goes_on) {
   }
   BOOST_TEST(w[0].decided());
   BOOST_REQUIRE(w[1].failure().has_value());
-  BOOST_TEST(std::string(w[1].failure()->what()).find("misses /job:worker/task:0") != std::string::npos);
+  BOOST_TEST(std::string(w[1].failure()->what()).find("missing: /job:worker/task:0") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_minority_waits_and_then_ends) {
@@ -364,6 +364,40 @@ BOOST_AUTO_TEST_CASE(who_has_noticed_a_loss_earlier_does_not_leave) {
   }
 }
 
+// Errors name as lost whoever is lost, and tell apart those that have not answered and those that went meanwhile.
+BOOST_AUTO_TEST_CASE(live_workers_are_not_named_as_missing) {
+  const auto failure_of = [](view_agreement& one) {
+    one.advance();
+    return one.failure() ? std::string(one.failure()->what()) : "none";
+  };
+  {
+    small_world w(3, wait_for{std::chrono::seconds(1)});
+    w[0].begin(3);
+    w[0].see(2, 12, presence::dead);
+    BOOST_TEST(w[0].whom_it_awaits() ==
+               "a process that takes the place of /job:worker/task:2 has not come in time; /job:worker/task:1 has not "
+               "answered in time");
+    w[0].stop_waiting_for_members();
+    BOOST_TEST(failure_of(w[0]).find("(missing: /job:worker/task:2; no answer from /job:worker/task:1)") !=
+               std::string::npos);
+    w[0].begin(3);
+    w[0].give_up();
+    BOOST_TEST(failure_of(w[0]).find("; missing: /job:worker/task:2; no answer from /job:worker/task:1") !=
+               std::string::npos);
+  }
+  for (const bool overdue : {false, true}) {
+    small_world w(4, wait_for{std::chrono::seconds(1)});
+    for (auto& each : w.all) each->begin(3);
+    for (const int gone : {2, 3}) w[0].see(gone, 10u + static_cast<unsigned>(gone), presence::dead);
+    w.run({false, false, true, true});
+    w[0].set_overdue(3, overdue);
+    w[0].stop_waiting_for_places();
+    BOOST_TEST(failure_of(w[0]).find(overdue ? "the place of /job:worker/task:3 in time"
+                                             : "the place of /job:worker/task:2, /job:worker/task:3 in time") !=
+               std::string::npos);
+  }
+}
+
 // A member that has made a step that the others have not gives its values; a process that is new takes them.
 BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_most_updates) {
   small_world w(3, loss_policy{{}, loss_action::stop});
@@ -392,6 +426,11 @@ BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
   m.current = {3, {{0, 4}, {1, 5}}, 7, 1, true};
   m.given_up = {{0, 4}};
   m.seen_given_up = {{{0, 4}, {1, 5}}};
+  for (const std::int64_t wait : {std::int64_t{-1}, std::int64_t{9'000'000'000'000'000'000}}) {
+    view_message bad = m;
+    bad.policy.wait = std::chrono::milliseconds(wait);
+    BOOST_CHECK_THROW(view_message::read(bad.bytes(), 2), error);
+  }
   const std::vector<std::byte> whole = m.bytes();
   const view_message same = view_message::read(whole, 2);
   BOOST_TEST((same.current == m.current && same.given_up == m.given_up && same.seen_given_up == m.seen_given_up));

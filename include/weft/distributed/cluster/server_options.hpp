@@ -110,4 +110,27 @@ struct server_options {
   std::function<void(const error&)> on_rejected = {};
 };
 
+namespace detail {
+
+/// Throws weft::error (invalid_argument) for times that are negative, or so long that sums of them would overflow.
+inline server_options checked_times(server_options options) {
+  using std::chrono::milliseconds;
+  constexpr std::int64_t longest = milliseconds(std::chrono::hours(366 * 24)).count();
+  const auto check = [](const char* name, milliseconds time, std::int64_t least) {
+    if (time.count() < least || time.count() > longest)
+      throw error(error_code::invalid_argument, "server",
+                  {"server_options::", name, " must be from ", least, " to ", longest, " ms, which is 366 days; it is ",
+                   std::int64_t{time.count()}});
+  };
+  if (options.heartbeat_interval) check("heartbeat_interval", *options.heartbeat_interval, 1);
+  if (options.heartbeat_timeout) check("heartbeat_timeout", *options.heartbeat_timeout, 1);
+  check("handshake_timeout", options.handshake_timeout, 1);
+  check("stalled", options.stalled, 0);
+  check("idle_worker", options.idle_worker, 0);
+  check("stop_patience", options.stop_patience, 0);
+  return options;
+}
+
+}  // namespace detail
+
 }  // namespace weft

@@ -68,7 +68,8 @@ void add_arrays(Element* to, std::span<const weighted_array<Element>> arrays, st
   }
 }
 
-/// The processes of a group, and the channel by which a member says that it has left the group.
+/// The processes of a group, or none for all tasks, and the channel by which a member says that it has left the group:
+/// where all tasks are meant, as long as they connect.
 struct group_members {
   std::vector<group_member> all;
   std::string interrupted_by;
@@ -115,6 +116,7 @@ class basic_all_reduce {
       links_.connect(options_.channel, until);
       links_.compare(graph, until);
       memory_.connect(options_.chunk, until);
+      if (members.all.empty()) links_.ignore_interruptions();
     } catch (const error& problem) {
       here_.set_failure(problem);
       throw;

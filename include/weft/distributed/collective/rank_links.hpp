@@ -59,7 +59,8 @@ class rank_links {
   static constexpr const char* operation = "all_reduce";
 
   /// `members`: in ascending order, this task among them; empty: all tasks of the job. A wait ends early, with
-  /// `aborted`, once a member has opened the channel `interrupted_by`, where that is given.
+  /// `aborted`, once a member has opened the channel `interrupted_by`, where that is given, or one whose name begins so
+  /// if it ends with '/'.
   rank_links(basic_server<T, Clock>& here, const std::string& job, const std::vector<group_member>& members = {},
              std::string interrupted_by = {})
       : here_(here), loop_(here, waiting_of_ranks(here)), interrupted_by_(std::move(interrupted_by)) {
@@ -71,6 +72,7 @@ class rank_links {
       cluster_ranks_.push_back(here.cluster().rank({job, index}));
     incarnations_.resize(cluster_ranks_.size());
     size_ = cluster_ranks_.size();
+    are_known_ = !members.empty();
     links_.resize(size_);
     rank_ = static_cast<std::size_t>(std::find(cluster_ranks_.begin(), cluster_ranks_.end(), here.members().self()) -
                                      cluster_ranks_.begin());
@@ -96,7 +98,7 @@ class rank_links {
   /// Waits for all ranks, and connects this one to its partners.
   void connect(const std::string& channel, deadline_type until) {
     for (const std::size_t rank : cluster_ranks_) here_.connect_to(rank);
-    if (interrupted_by_.empty())
+    if (!are_known_ || interrupted_by_.empty())
       here_.members().wait_for(until, [&](const task_id& task) {
         return std::any_of(cluster_ranks_.begin(), cluster_ranks_.end(),
                            [&](std::size_t rank) { return here_.members().task(rank) == task; });
@@ -250,11 +252,15 @@ class rank_links {
     std::optional<error> why;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t incarnation, const std::string& name) {
       for (std::size_t r = 0; r < size_; ++r)
-        if (cluster_ranks_[r] == rank && incarnations_[r] == incarnation && name == interrupted_by_)
+        if (cluster_ranks_[r] == rank && incarnations_[r] == incarnation &&
+            (name == interrupted_by_ || (interrupted_by_.back() == '/' && name.starts_with(interrupted_by_))))
           why = error(error_code::aborted, operation, {this->name(r), " has left the group for a new one"});
     });
     return why;
   }
+
+  /// From here on no channel ends a wait.
+  void ignore_interruptions() { interrupted_by_.clear(); }
 
   /// The others are to know at once.
   void close() {
@@ -478,6 +484,7 @@ class rank_links {
   std::vector<std::uint64_t> incarnations_;   // with which the group was made
   std::vector<std::unique_ptr<link>> links_;  // null where the two never talk
   std::string interrupted_by_;
+  bool are_known_ = false;  // the members are certain processes
   std::vector<std::size_t> mates_, leaders_;
   std::size_t max_ranks_per_host_ = 1;
   aligned_bytes scratch_;

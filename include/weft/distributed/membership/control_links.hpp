@@ -87,13 +87,15 @@ class control_links {
     held_up_ = {};
   }
 
-  /// Says goodbye, and `failure` where this task ends because of one; closes all.
-  void close(const std::string& failure) {
+  /// Says goodbye, and `failure` where this task ends because of one; closes all. `finished`:
+  /// membership::has_finished().
+  void close(const std::string& failure, bool finished) {
     const std::vector<std::byte> why =
         failure.empty() ? std::vector<std::byte>{} : error_bytes(error_code::aborted, failure);
     frame_header header;
     header.kind = frame_kind::goodbye;
     header.tag = has_met_all();
+    header.step = finished ? has_finished : 0;
     const basic_deadline<Clock> until = std::chrono::milliseconds(200);
     const auto send = [&](control_link& link) {
       try {
@@ -122,7 +124,8 @@ class control_links {
   }
 
  private:
-  static constexpr int max_read = 64;  // frames of one peer in one turn
+  static constexpr std::int64_t has_finished = 1;  // the step of a goodbye
+  static constexpr int max_read = 64;              // frames of one peer in one turn
   static constexpr std::chrono::microseconds longest_pause{1000};
 
   /// Whether every task that is there hears this one's goodbye itself: there is nobody to be told then, which would
@@ -270,7 +273,7 @@ class control_links {
       case frame_kind::goodbye: {
         link.closed = true;
         const std::string why = link.message.empty() ? "" : read_error(link.message, "").sentence();
-        members_.set_left(link.rank, why);
+        members_.set_left(link.rank, why, link.in.header().step == has_finished);
         if (link.in.header().tag == 0) tell_others(link.rank);
         on_change_();
         return false;

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 
 #include <weft/config.hpp>
+#include <weft/error.hpp>
 
 namespace weft {
 
@@ -29,5 +32,31 @@ struct wait_for {
   constexpr loss_policy then(loss_action action) const { return {time, action}; }
   constexpr operator loss_policy() const { return {time, loss_action::stop}; }
 };
+
+namespace detail {
+
+/// Some 35 years: a longer wait would exceed what clocks count in nanoseconds.
+inline constexpr std::chrono::milliseconds longest_loss_wait{std::int64_t{1} << 40};
+
+inline bool is_valid_wait(std::chrono::milliseconds wait) { return wait.count() >= 0 && wait <= longest_loss_wait; }
+
+/// Throws weft::error (invalid_argument) for a wait that no clock can measure.
+inline void check_loss_policy(const loss_policy& policy, const char* operation) {
+  if (is_valid_wait(policy.wait)) return;
+  throw error(error_code::invalid_argument, operation,
+              {"the wait for a lost worker (on_loss) must be from 0 to ", std::int64_t{longest_loss_wait.count()},
+               " ms; it is ", std::int64_t{policy.wait.count()}});
+}
+
+/// "waits 30000 ms for a lost worker, then shrinks"
+inline std::string policy_words(const loss_policy& policy) {
+  if (policy == loss_policy{}) return "stops when a worker is lost";
+  return str_cat({"waits ", std::int64_t{policy.wait.count()}, " ms for a lost worker, then ",
+                  policy.then == loss_action::shrink      ? "shrinks"
+                  : policy.then == loss_action::take_over ? "takes over its part"
+                                                          : "stops"});
+}
+
+}  // namespace detail
 
 }  // namespace weft

@@ -60,8 +60,8 @@ class membership {
   /// What a task says that leaves although others need it, if it knows of no error.
   static constexpr const char* without_finish = "without finish()";
 
-  /// `why`, where it is not empty, is what the task itself said.
-  void set_left(std::size_t rank, const std::string& why = {});
+  /// `why`, where it is not empty, is what the task itself said. `finished`: it has made its last step with all others.
+  void set_left(std::size_t rank, const std::string& why = {}, bool finished = false);
 
   /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
   /// `closed`: its connection has ended, as it does with the process.
@@ -168,6 +168,11 @@ class membership {
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
                  const std::string& otherwise, bool seen_going = false) const;
 
+  /// Whether a task has left after the end of a training that it has made with all others. Of the newest incarnation.
+  bool has_finished(std::size_t rank) const {
+    return state(rank) == task_state::left && known_[rank].finished.load(std::memory_order_acquire);
+  }
+
   /// Whether an incarnation of a task that is gone, 0: the newest, was lost, or has said that an error has ended it.
   bool has_failed(std::size_t rank, std::uint64_t incarnation = 0) const;
 
@@ -191,6 +196,7 @@ class membership {
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<bool> connects{false};
     std::atomic<bool> closed{false};
+    std::atomic<bool> finished{false};
     std::atomic<verdict> said{verdict::none};
     std::string reason;
     bool hearsay = false;          // this task has it from others
@@ -243,6 +249,7 @@ WEFT_DISTRIBUTED_DECL void membership::set_alive(std::size_t rank, std::uint64_t
     if (of.incarnation != incarnation) keep_past(rank);
     of.incarnation.store(incarnation, std::memory_order_release);
     of.said.store(verdict::none, std::memory_order_release);
+    of.finished.store(false, std::memory_order_release);
     of.reason.clear();
     of.hearsay = false;
     of.refusal.reset();
@@ -252,7 +259,8 @@ WEFT_DISTRIBUTED_DECL void membership::set_alive(std::size_t rank, std::uint64_t
   changed_.notify_all();
 }
 
-WEFT_DISTRIBUTED_DECL void membership::set_left(std::size_t rank, const std::string& why) {
+WEFT_DISTRIBUTED_DECL void membership::set_left(std::size_t rank, const std::string& why, bool finished) {
+  known_[rank].finished.store(finished, std::memory_order_release);
   end(rank, incarnation(rank), task_state::left, left_because(why), false);
 }
 

@@ -66,8 +66,8 @@ class basic_server {
   /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
   /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
   /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
-  /// must know the port, a device filter that names no task or a heartbeat_timeout that does not exceed the interval;
-  /// and what tls_credentials::from_environment() throws.
+  /// must know the port, a device filter that names no task, a heartbeat_timeout that does not exceed the interval or a
+  /// time that is out of range; and what tls_credentials::from_environment() throws.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {});
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
@@ -176,6 +176,9 @@ class basic_server {
   }
   /// Whether others need this task until it has finished. If it leaves before, its goodbye says so.
   void set_needed(bool is_needed) { is_needed_ = is_needed; }
+
+  /// This task has made its last step together with all others, which its goodbye says; or it begins to train.
+  void set_finished(bool yes) { finished_ = yes; }
 
   /// Does it; where it fails, this task's goodbye says why.
   template <typename Action>
@@ -329,7 +332,7 @@ class basic_server {
       std::lock_guard lock(failure_mutex_);
       failure = failure_.empty() && is_needed_ ? membership::without_finish : failure_;
     }
-    links_.close(failure);
+    links_.close(failure, failure.empty() && finished_);
     inbox_.clear();
   }
 
@@ -387,7 +390,7 @@ class basic_server {
   detail::admission<T, Clock> admission_;
   endpoint address_;
 
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, finished_{false};
   std::mutex stop_mutex_;
   std::atomic<std::thread::id> own_thread_{};
   std::thread thread_;
@@ -398,7 +401,7 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
                                      T network)
     : network_(std::move(network)),
       cluster_(std::move(cluster)),
-      options_(with_tls(std::move(options))),
+      options_(with_tls(detail::checked_times(std::move(options)))),
       members_(cluster_, cluster_.rank({job, index})),
       identity_(cluster_, {std::move(job), index}, members_, options_, network_),
       heartbeat_interval_(options_.heartbeat_interval.value_or(usual_heartbeat(cluster_))),

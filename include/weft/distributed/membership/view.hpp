@@ -78,6 +78,7 @@ struct view_message {
     said.program = in.number<std::uint64_t>();
     said.updates = in.number<std::int64_t>();
     said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());
+    if (!is_valid_wait(said.policy.wait)) message_reader::malformed();
     const auto then = in.number<std::uint8_t>();
     if (then > static_cast<std::uint8_t>(loss_action::take_over)) message_reader::malformed();
     said.policy.then = static_cast<loss_action>(then);
@@ -162,7 +163,10 @@ class view_agreement {
     waits_for_places_ = waits_for_members_ = waits_for_proof_ = true;
     waits_for_newcomers_ = admits;
     phase_ = phase::idle;
-    for (known& each : known_) each.said = {}, each.has_said = each.has_reported = each.has_accepted = false;
+    for (known& each : known_) {
+      each.said = {};
+      each.has_said = each.has_reported = each.has_accepted = each.is_overdue = false;
+    }
     for (known& each : known_) each.has_given_up.clear();
   }
   bool decided() const { return decided_; }
@@ -184,6 +188,8 @@ class view_agreement {
   /// The time is over to wait for processes that are there and have not said that they want to take part; for processes
   /// that take the place of lost ones; for members that compute.
   void stop_waiting_for_newcomers() { waits_for_newcomers_ = false; }
+  /// Nobody has taken the place of this member, which is gone, for as long as the policy waits.
+  void set_overdue(int index, bool overdue) { at(index).is_overdue = overdue; }
   /// Nor for the proof that a silent one is dead.
   void stop_waiting_for_proof() { waits_for_proof_ = false; }
   void stop_waiting_for_places() { waits_for_places_ = waits_for_newcomers_ = false; }
@@ -191,9 +197,9 @@ class view_agreement {
   /// The others have not answered for so long that this process gives up.
   void give_up() {
     if (decided_ || failure_) return;
-    const std::string whom = missing(), given_up = who_is_given_up();
-    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on",
-                                   whom.empty() ? "" : "; missing: ", whom, given_up.empty() ? "" : "; ", given_up});
+    const std::string given_up = who_is_given_up();
+    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on", missing("; "),
+                                   given_up.empty() ? "" : "; ", given_up});
   }
 
   void receive(const view_message& said) {
@@ -201,11 +207,7 @@ class view_agreement {
     known& of = at(said.from.index);
     if (of.process != said.from.incarnation) return;  // of one that has been followed, or has not been met yet
     if (said.policy != policy_) {
-      if (current_.epoch == 0)  // one that comes later ends, and not those that train
-        fail(error_code::failed_precondition,
-             {to_string(task_id{job_, said.from.index}),
-              " and this worker have different collective::on_loss (waits of ", std::int64_t{said.policy.wait.count()},
-              " and ", std::int64_t{policy_.wait.count()}, " ms); give all workers the same"});
+      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // one that comes later ends
       return;
     }
     // Before the first view the group compares, and says more.
@@ -255,6 +257,24 @@ class view_agreement {
         if (phase_ != phase::idle && said.ballot > ballot_) phase_ = phase::idle;
         break;
     }
+  }
+
+  /// A worker has another policy: before the first view this process cannot go on.
+  void refuse_policy(int index, const loss_policy& its) {
+    const bool is_first = !has_other_policy_;
+    has_other_policy_ = true;
+    if (is_first)
+      fail(error_code::failed_precondition,
+           {name_of(index), " and ", name_of(self_.index), " have different collective::on_loss: ", name_of(index), " ",
+            policy_words(its), ", ", name_of(self_.index), " ", policy_words(policy_), "; give all workers the same"});
+  }
+  /// Whether this worker's present process has said something in this meeting.
+  bool has_heard(int index) const { return at(index).has_said; }
+  /// All are to know of it.
+  bool has_other_policy() const { return has_other_policy_; }
+  void say_policy() {
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && at(index).is == presence::alive) send(index, view_message::kind::hello);
   }
 
   /// Goes on as far as what is known allows.
@@ -311,6 +331,18 @@ class view_agreement {
       if (index != self_.index && !at(index).has_said) append(names, {names.empty() ? "" : ", ", name_of(index)});
     return names;
   }
+  /// What this meeting still waits for.
+  std::string whom_it_awaits() const {
+    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    const std::string quiet =
+        names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
+    std::string text;
+    if (waits_for_places_ && !lost.empty())
+      append(text, {"a process that takes the place of ", lost, " has not come in time"});
+    if (!quiet.empty()) append(text, {text.empty() ? "" : "; ", quiet, " has not answered in time"});
+    if (text.empty()) text = "the workers have not agreed in time on who trains on";
+    return text;
+  }
 
   std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
 
@@ -336,6 +368,7 @@ class view_agreement {
     std::uint64_t dead = 0;  // the last process that has certainly ended
     // In this meeting:
     bool has_said = false, has_reported = false, has_accepted = false;
+    bool is_overdue = false;
     training_view said;         // its view
     std::uint64_t said_at = 0;  // its last message, as all are counted
     struct given_up {
@@ -472,8 +505,12 @@ class view_agreement {
       return false;
     }
     if (misses && policy_.then == loss_action::stop) {
+      // Others that went since have waited in vain, too.
+      const std::string overdue =
+          names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
+      const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
       fail(error_code::unavailable,
-           {"no process has taken the place of ", missing(), " in time (collective::on_loss)"});
+           {"no process has taken the place of ", overdue.empty() ? lost : overdue, " in time (collective::on_loss)"});
       return false;
     }
     return true;
@@ -604,19 +641,30 @@ class view_agreement {
     out_.push_back({to, std::move(made)});
   }
 
-  std::string missing() const {
+  template <typename Holds>
+  std::string names_of(Holds holds) const {
     std::string names;
     for (const view_member& each : current_.members)
-      if (!(each == self_) && !(is_alive(each) && at(each.index).has_said) && !is_newcomer(each.index))
-        append(names, {names.empty() ? "" : ", ", to_string(task_id{job_, each.index})});
+      if (!(each == self_) && holds(each)) append(names, {names.empty() ? "" : ", ", name_of(each.index)});
     return names;
+  }
+  bool is_lost(const view_member& each) const { return !is_alive(each) && !is_newcomer(each.index); }
+  /// "missing: a, b; no answer from c", after `before` where it is not empty.
+  std::string missing(const char* before = "") const {
+    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    const std::string quiet =
+        names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
+    std::string text;
+    if (!lost.empty()) append(text, {before, "missing: ", lost});
+    if (!quiet.empty()) append(text, {text.empty() ? before : "; ", "no answer from ", quiet});
+    return text;
   }
 
   void fail(error_code code, std::initializer_list<piece> why) { failure_ = error(code, "exchange", str_cat(why)); }
   void fail_as_minority() {
-    fail(error_code::unavailable, {"this worker reaches too few of the ", current_.members.size(),
-                                   " workers of its view to train on: it misses ", missing(),
-                                   ", which may train on without it; start it again"});
+    fail(error_code::unavailable,
+         {"this worker reaches too few of the ", current_.members.size(), " workers of its view to train on (",
+          missing(), "), and the others may train on without it; start it again"});
   }
 
   view_member self_;
@@ -627,7 +675,7 @@ class view_agreement {
   training_view current_;
   std::int64_t updates_ = -1;
   bool decided_ = false, waits_for_places_ = true, waits_for_members_ = true, waits_for_proof_ = true,
-       waits_for_newcomers_ = false;
+       waits_for_newcomers_ = false, has_other_policy_ = false;
   std::optional<error> failure_;
 
   // The acceptor of the next epoch.

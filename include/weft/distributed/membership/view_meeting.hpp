@@ -41,6 +41,8 @@ class view_meeting {
 
   const training_view& current() const { return agreement_.current(); }
 
+  static constexpr const char* prefix = "view/";
+
   /// The channel by which a member of this epoch's view says that it has left the group.
   static std::string channel_of(std::uint64_t epoch) { return str_cat({prefix, epoch}); }
 
@@ -54,22 +56,36 @@ class view_meeting {
     return found;
   }
 
-  /// Agrees with the others on the next view. `updates`: that this worker has made; -1: it has no values. `until`: of
-  /// the step that is under way or, before the first view, of all. Throws weft::error: unavailable that names who is
-  /// missing, where too few are left, where nobody has taken a lost worker's place, or in the end; aborted where the
-  /// others train on without this worker; cancelled when this server stops; before the first view deadline_exceeded.
-  training_view meet(std::int64_t updates, bool admits, deadline_type until) {
-    const moment began = Clock::now();
-    const auto patience = std::max<duration>(
-        until.remaining(std::chrono::duration_cast<duration>(std::chrono::hours(24))), longest_silence());
-    const moment places = began + policy_.wait, members = places + patience;
+  /// Whether a member has left in order.
+  bool has_finished_member() const {
+    const membership& members = here_.members();
+    return std::any_of(current().members.begin(), current().members.end(), [&](const view_member& each) {
+      const std::size_t rank = rank_of(each.index);
+      return members.state(rank, each.incarnation) == task_state::left && !members.has_failed(rank, each.incarnation);
+    });
+  }
+
+  /// Agrees with the others on the next view. `updates`: that this worker has made; -1: it has no values. `finishes`:
+  /// it makes no more, and a member that leaves in order ends the meeting. `until`: of the step that is under way or,
+  /// before the first view, of all. Throws weft::error: deadline_exceeded that names who is waited for, and the next
+  /// call goes on; unavailable that names who is missing, where too few are left, where nobody has taken a lost
+  /// worker's place, where the run has ended, or in the end; aborted where the others train on without this worker;
+  /// cancelled when this server stops.
+  training_view meet(std::int64_t updates, bool admits, bool finishes, deadline_type until) {
     const bool starts = current().epoch == 0;
-    here_.connect_to(here_.job());
-    opened_in_ = current().epoch;
-    agreement_.begin(updates, admits);
+    if (!std::exchange(is_under_way_, false)) {
+      began_ = Clock::now();
+      patience_ = std::max<duration>(until.remaining(std::chrono::duration_cast<duration>(std::chrono::hours(24))),
+                                     longest_silence());
+      here_.connect_to(here_.job());
+      opened_in_ = current().epoch;
+      agreement_.begin(updates, admits);
+      for (fate& each : fates_) each.missing_since = {};
+    }
+    const moment began = began_, places = began + policy_.wait, members = places + patience_;
     look();
     agreement_.resend();
-    moment next_resend = began + resend_interval;
+    moment next_resend = Clock::now() + resend_interval;
     for (;;) {
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       bool moved = hear();
@@ -77,6 +93,7 @@ class view_meeting {
       const moment now = Clock::now();
       if (!starts) {
         check_given_up();
+        if (finishes && has_finished_member()) throw error(error_code::unavailable, operation, "the run has ended");
         if (now >= began + newcomers_time) agreement_.stop_waiting_for_newcomers();
         if (now >= places) agreement_.stop_waiting_for_places();
         if (now >= places && now >= began + longest_silence()) agreement_.stop_waiting_for_proof();
@@ -86,6 +103,9 @@ class view_meeting {
         tell_who_is_missing(until);
       } else if (const auto why = here_.members().refusal()) {
         throw *why;
+      } else {
+        look_for_group();
+        check_run_has_ended();
       }
       agreement_.advance();
       if (now >= next_resend) {
@@ -93,16 +113,18 @@ class view_meeting {
         next_resend = now + resend_interval;
       }
       moved |= say();
-      if (const auto& why = agreement_.failure()) throw *why;
+      if (const auto& why = agreement_.failure()) {
+        if (agreement_.has_other_policy()) tell_policy();
+        throw *why;
+      }
       if (agreement_.decided()) break;
+      if (!starts && until.expired()) {
+        is_under_way_ = true;
+        throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
+      }
       if (!moved) sleep<Clock>(pause);
     }
-    const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
-    while (!last.expired() && !here_.stopping() && !all_is_said()) {
-      look();
-      say();
-      sleep<Clock>(pause);
-    }
+    say_the_rest();
     incoming_.clear();
     outgoing_.clear();
     return current();
@@ -112,8 +134,58 @@ class view_meeting {
   using moment = typename Clock::time_point;
   using duration = typename Clock::duration;
 
+  void say_the_rest() {
+    const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
+    while (!last.expired() && !here_.stopping() && !all_is_said()) {
+      look();
+      say();
+      sleep<Clock>(pause);
+    }
+  }
+  /// Each worker finds the difference by itself, and what is said is heard only while its sender is there.
+  void tell_policy() {
+    const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::milliseconds(500)));
+    while (!last.expired() && !here_.stopping() && is_anybody_there()) {
+      look();
+      agreement_.say_policy();  // one that has not met this process yet passes over what it says
+      say();
+      sleep<Clock>(std::chrono::milliseconds(50));
+    }
+  }
+  bool is_missing_for(int index, std::chrono::milliseconds time) const {  // in this meeting
+    const std::optional<moment>& since = fates_[static_cast<std::size_t>(index)].missing_since;
+    return since && Clock::now() - *since >= time;
+  }
+  bool is_anybody_there() const {
+    for (int index = 0; index < workers_; ++index)
+      if (index != here_.index() && here_.members().state(rank_of(index)) == task_state::alive) return true;
+    return false;
+  }
+
+  /// A worker without a policy opens the channel of a group at once, and says nothing here.
+  void look_for_group() {
+    if (policy_ == loss_policy{} || Clock::now() < began_ + std::chrono::milliseconds(newcomers_time)) return;
+    here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
+      const task_id& task = here_.members().task(rank);
+      if (name == group_channel && task.job == here_.job() && !agreement_.has_heard(task.index))
+        agreement_.refuse_policy(task.index, {});
+    });
+  }
+
+  /// This process has come to take a lost worker's place when the others were about to end. Where they begin another
+  /// run at once, new processes are there soon.
+  void check_run_has_ended() const {
+    const membership& members = here_.members();
+    for (int index = 0; index < workers_; ++index)
+      if (const std::size_t rank = rank_of(index);
+          members.has_finished(rank) && is_missing_for(index, std::chrono::seconds(2)))
+        throw error(error_code::unavailable, operation,
+                    {"training has ended without ", here_.name(), ": ", to_string(members.task(rank)),
+                     " has finished it with all workers that were there"});
+  }
+
   static constexpr const char* operation = "exchange";
-  static constexpr const char* prefix = "view/";
+  static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, above this folder
   static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
@@ -138,6 +210,7 @@ class view_meeting {
     std::uint64_t incarnation = 0;
     bool is_proven = false;
     moment probed{};
+    std::optional<moment> missing_since = {};  // in this meeting
   };
 
   std::size_t rank_of(int index) const { return here_.cluster().rank({here_.job(), index}); }
@@ -156,7 +229,15 @@ class view_meeting {
       if (index == here_.index()) continue;
       const std::size_t rank = rank_of(index);
       const std::uint64_t incarnation = members.incarnation(rank);
-      agreement_.see(index, incarnation, presence_of(index, rank, incarnation));
+      const presence is = presence_of(index, rank, incarnation);
+      agreement_.see(index, incarnation, is);
+      std::optional<moment>& since = fates_[static_cast<std::size_t>(index)].missing_since;
+      if (is == presence::alive)
+        since.reset();
+      else if (!since)
+        since = Clock::now();
+      // Members do not notice a loss at the same time.
+      agreement_.set_overdue(index, is_missing_for(index, policy_.wait - std::chrono::seconds(1)));
       const view_member* const former = current().find(index);
       if (former && former->incarnation != incarnation && members.state(rank, former->incarnation) == task_state::left)
         agreement_.see_former(index, former->incarnation, presence::dead);
@@ -201,7 +282,7 @@ class view_meeting {
     if (!members.has_closed(rank) && !members.is_hearsay(rank))
       return members.verdict_of(rank) == membership::verdict::given_up ? presence::silent : presence::given_up;
     fate& its = fates_[static_cast<std::size_t>(index)];
-    if (its.incarnation != incarnation) its = {incarnation, false, {}};
+    if (its.incarnation != incarnation) its = {incarnation, false, {}, its.missing_since};
     if (!its.is_proven && here_.members().has_closed(rank)) {
       const moment now = Clock::now();
       if (its.probed == moment{} || now >= its.probed + between_probes) {
@@ -342,6 +423,9 @@ class view_meeting {
   view_agreement agreement_;
   std::vector<fate> fates_;      // by index: of processes whose connections have ended
   std::uint64_t opened_in_ = 0;  // the epoch in which channels are opened
+  bool is_under_way_ = false;
+  moment began_{};
+  duration patience_{};
   std::list<incoming_link> incoming_;
   std::list<outgoing_link> outgoing_;
 };

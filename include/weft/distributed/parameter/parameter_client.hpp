@@ -438,11 +438,15 @@ class basic_parameter_client {
     return false;
   }
 
+  /// What training lacks to survive the loss of a parameter server. A worker knows of shards what servers have told it.
   const char* how_to_survive() const {
+    if (terms_.on_loss.wait.count() > 0)
+      return "; another process could take its place if all parameter servers wrote shards (their "
+             "server_options::shards)";
     return keeps_shards_
-               ? "; with a loss policy that waits (on_loss = wait_for{30s}) another process can take its place"
-               : "; with server_options::shards on all parameter servers and a loss policy that waits "
-                 "(on_loss = wait_for{30s}), another process can take its place";
+               ? "; with a loss policy that waits (on_loss = wait_for{30s}), another process could take its place"
+               : "; with a loss policy that waits (on_loss = wait_for{30s}) and parameter servers that write "
+                 "shards (their server_options::shards), another process could take its place";
   }
   error gone_back(const char* operation) const {
     return error(error_code::aborted, operation,
@@ -459,8 +463,11 @@ class basic_parameter_client {
     const membership& members = here_.members();
     if (problem.code() == error_code::unavailable && !may_wait)
       for (const connection& each : servers_)
-        if (members.state(each.rank()) == task_state::lost)
-          throw error(error_code::unavailable, operation, {problem.sentence(), how_to_survive()});
+        if (members.state(each.rank()) == task_state::lost) {
+          const bool is_given_up = members.verdict_of(each.rank()) != membership::verdict::none;  // itself
+          throw error(error_code::unavailable, operation,
+                      {problem.sentence(), is_given_up ? "; start this worker again" : how_to_survive()});
+        }
     if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
     // A server that found this worker silent for too long never answers it again, and another process needs its
     // address.
@@ -478,6 +485,7 @@ class basic_parameter_client {
         append(missing, {missing.empty() ? "" : ", ", name(each)});
       }
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
+      if (Clock::now() - since > terms_.on_loss.wait && missing.empty()) throw problem;
       if (Clock::now() - since > terms_.on_loss.wait)
         throw error(
             error_code::unavailable, operation,
@@ -727,9 +735,8 @@ class basic_parameter_client {
     try {
       const std::vector<connection*> one{&from};
       requests_in_flight rest{here_, operation, one, nobody_};
-      loop_.run(operation,
-                std::min<std::chrono::microseconds>(late_answer, std::chrono::microseconds(until.remaining_us())),
-                rest);
+      const auto most = std::chrono::duration_cast<typename Clock::duration>(late_answer);
+      loop_.run(operation, until.remaining(most), rest);
     } catch (const error&) {
       // it is the server that has failed, or waits for it
     }

@@ -94,7 +94,8 @@ class parameter_service {
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
-                            "the time to serve has passed, and workers have not said done"));
+                            {"the time to serve has passed, and these workers have not called finish(): ",
+                             workers_.names([](const worker& each) { return !each.done; })}));
       if (!moved) sleep(until);
     }
     return report();

@@ -156,9 +156,8 @@ struct enroll_message {
     const auto wait = in.number<std::int64_t>();
     const auto then = in.number<std::uint8_t>();
     constexpr int largest = 1 << 20;
-    constexpr std::int64_t longest_wait = std::int64_t{1} << 40;  // some 35 years
-    if (backups < 0 || backups > largest || staleness < -1 || staleness > largest || wait < 0 || wait > longest_wait ||
-        then > static_cast<std::uint8_t>(loss_action::take_over))
+    if (backups < 0 || backups > largest || staleness < -1 || staleness > largest ||
+        !is_valid_wait(std::chrono::milliseconds(wait)) || then > static_cast<std::uint8_t>(loss_action::take_over))
       message_reader::malformed();
     message.terms = {{static_cast<consistency>(mode), backups, staleness},
                      {std::chrono::milliseconds(wait), static_cast<loss_action>(then)}};

@@ -282,8 +282,9 @@ class shard_links {
         return says_why ? why
                         : error(why.code(), "push_pull",
                                 {why.sentence(),
-                                 "; another process may take its place where all parameter servers write shards "
-                                 "(server_options::shards) and the loss policy waits"});
+                                 keeps_shards_ ? "; another process may take its place where the loss policy waits"
+                                               : "; another process may take its place where all parameter servers "
+                                                 "write shards (server_options::shards) and the loss policy waits"});
       const auto now = clock::now();
       if (!each.missing_since) each.missing_since = now;
       if (now - *each.missing_since > wait_)

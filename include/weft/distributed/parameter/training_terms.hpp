@@ -48,11 +48,7 @@ inline std::string to_string(const training_terms& terms) {
   if (terms.model.backups > 0)
     append(text, {" with ", terms.model.backups, terms.model.backups == 1 ? " backup worker" : " backup workers"});
   if (terms.bounds_staleness()) append(text, {" with a staleness of at most ", terms.model.staleness});
-  if (terms.on_loss != loss_policy{})
-    append(text, {"; waits ", terms.on_loss.wait.count(), " ms for a lost worker, then ",
-                  terms.on_loss.then == loss_action::shrink      ? "shrinks"
-                  : terms.on_loss.then == loss_action::take_over ? "takes over its part"
-                                                                 : "stops"});
+  if (terms.on_loss != loss_policy{}) append(text, {"; ", detail::policy_words(terms.on_loss)});
   return text;
 }
 
@@ -64,9 +60,7 @@ inline void check_terms(const training_terms& terms, int workers) {
     throw error(error_code::invalid_argument, "parameter_client",
                 {"a step can do without 0 to ", workers - 1, " of ", workers, " workers, not without ",
                  terms.model.backups, "; start more workers, or take fewer backups"});
-  if (terms.on_loss.wait.count() < 0)
-    throw error(error_code::invalid_argument, "parameter_client",
-                {"the wait for a lost worker must be at least 0 ms; it is ", terms.on_loss.wait.count()});
+  check_loss_policy(terms.on_loss, "parameter_client");
   if (terms.on_loss.then == loss_action::take_over && (!terms.is_synchronous() || terms.model.backups > 0))
     throw error(error_code::invalid_argument, "parameter_client",
                 "loss_action::take_over repeats what a lost worker would have computed, and needs "

@@ -215,8 +215,11 @@ class worker_quorum {
                      }));
     const int needed = min_workers();
     if (left >= needed) {
+      const auto training = static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
+        return !each.done && !is_gone_for_good(each, now);
+      }));
       for (worker& each : workers_)
-        if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, left);
+        if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, training);
       return {};
     }
     if (needed < all)
@@ -234,7 +237,7 @@ class worker_quorum {
 
   void leave_out(worker& each, int left) {
     (takes_over() ? each.is_taken_over : each.is_left_out) = true;
-    if (is_stopping_) return;                                          // all workers end after the last step
+    if (is_stopping_ || left == 0) return;                             // training does not go on
     if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
     const error why(error_code::unavailable, here_.name(),
                     {"training goes on with ", left, " of ", workers_.size(),

@@ -61,7 +61,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     here.with_reason([&] { here.members().wait_for(until, [](const task_id&) { return true; }); });
     all_reduce_options options;
     options.job = here.job();
-    group_.emplace(here, identity, options, until);
+    make_group(identity, options, until);
     examples_.assign(group_->size(), 0);
     if constexpr (requires { how.bucket_bytes; }) {
       here.with_reason([&] { compare_buckets(how.bucket_bytes, until); });
@@ -93,7 +93,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) all.members.push_back({index, 0});
     return all;
   }
-  /// The number of the next update, from 0 on: those whose batches were all empty are counted too.
+  /// The number of the next update, from 0 on: with a loss policy those whose batches were all empty are counted too.
   std::int64_t next_step() const override { return meeting_ ? updates_ : next_step_; }
   bool leaves_alone() const override { return leaves_alone_; }
   gradient_buffers& gradients() override { return gradients_; }
@@ -153,6 +153,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
         throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
     here_.set_needed(false);
+    here_.set_finished(true);
     if (last) last();
   }
 
@@ -422,6 +423,28 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   // ---- losses ----
 
+  /// All tasks of the job. A worker that has a loss policy meets the others first: it would wait here in vain.
+  void make_group(const graph_identity& identity, const all_reduce_options& options, deadline_type until) {
+    if constexpr (can_recover) {
+      using meeting = view_meeting<T, Clock>;
+      try {
+        group_.emplace(here_, identity, options, until, group_members{{}, meeting::prefix});
+      } catch (const error&) {
+        if (meeting other(here_, 0, {}); other.has_newcomers()) try {
+            other.meet(-1, false, false, std::chrono::milliseconds(500));
+          } catch (const error& why) {
+            if (why.code() == error_code::failed_precondition) {
+              here_.set_failure(why);
+              throw;
+            }
+          }
+        throw;
+      }
+    } else {
+      group_.emplace(here_, identity, options, until);
+    }
+  }
+
   void make_blocks(deadline_type until) {
     gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
   }
@@ -434,6 +457,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
     mix(how.bucket_bytes);
     identity_ = identity;
+    here_.set_finished(false);
     said_bucket_bytes_ = how.bucket_bytes;
     admits_late_ = how.on_loss.then != loss_action::stop;
     updates_ = -1;
@@ -443,6 +467,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       parts_.emplace(workers);  // gradients leave when the step has ended
     else
       bucket_bytes_ = how.bucket_bytes;
+    check_loss_policy(how.on_loss, "collective");
     meeting_.emplace(here_, program, how.on_loss);
     here_.with_reason([&] { settle(until, false); });
     here_.set_needed(true);
@@ -451,37 +476,38 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   /// Makes an update with the workers that are there, whoever is lost meanwhile.
   void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
-    const auto time = until.remaining();
-    const std::int64_t before = updates_;
+    if (!repeated) began_at_ = updates_;
     if (parts_ && !repeated) {
       begin_anew();
       parts_->keep(here_.index(), updates_, examples, gradients_);
       block_has_own_ = true;
     }
-    for (deadline_type by = until;; by = deadline_type(time), repeated = false) {
-      if (parts_) compute_parts(work);
-      try {
-        parts_ ? make_update_of_all_replicas(by) : make_update(by, examples, repeated);
-        note_update(updates_ + 1);
-        break;
-      } catch (const error& problem) {
-        if (!group_ || !is_loss(problem)) throw;
-        if (!trains_ && somebody_has_finished()) {
-          others_train_ = false;
-          return;
+    for (;; repeated = false) {
+      if (!is_settling_) {
+        if (parts_) compute_parts(work);
+        try {
+          parts_ ? make_update_of_all_replicas(until) : make_update(until, examples, repeated);
+          note_update();
+          break;
+        } catch (const error& problem) {
+          if (!group_ || !is_loss(problem)) throw;
+          if (!trains_ && meeting_->has_finished_member()) {
+            others_train_ = false;
+            return;
+          }
         }
       }
       try {
-        settle(deadline_type(time), false);
+        settle(until, false);
       } catch (const error&) {
-        if (trains_ || !somebody_has_finished()) throw;
+        if (trains_ || !meeting_->has_finished_member()) throw;
+        is_settling_ = false;
         others_train_ = false;
         return;
       }
-      if (updates_ > before) return;  // others had completed it
+      if (updates_ > began_at_) return;  // it is complete
     }
-    if (has_admitted_) settle(deadline_type(time), true);
-    has_admitted_ = false;
+    if (std::exchange(has_admitted_, false)) settle(deadline_type(at_least(least_time, until)), true);
   }
 
   /// Computes the parts of lost workers that are now this one's. An error of the program's function passes through,
@@ -551,18 +577,9 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     return problem.code() == error_code::unavailable || problem.code() == error_code::aborted;
   }
 
-  /// Who leaves in order has been told that all others, too, have come to finish().
-  bool somebody_has_finished() const {
-    const membership& members = here_.members();
-    for (const view_member& each : meeting_->current().members) {
-      const std::size_t rank = here_.cluster().rank({here_.job(), each.index});
-      if (members.state(rank, each.incarnation) == task_state::left && !members.has_failed(rank, each.incarnation))
-        return true;
-    }
-    return false;
-  }
-
-  void note_update(std::int64_t updates) {
+  /// An update to which nobody has brought anything, for all have come to finish(), has no number.
+  void note_update() { note_updates(updates_ + (others_train_ ? 1 : 0)); }
+  void note_updates(std::int64_t updates) {
     updates_ = updates;
     settled_unit_ = unit_;
     settled_others_train_ = others_train_;
@@ -570,16 +587,28 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     settled_random_step_ = local_.step_number();
   }
 
+  static typename Clock::duration at_least(typename Clock::duration least, deadline_type until) {
+    return std::max(least, until.remaining());
+  }
+
   /// Trains from here on in a view on which all of its workers agree. Brings this worker's values up to date: it may
-  /// then be one update further.
+  /// then be one update further. After deadline_exceeded it is called again.
   void settle(deadline_type until, bool admits) {
-    const auto time = until.remaining();
+    is_settling_ = true;
+    try {
+      settle_by(until, admits);
+    } catch (const error& problem) {
+      is_settling_ = problem.code() == error_code::deadline_exceeded;
+      throw;
+    }
+    is_settling_ = false;
+  }
+  void settle_by(deadline_type until, bool admits) {
     const bool begins = updates_ < 0;  // this worker has no values yet
     for (int attempt = 0;; ++attempt, admits = false) {
-      const bool had_begun = updates_ >= 0;
-      const training_view next = meeting_->meet(updates_, admits, had_begun ? deadline_type(time) : until);
-      if (next.epoch == 1 && updates_ < 0) note_update(0);  // all have the same first values
-      const deadline_type by(std::max<typename Clock::duration>(had_begun ? time : until.remaining(), least_time));
+      const training_view next = meeting_->meet(updates_, admits, !trains_, until);
+      if (next.epoch == 1 && updates_ < 0) note_updates(0);  // all have the same first values
+      const deadline_type by(at_least(least_time, until));
       try {
         take_view(next, by);
         break;
@@ -917,6 +946,8 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   std::int64_t settled_random_step_ = 0;
   std::vector<char> said_stop_;  // by worker, in the last update
   bool leaves_alone_ = false, settled_others_train_ = true;
+  std::int64_t began_at_ = 0;                   // updates_ before the update that is under way
+  bool is_settling_ = false;                    // a call has run out of time there
   bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
 
   // With loss_action::take_over:
