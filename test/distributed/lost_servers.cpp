@@ -289,7 +289,8 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_killed_is_replaced_and_the_run_repeats_ste
       BOOST_TEST(each.problem == "");
       BOOST_TEST((each.values == reference));
       BOOST_REQUIRE(each.rollbacks.size() == 1u);
-      BOOST_TEST(each.rollbacks[0].first == 8);
+      // The other worker may still wait for what step 7 has made.
+      BOOST_TEST((each.rollbacks[0].first == 8 || (&each != &results[0] && each.rollbacks[0].first == 7)));
       BOOST_TEST(each.rollbacks[0].second == 5);
     }
     BOOST_TEST((results[0].steps == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 5, 6, 7, 8, 9, 10, 11}));
