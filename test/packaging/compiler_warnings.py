@@ -4,7 +4,7 @@ careful projects build with: the public headers together, and models whose templ
 g++ compiles the models, since -fsyntax-only leaves out templates that are instantiated last and what its optimiser finds. A
 program with faults of its own shows that the flags are in force.
 
-usage: warnings.py INCLUDE_DIR COMPILED_PROGRAMS.py COMPILER [FLAG...]
+usage: compiler_warnings.py INCLUDE_DIR COMPILED_PROGRAMS.py COMPILER [FLAG...]
 """
 import importlib.util
 import os
