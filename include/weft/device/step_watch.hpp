@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// Ends loops and waits of a thread: those of a step that other processes take part in, and may cancel.
