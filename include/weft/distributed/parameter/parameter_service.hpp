@@ -320,6 +320,11 @@ class parameter_service {
     answers_.acknowledge(from);
   }
 
+  /// Gives back the memory of values that have come, unless gradients need as much.
+  void free_payload(typename worker::connection_type& of) {
+    if (store_.gradient_payload(false).min < store_.bytes()) of.free_payload();
+  }
+
   void initialise(worker& from) {
     auto& with = *from.connection;
     const std::uint32_t where = with.request().flags & in_segment;
@@ -327,7 +332,7 @@ class parameter_service {
       throw error(error_code::invalid_argument, "initialise",
                   {workers_.name(from), " is not the chief, which alone gives the variables their first values"});
     if (store_.initialised()) {  // a chief that came back: the training goes on
-      with.free_payload();
+      free_payload(with);
       return answers_.acknowledge(from, where | duplicate);
     }
     if (where) {
@@ -335,7 +340,7 @@ class parameter_service {
     } else if (with.keeps_payload()) {  // it has come before it was known that there is nothing to restore
       const const_bytes values = with.payload();
       std::copy(values.begin(), values.end(), store_.values().begin());
-      with.free_payload();
+      free_payload(with);
     }
     store_.set_initialised();
     shards_.note_initialised();
