@@ -162,7 +162,8 @@ BOOST_AUTO_TEST_CASE(kernels_of_bfloat16) {
       for (auto* c : {&alone, &shared}) {
         std::byte* const buffers[] = {reinterpret_cast<std::byte*>(a.data()), reinterpret_cast<std::byte*>(b.data()),
                                       reinterpret_cast<std::byte*>(c->data())};
-        product->run({buffers, c == &alone ? &one : &three});
+        const weft::storage workspace(product->workspace_bytes());
+        product->run({buffers, c == &alone ? &one : &three, nullptr, workspace.data()});
       }
       delete product;
       bool close = true, equal = true;

@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(a_replacement_that_comes_too_late_does_not_wait) {
   test::process a([=] {
     server here(cluster, "worker", 0);
     here.wait_ready(20s);
-    here.set_finished(true);
+    here.set_participation(participation::finished);
     std::this_thread::sleep_for(500ms);
     return std::string();
   });

@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(a_timer_may_be_moved) {
   event_loop::timer replaced(loop), last(loop);
   replaced.start(0ms, [&] { order += 'x'; });
   replaced = event_loop::timer(loop);
-  moved.cancel();  // that of which nothing is left
+  moved.cancel();  // has no effect on the timer that was moved away
   moved.start(20ms, [&] { order += 'b'; });
   last.start(40ms, [&] { loop.stop(); });
   loop.run();

@@ -21,8 +21,8 @@
 #include <weft/transport/opaque.hpp>
 #include <weft/transport/separate.hpp>
 
-// What the transport holds of Boost.Asio. Objects name the executor of an io_context: any_io_executor, their default,
-// is the largest part of Asio to compile.
+// The transport's objects of Boost.Asio. Each names the executor of an io_context, because any_io_executor, the
+// default, is the part of Asio that takes longest to compile.
 namespace weft::detail {
 
 using asio_executor = boost::asio::io_context::executor_type;

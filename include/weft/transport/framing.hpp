@@ -238,7 +238,7 @@ WEFT_DISTRIBUTED_DECL void frame_writer::detach() {
 
 WEFT_DISTRIBUTED_DECL void frame_writer::seal(detail::frame_authentication* authentication) {
   frame_header header = starting_;
-  // Of a frame that is passed on, these say how it came.
+  // These fields of a forwarded frame describe how it arrived.
   header.flags &= ~(authenticated | payload_checked);
   header.payload_crc = 0;
   if (authentication) {

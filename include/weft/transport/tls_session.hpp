@@ -106,7 +106,7 @@ class tls_session {
 inline tls_session::tls_session(const tls_credentials& mine, int descriptor, bool dials)
     : mine_(mine), session_(SSL_new(static_cast<SSL_CTX*>(mine.context_.get()))), descriptor_(descriptor) {
   BIO* const socket = session_ ? BIO_new(socket_method()) : nullptr;
-  if (!socket) throw error(error_code::resource_exhausted, "TLS", "there is no memory for another connection");
+  if (!socket) throw error(error_code::resource_exhausted, "TLS", "OpenSSL cannot allocate another connection");
   BIO_set_data(socket, this);
   BIO_set_init(socket, 1);
   SSL_set_bio(session_.get(), socket, socket);
@@ -327,7 +327,7 @@ inline BIO_METHOD* tls_session::socket_method() {
   };
   static const std::unique_ptr<BIO_METHOD, deleter> method = [] {
     std::unique_ptr<BIO_METHOD, deleter> made(BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "weft"));
-    if (!made) throw error(error_code::resource_exhausted, "TLS", "there is no memory for it");
+    if (!made) throw error(error_code::resource_exhausted, "TLS", "OpenSSL cannot allocate a method for sockets");
     BIO_meth_set_read(made.get(), read_socket);
     BIO_meth_set_write(made.get(), write_socket);
     BIO_meth_set_ctrl(made.get(), [](BIO*, int what, long, void*) -> long { return what == BIO_CTRL_FLUSH; });

@@ -263,12 +263,12 @@ WEFT_DISTRIBUTED_DECL const endpoint& cluster_spec::task_address(std::string_vie
   const auto found = jobs_.find(std::string(job));
   if (found == jobs_.end())
     throw error(error_code::not_found, "cluster_spec",
-                {"there is no job '", std::string(job), "' in the cluster ", to_string(*this)});
+                {"the cluster ", to_string(*this), " has no job '", std::string(job), "'"});
   const auto place = found->second.find(index);
   if (place == found->second.end())
     throw error(error_code::not_found, "cluster_spec",
-                {"there is no task ", index, " in job '", std::string(job), "', which has ", found->second.size(),
-                 " tasks", is_dense(found->second) ? "" : " with numbers of their own"});
+                {"the cluster has no task ", index, " in job '", std::string(job), "', which has ",
+                 found->second.size(), " tasks", is_dense(found->second) ? "" : " with numbers of their own"});
   return place->second;
 }
 

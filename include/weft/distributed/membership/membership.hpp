@@ -57,7 +57,7 @@ class membership {
 
   void set_alive(std::size_t rank, std::uint64_t incarnation);
 
-  /// What a task says that leaves although others need it, if it knows of no error.
+  /// The reason in the goodbye of a task that leaves while others need it and that knows of no error.
   static constexpr const char* without_finish = "without finish()";
 
   /// `why`, where it is not empty, is what the task itself said. `finished`: it has made its last step with all others.

@@ -44,6 +44,9 @@ class parameter_service;
 
 }  // namespace detail
 
+/// Whether others need this task. `finished`: it has made its last step together with all others.
+enum class participation : unsigned char { none, needed, finished };
+
 /// One task's presence in the cluster: it listens at the task's address, keeps one control connection with each task
 /// that it works with (the task of higher rank dials; see server_options::device_filters), and notices at once when a
 /// peer's process ends and within heartbeat_timeout(rank) when it falls silent; what it sees it tells the others.
@@ -174,11 +177,8 @@ class basic_server {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
   }
-  /// Whether others need this task until it has finished. If it leaves before, its goodbye says so.
-  void set_needed(bool is_needed) { is_needed_ = is_needed; }
-
-  /// This task has made its last step together with all others, which its goodbye says; or it begins to train.
-  void set_finished(bool yes) { finished_ = yes; }
+  /// What the goodbye of this task says of its training, unless it says why the task has failed.
+  void set_participation(participation now) { participation_ = now; }
 
   /// Does it; where it fails, this task's goodbye says why.
   template <typename Action>
@@ -330,9 +330,9 @@ class basic_server {
     std::string failure;
     {
       std::lock_guard lock(failure_mutex_);
-      failure = failure_.empty() && is_needed_ ? membership::without_finish : failure_;
+      failure = failure_.empty() && participation_ == participation::needed ? membership::without_finish : failure_;
     }
-    links_.close(failure, failure.empty() && finished_);
+    links_.close(failure, failure.empty() && participation_ == participation::finished);
     inbox_.clear();
   }
 
@@ -378,7 +378,7 @@ class basic_server {
 
   std::mutex failure_mutex_;
   std::string failure_;
-  std::atomic<bool> is_needed_{false};
+  std::atomic<participation> participation_{participation::none};
 
   // Belongs to the server's own thread, but for the inbox.
   std::vector<bool> is_gone_;  // of each worker, as on_worker_change was told
@@ -390,7 +390,7 @@ class basic_server {
   detail::admission<T, Clock> admission_;
   endpoint address_;
 
-  std::atomic<bool> stopping_{false}, finished_{false};
+  std::atomic<bool> stopping_{false};
   std::mutex stop_mutex_;
   std::atomic<std::thread::id> own_thread_{};
   std::thread thread_;

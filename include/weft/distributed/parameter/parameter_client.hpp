@@ -461,21 +461,20 @@ class basic_parameter_client {
     if (is_done_recorded_) throw problem;
     const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
     const membership& members = here_.members();
-    if (problem.code() == error_code::unavailable && !may_wait)
-      for (const connection& each : servers_)
-        if (members.state(each.rank()) == task_state::lost) {
-          const bool is_given_up = members.verdict_of(each.rank()) != membership::verdict::none;  // itself
-          throw error(error_code::unavailable, operation,
-                      {problem.sentence(), is_given_up ? "; start this worker again" : how_to_survive()});
-        }
-    if (problem.code() != error_code::unavailable || !may_wait || here_.stopping()) throw problem;
-    // A server that found this worker silent for too long never answers it again, and another process needs its
-    // address.
-    for (const connection& each : servers_)
-      if (members.verdict_of(each.rank()) == membership::verdict::given_up &&
-          members.state(each.rank()) == task_state::lost)
+    if (problem.code() != error_code::unavailable) throw problem;
+    for (const connection& each : servers_) {
+      if (members.state(each.rank()) != task_state::lost) continue;
+      const membership::verdict said = members.verdict_of(each.rank());  // of this worker
+      if (!may_wait)
+        throw error(
+            error_code::unavailable, operation,
+            {problem.sentence(), said != membership::verdict::none ? "; start this worker again" : how_to_survive()});
+      // That server never answers this worker again, and another process needs its address.
+      if (said == membership::verdict::given_up && !here_.stopping())
         throw error(error_code::unavailable, operation,
                     {problem.sentence(), "; start this worker again: the others wait for a process in its place"});
+    }
+    if (!may_wait || here_.stopping()) throw problem;
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       std::string missing;
       for (connection& each : servers_) {

@@ -259,8 +259,7 @@ class shard_keeper {
         written_[0].erase(result->step);
       } else if (result->at == at_) {
         has_failed_manifest_ = false;
-        set_committed(*wanted_manifest_);
-        remove_manifests_after(result->step);
+        set_committed(*wanted_manifest_, true);
       } else if (!committed_ || committed_->step != result->step) {
         ::unlink(folder_->manifest_at(result->step).c_str());  // of an epoch that is over
       }
@@ -559,7 +558,7 @@ class shard_keeper {
     enter(to.at);
     if (settled) checkpoint_.settle();
     restored_ = to.step;
-    set_committed(to);
+    set_committed(to, false);
     set_done(to.done);
     is_frozen_ = false;
     tell_others(true);
@@ -578,7 +577,8 @@ class shard_keeper {
     go_back(*before, settled);
   }
 
-  void set_committed(const shard_manifest& now) {
+  /// `removes_later`: also the manifests from which this epoch did not begin because they or their shards are damaged.
+  void set_committed(const shard_manifest& now, bool removes_later) {
     const bool is_new = !committed_ || committed_->step != now.step;
     committed_ = now;
     committed_step_ = now.step;
@@ -589,16 +589,7 @@ class shard_keeper {
           if (step < now.step) kept_ = step;  // the last of them
       }
       folder_->remove_shards_before(kept_);
-      folder_->remove_manifests([&](std::int64_t step) { return step < kept_; });
-    } catch (const error& problem) {
-      report_problem(problem);
-    }
-  }
-
-  /// Removes manifests from which this epoch did not begin because they or their shards are damaged.
-  void remove_manifests_after(std::int64_t committed) {
-    try {
-      folder_->remove_manifests([&](std::int64_t step) { return step > committed; });
+      folder_->remove_manifests([&](std::int64_t step) { return step < kept_ || (removes_later && step > now.step); });
     } catch (const error& problem) {
       report_problem(problem);
     }

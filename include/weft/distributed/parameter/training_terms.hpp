@@ -24,7 +24,7 @@ struct consistency_model {
   friend bool operator==(const consistency_model&, const consistency_model&) = default;
 };
 
-/// What all workers of a cluster agree about their training by parameter servers.
+/// The terms of training by parameter servers, on which all workers of a cluster agree.
 struct training_terms {
   consistency_model model;
   loss_policy on_loss = {};

@@ -90,7 +90,7 @@ class worker_quorum {
       return;
     }
     each.rejected = std::move(why);
-    each.missing_since = each.missed_since ? each.missed_since : clock::now();
+    each.missing_since = each.missed_since;
   }
 
   int max_backups() const { return terms_->model.backups; }

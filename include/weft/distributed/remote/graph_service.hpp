@@ -90,15 +90,7 @@ class graph_service {
   /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
   /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the other
   /// tasks have left or are lost; this does not, so that sessions go on when a lost task is back.
-  int serve(deadline_type until = deadline_type::never()) {
-    std::optional<stop_signals> signals;
-    if (here_.options().handle_signals) signals.emplace();
-    while (!here_.stopping() && !until.expired()) {
-      if (signals && signals->received() != 0) return signals->received();
-      detail::sleep<clock>(std::chrono::milliseconds(20));
-    }
-    return 0;
-  }
+  int serve(deadline_type until = deadline_type::never());
 
   Server& here() { return here_; }
   const graph_service_options& options() const { return options_; }
@@ -920,6 +912,17 @@ session_target graph_service<Server>::target(std::size_t rank) {
             return new detail::remote_tasks<graph_service>(of, g, of.home_);
           },
           this};
+}
+
+template <typename Server>
+int graph_service<Server>::serve(deadline_type until) {
+  std::optional<stop_signals> signals;
+  if (here_.options().handle_signals) signals.emplace();
+  while (!here_.stopping() && !until.expired()) {
+    if (signals && signals->received() != 0) return signals->received();
+    detail::sleep<clock>(std::chrono::milliseconds(20));
+  }
+  return 0;
 }
 
 WEFT_DISTRIBUTED_INSTANTIATE(class graph_service<server>);

@@ -152,8 +152,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       if (all_stop_ && !all_had_stopped && others_train_)
         throw error(error_code::unavailable, "finish", "another worker was stopped by a signal");
     }
-    here_.set_needed(false);
-    here_.set_finished(true);
+    here_.set_participation(participation::finished);
     if (last) last();
   }
 
@@ -457,7 +456,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
     mix(how.bucket_bytes);
     identity_ = identity;
-    here_.set_finished(false);
+    here_.set_participation(participation::none);
     said_bucket_bytes_ = how.bucket_bytes;
     admits_late_ = how.on_loss.then != loss_action::stop;
     updates_ = -1;
@@ -470,7 +469,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     check_loss_policy(how.on_loss, "collective");
     meeting_.emplace(here_, program, how.on_loss);
     here_.with_reason([&] { settle(until, false); });
-    here_.set_needed(true);
+    here_.set_participation(participation::needed);
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
   }
 

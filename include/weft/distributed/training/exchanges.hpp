@@ -1,8 +1,8 @@
 #pragma once
 
-// How replicated sessions exchange gradients, and what serves parameters: what weft::compiled_distributed has compiled
-// for tcp. A file that defines WEFT_SEPARATE_DISTRIBUTED and uses another transport, nccl_collective or mpi_collective
-// includes it.
+// The exchanges of gradients and the parameter servers, which weft::compiled_distributed has compiled for tcp. Files
+// that define WEFT_SEPARATE_DISTRIBUTED include this header if they use another transport, nccl_collective or
+// mpi_collective.
 
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/parameter/parameter_server.hpp>

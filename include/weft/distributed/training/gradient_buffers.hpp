@@ -100,6 +100,14 @@ WEFT_DISTRIBUTED_DECL void* gradient_buffers::place(std::size_t number, const sh
   if (p.came.size() < bytes || p.came.size() == 0) p.came = aligned_bytes(bytes + bytes / 4 + 64);
   return p.came.data();
 }
+
+WEFT_DISTRIBUTED_DECL std::size_t gradient_buffers::variable_at(bool is_double, std::size_t byte) const {
+  std::size_t i = 0;
+  while (i < gradients_.size() && (variables_[i].is_double() != is_double || offsets_[i] == none ||
+                                   byte < offsets_[i] || byte >= offsets_[i] + variables_[i].bytes()))
+    ++i;
+  return i;
+}
 #endif
 
 template <class F>
@@ -131,15 +139,5 @@ void gradient_buffers::make_blocks(const SharedBlock& shared_block) {
   for (std::size_t i = 0; i < gradients_.size(); ++i)
     if (needs_room(i)) gradients_[i] = blocks_[variables_[i].is_double()].subspan(offsets_[i], variables_[i].bytes());
 }
-
-#if WEFT_DISTRIBUTED_DEFINITIONS
-WEFT_DISTRIBUTED_DECL std::size_t gradient_buffers::variable_at(bool is_double, std::size_t byte) const {
-  std::size_t i = 0;
-  while (i < gradients_.size() && (variables_[i].is_double() != is_double || offsets_[i] == none ||
-                                   byte < offsets_[i] || byte >= offsets_[i] + variables_[i].bytes()))
-    ++i;
-  return i;
-}
-#endif
 
 }  // namespace weft::detail
