@@ -505,6 +505,13 @@ BOOST_AUTO_TEST_CASE(a_lock_overwrites_nothing_and_shows_no_control_characters) 
   CHECK_SAYS(said, lock.string() + " is a symbolic link");
   BOOST_TEST(std::filesystem::file_size(precious) == 8u);
   std::filesystem::remove(lock);
+  std::filesystem::create_hard_link(precious, lock);
+  {
+    saver linked;
+    linked.lock(f.path);
+  }
+  BOOST_TEST(std::filesystem::file_size(precious) == 8u);
+  std::filesystem::remove(lock);
   std::ofstream(lock) << "\x1b[31mnobody\nat all";
   const int holder = ::open(lock.c_str(), O_RDWR);
   BOOST_REQUIRE(::flock(holder, LOCK_EX) == 0);

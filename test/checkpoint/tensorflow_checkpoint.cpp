@@ -64,6 +64,59 @@ struct copied {
   }
 };
 
+void append_varint(std::string& to, std::uint64_t n) {
+  for (; n > 127; n >>= 7) to += static_cast<char>(n & 127 | 128);
+  to += static_cast<char>(n);
+}
+/// A field of a protobuf message.
+std::string number(int field, std::uint64_t value) {
+  std::string text;
+  append_varint(text, static_cast<std::uint64_t>(field) << 3);
+  append_varint(text, value);
+  return text;
+}
+std::string message(int field, const std::string& content) {
+  std::string text;
+  append_varint(text, static_cast<std::uint64_t>(field) << 3 | 2);
+  append_varint(text, content.size());
+  return text + content;
+}
+void append_fixed(std::string& to, std::uint64_t n, int size) {
+  for (int i = 0; i < size; ++i) to += static_cast<char>(n >> 8 * i);
+}
+/// A block of a table in LevelDB's format, whose entries share no prefixes.
+std::string block(std::initializer_list<std::pair<std::string, std::string>> entries) {
+  std::string text;
+  for (const auto& [key, value] : entries) {
+    for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{key.size()}, std::uint64_t{value.size()}})
+      append_varint(text, n);
+    text += key + value;
+  }
+  append_fixed(text, 0, 4);
+  append_fixed(text, 1, 4);
+  text += '\0';
+  append_fixed(text, detail::masked_crc32c(reinterpret_cast<const std::byte*>(text.data()), text.size()), 4);
+  return text;
+}
+/// The index of a checkpoint of one shard, whose tensor "v" of two floats consists of one part with these fields too.
+bytes index_of_one_part(const std::string& fields_of_part) {
+  const std::string extents = message(2, message(2, number(1, 2))), slice = message(7, message(1, number(2, 2)));
+  const std::string data =
+      block({{"", number(1, 1)},
+             {detail::bundle_key("v", {{0, 2}}), number(1, 1) + extents + number(5, 8) + fields_of_part},
+             {"v", number(1, 1) + extents + slice}});
+  std::string place, footer;
+  append_varint(place, 0);
+  append_varint(place, data.size() - 5);
+  const std::string index = block({{"w", place}});
+  for (const std::uint64_t n : {std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{data.size()}, index.size() - 5})
+    append_varint(footer, n);
+  footer.resize(40);
+  append_fixed(footer, 0xdb4775248b80fb57, 8);
+  const std::string all = data + index + footer;
+  return bytes(all.begin(), all.end());
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(all_types_from_several_shards_and_partitions) {
@@ -140,6 +193,26 @@ BOOST_AUTO_TEST_CASE(shards_that_are_damaged_cut_or_gone) {
   CHECK_SAYS(failure(error_code::data_loss, read_all), ", which has 3; fetch the files again");
   std::filesystem::remove(c.prefix + shard);
   CHECK_SAYS(failure(error_code::not_found, read_all), shard);
+}
+
+// The constructor checks the shard of whole tensors only.
+BOOST_AUTO_TEST_CASE(a_part_outside_of_the_shards_is_refused) {
+  const std::string slice = message(7, message(1, number(2, 2)));
+  for (const std::uint64_t shard : {std::uint64_t{1}, std::uint64_t{1} << 34, ~std::uint64_t{0}})
+    for (const std::string& slices : {std::string(), slice}) {
+      const folder f;
+      f.file("c.index", index_of_one_part(number(3, shard) + slices));
+      f.file("c.data-00000-of-00001", bytes(64, 'x'));
+      const auto read = [&] { tensorflow_checkpoint((f.path / "c").string()).read<untyped_tensor>("v"); };
+      CHECK_SAYS(failure(error_code::data_loss, read), "; fetch the file");
+    }
+  // The same part in the shard that there is fails because of its checksum.
+  const folder f;
+  f.file("c.index", index_of_one_part(number(3, 0)));
+  f.file("c.data-00000-of-00001", bytes(64, 'x'));
+  CHECK_SAYS(
+      failure(error_code::data_loss, [&] { tensorflow_checkpoint((f.path / "c").string()).read<untyped_tensor>("v"); }),
+      "does not have the CRC-32C");
 }
 
 BOOST_AUTO_TEST_CASE(an_index_that_is_damaged_or_cut) {

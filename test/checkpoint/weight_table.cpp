@@ -97,6 +97,14 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
              "has no tensor 'fc3.bias', which the table names");
 }
 
+// The extents of a tensor without elements are as large as its file says.
+BOOST_AUTO_TEST_CASE(merged_extents_do_not_overflow) {
+  const weight_layout layout{.merged = 2};
+  safetensors_entry huge{.name = "x", .type = "F32", .extents = {std::int64_t{1} << 40, std::int64_t{1} << 40, 0}};
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { detail::apply_layout("f", layout, huge); }),
+             "its merged axes have too many elements");
+}
+
 BOOST_AUTO_TEST_CASE(a_part_for_fine_tuning) {
   const lenet model;
   session s(model.g);

@@ -1,4 +1,7 @@
+#include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -552,6 +555,38 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
   server other(swapped, "worker", 0), worker(cluster, "worker", 1);
   const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
   CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
+}
+
+// A handshake over a long way takes longer than shortest_stay.
+BOOST_AUTO_TEST_CASE(many_connections_of_one_host_evict_no_handshake_of_another) {
+  server_options options;
+  options.max_strangers = 8;
+  const auto cluster = test::local_cluster(1, 1);
+  server ps(cluster, "ps", 0, options);
+  const auto connected = [&](std::uint32_t from) {
+    const int one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(from);
+    BOOST_REQUIRE(::bind(one, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(ps.address().port);
+    BOOST_REQUIRE(::connect(one, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    return one;
+  };
+  const auto is_open = [](int one) {
+    char some[256];
+    const ssize_t got = ::recv(one, some, sizeof some, MSG_DONTWAIT);
+    return got > 0 || (got < 0 && errno == EAGAIN);
+  };
+  const int slow = connected(INADDR_LOOPBACK + 1);
+  std::vector<int> flood;
+  for (int i = 0; i < 40; ++i) flood.push_back(connected(INADDR_LOOPBACK));
+  for (const deadline until = 10s; is_open(flood[20]) && !until.expired();) std::this_thread::sleep_for(1ms);
+  BOOST_TEST(!is_open(flood[20]));  // others were evicted
+  BOOST_TEST(is_open(slow));
+  for (const int each : flood) ::close(each);
+  ::close(slow);
 }
 
 BOOST_AUTO_TEST_CASE(strangers_that_take_every_place_keep_nobody_out) {

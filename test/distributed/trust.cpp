@@ -252,6 +252,17 @@ BOOST_AUTO_TEST_CASE(certificates_need_a_transport_that_encrypts) {
   CHECK_SAYS(said, "server_options::tls is set, but the transport has no use_tls()");
 }
 
+// Clients' certificates name /job:client/task:0.
+BOOST_AUTO_TEST_CASE(no_job_has_the_name_of_clients_certificates) {
+  const test::authority here;
+  server_options options;
+  options.tls = here.credentials("all", everyone);
+  const cluster_spec cluster{{"client", test::free_addresses(tcp(), 1)}, {"ps", test::free_addresses(tcp(), 1)}};
+  CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { server(cluster, "ps", 0, options); }),
+             "certificates of a job named 'client' would admit clients of the cluster");
+  server(cluster, "ps", 0, {});
+}
+
 BOOST_AUTO_TEST_CASE(one_task_that_wants_tags_is_enough) {
   server_options wants;
   wants.authenticate = true;

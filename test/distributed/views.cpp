@@ -431,6 +431,12 @@ BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
     bad.policy.wait = std::chrono::milliseconds(wait);
     BOOST_CHECK_THROW(view_message::read(bad.bytes(), 2), error);
   }
+  // A ballot from which later ones would wrap around.
+  for (std::uint64_t view_message::* const ballot : {&view_message::ballot, &view_message::accepted_ballot}) {
+    view_message bad = m;
+    bad.*ballot = ~std::uint64_t{0} - 5;
+    BOOST_CHECK_THROW(view_message::read(bad.bytes(), 2), error);
+  }
   const std::vector<std::byte> whole = m.bytes();
   const view_message same = view_message::read(whole, 2);
   BOOST_TEST((same.current == m.current && same.given_up == m.given_up && same.seen_given_up == m.seen_given_up));

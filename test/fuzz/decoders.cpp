@@ -1253,7 +1253,7 @@ void tensorflow(input in) {
     entry.insert(entry.end(), more.begin(), more.end());
     return entry;
   };
-  const byte_list first = entry_of(false), whole = entry_of(in.byte() % 2 != 0);
+  const byte_list first = entry_of(in.byte() % 4 == 0), whole = entry_of(in.byte() % 2 != 0);
   put(slice, first);
   put("a", whole);
   block.resize(block.size() + 4);

@@ -19,6 +19,7 @@
 #include <weft/encoding/file.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/error.hpp>
+#include <weft/printable.hpp>
 #include <weft/tensor/tensor.hpp>
 
 namespace weft {
@@ -90,13 +91,16 @@ class tensorflow_checkpoint {
     return at == entries_.end() || name.empty() || name[0] == '\0' ? nullptr : &at->second;
   }
   const detail::bundle_entry& entry(std::string_view name) const;
-  std::string where(std::string_view name) const { return str_cat({prefix_, ": tensor ", std::string(name)}); }
+  std::string where(std::string_view name) const {
+    return str_cat({prefix_, ": tensor ", printable(std::string(name))});
+  }
 
   std::vector<const detail::bundle_entry*> slices_of(const detail::bundle_entry& whole) const;
   void check_places(const detail::bundle_entry& whole) const;
-  void check_place(const detail::bundle_entry& part) const;
+  /// `whole`: the tensor that the errors name.
+  void check_place(const detail::bundle_entry& part, const detail::bundle_entry& whole) const;
   void read_elements(const detail::bundle_entry& whole, std::byte* to) const;
-  void read_part(const detail::bundle_entry& part, std::byte* to) const;
+  void read_part(const detail::bundle_entry& part, const detail::bundle_entry& whole, std::byte* to) const;
 
   std::string prefix_;
   bool big_endian_ = false;
@@ -163,7 +167,7 @@ inline std::vector<const detail::bundle_entry*> tensorflow_checkpoint::slices_of
 
 // Before anything is allocated: that the elements are there, each once.
 inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whole) const {
-  if (whole.slices.empty()) return check_place(whole);
+  if (whole.slices.empty()) return check_place(whole, whole);
   const auto bad = [&](const char* what) {
     throw error(error_code::data_loss, operation,
                 {where(whole.info.name), " of extents ", detail::extents_text(whole.info.extents), " has ", what,
@@ -184,7 +188,7 @@ inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whol
           length != parts[i]->info.extents[axis])
         bad("a slice that does not fit");
     }
-    check_place(*parts[i]);
+    check_place(*parts[i], whole);
     bytes += parts[i]->bytes;
     for (std::size_t j = 0; j < i; ++j) {
       bool apart = false;
@@ -198,41 +202,50 @@ inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whol
   if (bytes != detail::checked_bytes(operation, where(whole.info.name), whole.info)) bad("slices that do not fill it");
 }
 
-inline void tensorflow_checkpoint::check_place(const detail::bundle_entry& part) const {
-  if (!part.info.type) return;  // tensor_for says so
-  const std::uint64_t bytes = detail::checked_bytes(operation, where(part.info.name), part.info);
+inline void tensorflow_checkpoint::check_place(const detail::bundle_entry& part,
+                                               const detail::bundle_entry& whole) const {
+  if (!part.info.type) return;  // tensor_for reports it
+  // The constructor checks only entries without slices.
+  if (!part.slices.empty() || part.shard >= shards_.size())
+    throw error(error_code::data_loss, operation,
+                {where(whole.info.name), " refers to ",
+                 part.slices.empty() ? str_cat({"shard ", part.shard, " of ", shards_.size()})
+                                     : std::string("further slices in place of elements"),
+                 "; fetch the files again"});
+  const std::uint64_t bytes = detail::checked_bytes(operation, where(whole.info.name), part.info);
   const auto& shard = shards_[static_cast<std::size_t>(part.shard)];
   if (part.bytes != bytes || part.offset > shard.bytes() || part.bytes > shard.bytes() - part.offset)
     throw error(error_code::data_loss, operation,
-                {where(part.info.name), " of ", part.info.type_name, detail::extents_text(part.info.extents), " takes ",
-                 bytes, " bytes, but the index says ", part.bytes, " from byte ", part.offset, " of ", shard.path(),
-                 ", which has ", shard.bytes(), "; fetch the files again"});
+                {where(whole.info.name), " of ", part.info.type_name, detail::extents_text(part.info.extents),
+                 " takes ", bytes, " bytes, but the index says ", part.bytes, " from byte ", part.offset, " of ",
+                 shard.path(), ", which has ", shard.bytes(), "; fetch the files again"});
 }
 
-inline void tensorflow_checkpoint::read_part(const detail::bundle_entry& part, std::byte* to) const {
+inline void tensorflow_checkpoint::read_part(const detail::bundle_entry& part, const detail::bundle_entry& whole,
+                                             std::byte* to) const {
   const auto& shard = shards_[static_cast<std::size_t>(part.shard)];
   const auto size = static_cast<std::size_t>(part.bytes);
   shard.read(part.offset, to, size);
   if (detail::masked_crc32c(to, size) != part.masked_crc)
     throw error(error_code::data_loss, operation,
-                {where(part.info.name), " does not have the CRC-32C that the index promises, ", size,
+                {where(whole.info.name), " does not have the CRC-32C that the index promises, ", size,
                  " bytes from byte ", part.offset, " of ", shard.path(), "; fetch the files again"});
   const std::size_t element = size_of(*part.info.type);
   if (big_endian_ != (std::endian::native == std::endian::big))
     for (std::byte* at = to; at != to + size; at += element) std::reverse(at, at + element);
-  detail::check_bools(operation, where(part.info.name), *part.info.type, reinterpret_cast<const unsigned char*>(to),
+  detail::check_bools(operation, where(whole.info.name), *part.info.type, reinterpret_cast<const unsigned char*>(to),
                       size);
 }
 
 inline void tensorflow_checkpoint::read_elements(const detail::bundle_entry& whole, std::byte* to) const {
-  if (whole.slices.empty()) return read_part(whole, to);
+  if (whole.slices.empty()) return read_part(whole, whole, to);
   const auto parts = slices_of(whole);
   const std::size_t rank = whole.info.extents.size(), element = size_of(*whole.info.type);
   std::vector<std::byte> rows;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     rows.resize(static_cast<std::size_t>(parts[i]->bytes));
     if (rows.empty()) continue;
-    read_part(*parts[i], rows.data());
+    read_part(*parts[i], whole, rows.data());
     const auto& extents = parts[i]->info.extents;
     const std::size_t row = rank == 0 ? element : element * static_cast<std::size_t>(extents[rank - 1]);
     std::vector<std::int64_t> index(rank, 0);

@@ -161,9 +161,11 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
   for (std::size_t i = 0; i < axes.size(); ++i) {
     order.extents.push_back(seen[axes[i]]);
     order.steps.push_back(steps[axes[i]]);
-    if (i > 0 && i < layout.merged)
-      entry.extents.back() *= seen[axes[i]];
-    else
+    if (i > 0 && i < layout.merged) {
+      // A tensor without elements can have extents whose product is no number.
+      if (__builtin_mul_overflow(entry.extents.back(), seen[axes[i]], &entry.extents.back()))
+        layout_does_not_fit(path, entry, "its merged axes have too many elements");
+    } else
       entry.extents.push_back(seen[axes[i]]);
   }
   return order;

@@ -102,7 +102,9 @@ class atomic_file {
     static std::uint64_t number = 0;
     do {
       temporary_ = str_cat({path_, ".tmp-", ::getpid(), "-", __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED)});
-      file_ = descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+      // Nobody else may open it before it has the permissions of the file that it replaces.
+      file_ = descriptor(
+          ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? S_IRUSR | S_IWUSR : 0666));
     } while (!file_ && errno == EEXIST);
     if (!file_) fail_on_file("write", path_, errno);
     if (replaces) {

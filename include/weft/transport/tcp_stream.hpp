@@ -59,6 +59,10 @@ class tcp_stream : public tcp_source {
   bool is_open() const { return descriptor_ >= 0; }
   /// The address of the other side, for messages; empty where the connection has ended.
   std::string remote_host() const;
+  /// Returns true if both ends have the same address, or loopback addresses, so that no byte leaves this host. The
+  /// names in a cluster's specification do not tell: several hosts can be reached by one name, through a load balancer
+  /// or NAT.
+  bool stays_on_host() const;
 
   std::size_t read_some(std::span<const mutable_bytes> into);
   std::size_t write_some(std::span<const const_bytes> from);
@@ -114,6 +118,15 @@ WEFT_DISTRIBUTED_DECL std::string tcp_stream::remote_host() const {
   asio_failure ended;
   const asio_tcp::endpoint remote = is_open() ? socket_->remote_endpoint(ended) : asio_tcp::endpoint();
   return is_open() && !ended ? remote.address().to_string() : std::string();
+}
+
+WEFT_DISTRIBUTED_DECL bool tcp_stream::stays_on_host() const {
+  if (!is_open()) return false;
+  asio_failure ended;
+  const auto remote = socket_->remote_endpoint(ended).address();
+  if (ended) return false;
+  const auto local = socket_->local_endpoint(ended).address();
+  return !ended && (remote == local || (remote.is_loopback() && local.is_loopback()));
 }
 
 /// The bytes that moved.

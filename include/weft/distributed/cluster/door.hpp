@@ -7,6 +7,7 @@
 #include <exception>
 #include <list>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include <weft/distributed/cluster/handshake.hpp>
@@ -22,6 +23,7 @@ struct arrival {
 
   handshake<typename T::stream> talk;
   std::uint64_t number;  // a later one has a larger number
+  std::string host;      // of the other side, if the transport knows it
   moment since, until;
   bool is_welcome = false, is_settled = false;  // is_settled: it is answered later, and stays until then
   typename T::event_loop::timer expiry;
@@ -29,11 +31,14 @@ struct arrival {
 
   template <typename Answer>
   arrival(typename T::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)
-      : talk(answer()), number(n), since(now), until(limit), expiry(loop) {}
+      : talk(answer()), number(n), since(now), until(limit), expiry(loop) {
+    if constexpr (requires { talk.stream().remote_host(); }) host = talk.stream().remote_host();
+  }
 };
 
-/// Accepts connections and takes them through their handshakes. Those that have not proved to belong here are few and
-/// short-lived: one that takes the last place evicts the oldest. Works on the event loop's thread.
+/// Accepts connections and runs their handshakes. Connections that have not yet proved that they belong here are few
+/// and short-lived: a new one that finds no place evicts the oldest one from the host that has most of them, so that
+/// one host cannot evict the slow handshakes of others. Works on the event loop's thread.
 template <transport T, typename Clock>
 class door {
  public:
@@ -108,11 +113,12 @@ class door {
     try {
       typename T::stream stream;
       for (int accepted = 0; accepted < max_accepted; ++accepted) {
-        // A task has proved itself within shortest_stay; what has not may be evicted.
-        if (strangers_.size() >= max_strangers_ && now < strangers_.front().since + shortest_stay)
-          return pause(strangers_.front().since + shortest_stay - now);
+        // A task of the same site proves itself within shortest_stay.
+        const bool is_full = strangers_.size() >= max_strangers_;
+        const position victim = is_full ? oldest_of_most_frequent_host() : strangers_.end();
+        if (is_full && now < victim->since + shortest_stay) return pause(victim->since + shortest_stay - now);
         if (!listener_.accept(stream)) break;
-        if (strangers_.size() >= max_strangers_) strangers_.pop_front();
+        if (is_full) strangers_.erase(victim);
         const moment until = now + std::chrono::duration_cast<typename Clock::duration>(patience_);
         const position it = strangers_.emplace(strangers_.end(), loop_, ++connections_, now, until,
                                                [&] { return decides_.answer(std::move(stream)); });
@@ -131,6 +137,16 @@ class door {
       return pause(std::chrono::milliseconds(100));
     }
     listening_->arm(true, false);
+  }
+
+  position oldest_of_most_frequent_host() {
+    position found = strangers_.begin();
+    std::ptrdiff_t most = 0;
+    for (position it = strangers_.begin(); it != strangers_.end(); ++it) {
+      const auto count = std::count_if(it, strangers_.end(), [&](const auto& each) { return each.host == it->host; });
+      if (count > most) found = it, most = count;
+    }
+    return found;
   }
 
   void pause(typename Clock::duration time) {

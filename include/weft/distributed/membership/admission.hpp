@@ -70,7 +70,7 @@ class admission : door<T, Clock>::owner {
             error(error_code::resource_exhausted, "handshake",
                   {to_string(its.from), " has ", waiting, " channels that nobody has accepted; at most ",
                    options_.max_channels, " may wait (server_options::max_channels)"}));
-    each.talk.welcome(identity_.introduction_to(rank, its.channel, 0));
+    each.talk.welcome(identity_.introduction_to(rank, its.channel, 0, each.talk.stream()));
     each.is_welcome = true;
   }
 

@@ -72,7 +72,7 @@ class channel_opener {
     was_dropped_ = !succeeds([&] { moved = talk_->advance(); });
     if (was_dropped_ || talk_->at() != handshake_type::phase::challenged) return moved;
     if (!identity_.is_answered_by(peer_.rank, *talk_)) throw identity_.impostor_at(peer_.rank, *talk_);
-    talk_->introduce(identity_.introduction_to(peer_.rank, name_, until_.remaining_us()));
+    talk_->introduce(identity_.introduction_to(peer_.rank, name_, until_.remaining_us(), talk_->stream()));
     return moved + 1;
   }
   bool is_complete() const { return was_dropped_ || talk_->at() == handshake_type::phase::over; }

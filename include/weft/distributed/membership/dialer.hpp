@@ -174,7 +174,7 @@ class dialer {
           talk.reject(why.code() == error_code::permission_denied ? why : error(error_code::unauthenticated, "", ""));
           return false;
         }
-        talk.introduce(identity_.introduction_to(each.rank, "", 0));
+        talk.introduce(identity_.introduction_to(each.rank, "", 0, talk.stream()));
         talk.advance();
       }
       if (talk.at() == phase::over) {

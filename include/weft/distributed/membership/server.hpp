@@ -265,7 +265,13 @@ class basic_server {
     if constexpr (requires { network_.allow_other_hosts(); })
       if (identity_.secret().is_given() || options_.tls) network_.allow_other_hosts();
     if constexpr (detail::speaks_tls<T>)
-      if (options_.tls) network_.use_tls(*options_.tls);
+      if (options_.tls) {
+        if (cluster_.num_tasks("client") > 0)
+          throw error(
+              error_code::invalid_argument, name(),
+              "certificates of a job named 'client' would admit clients of the cluster; name the job otherwise");
+        network_.use_tls(*options_.tls);
+      }
     for (std::size_t rank = 0; rank < members_.size(); ++rank) network_.check(identity_.address_of(rank));
     if (members_.size() > 1) cluster_.check_ports();
     for (std::size_t rank = 0; rank < members_.size(); ++rank)

@@ -70,24 +70,13 @@ class task_identity {
   bool is_on_this_host(std::size_t rank) const {
     return same_host<T>(cluster_.task_address(self_.job, self_.index), address_of(rank));
   }
-  /// Whether frames to and from this task have tags.
-  bool authenticates(std::size_t rank) const {
-    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
-      return !options_.tls && (options_.authenticate || !is_on_this_host(rank));
-    else
-      return false;
+  /// Returns true if the options and addresses require tags in frames to and from this task.
+  bool authenticates(std::size_t rank) const { return authenticates(is_on_this_host(rank)); }
+  /// The same for one connection, which can leave the host although the addresses are equal.
+  bool authenticates(std::size_t rank, const typename T::stream& stream) const {
+    return authenticates(is_on_this_host(rank) && stays_on_host(stream));
   }
-
-  /// The same of a client, by the host that it comes from.
-  bool authenticates(const typename T::stream& client) const {
-    if constexpr (requires {
-                    client.authentication();
-                    client.remote_host();
-                  })
-      return !options_.tls && (options_.authenticate || !is_loopback(client.remote_host()));
-    else
-      return false;
-  }
+  bool authenticates_client(const typename T::stream& client) const { return authenticates(stays_on_host(client)); }
 
   // ---- handshakes ----
 
@@ -99,7 +88,8 @@ class task_identity {
   }
 
   /// This task's introduction to another that it opens a channel to, or a control connection ("").
-  introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us) const {
+  introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us,
+                               const typename T::stream& stream) const {
     const std::uint64_t known = members_.incarnation(rank);
     return {distributed_version,
             cluster_.hash(),
@@ -110,12 +100,20 @@ class task_identity {
             members_.is_given_up(rank, known) ? known : 0,
             waits_us,
             channel,
-            authenticates(rank)};
+            authenticates(rank, stream)};
   }
 
   introduction introduction_to_client(const introduction& client, const typename T::stream& stream) const {
-    return {distributed_version, cluster_.hash(),      to_string(cluster_), self_, client.from, incarnation_, 0, 0,
-            client.channel,      authenticates(stream)};
+    return {distributed_version,
+            cluster_.hash(),
+            to_string(cluster_),
+            self_,
+            client.from,
+            incarnation_,
+            0,
+            0,
+            client.channel,
+            authenticates_client(stream)};
   }
 
   /// Whether that task has answered: it knows the secret, and its certificate, where it has shown one, names it.
@@ -213,6 +211,19 @@ class task_identity {
   }
 
  private:
+  bool authenticates(bool is_near) const {
+    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
+      return !options_.tls && (options_.authenticate || !is_near);
+    else
+      return false;
+  }
+  static bool stays_on_host(const typename T::stream& stream) {
+    if constexpr (requires { stream.stays_on_host(); })
+      return stream.stays_on_host();
+    else
+      return true;
+  }
+
   /// Certificates make a secret needless: it is one that everybody knows then.
   cluster_secret usual_secret() const {
     if (!options_.tls) return detail::usual_secret<T>();

@@ -44,6 +44,8 @@ struct view_message {
   std::vector<view_member> given_up;           // whom the sender will never hear again, though they may live
   std::vector<given_up_member> seen_given_up;  // among others: the sender hears both, or has it from one that does
 
+  /// Ballots from outside must be below it, so that no sum of ballots wraps around.
+  static constexpr std::uint64_t max_ballot = std::uint64_t{1} << 62;
   static constexpr std::size_t max_seen_given_up = 256;  // further ones wait for the next meeting
 
   std::vector<std::byte> bytes() const {
@@ -75,6 +77,7 @@ struct view_message {
     said.from.incarnation = in.number<std::uint64_t>();
     said.ballot = in.number<std::uint64_t>();
     said.accepted_ballot = in.number<std::uint64_t>();
+    if ((said.ballot | said.accepted_ballot) >= max_ballot) message_reader::malformed();
     said.program = in.number<std::uint64_t>();
     said.updates = in.number<std::int64_t>();
     said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());

@@ -40,6 +40,13 @@ struct run_epoch {
   run_epoch next() const { return of(run(), epoch() + 1); }
   explicit operator bool() const { return bits != 0; }
 
+  /// Reads the epoch of a file. Throws for none, and for one so large that later ones could wrap around.
+  static run_epoch read(message_reader& in) {
+    const run_epoch at{in.number<std::uint64_t>()};
+    if (!at || at.epoch() >> 31 != 0) message_reader::malformed();
+    return at;
+  }
+
   friend bool operator==(const run_epoch&, const run_epoch&) = default;
 };
 
@@ -136,7 +143,7 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
       return x;
     };
     if (in.number<std::uint64_t>() != file.size()) message_reader::malformed();
-    head.at.bits = in.number<std::uint64_t>();
+    head.at = run_epoch::read(in);
     head.step = up_to(in.number<std::int64_t>(), 0);
     head.task = in.number<std::uint32_t>();
     head.servers = in.number<std::uint32_t>();
@@ -144,7 +151,7 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
     head.last_step = up_to(in.number<std::int64_t>(), -1);
     head.unit = in.number<std::uint32_t>();
     const auto workers = in.number<std::uint32_t>();
-    if (!head.at || workers > in.left() / 16) message_reader::malformed();
+    if (workers > in.left() / 16) message_reader::malformed();
     for (std::uint32_t w = 0; w < workers; ++w) {
       const std::int64_t newest = up_to(in.number<std::int64_t>(), -1);
       const auto seen = in.number<std::uint64_t>();
@@ -196,10 +203,10 @@ struct shard_manifest {
   static shard_manifest read(const_bytes file, const std::string& path) {
     shard_manifest said;
     read_sealed(file, path, manifest_magic, false, [&](message_reader& in) {
-      said.at.bits = in.number<std::uint64_t>();
+      said.at = run_epoch::read(in);
       said.step = in.number<std::int64_t>();
       const auto servers = in.number<std::uint32_t>(), workers = in.number<std::uint32_t>();
-      if (!said.at || said.step < 0 || servers > in.left() / 12) message_reader::malformed();
+      if (said.step < 0 || servers > in.left() / 12) message_reader::malformed();
       for (std::uint32_t k = 0; k < servers; ++k) {
         const auto bytes = in.number<std::uint64_t>();
         said.shards.push_back({bytes, in.number<std::uint32_t>()});
