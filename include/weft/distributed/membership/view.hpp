@@ -331,6 +331,11 @@ class view_agreement {
       if (index != self_.index && !at(index).has_said) append(names, {names.empty() ? "" : ", ", name_of(index)});
     return names;
   }
+  /// Returns true if this meeting waits for a process in place of a member that is lost.
+  bool awaits(int index) const {
+    const view_member* const member = current_.find(index);
+    return waits_for_places_ && member && !(*member == self_) && is_lost(*member);
+  }
   /// What this meeting still waits for.
   std::string whom_it_awaits() const {
     const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });

@@ -122,6 +122,7 @@ class view_meeting {
         is_under_way_ = true;
         throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
       }
+      if (!starts || now >= began + quiet_time) report_wait(starts, until);
       if (!moved) sleep<Clock>(pause);
     }
     say_the_rest();
@@ -133,6 +134,24 @@ class view_meeting {
  private:
   using moment = typename Clock::time_point;
   using duration = typename Clock::duration;
+
+  /// Reports whom the meeting waits for, if the policy waits, until the training continues or ends.
+  void report_wait(bool starts, deadline_type until) {
+    membership& members = here_.members();
+    std::string tasks;
+    for (int index = 0; index < workers_; ++index) {
+      const std::size_t rank = rank_of(index);
+      const view_member* const former = current().find(index);
+      if (index == here_.index() || !(starts ? !agreement_.has_heard(index) : former && agreement_.awaits(index)))
+        continue;
+      const std::string why = members.reason(rank, former ? former->incarnation : 0);
+      append(tasks, {tasks.empty() ? "" : ", ", to_string(members.task(rank)),
+                     why.empty() ? starts ? " (it has not connected)" : "" : " (it " + why + ")"});
+    }
+    if (tasks.empty()) return;
+    const auto left = std::chrono::ceil<std::chrono::seconds>(until.remaining(std::chrono::hours(24)));
+    members.waits().begin(tasks, starts ? left : policy_.wait, !starts);
+  }
 
   void say_the_rest() {
     const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
@@ -186,7 +205,8 @@ class view_meeting {
 
   static constexpr const char* operation = "exchange";
   static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, above this folder
-  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000};
+  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000},
+      quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
   struct incoming_link {

@@ -79,6 +79,8 @@ class basic_parameter_client {
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
+    if (terms.is_synchronous() && terms.on_loss.wait.count() > 0)
+      loop_.report_waits(here.options().worker_job, terms.on_loss.wait);
     with_reasons([&] { connect_first(until); });
   }
 
@@ -481,8 +483,9 @@ class basic_parameter_client {
         const task_state state = members.state(each.rank());
         if (state == task_state::alive) continue;
         if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
-        append(missing, {missing.empty() ? "" : ", ", name(each)});
+        append(missing, {missing.empty() ? "" : ", ", name(each), " (it ", members.reason(each.rank()), ")"});
       }
+      if (!missing.empty()) here_.members().waits().begin(missing, terms_.on_loss.wait, has_position_);
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (Clock::now() - since > terms_.on_loss.wait && missing.empty()) throw problem;
       if (Clock::now() - since > terms_.on_loss.wait)

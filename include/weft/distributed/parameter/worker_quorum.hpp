@@ -113,6 +113,26 @@ class worker_quorum {
     someone_gone();  // remembers which was the first
   }
 
+  /// Reports the tasks in whose place the loss policy waits for another process. `next_step`: of the training.
+  void report_waits(std::int64_t next_step) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0) return;
+    std::string tasks;
+    const auto add = [&](std::size_t rank, const std::string& why) {
+      append(tasks, {tasks.empty() ? "" : ", ", to_string(members_.task(rank)), " (it ", why, ")"});
+    };
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.task(rank).job == here_.options().ps_job && members_.state(rank) == task_state::lost)
+        add(rank, members_.reason(rank));
+    if (is_synchronous() || bounds_staleness())
+      for (const worker& each : workers_)
+        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each))
+          add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
+    if (!tasks.empty() && !interrupted_)
+      members_.waits().begin(tasks, terms_->on_loss.wait, true);
+    else
+      members_.waits().end(next_step);
+  }
+
   /// Drops the worker if its process is lost, its connection has stalled, or it has asked for nothing for too long.
   /// Returns false where its process is lost.
   bool supervise(worker& each, time_point now) {

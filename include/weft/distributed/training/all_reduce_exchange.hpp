@@ -618,11 +618,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       }
     }
     here_.clear_failure();
-    if (is_chief() && view().epoch > 1) std::fprintf(stderr, "weft: %s\n", describe(view()).c_str());
+    const bool has_changed = view().epoch > 1;
+    here_.members().waits().end(has_changed ? updates_ : -1, describe(view()), has_changed && is_chief());
   }
 
   std::string describe(const training_view& v) const {
-    std::string text = str_cat({to_string(v), ", from step ", v.updates, " on"});
+    std::string text = to_string(v);
     bool any = false;
     for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) {
       if (v.find(index)) continue;

@@ -311,10 +311,25 @@ class replicated_session {
     while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
   }
 
+  /// The goodbye of a task that is not a worker gives the reason to the workers that wait for it.
+  static void check_is_worker(basic_server<T, Clock>& here) {
+    const server_options& of = here.options();
+    if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
+    const error why(error_code::failed_precondition, "replicated_session",
+                    here.job() == of.ps_job
+                        ? str_cat({"a parameter server must call join(), and ", here.name(),
+                                   " makes a session: write if (here.job() == \"", of.ps_job, "\") here.join();"})
+                        : str_cat({here.name(), " is not a worker; the tasks of job '", of.worker_job,
+                                   "' make sessions (server_options::worker_job)"}));
+    here.set_failure(why);
+    throw why;
+  }
+
   static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
                   "its variables are the cluster's: leave out session_options::variables");
+    check_is_worker(here);
     here.job().copy(options.task.job, sizeof options.task.job - 1);
     options.task.task = here.index();
     if (options.threads == 0) {
@@ -340,6 +355,7 @@ class replicated_session {
       throw;
     }
     unfinished_.reset();
+    here_.members().waits().end(exchange_->next_step());
     variables_.set_counters();
     if (failure_) here_.clear_failure();
     failure_.reset();
