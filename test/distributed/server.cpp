@@ -300,8 +300,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(join_ends_with_the_chief, T, transports) {
         ends[static_cast<std::size_t>(index - 1)] =
             str_cat({report.lost.size(), " lost; ", report.finished.empty() ? "" : report.finished[0]});
       });
-    if (ps > 0)
-      tasks.emplace_back([&] { server_on<T>(cluster, "ps", 0, {}, network).join(20s, 20s); });
+    if (ps > 0) tasks.emplace_back([&] { server_on<T>(cluster, "ps", 0, {}, network).join(20s, 20s); });
     for (int index = 1; index < 3; ++index) chief.connect_to(cluster.rank({"worker", index}));
     chief.wait_ready(10s);
     chief.stop();
