@@ -125,7 +125,8 @@ inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
   if (detail::has_index(path)) return std::make_unique<weft_checkpoint>(path);
   std::set<std::string> names;
   std::error_code failed;
-  for (auto at = fs::directory_iterator(path, failed); !failed && at != fs::directory_iterator(); at.increment(failed)) {
+  for (auto at = fs::directory_iterator(path, failed); !failed && at != fs::directory_iterator();
+       at.increment(failed)) {
     const std::string name = at->path().filename().string();
     if (const std::size_t dash = name.rfind('-'); dash != std::string::npos && detail::has_index(at->path().string()))
       names.insert(name.substr(0, dash));

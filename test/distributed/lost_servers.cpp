@@ -440,6 +440,7 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
   // Shards that no manifest names.
   for (const std::string& name : at.names("manifest")) fs::remove(at.path + "/" + name);
   check(2, kind::other_variables, "is of another training");
+  check(2, kind::usual, "has shards of steps 4 to 8 but no manifest, so no step is known to be complete");
 }
 
 BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {

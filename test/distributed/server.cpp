@@ -627,8 +627,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
 // One task was started with --ps 1 and the other without.
 BOOST_AUTO_TEST_CASE(tasks_with_one_secret_and_different_jobs_are_told_so) {
   const auto cluster = test::local_cluster(1, 1);
-  const cluster_spec of_workers{{"worker", to_string(cluster.task_address("ps", 0)) + "," +
-                                               to_string(cluster.task_address("worker", 0))}};
+  const cluster_spec of_workers{
+      {"worker", to_string(cluster.task_address("ps", 0)) + "," + to_string(cluster.task_address("worker", 0))}};
   server ps(cluster, "ps", 0), worker(of_workers, "worker", 1);
   const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
   CHECK_SAYS(text, "connect to /job:worker/task:0: the process that listens at " + to_string(ps.address()) +

@@ -218,5 +218,5 @@ BOOST_AUTO_TEST_CASE(hyperparameters_beyond_their_limits_are_refused) {
   const auto loss = let(sum(w * w));
   static_cast<void>(adam{.learning_rate = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0}.minimize(loss));
   static_cast<void>(momentum{.momentum = 1}.minimize(loss));
-  static_cast<void>(gradient_descent{.learning_rate = let(w(0) * -1.f)}.minimize(loss));
+  static_cast<void>(gradient_descent{.learning_rate = let(sum(w) * -1.f)}.minimize(loss));
 }

@@ -94,7 +94,7 @@ class handshake {
   /// Returns true if a task of this name that knows the secret has answered.
   bool proves(const std::string& name) const {
     const const_bytes proof = const_bytes(received_).subspan(sizeof(handshake_nonce), sizeof(sha256_digest));
-    return same_digest(proof_of("listens", {bytes_of(name)}), proof);
+    return knows_secret() && same_digest(proof_of("listens", {bytes_of(name)}), proof);
   }
   /// Returns true if the process that has answered knows the secret, whatever its name.
   bool knows_secret() const { return same_digest(proof_of("knows", {}), received_proof()); }

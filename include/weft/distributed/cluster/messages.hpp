@@ -195,7 +195,10 @@ WEFT_DISTRIBUTED_DECL introduction introduction::read(const_bytes bytes) {
 
 WEFT_DISTRIBUTED_DECL std::vector<std::byte> notice::bytes() const {
   message_writer out;
-  out.text(about.job).number(about.index).number(incarnation).number(static_cast<std::uint8_t>(left | hearsay << 1 | back << 2));
+  out.text(about.job)
+      .number(about.index)
+      .number(incarnation)
+      .number(static_cast<std::uint8_t>(left | hearsay << 1 | back << 2));
   return out.text(printable(why, 4000)).take();
 }
 

@@ -49,8 +49,8 @@ struct rendezvous {
   ///
   /// A file that an earlier run has left misleads nobody: each task has a random number of its own, the task of rank 0
   /// repeats those that it has read, and all confirm its own before it says that they are complete.
-  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, permission_denied where others may
-  /// write to the folder or an address needs a secret, unavailable where it cannot be written.
+  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, permission_denied if others may
+  /// write to the folder, unavailable where it cannot be written.
   result through_folder(const std::string& folder, const std::string& job) const;
 
   /// Through the task of rank 0, which listens at `first`; all prove to know the secret.
@@ -327,8 +327,9 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
         const error why =
             words.knows_secret()
                 ? error(error_code::failed_precondition, "rendezvous",
-                        {where, " is a task that has met its cluster already, and not rank 0 of this run; give each "
-                                "run an address of its own"})
+                        {where,
+                         " is a task that has met its cluster already, and not rank 0 of this run; give each "
+                         "run an address of its own"})
                 : error(error_code::unauthenticated, "rendezvous",
                         {where, " does not know this task's secret (", meeting.secret.origin(),
                          "); give all tasks one secret"});
@@ -363,7 +364,8 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
 }  // namespace detail
 
 inline rendezvous::result rendezvous::through_folder(const std::string& folder, const std::string& job) const {
-  tcp network = detail::network_of(*this);
+  tcp network;
+  network.allow_other_hosts();  // nobody is accepted before the server has checked its secret or certificates
   const detail::fresh_socket own(network, host);
   const detail::rendezvous_folder files(folder, job);
   const std::string address = to_string(own.address);

@@ -165,8 +165,8 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
     if (problem.code() != error_code::unauthenticated && !knows_secret) return false;
     const std::string from = coming_from(each.talk.stream());
     note_ = str_cat({"a task with ", knows_secret ? "the same" : "another", " secret ",
-                     knows_secret ? "that belongs to another run" : "than " + secret_.origin(), " was rejected; it came",
-                     from.empty() ? " to " + to_string(first_) : from});
+                     knows_secret ? "that belongs to another run" : "than " + secret_.origin(),
+                     " was rejected; it came", from.empty() ? " to " + to_string(first_) : from});
     rejections_.report(problem.code(), note_);
     each.talk.reject(problem);
     return true;

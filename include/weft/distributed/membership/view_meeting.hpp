@@ -17,6 +17,7 @@
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
@@ -31,12 +32,11 @@ class view_meeting {
  public:
   using deadline_type = basic_deadline<Clock>;
 
-  /// `program`: what all workers must have in common, as a number.
-  view_meeting(basic_server<T, Clock>& here, std::uint64_t program, loss_policy policy)
+  view_meeting(basic_server<T, Clock>& here, training_program program, loss_policy policy)
       : here_(here),
         policy_(policy),
         workers_(here.cluster().num_tasks(here.job())),
-        agreement_({here.index(), here.incarnation()}, workers_, program, policy, here.job()),
+        agreement_({here.index(), here.incarnation()}, workers_, std::move(program), policy, here.job()),
         fates_(static_cast<std::size_t>(workers_)) {}
 
   const training_view& current() const { return agreement_.current(); }
@@ -205,8 +205,7 @@ class view_meeting {
 
   static constexpr const char* operation = "exchange";
   static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, above this folder
-  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000},
-      quiet_time{3000};
+  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000}, quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
   struct incoming_link {

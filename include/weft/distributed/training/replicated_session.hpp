@@ -187,6 +187,13 @@ class replicated_session {
     return exchange_->view();
   }
 
+  /// Sets the error that ends this worker, if it leaves now: the error of the others then gives it as the reason. The
+  /// next step that succeeds clears it.
+  void set_failure(const error& why) {
+    here_.set_failure(why);
+    failure_ = why;
+  }
+
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
   /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
