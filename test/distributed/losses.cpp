@@ -63,7 +63,10 @@ auto batch_of(const replica& of) {
 
 /// What a worker does; its text has its view, its steps, and the bits of the values that it ends with.
 std::string train(const cluster_spec& cluster, int index, const settings& p) {
-  server here(cluster, "worker", index, {.shared_memory = p.shares_memory});
+  std::string waits;
+  server here(cluster, "worker", index,
+              {.shared_memory = p.shares_memory,
+               .on_wait = [&](const wait_change& change) { waits += " [" + to_string(change) + "]"; }});
   const model m;
   replicated_session s(m.g, here, p.how, {.threads = 1}, 20s);
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
@@ -88,7 +91,7 @@ std::string train(const cluster_spec& cluster, int index, const settings& p) {
     s.finish(20s);
   std::ostringstream text;
   text << "first " << first << " made " << made << " global " << s.global_step() << " " << to_string(s.view())
-       << " chief " << s.is_chief() << " next " << s.next_step() << late << " bits";
+       << " chief " << s.is_chief() << " next " << s.next_step() << late << waits << " bits";
   for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
     std::vector<float> values(s.local().variable_info(n).extents.elements());
     s.local().read_variable(n, values.data());
@@ -173,6 +176,11 @@ BOOST_AUTO_TEST_CASE(the_values_are_those_of_a_run_that_nobody_has_disturbed) {
           if (i == victim) continue;
           const std::string text = all[static_cast<std::size_t>(i)].text();
           BOOST_TEST(contains(text, "made 50 global 50 view 2 of " + std::to_string(workers)), text);
+          BOOST_TEST(contains(text, "[training waits up to 20 s for a process in place of /job:worker/task:" +
+                                        std::to_string(victim) + " (it has closed its connection"),
+                     text);
+          BOOST_TEST(contains(text, "[training continues with step "), text);
+          BOOST_TEST(contains(text, "; view 2 of " + std::to_string(workers) + " workers: 0, 1"), text);
           BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
         }
       }

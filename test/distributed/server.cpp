@@ -624,6 +624,20 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
   CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
 }
 
+// Nobody dials the task of higher rank, which does not start where its name is unknown.
+BOOST_AUTO_TEST_CASE(a_wait_for_a_task_whose_host_is_unknown_says_so) {
+  cluster_spec cluster = test::local_cluster(1, 0);
+  cluster.add_job("worker", "no.such.host.invalid:2222");
+  std::string reported;
+  server_options options = with_secret("one secret of many bytes");
+  options.on_wait = [&](const wait_change& change) { reported = to_string(change); };
+  server ps(cluster, "ps", 0, options);
+  const std::string text = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(4s); });
+  CHECK_SAYS(text, "/job:worker/task:0 (lookup: ");
+  CHECK_SAYS(text, "no.such.host.invalid");
+  CHECK_SAYS(reported, "waits up to 4 s for /job:worker/task:0 (lookup: ");
+}
+
 // One task was started with --ps 1 and the other without.
 BOOST_AUTO_TEST_CASE(tasks_with_one_secret_and_different_jobs_are_told_so) {
   const auto cluster = test::local_cluster(1, 1);

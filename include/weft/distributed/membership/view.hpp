@@ -657,9 +657,10 @@ class view_agreement {
     return names;
   }
   bool is_lost(const view_member& each) const { return !is_alive(each) && !is_newcomer(each.index); }
-  /// "missing: a, b; no answer from c", after `before` where it is not empty.
+  /// "missing: a, b; no answer from c", after `before` if there is anything to list. A member whose place another
+  /// process has taken is missing, too: it does not decide on this view.
   std::string missing(const char* before = "") const {
-    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    const std::string lost = names_of([&](const view_member& each) { return !is_alive(each); });
     const std::string quiet =
         names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
     std::string text;

@@ -242,10 +242,13 @@ class worker_quorum {
         if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, training);
       return {};
     }
+    const std::string others_gone =
+        workers_.names([&](const worker& each) { return &each != first_gone_ && is_gone_for_good(each, now); });
     if (needed < all)
       first = error(
           first->code(), "push_pull",
-          {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
+          {first->sentence(), "; ", left, " of ", all, " workers are left",
+           others_gone.empty() ? "" : ", also without " + others_gone, ", and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
     if (waits_for(*first_gone_))
       first =
