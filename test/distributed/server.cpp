@@ -285,6 +285,76 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(stop_ends_join, T, transports) {
   BOOST_TEST(worker.join(1s).finished.size() == 1u);
 }
 
+// Tasks that wait for all others wait for each other.
+BOOST_AUTO_TEST_CASE_TEMPLATE(join_ends_with_the_chief, T, transports) {
+  for (const int ps : {0, 1}) {
+    T network;
+    const auto cluster = test::local_cluster(ps, 3, network);
+    server_on<T> chief(cluster, "worker", 0, {}, network);
+    std::vector<std::string> ends(2);
+    std::vector<std::thread> tasks;
+    for (int index = 1; index < 3; ++index)
+      tasks.emplace_back([&, index] {
+        server_on<T> here(cluster, "worker", index, {}, network);
+        const join_report report = here.join(20s, 20s);
+        ends[static_cast<std::size_t>(index - 1)] =
+            str_cat({report.lost.size(), " lost; ", report.finished.empty() ? "" : report.finished[0]});
+      });
+    if (ps > 0) tasks.emplace_back([&] { server_on<T>(cluster, "ps", 0, {}, network).join(20s, 20s); });
+    for (int index = 1; index < 3; ++index) chief.connect_to(cluster.rank({"worker", index}));
+    chief.wait_ready(10s);
+    chief.stop();
+    for (std::thread& each : tasks) each.join();
+    for (const std::string& end : ends) BOOST_TEST(end == "0 lost; /job:worker/task:0");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(join_reports_a_chief_that_was_killed) {
+  const auto cluster = test::local_cluster(0, 3);
+  std::vector<test::process> tasks;
+  for (int index = 1; index < 3; ++index)
+    tasks.emplace_back([&cluster, index] {
+      server here(cluster, "worker", index);
+      const join_report report = here.join(20s, 20s);
+      return report.lost.empty() ? std::string("nothing lost") : report.lost[0];
+    });
+  test::process chief([&cluster] {
+    server here(cluster, "worker", 0);
+    here.wait_ready(20s);
+    ::raise(SIGKILL);
+    return std::string();
+  });
+  chief.text();
+  for (test::process& each : tasks) CHECK_SAYS(each.text(), "/job:worker/task:0 has closed its connection");
+}
+
+// A launcher sends SIGTERM to all tasks, and the chief saves a checkpoint before it leaves.
+BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
+  const auto cluster = test::local_cluster(0, 3);
+  std::vector<test::process> tasks;
+  for (int index = 1; index < 3; ++index)
+    tasks.emplace_back([&cluster, index] {
+      server_options options;
+      if (index == 2) options.stop_patience = 0ms;
+      server here(cluster, "worker", index, options);
+      std::thread signals([&] {
+        here.wait_ready(20s);
+        ::raise(SIGTERM);  // blocks no other thread: the handler records it
+      });
+      const join_report report = here.join(20s, 20s);
+      signals.join();
+      return str_cat({report.signal, " ", report.finished.size()});
+    });
+  server chief(cluster, "worker", 0);
+  chief.wait_ready(20s);
+  BOOST_TEST(tasks[1].text() == "15 0");
+  chief.members().await_verdict(2, basic_deadline<std::chrono::steady_clock>(10s));
+  CHECK_SAYS(chief.members().reason(2), "SIGTERM");
+  BOOST_TEST((chief.members().state(1) == task_state::alive));
+  chief.stop();
+  BOOST_TEST(tasks[0].text() == "15 1");
+}
+
 BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
   server here(cluster_spec{{"worker", "127.0.0.1:0"}}, "worker", 0);
   BOOST_TEST(here.address().port != 0);

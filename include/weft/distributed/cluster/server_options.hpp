@@ -68,8 +68,8 @@ struct server_options {
   /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all, less
   /// its backups. Training that shrinks when workers are lost (loss_action::shrink) needs so many, too; nothing: one.
   std::optional<int> min_workers = {};
-  /// After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
-  /// save a last checkpoint, and for `stop_patience` at most. graph_service::serve() returns at once.
+  /// After SIGINT or SIGTERM join() continues to serve until the workers, or the chief of a graph, have left, so that
+  /// the chief can save a last checkpoint, for `stop_patience` at most. graph_service::serve() returns at once.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
   /// A parameter server that is killed may be replaced, if all parameter servers write shards and the loss policy

@@ -88,8 +88,8 @@ class graph_service {
 
   /// Waits while this task serves the steps of sessions elsewhere: until SIGINT or SIGTERM, if
   /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
-  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the other
-  /// tasks have left or are lost; this does not, so that sessions go on when a lost task is back.
+  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the
+  /// chief has left or is lost. This does not, so sessions continue when a lost task is back.
   int serve(deadline_type until = deadline_type::never());
 
   Server& here() { return here_; }
