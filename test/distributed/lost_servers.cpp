@@ -260,7 +260,8 @@ BOOST_AUTO_TEST_CASE(every_task_reports_a_wait_for_a_worker) {
   replaces.join();
   BOOST_TEST(chief.problem == "");
   BOOST_TEST(victim->text() == "");
-  const std::string begins = "training waits up to 20 s for a process in place of /job:worker/task:1 (it has closed its ";
+  const std::string begins =
+      "training waits up to 20 s for a process in place of /job:worker/task:1 (it has closed its ";
   BOOST_REQUIRE(chief.waits.size() == 2u);
   CHECK_SAYS(chief.waits[0], begins);
   CHECK_SAYS(chief.waits[0], "as /job:ps/task:0 has seen");

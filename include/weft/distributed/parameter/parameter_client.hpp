@@ -12,8 +12,8 @@
 
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
-#include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/lost_updates.hpp>
+#include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/server_connection.hpp>
 #include <weft/distributed/parameter/server_state.hpp>
