@@ -626,7 +626,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
 
 // Nobody dials the task of higher rank, which does not start where its name is unknown.
 BOOST_AUTO_TEST_CASE(a_wait_for_a_task_whose_host_is_unknown_says_so) {
-  cluster_spec cluster = test::local_cluster(1, 0);
+  cluster_spec cluster;
+  cluster.add_job("ps", test::free_addresses(tcp(), 1));
   cluster.add_job("worker", "no.such.host.invalid:2222");
   std::string reported;
   server_options options = with_secret("one secret of many bytes");

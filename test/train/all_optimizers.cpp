@@ -6,6 +6,7 @@
 #include <vector>
 #include <weft/ops/gather.hpp>
 #include <weft/train/all_optimizers.hpp>
+#include <weft/train/decay.hpp>
 #include <weft/weft.hpp>
 
 #include "train/fed_gradients.hpp"
