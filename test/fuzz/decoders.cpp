@@ -483,7 +483,9 @@ void check_registration(detail::step_registration said) {
   } catch (const error&) {
     return;
   }
-  MUST(said.cpus.size() == 3 && said.gpus.size() == 3 && said.home < 3);
+  MUST(said.cpus.size() == 3 && said.gpus.size() == 3);
+  for (const auto& p : said.placed)
+    MUST(p.on.task == 3 || (p.on.task < 3 && p.on.ordinal < (p.on.gpu ? said.gpus : said.cpus)[p.on.task]));
   for (const value v : said.request.fetches) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
   for (const value v : said.request.feeds) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
   for (const std::uint32_t t : said.request.targets) MUST(t < g.size());
@@ -491,8 +493,8 @@ void check_registration(detail::step_registration said) {
 
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiqiqibqqbbi", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
-                                "iqqqiibbi[iit]"};
+  const char* const shapes[] = {"iqqqqiiqiqibqqbbi", "iqqqqiiqiqiqibqbbqqtiiiibiiiiiiiiiiiiiii",
+                                "iqqqqiibbqqti[iiib]i[i]", "iqqqqiibbi[iit]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) {
