@@ -84,7 +84,7 @@ class exchange_loop {
   }
 
  private:
-  static constexpr std::chrono::milliseconds quiet_time{1000};  // a server knows of a loss a little later
+  static constexpr std::chrono::milliseconds quiet_time{100};
 
   void report_wait() {
     membership& members = here_.members();

@@ -113,8 +113,9 @@ class worker_quorum {
     someone_gone();  // remembers which was the first
   }
 
-  /// Reports the tasks in whose place the loss policy waits for another process. `next_step`: of the training.
-  void report_waits(std::int64_t next_step) {
+  /// Reports the tasks in whose place the loss policy waits for another process, and that training continues once a
+  /// step is made or restored. `next_step`: of the training, in this epoch.
+  void report_waits(std::uint64_t epoch, std::int64_t next_step) {
     if (!terms_ || terms_->on_loss.wait.count() == 0) return;
     std::string tasks;
     const auto add = [&](std::size_t rank, const std::string& why) {
@@ -127,10 +128,14 @@ class worker_quorum {
       for (const worker& each : workers_)
         if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each))
           add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
-    if (!tasks.empty() && !interrupted_)
+    if (tasks.empty()) {
+      if (epoch != waited_in_epoch_ || next_step != waited_at_)
+        members_.waits().end(epoch == waited_in_epoch_ ? waited_at_ : next_step);
+    } else if (!interrupted_) {
       members_.waits().begin(tasks, terms_->on_loss.wait, true);
-    else
-      members_.waits().end(next_step);
+      waited_in_epoch_ = epoch;
+      waited_at_ = next_step;
+    }
   }
 
   /// Drops the worker if its process is lost, its connection has stalled, or it has asked for nothing for too long.
@@ -277,6 +282,8 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
+  std::int64_t waited_at_ = -1;        // the next step then
   bool is_stopping_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };

@@ -349,6 +349,7 @@ class replicated_session {
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
   void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
+    const std::int64_t next = exchange_->next_step();
     try {
       exchange_->update(until, examples, unfinished_.has_value(), work);
     } catch (const error& problem) {
@@ -362,7 +363,8 @@ class replicated_session {
       throw;
     }
     unfinished_.reset();
-    here_.members().waits().end(exchange_->next_step());
+    const std::int64_t made = exchange_->next_step();
+    here_.members().waits().end(made == next + 1 ? next : made);  // or it has gone back
     variables_.set_counters();
     if (failure_) here_.clear_failure();
     failure_.reset();
