@@ -13,8 +13,8 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(
   get_property(weft_has_warned GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE)
   if(NOT weft_has_configurations AND NOT weft_has_warned AND NOT weft_FIND_QUIETLY AND CMAKE_BUILD_TYPE MATCHES "^(None)?$")
     set_property(GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE TRUE)
-    message(STATUS "Weft: CMAKE_BUILD_TYPE is not set, so this project is compiled without optimisation and runs many "
-                   "times slower; configure it with -DCMAKE_BUILD_TYPE=Release")
+    message(STATUS "Weft: CMAKE_BUILD_TYPE is not set, so this project is compiled without optimisation and runs about "
+                   "ten times slower; configure it with -DCMAKE_BUILD_TYPE=Release")
   endif()
   unset(weft_has_configurations)
   unset(weft_has_warned)
