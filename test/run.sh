@@ -41,25 +41,36 @@ done
 
 need_tests
 install_missing
-# Packages from PyPI that checks need and no distribution has in the right version. They stay in build/.
-python_packages build/clang-format clang-format==19.1.7 ||
-  echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
-if [[ -z ${WEFT_PYTHON:-} ]]; then
+# Packages from PyPI that checks need and no distribution has in the right version. They stay in build/. pip runs while the
+# first preset is built.
+install_packages() {
+  python_packages build/clang-format clang-format==19.1.7 ||
+    echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
+  [[ -z ${WEFT_PYTHON:-} ]] || return 0
   if python_packages build/python 'tensorboard>=2.19,<3' 'safetensors>=0.5,<1' 'numpy<3'; then
     printf '#!/bin/sh\nPYTHONPATH="${0%%/*}" exec python3 "$@"\n' > build/python/interpreter
     chmod +x build/python/interpreter
-    export WEFT_PYTHON=$PWD/build/python/interpreter
   else
     echo "checks by safetensors and tensorboard are skipped: pip could not install them (build/python.log)"
   fi
-fi
+}
+mkdir -p build
+install_packages > build/packages.log &
+packages=$!
+
+await_packages() {
+  [[ -n $packages ]] || return 0
+  wait "$packages" || true
+  packages=
+  cat build/packages.log
+  if [[ -z ${WEFT_PYTHON:-} && -x build/python/interpreter ]]; then export WEFT_PYTHON=$PWD/build/python/interpreter; fi
+}
 
 failed=()
 took=()
 jobs=$(nproc)
 
 # Tests that mostly wait use none of these (test/CMakeLists.txt), so more tests than processors run at once.
-mkdir -p build
 printf '{"version": {"major": 1, "minor": 0}, "local": [{"processors": [{"id": "0", "slots": %d}]}]}\n' $((jobs > 1 ? jobs : 2)) \
   > build/processors.json
 
@@ -89,6 +100,7 @@ run() {
     return
   fi
   built=$SECONDS
+  await_packages
   local at_once=(-j $((jobs + 4)) --resource-spec-file "$PWD/build/processors.json")
   if [[ $preset == cuda ]]; then at_once=(-j "$jobs"); fi
   "${fixed[@]}" ctest --preset "$preset" "${at_once[@]}" --no-tests=error "${only[@]}" || failed+=("$preset")
