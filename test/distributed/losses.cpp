@@ -224,7 +224,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_stops_leaves_the_others_training) {
   const cluster_spec cluster = test::local_cluster(0, 2);
   test::process a = worker(cluster, 0, stops), b = worker(cluster, 1, p);
   const std::string left = a.text(), text = b.text();
-  BOOST_TEST(contains(left, "made 22 "), left);
+  const int made = std::atoi(left.c_str() + left.find("made ") + 5);
+  BOOST_TEST((made >= 22 && made < 60), left);  // and in the time that signals to the others may take
   BOOST_TEST(contains(text, "made 60 global 60 view 2 of 1 worker: 1 chief 1"), text);
 }
 

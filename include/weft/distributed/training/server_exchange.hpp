@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/exchange.hpp>
@@ -68,8 +69,12 @@ class server_exchange final : public exchange<Clock> {
     begin_at_next_step();
   }
 
-  void request_stop() override { servers_->set_stopping(); }
+  void request_stop() override {
+    departure_.request();
+    servers_->set_stopping();
+  }
   bool all_stop() const override { return all_stop_; }
+  bool leaves_alone() const override { return leaves_alone_; }
   bool announce_stop(deadline_type until) override { return Mode == asynchronous && servers_->stopped(until); }
 
   bool is_chief() const override { return here_.is_chief(); }
@@ -117,6 +122,8 @@ class server_exchange final : public exchange<Clock> {
     is_first_update_ = false;
     ++next_step_;
     begin_at_next_step();
+    // The default policy ends the training of all after the first step that announces a signal.
+    if (terms_.has_decisions() && !all_stop_) all_stop_ = leaves_alone_ = departure_.note_update();
   }
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() override {
@@ -435,6 +442,8 @@ class server_exchange final : public exchange<Clock> {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
+  departure<Clock> departure_;
+  bool leaves_alone_ = false;  // all_stop_ holds for this worker alone
   // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
   // another replica.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
