@@ -79,7 +79,10 @@ class synchronous_steps {
     if (!chosen_.empty()) make();
     if (!quorum_.takes_over() || !links_.is_first()) return;
     for (worker& each : workers_)
-      if (each.awaits_step()) answer_awaiting(each);
+      if (each.awaits_step())
+        answer_awaiting(each);
+      else if (each.contributes())
+        request_owed(each);
   }
 
   // ---- workers that compute for others (loss_action::take_over) ----
@@ -97,10 +100,7 @@ class synchronous_steps {
     const std::int64_t next = next_step();
     worker& of = workers_[static_cast<std::size_t>(replica)];
     if (asked.step > next) throw ahead_refusal(workers_.name(from), asked.step, here_.name(), next);
-    if (&of == &from) {
-      of.is_taken_over = false;
-      of.failure.reset();
-    }
+    if (&of == &from) take_back(of);
     from.announces_stop = (asked.flags & stopping) != 0;
     if (asked.step < next) {
       const bool is_known = history_.contains(of.index, asked.step);
@@ -130,12 +130,7 @@ class synchronous_steps {
       from.failure.reset();
       return true;
     }
-    for (worker& each : workers_)
-      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
-        answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
-        return true;
-      }
-    return false;
+    return request_owed(from);
   }
 
   /// The step that is made next.
@@ -185,6 +180,22 @@ class synchronous_steps {
   }
 
  private:
+  /// Asks a worker whose request waits for a step to compute the gradients of a lost one for it, in place of the
+  /// answer. Returns false if it owes none.
+  bool request_owed(worker& from) {
+    const std::int64_t step = from.connection->request().step;
+    for (worker& each : workers_)
+      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
+        answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
+        return true;
+      }
+    return false;
+  }
+  /// The worker brings its own gradients: no other one computes them any more.
+  static void take_back(worker& from) {
+    from.is_taken_over = false;
+    from.failure.reset();
+  }
   bool is_owed(const worker& each, std::int64_t step) const {
     return each.is_taken_over && !each.done && step == next_step();
   }
@@ -267,10 +278,12 @@ class synchronous_steps {
   void hold(worker& from, std::uint64_t payload_limit) {
     const std::int64_t step = from.connection->request().step, next = next_step();
     from.is_left_out = false;
+    take_back(from);
     from.announces_stop = (from.connection->request().flags & stopping) != 0;
     if (step < next) return answers_.send_values(from, stale | stop_flag());
     if (step > next) throw ahead_refusal(workers_.name(from), step, here_.name(), next);
     from.held.take(*from.connection, store_);
+    from.holder = from.incarnation;
     from.connection->park(payload_limit);
     report();
     complete();
