@@ -133,7 +133,8 @@ class worker_quorum {
         add(rank, members_.reason(rank));
     if (is_synchronous() || bounds_staleness())
       for (const worker& each : workers_)
-        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each))
+        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each) &&
+            (!each.done || workers_.have_others_ended(each)))
           add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
     if (tasks.empty()) {
       if (epoch != waited_in_epoch_ || next_step != waited_at_)
