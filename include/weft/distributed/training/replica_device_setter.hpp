@@ -37,8 +37,7 @@ class replica_device_setter {
       : options_(std::move(options)), load_(static_cast<std::size_t>(cluster.num_tasks(options_.ps_job))) {}
 
   template <class = void>
-  explicit replica_device_setter(...) =
-      delete;  // replica_device_setter(cluster, {...}): ps_job, strategy, worker_device
+  explicit replica_device_setter(...) = delete;  // replica_device_setter(cluster), or (cluster, {.strategy = ...})
 
   device_spec operator()(const placement_query& q) const {
     if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name) return options_.worker_device;
