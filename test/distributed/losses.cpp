@@ -76,7 +76,10 @@ auto batch_of(const replica& of) {
 std::string train(const cluster_spec& cluster, int index, const settings& p, progress_of_workers& seen) {
   const auto mine = static_cast<std::size_t>(index), returns = static_cast<std::size_t>(std::max(p.returns, 0));
   seen.steps[mine] = 0;
-  server here(cluster, "worker", index, {.shared_memory = p.shares_memory});
+  std::string waits;
+  server here(cluster, "worker", index, {.shared_memory = p.shares_memory, .on_wait = [&](const wait_change& change) {
+                                           waits += " [" + to_string(change) + "]";
+                                         }});
   ++seen.starts[mine];
   const model m;
   replicated_session s(m.g, here, p.how, {.threads = 1}, 20s);
@@ -104,7 +107,7 @@ std::string train(const cluster_spec& cluster, int index, const settings& p, pro
     s.finish(20s);
   std::ostringstream text;
   text << "first " << first << " made " << made << " global " << s.global_step() << " " << to_string(s.view())
-       << " chief " << s.is_chief() << " next " << s.next_step() << late << " bits";
+       << " chief " << s.is_chief() << " next " << s.next_step() << late << waits << " bits";
   for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
     std::vector<float> values(s.local().variable_info(n).extents.elements());
     s.local().read_variable(n, values.data());
@@ -196,6 +199,11 @@ BOOST_AUTO_TEST_CASE(the_values_are_those_of_a_run_that_nobody_has_disturbed) {
         if (i == victim) continue;
         const std::string text = all[static_cast<std::size_t>(i)].text();
         BOOST_TEST(contains(text, "made 50 global 50 view 2 of " + std::to_string(workers)), text);
+        BOOST_TEST(contains(text, "[training waits up to 20 s for a process in place of /job:worker/task:" +
+                                      std::to_string(victim) + " (it has closed its connection"),
+                   text);
+        BOOST_TEST(contains(text, "[training continues with step "), text);
+        BOOST_TEST(contains(text, "; view 2 of " + std::to_string(workers) + " workers: 0, 1"), text);
         BOOST_TEST(bits_of(text) == bits_of(reference[0]), text);
       }
     }

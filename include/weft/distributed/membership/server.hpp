@@ -434,6 +434,7 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
           loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
           listen(), [this](channel dialled) { links_.accept(std::move(dialled)); }, [this] { service_bell_.notify(); }),
       address_(admission_.address()) {
+  members_.waits().set(identity_.name(), options_.on_wait);
   thread_ = std::thread([this] { run(); });
 }
 
