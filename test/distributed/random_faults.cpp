@@ -208,7 +208,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     return !s.keeps_in_step || s.all_stop();
   };
   for (int i = 0, next;; ++i) {
-    if (stops()) return s.leave("SIGTERM has stopped it");
+    if (stops()) return here.set_failure(error(error_code::cancelled, "", "SIGTERM has stopped it"));
     next = tolerates ? static_cast<int>(s.next_step()) : i;
     if (next >= how.steps) {
       if (finish()) break;
