@@ -585,8 +585,9 @@ BOOST_AUTO_TEST_CASE(a_meeting_that_lasts_is_reported_once) {
   const temporary_folder folder;
   const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
   const auto report_of = [&](int rank, bool in_folder, std::vector<std::string>& reports) {
-    const rendezvous task{rank, 3, "127.0.0.1", cluster_secret("known to all tasks alike"), deadline(4s),
-                          [&](const wait_change& change) { reports.push_back(to_string(change)); }};
+    const rendezvous task{rank,         3,
+                          "127.0.0.1",  cluster_secret("known to all tasks alike"),
+                          deadline(4s), [&](const wait_change& change) { reports.push_back(to_string(change)); }};
     try {
       in_folder ? task.through_folder(folder.path, "j") : task.through_first(first);
     } catch (const error&) {

@@ -422,6 +422,29 @@ BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_mo
   }
 }
 
+// Of four workers one falls silent, and nobody takes its place. The others end one after the other.
+BOOST_AUTO_TEST_CASE(all_that_have_waited_in_vain_give_the_same_reason) {
+  small_world w(4, wait_for{std::chrono::seconds(1)});
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    w[i].begin(4);
+    w[i].see(3, 13, presence::given_up);
+    w[i].set_overdue(3, true);
+  }
+  w.run({false, false, false, true});
+  std::vector<bool> ended{false, false, false, true};
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    w[i].stop_waiting_for_places();
+    w[i].stop_waiting_for_proof();
+    w.run(ended);
+    BOOST_REQUIRE(w[i].failure().has_value());
+    const std::string why = w[i].failure()->what();
+    BOOST_TEST(why.find("no process has taken the place of /job:worker/task:3 in time") != std::string::npos, why);
+    ended[i] = true;
+    for (std::size_t other = i + 1; other < 3; ++other)
+      w[other].see(static_cast<int>(i), 10u + static_cast<unsigned>(i), presence::dead);
+  }
+}
+
 // The others keep the place for the right one.
 BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
   using detail::training_program;
