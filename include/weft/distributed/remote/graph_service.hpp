@@ -800,7 +800,7 @@ class graph_service {
     const bool are_lost = !variables_.has_reset(of.config.container) &&
                           (memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) || of.is_restarted);
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(g[n].def.op)) continue;
       plan::variable_state& state = made->variables->state_of(n);
       if (state.where.task != self) continue;
       const value_info info = made->variables->variable_info(n);
@@ -1016,10 +1016,10 @@ session_target graph_service<Server>::target(std::size_t rank) {
 
 template <typename Server>
 int graph_service<Server>::serve(deadline_type until) {
-  std::optional<stop_signals> signals;
-  if (here_.options().handle_signals) signals.emplace();
+  std::optional<stop_signals> caught;
+  if (here_.options().handle_signals) caught.emplace();
   while (!here_.stopping() && !until.expired()) {
-    if (signals && signals->received() != 0) return signals->received();
+    if (caught && caught->received() != 0) return caught->received();
     if (const auto why = here_.given_up()) {
       here_.set_failure(*why);
       throw *why;

@@ -120,9 +120,9 @@ class remote_tasks : public plan::task_support {
         if (!p.nodes[n].runs || !p.op(n).ordered) continue;
         waits_ = true;
         std::int64_t own = 0;
-        if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
-        if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
-        if (p.def(n).op == &operation_of<enter_section_op>) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
+        if (is_operation<enqueue_op>(p.def(n).op)) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
+        if (is_operation<dequeue_op>(p.def(n).op)) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        if (is_operation<enter_section_op>(p.def(n).op)) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
         limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
       }
       task_part::cut(p);
