@@ -57,6 +57,7 @@ int on_tasks(const weft::graph& g, int tasks, Ask ask) {
     graph_service service(here, g, {.session = {.threads = 1}});
     if (here.is_chief()) return ask(service.target());
     const join_report ended = here.join();  // serves the chief's steps until the chief leaves
+    if (ended.interrupted) throw *ended.interrupted;
     for (const std::string& lost : ended.lost) std::fprintf(stderr, "error: %s\n", lost.c_str());
     return ended.signal ? 128 + ended.signal : ended.lost.empty() ? 0 : 1;
   }
@@ -87,7 +88,7 @@ inline bool equal_variables(const weft::graph& g, weft::session& s, const weft::
   const auto variables_of = [](const weft::graph& of) {
     std::map<std::string, std::uint32_t> found;
     for (std::uint32_t n = 0; n < of.size(); ++n)
-      if (of[n].def.op == &weft::operation_of<weft::variable_op>) found.emplace(of[n].name, n);
+      if (weft::is_operation<weft::variable_op>(of[n].def.op)) found.emplace(of[n].name, n);
     return found;
   };
   const auto mine = variables_of(g), theirs = variables_of(other_g);

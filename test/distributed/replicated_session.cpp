@@ -1,6 +1,7 @@
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
 #include <poll.h>
 #include <unistd.h>
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -220,6 +221,30 @@ BOOST_AUTO_TEST_CASE(workers_with_different_seeds_are_refused) {
       (contains(any, "its seed is 4, the first worker's 3") || contains(any, "its seed is 3, the first worker's 4")));
 }
 
+// Both tasks run the worker's part of the program.
+BOOST_AUTO_TEST_CASE(a_parameter_server_that_makes_a_session_is_told_to_join) {
+  const auto cluster = test::local_cluster(1, 1);
+  std::string problems[2];
+  const auto run = [&](const char* job, std::string& problem) {
+    try {
+      graph g;
+      const auto train = gradient_descent{}.minimize(let(variable<float>(g, "w", 1.f) * 2.f));
+      server here(cluster, job, 0);
+      here.wait_ready(20s);
+      replicated_session s(g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+      s.prepare(fetch(train))();
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+  };
+  std::thread ps([&] { run("ps", problems[0]); });
+  run("worker", problems[1]);
+  ps.join();
+  const std::string why = "a parameter server must call join(), and /job:ps/task:0 makes a session";
+  CHECK_SAYS(problems[0], "replicated_session: " + why);
+  CHECK_SAYS(problems[1], "/job:ps/task:0 has left the cluster after an error: replicated_session: " + why);
+}
+
 BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {
   const auto cluster = test::local_cluster(0, 1, in_process{});
   graph g;
@@ -229,16 +254,28 @@ BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {
                         test::says(error_code::failed_precondition, "minimize"));
 }
 
-BOOST_AUTO_TEST_CASE(variables_are_spread_over_servers_by_bytes_and_users_win) {
+// python/training/device_setter_test.py, and GreedyLoadBalancingStrategy with byte_size_load_fn.
+BOOST_AUTO_TEST_CASE(variables_are_dealt_to_servers_by_a_strategy_and_users_win) {
   const cluster_spec cluster{{"ps", "127.0.0.1:1,127.0.0.1:2"}, {"worker", "127.0.0.1:3"}};
+  const auto tasks = [&](replica_device_options options) {
+    graph g;
+    const device_scope on(g, replica_device_setter(cluster, options));
+    const auto task_of = [&](const auto& v) { return g[v.id().node].device.task; };
+    const auto a = variable<float, dims<100>>(g, "a"), b = variable<float, dims<100>>(g, "b");
+    const auto c = variable<float, dims<10>>(g, "c");
+    const auto d = variable<float>(g, "d"), e = variable<float>(g, "e");
+    const auto sum_of = let(sum(c));
+    BOOST_TEST(g[sum_of.id().node].device.task == options.worker_device.task);
+    return std::array{task_of(a), task_of(b), task_of(c), task_of(d), task_of(e)};
+  };
+  BOOST_TEST((tasks({}) == std::array{0, 1, 0, 1, 0}));
+  BOOST_TEST((tasks({.worker_device = "/job:worker/task:0"_device}) == std::array{0, 1, 0, 1, 0}));
+  BOOST_TEST((tasks({.strategy = ps_strategy::greedy_by_byte_size}) == std::array{0, 1, 0, 1, 1}));
   graph g;
   const device_scope on(g, replica_device_setter(cluster));
   const auto task_of = [&](const auto& v) { return g[v.id().node].device.task; };
-  BOOST_TEST(task_of(variable<float, dims<100>>(g, "a")) == 0);
-  BOOST_TEST(task_of(variable<float, dims<10>>(g, "b")) == 1);
-  BOOST_TEST(task_of(variable<float, dims<20>>(g, "c")) == 1);
-  const device_scope inner(g, "/job:ps/task:0"_device);
-  BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 0);
+  const device_scope inner(g, "/job:ps/task:1"_device);
+  BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 1);
   auto x = placeholder<float, dims<2>>(g, "x");
   BOOST_TEST(std::string(g[x.id().node].device.job) == "ps");  // the user's own scope places everything
 }

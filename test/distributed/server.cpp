@@ -355,6 +355,28 @@ BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
   BOOST_TEST(tasks[0].text() == "15 1");
 }
 
+// Its peers accept only a new process in its place.
+BOOST_AUTO_TEST_CASE(join_ends_in_a_task_that_was_stopped_for_too_long) {
+  const auto cluster = test::local_cluster(0, 3);
+  server_options options;
+  options.heartbeat_interval = 50ms;
+  options.heartbeat_timeout = 1s;
+  test::process task([&] {
+    server here(cluster, "worker", 1, options);
+    const join_report report = here.join(20s, 20s);
+    return report.interrupted ? std::string(report.interrupted->what()) : std::string("not interrupted");
+  });
+  server chief(cluster, "worker", 0, options), other(cluster, "worker", 2, options);
+  chief.wait_ready(20s);
+  task.signal(SIGSTOP);
+  chief.members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  BOOST_TEST((chief.members().state(1) == task_state::lost));
+  task.signal(SIGCONT);
+  const std::string text = task.text();
+  CHECK_SAYS(text, "has given up /job:worker/task:1");
+  CHECK_SAYS(text, "start this task again");
+}
+
 BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
   server here(cluster_spec{{"worker", "127.0.0.1:0"}}, "worker", 0);
   BOOST_TEST(here.address().port != 0);
@@ -622,6 +644,36 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
   server other(swapped, "worker", 0), worker(cluster, "worker", 1);
   const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
   CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
+}
+
+// Nobody dials the task of higher rank, which does not start where its name is unknown.
+BOOST_AUTO_TEST_CASE(a_wait_for_a_task_whose_host_is_unknown_says_so) {
+  cluster_spec cluster;
+  cluster.add_job("ps", test::free_addresses(tcp(), 1));
+  cluster.add_job("worker", "no.such.host.invalid:2222");
+  std::string reported;
+  server_options options = with_secret("one secret of many bytes");
+  options.on_wait = [&](const wait_change& change) { reported = to_string(change); };
+  server ps(cluster, "ps", 0, options);
+  const std::string text = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(4s); });
+  CHECK_SAYS(text, "/job:worker/task:0 (lookup: ");
+  CHECK_SAYS(text, "no.such.host.invalid");
+  CHECK_SAYS(reported, "waits up to 4 s for /job:worker/task:0 (lookup: ");
+}
+
+// One task was started with --ps 1 and the other without.
+BOOST_AUTO_TEST_CASE(tasks_with_one_secret_and_different_jobs_are_told_so) {
+  const auto cluster = test::local_cluster(1, 1);
+  const cluster_spec of_workers{
+      {"worker", to_string(cluster.task_address("ps", 0)) + "," + to_string(cluster.task_address("worker", 0))}};
+  server ps(cluster, "ps", 0), worker(of_workers, "worker", 1);
+  const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "connect to /job:worker/task:0: the process that listens at " + to_string(ps.address()) +
+                       " knows this task's secret (");
+  CHECK_SAYS(text, "but is no task of '" + to_string(of_workers) + "'");
+  const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(1s); });
+  CHECK_SAYS(missing, "a task with the same secret looked for another task than /job:ps/task:0");
+  CHECK_SAYS(missing, "give every task the same cluster");
 }
 
 BOOST_AUTO_TEST_CASE(strangers_that_take_every_place_keep_nobody_out) {

@@ -152,7 +152,7 @@ class run {
     for (int t = 0; t < plan.tasks; ++t) addresses += (t ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(3000 + t);
     cluster_ = cluster_spec{{"worker", addresses}};
     for (std::uint32_t n = 0; n < program.w.g.size(); ++n)
-      if (program.w.g[n].def.op == &operation_of<variable_op>) variables_.push_back(n);
+      if (is_operation<variable_op>(program.w.g[n].def.op)) variables_.push_back(n);
     BOOST_REQUIRE_EQUAL(variables_.size(), right.variables[0].size());
   }
 

@@ -734,7 +734,7 @@ void strangers_to_dialler(input in) {
   const byte_list said = mended(in.all(), how);
   MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
   MUST(!talk.other() && !talk.refusal());
-  if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0"));
+  if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0") && !talk.knows_secret());
 }
 
 /// Tasks that know the secret and say of themselves what they like.
@@ -758,10 +758,12 @@ void insiders_to_dialler(input in) {
   byte_list sent, said;
   talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how / 2, &sent}, our_secret(), my_nonce);
   const std::string name = "/job:ps/task:0";
-  put_frame(said, frame_kind::challenge, its_nonce,
-            proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))}));
+  byte_list challenge(its_nonce.begin(), its_nonce.end());
+  const auto proof = proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))});
+  challenge.insert(challenge.end(), proof.begin(), proof.end());
+  put_frame(said, frame_kind::challenge, challenge, proof_of("knows", my_nonce, its_nonce, {}));
   MUST(go_on(talk, said) == ok);
-  MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1"));
+  MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1") && talk.knows_secret());
   detail::introduction mine;
   mine.from = {"worker", 0};
   mine.to = {"ps", 0};

@@ -73,7 +73,9 @@ auto each_result(const X& results, const F& f) {
 class subgraph_recorder {
  public:
   subgraph_recorder(graph& around, const char* name)
-      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {}
+      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {
+    around_.take_unused_place();
+  }
 
   std::uint32_t number() const { return number_; }
   subgraph& made() const { return around_.subgraph_at(number_); }
@@ -140,7 +142,7 @@ inline symbol add_parameter(subgraph& b, const value_info& info) {
 /// Whether a subgraph draws random numbers. It has their position for a parameter then.
 inline bool draws(const subgraph& b) {
   for (std::uint32_t n = 0; n < b.nodes.size(); ++n)
-    if (b.nodes[n].def.op == &operation_of<random_position_op>) return true;
+    if (is_operation<random_position_op>(b.nodes[n].def.op)) return true;
   return false;
 }
 
@@ -154,6 +156,11 @@ inline void subgraph_recorder::result_of(symbol s) {
 }
 
 inline void subgraph_recorder::check() const {
+  // A body returns expressions, which are recorded after its scopes have ended.
+  if (const device_spec place = around_.take_unused_place(); !(place == device_spec()))
+    throw error(error_code::invalid_argument, made().name,
+                {"its body has a device scope for ", to_string(place),
+                 ", but subgraphs of cond and while_loop run where their node runs: put the scope around the call"});
   const auto refuse = [&](const graph_node& n, const char* why) {
     throw error(error_code::invalid_argument, made().name, {n.name, " ", why});
   };
@@ -163,10 +170,10 @@ inline void subgraph_recorder::check() const {
   const graph& nodes = made().nodes;
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     const operation* const op = nodes[n].def.op;
-    bool is_parameter = op != &operation_of<placeholder_op>;
+    bool is_parameter = !is_operation<placeholder_op>(op);
     for (const value& p : made().parameters) is_parameter = is_parameter || p.node == n;
     if (!is_parameter) refuse(nodes[n], "is a placeholder of the subgraph: pass its value as an operand");
-    if (op == &operation_of<variable_op>)
+    if (is_operation<variable_op>(op))
       refuse(nodes[n], "is a variable of the subgraph: make it outside, and pass it as an operand");
     if (op->writes) refuse(nodes[n], "writes a variable in a subgraph: return the value, and assign it outside");
   }
@@ -194,7 +201,7 @@ inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const seq
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     if (!needed[n]) continue;
     node_def c = nodes[n].def;
-    if (c.op == &operation_of<constant_op>) {
+    if (is_operation<constant_op>(c.op)) {
       shape extents;
       for (const std::int64_t size : c.attributes) extents.push_back(size);
       at[n] = to.record_constant(nodes[n].init.data.data(), c.outputs[0], extents).id();
@@ -213,7 +220,7 @@ template <class X>
 auto enter(graph& g, const X& x) {
   if constexpr (X::symbolic) {
     const symbol s = x.erased();
-    check_same_graph("operand", &g, s.builder());
+    check_same_graph("operand", &g, s);
     return parameter<true, X>(s);
   } else {
     return parameter<true, X>(g.record_constant(x.data(), {dtype_of<value_t<X>>, dims_t<X>::spec}, x.extents()));

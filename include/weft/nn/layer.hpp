@@ -70,7 +70,7 @@ struct recorded_call {
 /// its kind, with a number if the graph has several: "dense", "dense_1".
 class layer_state {
  public:
-  explicit constexpr layer_state(const char* kind) : kind_(kind) {}
+  explicit layer_state(const char* kind) : kind_(kind) {}
 
   const char* kind() const { return kind_; }
   /// Its scope in the graph, relative to the scopes around its first call: "encoder/hidden".

@@ -63,13 +63,15 @@ class task_support {
   /// A variable of another task, on its way to this one and back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;
+  /// Gives a variable of another task its first value if it has none.
+  virtual void initialize_variable(std::uint32_t /*node*/, device_number /*where*/) {}
   /// Closes the queues and sections of these containers in all tasks, and forgets their variables.
   virtual void reset_containers(const std::string* /*names*/, std::size_t /*count*/) {}
 };
 
 /// Connects a session to the cluster of the task at an address, "weft://host:port"; null in programs that do not
 /// include <weft/distributed/remote/graph_client.hpp>.
-inline task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
+inline WEFT_API task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
 
 }  // namespace plan
 }  // namespace weft

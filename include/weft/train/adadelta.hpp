@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Steps as large as those before them (Zeiler 2012), as tf.train.AdadeltaOptimizer.
@@ -9,6 +12,8 @@ struct adadelta {
   hyperparameter learning_rate = 0.001, rho = 0.95, epsilon = 1e-8;
 
   static constexpr const char* name = "adadelta";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"rho", hyperparameter_range::up_to_one}, {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accum"), slot("accum_update")}; }
 
@@ -24,3 +29,5 @@ struct adadelta {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adaptive subgradients (Duchi, Hazan and Singer 2011), as tf.train.AdagradOptimizer.
@@ -9,6 +12,7 @@ struct adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1;
 
   static constexpr const char* name = "adagrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"initial_accumulator_value"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
 
@@ -22,3 +26,5 @@ struct adagrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam by the largest gradient, of which older ones count less (Kingma and Ba 2015, section 7.1), as
@@ -10,6 +13,10 @@ struct adamax {
   hyperparameter learning_rate = 0.002, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
   static constexpr const char* name = "adamax";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"}};
   constexpr auto slots() const { return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1)}; }
 
   template <class V>
@@ -28,3 +35,5 @@ struct adamax {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

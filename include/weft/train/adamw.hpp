@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam with weight decay that is no part of the gradient (Loshchilov and Hutter 2019), as torch.optim.AdamW: a step
@@ -10,6 +13,11 @@ struct adamw {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
 
   static constexpr const char* name = "adamw";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"},
+                                                    {"weight_decay"}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
   }
@@ -32,3 +40,5 @@ struct adamw {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

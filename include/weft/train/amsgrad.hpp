@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam whose rates never grow again: by the largest mean of squares so far (Reddi, Kale and Kumar 2018), as
@@ -10,6 +13,10 @@ struct amsgrad {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
   static constexpr const char* name = "amsgrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), slot("max_v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
   }
@@ -32,3 +39,5 @@ struct amsgrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

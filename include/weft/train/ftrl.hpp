@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Follow the regularised leader (McMahan et al. 2013), as tf.train.FtrlOptimizer with its learning_rate_power of -0.5:
@@ -10,6 +13,8 @@ struct ftrl {
   hyperparameter learning_rate = 0.001, initial_accumulator_value = 0.1, l1 = 0, l2 = 0, l2_shrinkage = 0;
 
   static constexpr const char* name = "ftrl";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"initial_accumulator_value"}, {"l1"}, {"l2"}, {"l2_shrinkage"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accum", initial_accumulator_value), slot("linear")}; }
 
@@ -27,3 +32,5 @@ struct ftrl {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Momentum whose rate for each variable is in proportion to its norm (You, Gitman and Ginsburg 2017, algorithm 1).
@@ -10,6 +13,8 @@ struct lars {
   hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust = 0.001;
 
   static constexpr const char* name = "lars";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"momentum", hyperparameter_range::up_to_one}, {"weight_decay"}, {"trust"}};
   constexpr auto slots() const { return slot_list{slot("velocity")}; }
 
   template <class V>
@@ -28,3 +33,5 @@ struct lars {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -4,6 +4,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Loss scaling: gradients that pass through `half` on their way are multiplied, so that small ones are not 0 there.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -312,8 +315,7 @@ template <class Optimizer>
 effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::applied_gradient>& all,
                           const sequence<symbol>& counters) {
   if (all.empty()) throw error(error_code::invalid_argument, Optimizer::name, "there are no gradients to apply");
-  for (const detail::applied_gradient& each : all)
-    detail::check_same_graph("loss_scale", graph_, each.pair.variable.builder());
+  for (const detail::applied_gradient& each : all) detail::check_same_graph("loss_scale", graph_, each.pair.variable);
   const node<bool> finite = all_finite(all, detail::updates_by_rows<Optimizer>);
   sequence<symbol> beside;
   record_next_scale(finite, beside);
@@ -433,3 +435,5 @@ effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pa
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Momentum whose gradient is thought of as one step ahead (Nesterov 1983; Sutskever et al. 2013), as
@@ -10,6 +13,7 @@ struct nesterov_momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 
   static constexpr const char* name = "nesterov_momentum";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"momentum", hyperparameter_range::up_to_one}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("momentum")}; }
 
@@ -23,3 +27,5 @@ struct nesterov_momentum {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// AdaGrad and then, exactly, the pull of l1 and l2 towards 0 (Duchi and Singer 2009), as
@@ -10,6 +13,7 @@ struct proximal_adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1, l1 = 0, l2 = 0;
 
   static constexpr const char* name = "proximal_adagrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"initial_accumulator_value"}, {"l1"}, {"l2"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
 
@@ -24,3 +28,5 @@ struct proximal_adagrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Divides each gradient by the root of a running mean of its squares (Tieleman and Hinton 2012), as
@@ -10,6 +13,10 @@ struct rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
 
   static constexpr const char* name = "rmsprop";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"decay", hyperparameter_range::up_to_one},
+                                                    {"momentum", hyperparameter_range::up_to_one},
+                                                    {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("rms", 1), slot("momentum")}; }
 
@@ -29,6 +36,10 @@ struct centered_rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
 
   static constexpr const char* name = "centered_rmsprop";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"decay", hyperparameter_range::up_to_one},
+                                                    {"momentum", hyperparameter_range::up_to_one},
+                                                    {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("rms", 1), slot("mg"), slot("momentum")}; }
 
@@ -44,3 +55,5 @@ struct centered_rmsprop {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

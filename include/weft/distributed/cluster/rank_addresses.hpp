@@ -85,8 +85,12 @@ inline std::string own_folder() {
 }
 
 inline rendezvous::result meet(const place_among_ranks& place, const environment_options& options) {
-  rendezvous meeting{place.rank, place.size, given_host(options.host),
-                     options.secret ? *options.secret : cluster_secret::of_user(), options.patience};
+  rendezvous meeting{place.rank,
+                     place.size,
+                     given_host(options.host),
+                     options.secret ? *options.secret : cluster_secret::of_user(),
+                     options.patience,
+                     options.on_wait};
   std::string folder = options.folder;
   if (folder.empty())
     if (const auto given = variable_of("WEFT_RENDEZVOUS")) folder = given->value;
@@ -99,6 +103,13 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
       if (at == 0) port.fail({"is no port that others could know; choose one from 1 to 65534"});
       endpoint where{host_in(*first, ", and the port in MASTER_PORT"), static_cast<std::uint16_t>(at)};
       if (place.one_host) where.host = meeting.host = "127.0.0.1";
+      // Certificates name tasks, and here tasks only know their ranks.
+      if (!is_loopback(where.host) && !meeting.secret.is_given())
+        throw error(
+            error_code::permission_denied, "environment",
+            {"tasks of several hosts that meet at MASTER_ADDR, ", to_string(where),
+             ", need a secret, with certificates too: set WEFT_SECRET or WEFT_SECRET_FILE for all tasks, or let "
+             "them meet in a folder that all hosts see, WEFT_RENDEZVOUS"});
       return meeting.through_first(where);
     }
   if (folder.empty() && !place.one_host)

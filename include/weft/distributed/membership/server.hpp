@@ -72,11 +72,12 @@ class basic_server {
   /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
   /// must know the port, a device filter that names no task, a heartbeat_timeout that does not exceed the interval or a
   /// time that is out of range; and what tls_credentials::from_environment() throws.
-  basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {});
+  basic_server(cluster_spec cluster, std::string job, int index, server_options options = server_options(),
+               T network = {});
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
-  explicit basic_server(const Environment& here, server_options options = {}, T network = {});
+  explicit basic_server(const Environment& here, server_options options = server_options(), T network = {});
 
   template <class = void>
   basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options
@@ -182,6 +183,14 @@ class basic_server {
   void clear_failure() {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
+  }
+  /// Why this task must be started again, if others have declared it lost and closed their connections.
+  std::optional<error> given_up() const {
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.verdict_of(rank) == membership::verdict::given_up && members_.state(rank) == task_state::lost)
+        return error(error_code::aborted, name(),
+                     {to_string(members_.task(rank)), " ", members_.reason(rank), "; start this task again"});
+    return {};
   }
   /// What the goodbye of this task says of its training, unless it says why the task has failed.
   void set_participation(participation now) { participation_ = now; }
@@ -426,6 +435,7 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
           loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
           listen(), [this](channel dialled) { links_.accept(std::move(dialled)); }, [this] { service_bell_.notify(); }),
       address_(admission_.address()) {
+  members_.waits().set(identity_.name(), options_.on_wait);
   thread_ = std::thread([this] { run(); });
 }
 

@@ -12,6 +12,7 @@
 
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/lost_updates.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/server_connection.hpp>
@@ -19,6 +20,9 @@
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>
+
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
 
 namespace weft {
 
@@ -79,6 +83,8 @@ class basic_parameter_client {
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
+    if (terms.is_synchronous() && terms.on_loss.wait.count() > 0)
+      loop_.report_waits(here.options().worker_job, terms.on_loss.wait);
     with_reasons([&] { connect_first(until); });
   }
 
@@ -205,7 +211,7 @@ class basic_parameter_client {
   /// Whether the last request was sent again, since a server was lost while it was served.
   bool was_repeated() const { return was_repeated_; }
   /// Updates of this worker that asynchronous servers had acknowledged and have lost.
-  std::int64_t lost_updates() const { return lost_updates_; }
+  std::int64_t lost_updates() const { return lost_updates_.count(); }
 
   /// Updates that parameter server 0 has applied in all, as of its last answer.
   std::int64_t global_step() const { return servers_.front().answer().step; }
@@ -251,6 +257,7 @@ class basic_parameter_client {
     detail::check_gradients(variables_, gradients);
     check("push_pull", out);
     weight_ = examples;
+    owed_replica_ = -1;
     if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
     // The last call has heard that the run went back, and has not brought the values.
@@ -259,6 +266,7 @@ class basic_parameter_client {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
+    if (owed_replica_ >= 0) return global_step();
     if (!is_served) return pull_back(out, until);
     take_values(out);
     note_position();
@@ -273,6 +281,10 @@ class basic_parameter_client {
   }
 
   // ---- workers that compute for others (loss_action::take_over) ----
+
+  /// Returns true if the last push_pull was not served, because this worker computes the gradients of a lost one for
+  /// the step first: follow it by push() of this worker's gradients and await_step().
+  bool owes_others() const { return owed_replica_ >= 0; }
 
   /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
   /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
@@ -481,8 +493,9 @@ class basic_parameter_client {
         const task_state state = members.state(each.rank());
         if (state == task_state::alive) continue;
         if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
-        append(missing, {missing.empty() ? "" : ", ", name(each)});
+        append(missing, {missing.empty() ? "" : ", ", name(each), " (it ", members.reason(each.rank()), ")"});
       }
+      if (!missing.empty()) here_.members().waits().begin(missing, terms_.on_loss.wait, has_position_);
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (Clock::now() - since > terms_.on_loss.wait && missing.empty()) throw problem;
       if (Clock::now() - since > terms_.on_loss.wait)
@@ -604,8 +617,7 @@ class basic_parameter_client {
       throw error(error_code::failed_precondition, "enroll",
                   {name(of), " was started again without a shard of this run; start all tasks again"});
     of.set_epoch(at);
-    const std::int64_t lost = acknowledged_[number_of(of)] - of.next_step();
-    if (lost > 0) lost_updates_ += lost;
+    lost_updates_.add(of.next_step(), acknowledged_[number_of(of)]);
   }
 
   /// Offers each of these parameter servers memory to share, where they run on this host. Those that refuse receive
@@ -650,9 +662,12 @@ class basic_parameter_client {
   template <typename Prepare>
   bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
     bool is_served = true;
+    owed_replica_ = -1;
     with_reasons([&] {
       do {
         converse_with(operation, kind, step, until, all_, prepare);
+        if (kind == frame_kind::push_pull) owed_replica_ = servers_.front().owed_replica();
+        if (owed_replica_ >= 0) return;
         for (const connection& each : servers_)
           if (each.is_refused()) throw each.failure(operation, name(each));
         is_served = std::none_of(servers_.begin(), servers_.end(),
@@ -713,9 +728,12 @@ class basic_parameter_client {
     try {
       // A synchronous server may wait for another one that has answered, or was not asked, and is lost since: the
       // process that takes its place begins when workers have come to it.
-      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_};
+      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_,
+                             kind == frame_kind::push_pull && terms_.takes_over()};
       loop_.run(operation, until, all);
       if (kind == frame_kind::done) note_done();
+      for (connection* each : to_whom)
+        if (!each->is_complete()) each->close();  // its answer would follow the step that waits for this worker
     } catch (...) {
       if (kind == frame_kind::done) {
         for (connection* each : to_whom) await_late_answer(operation, *each, until);
@@ -733,7 +751,7 @@ class basic_parameter_client {
     if (from.is_complete() || !from.is_open()) return;
     try {
       const std::vector<connection*> one{&from};
-      requests_in_flight rest{here_, operation, one, nobody_};
+      requests_in_flight rest{here_, operation, one, nobody_, false};
       const auto most = std::chrono::duration_cast<typename Clock::duration>(late_answer);
       loop_.run(operation, until.remaining(most), rest);
     } catch (const error&) {
@@ -758,6 +776,7 @@ class basic_parameter_client {
     const char* operation;
     const std::vector<connection*>& servers;
     const std::vector<connection*>& watched;  // their loss ends the requests, too
+    bool owes = false;  // parameter server 0 may answer for all that this worker owes gradients of another one
 
     std::size_t advance() {
       std::size_t moved = 0;
@@ -772,7 +791,9 @@ class basic_parameter_client {
       return moved;
     }
     bool is_complete() const {
-      return std::all_of(servers.begin(), servers.end(), [](const connection* each) { return each->is_complete(); });
+      const connection& first = *servers.front();
+      return (owes && first.is_complete() && first.owed_replica() >= 0) ||
+             std::all_of(servers.begin(), servers.end(), [](const connection* each) { return each->is_complete(); });
     }
     template <typename Visit>
     void for_each_stream(Visit visit) const {
@@ -804,6 +825,7 @@ class basic_parameter_client {
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
   int replica_ = 0;
+  int owed_replica_ = -1;  // in place of the last push_pull's values
   // Where servers write shards.
   bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
@@ -812,7 +834,7 @@ class basic_parameter_client {
   std::int64_t position_ = 0;               // the next step, as of the values that this worker has
   std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
   std::optional<step_change> rollback_;
-  std::int64_t lost_updates_ = 0;
+  detail::lost_updates lost_updates_;
   bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
@@ -824,3 +846,5 @@ class basic_parameter_client {
 using parameter_client = basic_parameter_client<>;
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

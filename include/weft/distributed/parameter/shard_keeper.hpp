@@ -77,7 +77,8 @@ class shard_keeper {
   /// A worker has said what is trained. Throws weft::error where an asynchronous server cannot restore its shard.
   void begin(const enroll_message& said) {
     if (!is_on()) return;
-    described_ = enroll_message{consistency::asynchronous, {}, said.variables}.bytes();
+    // A run may continue with another loss policy.
+    described_ = enroll_message{training_terms(said.terms.model), said.graph, said.variables}.bytes();
     has_begun_ = true;
     awaits_servers_ = said.terms.on_loss.wait.count() > 0;
     if (!quorum_.is_synchronous()) return begin_alone();
@@ -114,6 +115,7 @@ class shard_keeper {
       if (links_.is_first()) {
         try {
           folder_->remove_manifests([](std::int64_t) { return true; });
+          folder_->remove_shards_before(std::int64_t{1} << 62);
           sync_folder(folder_->path());
         } catch (const error& problem) {
           report_problem(problem);
@@ -213,9 +215,15 @@ class shard_keeper {
   void report_problem(const error& problem) {
     if (here_.options().on_shard_problem) return here_.options().on_shard_problem(problem);
     const std::string words = problem.what();
-    if (words == last_problem_) return;
-    last_problem_ = words;
-    std::fprintf(stderr, "weft: %s: %s\n", here_.name().c_str(), words.c_str());
+    if (const std::string reason = without_file(words); std::exchange(last_problem_, reason) != reason)
+      std::fprintf(stderr, "weft: %s: %s\n", here_.name().c_str(), words.c_str());
+  }
+
+  /// The words without the name of a file in the folder: a full disk is one reason, whichever shard meets it.
+  std::string without_file(std::string words) const {
+    const std::size_t at = words.find(folder_->path() + "/");
+    if (at != std::string::npos) words.erase(at, words.find_first_of(" :", at + folder_->path().size()) - at);
+    return words;
   }
 
   // ---- writing ----
@@ -394,8 +402,8 @@ class shard_keeper {
 
   void set_done(const std::vector<bool>& done) {
     for (std::size_t w = 0; w < done.size(); ++w) done_from_[w] = done[w] ? 0 : -1;
-    for (worker& each : workers_)
-      if (each.index < done.size() && done[each.index] && !each.connection) each.done = true;
+    for (worker& each : workers_) each.was_done = each.index < done.size() && done[each.index] && !each.connection;
+    workers_.settle_done(false);
   }
 
   // ---- asynchronous: each server alone ----
@@ -517,6 +525,12 @@ class shard_keeper {
                    problem ? problem->sentence() : std::string()});
     if (problem) throw error(problem->code(), "restore", {problem->sentence(), other_training()});
     check_folder();
+    // A run that was killed before its first commit leaves shards of one step.
+    if (const std::vector<std::int64_t> shards = folder_->shards(); shards.size() > 1)
+      throw error(
+          error_code::data_loss, "restore",
+          {folder_->path(), " has shards of steps ", shards.front(), " to ", shards.back(),
+           " but no manifest, so no step is known to be complete; put the files manifest-STEP back", other_training()});
     enter(fresh_run());
     tell_others(true);
   }
@@ -713,7 +727,7 @@ class shard_keeper {
   int servers_;
   std::optional<shard_folder> folder_;
   shard_writer<Server> writer_, manifest_writer_;
-  std::vector<std::byte> described_;  // the variables
+  std::vector<std::byte> described_;  // what is trained, and how
   bool awaits_servers_ = false;
   bool has_begun_ = false, has_trained_ = false;
   run_epoch at_, restored_at_;

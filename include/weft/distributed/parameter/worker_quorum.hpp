@@ -74,7 +74,7 @@ class worker_quorum {
     each.had_process = each.had_process || each.took_part;
     each.missed_since = each.missing_since;
     each.incarnation = incarnation;
-    each.done = each.took_part = each.stays = each.is_taken_over = false;
+    each.done = each.took_part = each.stays = each.is_taken_over = each.announces_stop = each.was_done = false;
     each.owner.reset();
     each.failure.reset();
     each.refused.clear();
@@ -93,14 +93,21 @@ class worker_quorum {
     each.missing_since = each.missed_since;
   }
 
+  /// Whether the loss policy keeps the place of a lost worker.
+  bool keeps_places() const { return terms_ && terms_->on_loss.wait.count() > 0; }
+
   int max_backups() const { return terms_->model.backups; }
   bool bounds_staleness() const { return terms_ && terms_->bounds_staleness(); }
   int max_staleness() const { return terms_->model.staleness; }
 
-  /// Whether another process may take the place of this worker, which is gone.
+  /// Returns true if another process may take the place of this worker, which is gone. A worker that was killed after
+  /// its last update may have had something to do, such as a report: the process that replaces it ends as it would
+  /// have.
   bool is_awaited(const worker& each) {
-    if (!terms_ || terms_->on_loss.wait.count() == 0 || interrupted_ || each.done || each.is_left_out) return false;
-    return !is_gone_for_good(each, clock::now());
+    if (!keeps_places() || interrupted_ || each.is_left_out) return false;
+    const auto now = clock::now();
+    if (each.done) return is_lost_after_end(each) && !is_overdue(each, now);
+    return !is_gone_for_good(each, now);
   }
 
   /// Ends the worker's connection. `may_return`: it may open another while its process lives.
@@ -111,6 +118,32 @@ class worker_quorum {
     from.gone_at = clock::now();
     from.may_return = may_return;
     someone_gone();  // remembers which was the first
+  }
+
+  /// Reports the tasks in whose place the loss policy waits for another process, and that training continues once a
+  /// step is made or restored. `next_step`: of the training, in this epoch.
+  void report_waits(std::uint64_t epoch, std::int64_t next_step) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0) return;
+    std::string tasks;
+    const auto add = [&](std::size_t rank, const std::string& why) {
+      append(tasks, {tasks.empty() ? "" : ", ", to_string(members_.task(rank)), " (it ", why, ")"});
+    };
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.task(rank).job == here_.options().ps_job && members_.state(rank) == task_state::lost)
+        add(rank, members_.reason(rank));
+    if (is_synchronous() || bounds_staleness())
+      for (const worker& each : workers_)
+        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each) &&
+            (!each.done || workers_.have_others_ended(each)))
+          add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
+    if (tasks.empty()) {
+      if (epoch != waited_in_epoch_ || next_step != waited_at_)
+        members_.waits().end(epoch == waited_in_epoch_ ? waited_at_ : next_step);
+    } else if (!interrupted_) {
+      members_.waits().begin(tasks, terms_->on_loss.wait, true);
+      waited_in_epoch_ = epoch;
+      waited_at_ = next_step;
+    }
   }
 
   /// Drops the worker if its process is lost, its connection has stalled, or it has asked for nothing for too long.
@@ -165,7 +198,14 @@ class worker_quorum {
   /// itself that it does no more, or that has left after the step with which all stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    return !waits_for(each) || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+    return !waits_for(each) || is_overdue(each, now);
+  }
+  bool is_overdue(const worker& each, time_point now) const {
+    return each.missing_since && now - *each.missing_since > terms_->on_loss.wait;
+  }
+  /// Only of a worker that this server has served: others are known from a manifest and by hearsay.
+  bool is_lost_after_end(const worker& each) const {
+    return each.done && each.incarnation != 0 && members_.state(each.rank, each.incarnation) == task_state::lost;
   }
   /// Whether the loss policy keeps the place of this worker, once it is gone.
   bool waits_for(const worker& each) const {
@@ -177,7 +217,7 @@ class worker_quorum {
   std::optional<error> someone_gone() {
     const time_point now = clock::now();
     for (worker& each : workers_)
-      if (!is_gone(each, now))
+      if (!is_gone(each, now) && !is_lost_after_end(each))
         each.missing_since.reset();
       else if (!each.missing_since)
         each.missing_since = now;
@@ -222,10 +262,13 @@ class worker_quorum {
         if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, training);
       return {};
     }
+    const std::string others_gone =
+        workers_.names([&](const worker& each) { return &each != first_gone_ && is_gone_for_good(each, now); });
     if (needed < all)
       first = error(
           first->code(), "push_pull",
-          {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
+          {first->sentence(), "; ", left, " of ", all, " workers are left",
+           others_gone.empty() ? "" : ", also without " + others_gone, ", and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
     if (waits_for(*first_gone_))
       first =
@@ -254,6 +297,8 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
+  std::int64_t waited_at_ = -1;        // the next step then
   bool is_stopping_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };

@@ -72,6 +72,17 @@ class client_answers {
     const auto found = clients_.find(incarnation);
     return found != clients_.end() && found->second->asks;
   }
+  /// Bytes have arrived from a client.
+  void note_received(std::uint64_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = clients_.find(incarnation); found != clients_.end()) found->second->heard = Clock::now();
+  }
+  /// Returns true if nothing has arrived from a client for this time.
+  bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found == clients_.end() || Clock::now() - found->second->heard > time;
+  }
   void remove(std::uint64_t incarnation) {
     const std::lock_guard lock(mutex_);
     clients_.erase(incarnation);
@@ -153,6 +164,7 @@ class client_answers {
     std::atomic<bool> has_backlog{false};  // then only the thread sends
 
     bool asks = false;  // both connections are open
+    typename Clock::time_point heard = Clock::now();
     deadline_type comes = deadline_type(std::chrono::seconds(10));
   };
 

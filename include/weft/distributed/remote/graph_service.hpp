@@ -92,8 +92,10 @@ class graph_service {
 
   /// Waits while this task serves the steps of sessions elsewhere: until SIGINT or SIGTERM, if
   /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
-  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the
-  /// chief has left or is lost. This does not, so sessions continue when a lost task is back.
+  /// ends the process at once. Returns the signal's number; 0: none has come. Throws aborted if other tasks have
+  /// declared this one lost, because it was stopped or disconnected for too long: it must be started again.
+  /// server::join() returns after the chief has left or is lost. This does not, so sessions continue when a lost task
+  /// is back.
   int serve(deadline_type until = deadline_type::never());
 
   /// Serves the steps of another graph, too: that of another program, of which this task runs a part. Graphs of
@@ -138,6 +140,7 @@ class graph_service {
 
   // ---- for remote_tasks ----
 
+  std::chrono::milliseconds answer_timeout() const { return options_.connect_timeout; }
   detail::client_runs<clock>& runs() { return runs_; }
   void fill_random(std::span<std::byte> bytes) { weft::fill_random(here_.network(), bytes); }
   detail::peer_process self_as_client() const { return {here_.members().self(), here_.incarnation()}; }
@@ -664,6 +667,7 @@ class graph_service {
               of_.check_connection(key.from, incarnation, run_.began);
             }
             of_.check_client(run_.client);
+            if (!run_.message->waits) of_.check_stall(run_.client);
           },
           [&](auto done) { return of_.receive_until(std::chrono::milliseconds(20), done); });
     }
@@ -717,6 +721,17 @@ class graph_service {
     } else {
       check_there(client.rank, client.incarnation);
     }
+  }
+  /// Throws unavailable if a client is silent while other requests wait for the end of its run.
+  void check_stall(const detail::peer_process& client) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (client.rank != tasks() || jobs_.all.empty()) return;
+    }
+    if (channels_.is_silent(client.incarnation, detail::client_stall))
+      throw error(error_code::unavailable, "step",
+                  {"the client has been silent for ", detail::client_stall.count(),
+                   " ms during its run, while other requests wait"});
   }
   /// Throws unavailable that names the task if its process has ended. One that this task has not met yet has not.
   void check_met(std::size_t task, std::uint64_t incarnation) {
@@ -895,7 +910,7 @@ class graph_service {
     const bool are_lost = !variables_.has_reset(of.config.container) &&
                           (memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) || of.is_restarted);
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(g[n].def.op)) continue;
       plan::variable_state& state = made->variables->state_of(n);
       if (state.where.task != self) continue;
       const value_info info = made->variables->variable_info(n);
@@ -1033,8 +1048,13 @@ class graph_service {
       variables.read_variable(n, value.data());
       return channels_.send(next.from, value_header(next.header), value, std::chrono::seconds(10));
     }
-    if (in.left() != bytes) detail::message_reader::malformed();
-    variables.write_variable(n, in.bytes(bytes).data());
+    if (next.header.weight == detail::initializes) {
+      variables.state_of(n).initialized = shared.initialized;
+      variables.initialize_variable(n);
+    } else {
+      if (in.left() != bytes) detail::message_reader::malformed();
+      variables.write_variable(n, in.bytes(bytes).data());
+    }
     shared.initialized = true;
     own->second->is_lost = false;
   }
@@ -1130,10 +1150,14 @@ session_target graph_service<Server>::target(std::size_t rank) {
 
 template <typename Server>
 int graph_service<Server>::serve(deadline_type until) {
-  std::optional<stop_signals> signals;
-  if (here_.options().handle_signals) signals.emplace();
+  std::optional<stop_signals> caught;
+  if (here_.options().handle_signals) caught.emplace();
   while (!here_.stopping() && !until.expired()) {
-    if (signals && signals->received() != 0) return signals->received();
+    if (caught && caught->received() != 0) return caught->received();
+    if (const auto why = here_.given_up()) {
+      here_.set_failure(*why);
+      throw *why;
+    }
     detail::sleep<clock>(std::chrono::milliseconds(20));
   }
   return 0;

@@ -127,8 +127,12 @@ class frame_receiver {
   payload_type payload_, nowhere_;
 };
 
-/// Between signs of life of a client and a task, and how long one may be silent.
-inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
+/// Interval between heartbeats of a client and a task, and how long one may be silent.
+inline constexpr std::chrono::milliseconds client_heartbeat{500}, client_silence{15'000};
+/// How long a task on the client's own host may be silent. Between hosts, a link may recover.
+inline constexpr std::chrono::milliseconds task_silence_on_host{2000};
+/// How long other requests wait for a run whose client is silent.
+inline constexpr std::chrono::milliseconds client_stall{2000};
 
 /// The connections over which one task exchanges the values of steps with all others. Each task opens one connection to
 /// each task that it sends to. A client outside the cluster opens two: one for its requests and one for the answers.
@@ -197,6 +201,11 @@ class remote_channels {
   /// Sends a frame to a client without waiting for it: for the thread that receives.
   void post_to_client(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
     clients_.post(incarnation, header, std::move(payload));
+  }
+
+  /// Returns true if nothing has arrived from a client for this time.
+  bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
+    return clients_.is_silent(incarnation, time);
   }
 
   /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
@@ -323,7 +332,10 @@ class remote_channels {
           else
             handle_(from.from, header, std::move(payload));
         });
-    if (is_client && total > 0) from.silence = deadline_type(client_silence);
+    if (is_client && total > 0) {
+      from.silence = deadline_type(client_silence);
+      clients_.note_received(from.from.incarnation);
+    }
     if (is_client && from.silence.expired())
       throw error(error_code::unavailable, "receive", "the client has fallen silent");
     return total > 0;

@@ -187,6 +187,13 @@ class replicated_session {
     return exchange_->view();
   }
 
+  /// Sets the error that ends this worker, if it leaves now: the error of the others then gives it as the reason. The
+  /// next step that succeeds clears it.
+  void set_failure(const error& why) {
+    here_.set_failure(why);
+    failure_ = why;
+  }
+
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
   /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
@@ -259,8 +266,9 @@ class replicated_session {
     else
       return true;
   }();
-  /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
-  /// of them. A worker that is to end before the others calls it, and makes steps until then.
+  /// Announces that this worker stops, if workers keep in step; it then makes steps until all_stop() returns true. By
+  /// default that is after the next update, on all workers. If training survives the loss of a worker, all_stop()
+  /// returns true on all workers once all have announced it; if others do not, on this worker alone, which then leaves.
   void request_stop() { exchange_->request_stop(); }
   bool all_stop() const { return exchange_->all_stop(); }
 
@@ -311,10 +319,25 @@ class replicated_session {
     while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
   }
 
+  /// The goodbye of a task that is not a worker gives the reason to the workers that wait for it.
+  static void check_is_worker(basic_server<T, Clock>& here) {
+    const server_options& of = here.options();
+    if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
+    const error why(error_code::failed_precondition, "replicated_session",
+                    here.job() == of.ps_job
+                        ? str_cat({"a parameter server must call join(), and ", here.name(),
+                                   " makes a session: write if (here.job() == \"", of.ps_job, "\") here.join();"})
+                        : str_cat({here.name(), " is not a worker; the tasks of job '", of.worker_job,
+                                   "' make sessions (server_options::worker_job)"}));
+    here.set_failure(why);
+    throw why;
+  }
+
   static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
                   "its variables are the cluster's: leave out session_options::variables");
+    check_is_worker(here);
     here.job().copy(options.task.job, sizeof options.task.job - 1);
     options.task.task = here.index();
     if (options.threads == 0) {
@@ -327,6 +350,7 @@ class replicated_session {
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
   void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
+    const std::int64_t next = exchange_->next_step();
     try {
       exchange_->update(until, examples, unfinished_.has_value(), work);
     } catch (const error& problem) {
@@ -340,6 +364,8 @@ class replicated_session {
       throw;
     }
     unfinished_.reset();
+    const std::int64_t made = exchange_->next_step();
+    here_.members().waits().end(made == next + 1 ? next : made);  // or it has gone back
     variables_.set_counters();
     if (failure_) here_.clear_failure();
     failure_.reset();
@@ -418,7 +444,7 @@ WEFT_DISTRIBUTED_DECL void take_updates(const graph& g, sequence<std::uint32_t>&
   sequence<std::uint32_t> rest;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::uint32_t n = targets[i];
-    if (g[n].def.op == &operation_of<group_op>)
+    if (is_operation<group_op>(g[n].def.op))
       targets.append(g[n].control.data(), g[n].control.size());
     else if (is_training_update(g, n) && kind_of(g[g[n].def.inputs[0].node].def) != variable_kind::slot)
       updates.push_back(n);
