@@ -334,15 +334,18 @@ BOOST_AUTO_TEST_CASE(join_reports_a_chief_that_was_killed) {
 // A launcher sends SIGTERM to all tasks, and the chief saves a checkpoint before it leaves.
 BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
   const auto cluster = test::local_cluster(0, 3);
+  const test::shared<std::atomic<int>> signalled;
   std::vector<test::process> tasks;
   for (int index = 1; index < 3; ++index)
-    tasks.emplace_back([&cluster, index] {
+    tasks.emplace_back([&, index] {
       server_options options;
       if (index == 2) options.stop_patience = 0ms;
       server here(cluster, "worker", index, options);
+      const stop_signals received;  // join() may install its handlers after the signal
       std::thread signals([&] {
         here.wait_ready(20s);
         ::raise(SIGTERM);  // blocks no other thread: the handler records it
+        ++*signalled;
       });
       const join_report report = here.join(20s, 20s);
       signals.join();
@@ -353,6 +356,7 @@ BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
   BOOST_TEST(tasks[1].text() == "15 0");
   chief.members().await_verdict(2, basic_deadline<std::chrono::steady_clock>(10s));
   CHECK_SAYS(chief.members().reason(2), "SIGTERM");
+  test::await("signals", [&] { return *signalled == 2; });
   BOOST_TEST((chief.members().state(1) == task_state::alive));
   chief.stop();
   BOOST_TEST(tasks[0].text() == "15 1");
