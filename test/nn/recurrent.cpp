@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(steps_beyond_the_length_change_nothing) {
   const auto [states, h, c] = layer(o.x, nn::lengths(o.n), nn::initial_state(o.states[0], o.states[1]));
   session s{o.g};
   const auto h0 = numbers<float, state_dims>(6, state_extents), c0 = numbers<float, state_dims>(7, state_extents);
-  const auto n = lengths_of({3, 0, 9});  // 9 counts as 5
+  const auto n = lengths_of({3, 0, 5});
   const auto run = [&, states = states, h = h, c = c](const auto& x) {
     return s.run(fetch(states, h, c), with(o.x, x), with(o.n, n), with(o.states[0], h0), with(o.states[1], c0));
   };
@@ -304,6 +304,11 @@ BOOST_AUTO_TEST_CASE(steps_beyond_the_length_change_nothing) {
     BOOST_CHECK_EQUAL(cell(1, i), c0(1, i));
     BOOST_CHECK_EQUAL(last(2, i), all(2, 4, i));
   }
+  const auto refused = [&, &states = states](std::int32_t length) {
+    s.eval(states, with(o.x, x), with(o.n, lengths_of({3, length, 5})), with(o.states[0], h0), with(o.states[1], c0));
+  };
+  BOOST_CHECK_EXCEPTION(refused(6), error, test::says(error_code::out_of_range, "sequence 1 must be 0 to 5"));
+  BOOST_CHECK_EXCEPTION(refused(-1), error, test::says(error_code::out_of_range, "it is -1"));
 }
 
 BOOST_AUTO_TEST_CASE(time_may_come_first) {

@@ -12,7 +12,11 @@
 namespace weft::nn {
 namespace detail {
 
-/// Passes the mode to parts that take one.
+/// Passes the mode, if the call has one, to parts that take one.
+template <class Part, class X>
+auto call_part(const Part& part, const X& x) {
+  return part(x);
+}
 template <class Part, class X>
 auto call_part(const Part& part, const X& x, mode how) {
   if constexpr (requires { part(x, how); })
@@ -21,12 +25,47 @@ auto call_part(const Part& part, const X& x, mode how) {
     return part(x);
 }
 
-template <std::size_t Index, class Parts, class X>
-auto call_from(const Parts& parts, const X& x, mode how) {
+template <std::size_t Index, class Parts, class X, class... Mode>
+auto call_from(const Parts& parts, const X& x, Mode... how) {
   if constexpr (Index == std::tuple_size_v<Parts>)
     return x;
   else
-    return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how), how);
+    return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how...), how...);
+}
+
+/// Returns true for a layer that says so, and for a model that can be called with a mode only.
+template <class Part, class X>
+constexpr bool part_needs_mode() {
+  if constexpr (requires { Part::needs_mode; })
+    return Part::needs_mode;
+  else
+    return !requires(const Part& part, const X& x) { part(x); } &&
+           requires(const Part& part, const X& x) { part(x, mode::inference); };
+}
+/// The first part of a chain that needs a mode.
+template <std::size_t Index, class Parts, class X>
+constexpr auto find_missing_mode() {
+  if constexpr (Index == std::tuple_size_v<Parts>) {
+    return mistake<false>();
+  } else {
+    using part = std::tuple_element_t<Index, Parts>;
+    if constexpr (part_needs_mode<part, X>())
+      return mode_is_missing<part>();
+    else
+      return find_missing_mode<Index + 1, Parts,
+                               decltype(call_part(std::declval<const part&>(), std::declval<const X&>()))>();
+  }
+}
+template <class Parts, class X>
+using chain_mistake = decltype(find_missing_mode<0, Parts, X>());
+
+/// True if a part is a layer that needs a mode, or holds one.
+template <class Part>
+constexpr bool says_mode_is_needed() {
+  if constexpr (requires { Part::needs_mode; })
+    return Part::needs_mode;
+  else
+    return false;
 }
 
 template <class... Parts>
@@ -42,7 +81,7 @@ template <class Branch, class X>
 struct branch_changes_extents : mistake<!std::is_same_v<Branch, X>> {};
 
 /// One part after the other (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
-/// dense<10>{})`. Part i is called i: "net/0/weights".
+/// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
 template <class... Parts>
 class sequential {
  public:
@@ -52,8 +91,17 @@ class sequential {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& x, mode how = mode::inference) const {
+  auto operator()(const X& x, mode how) const {
     return let(detail::call_from<0>(parts_, x, how));
+  }
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using mistaken = detail::chain_mistake<layer_parts, X>;
+    static_assert(correct<mistaken>, "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
+    if constexpr (correct<mistaken>)
+      return let(detail::call_from<0>(parts_, x));
+    else
+      return (*this)(x, mode::inference);
   }
 
   /// Part i.
@@ -62,9 +110,11 @@ class sequential {
     return std::get<Index>(parts_);
   }
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  std::tuple<Parts...> parts_;
+  layer_parts parts_;
 };
 
 /// x + parts(x), of branches that keep the extents (He et al., CVPR 2016).
@@ -77,9 +127,27 @@ class residual {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& e, mode how = mode::inference) const {
-    const auto x = let(e);
-    const auto y = let(detail::call_from<0>(parts_, x, how));
+  auto operator()(const X& x, mode how) const {
+    return add_branch(let(x), how);
+  }
+  template <Expression X>
+  auto operator()(const X& e) const {
+    using mistaken = detail::chain_mistake<layer_parts, decltype(let(e))>;
+    static_assert(correct<mistaken>, "residual: a part needs a mode: block(x, nn::mode::training or inference)");
+    if constexpr (correct<mistaken>)
+      return add_branch(let(e));
+    else
+      return add_branch(let(e), mode::inference);
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
+
+ private:
+  template <class X, class... Mode>
+  auto add_branch(const X& x, Mode... how) const {
+    const auto y = let(detail::call_from<0>(parts_, x, how...));
     using mistaken = first_mistake<element_types_differ<value_t<decltype(y)>, value_t<X>>,
                                    branch_changes_extents<dims_t<decltype(y)>, dims_t<X>>>;
     static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
@@ -89,10 +157,7 @@ class residual {
       return x;
   }
 
-  void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
-
- private:
-  std::tuple<Parts...> parts_;
+  layer_parts parts_;
 };
 
 /// The results of all parts side by side along the last axis: a block of Inception (Szegedy et al., CVPR 2015).
@@ -105,18 +170,35 @@ class parallel {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& e, mode how = mode::inference) const {
-    const auto x = let(e);
-    // A list in braces: its elements are computed in order.
-    const auto results =
-        std::apply([&](const auto&... part) { return std::tuple{let(detail::call_part(part, x, how))...}; }, parts_);
-    return std::apply([](const auto&... result) { return concat<-1>(result...); }, results);
+  auto operator()(const X& x, mode how) const {
+    return concat_parts(let(x), how);
+  }
+  template <Expression X>
+  auto operator()(const X& e) const {
+    using x = decltype(let(e));
+    using mistaken = first_mistake<mistake<false>, std::conditional_t<detail::part_needs_mode<Parts, x>(),
+                                                                      mode_is_missing<Parts>, mistake<false>>...>;
+    static_assert(correct<mistaken>, "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
+    if constexpr (correct<mistaken>)
+      return concat_parts(let(e));
+    else
+      return concat_parts(let(e), mode::inference);
   }
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  std::tuple<Parts...> parts_;
+  template <class X, class... Mode>
+  auto concat_parts(const X& x, Mode... how) const {
+    // A list in braces: its elements are computed in order.
+    const auto results =
+        std::apply([&](const auto&... part) { return std::tuple{let(detail::call_part(part, x, how...))...}; }, parts_);
+    return std::apply([](const auto&... result) { return concat<-1>(result...); }, results);
+  }
+
+  layer_parts parts_;
 };
 
 }  // namespace weft::nn
