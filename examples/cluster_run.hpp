@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
-#include <map>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -23,13 +23,33 @@
 #include <weft/train/supervised_session.hpp>
 #include <weft/weft.hpp>
 
+#include "batches_of_replicas.hpp"
 #include "cluster_flags.hpp"
 #include "report.hpp"
 #include "supervised.hpp"
 
 /// The parts of a run that examples share: they train in one process or on a cluster.
 
-inline std::atomic<int> lost_workers{0};  // counted on the server's thread
+/// The workers that are lost and that no other process has followed. Written on the server's thread.
+class lost_worker_set {
+ public:
+  void note(const weft::worker_change& change) {
+    std::lock_guard lock(mutex_);
+    if (change.is_back)
+      indices_.erase(change.worker.index);
+    else if (change.failed)
+      indices_.insert(change.worker.index);
+  }
+  std::int64_t size() const {
+    std::lock_guard lock(mutex_);
+    return static_cast<std::int64_t>(indices_.size());
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<int> indices_;
+};
+inline lost_worker_set lost_workers;
 
 /// How far a run goes and which part of the data is this process's.
 struct plan_of_run {
@@ -67,8 +87,13 @@ inline weft::cluster_spec cluster_of(const cluster_flags& f) {
 
 /// Says at once that a worker is gone, or back: a run may go on without it.
 inline void tell_change(const weft::worker_change& change) {
-  if (change.failed) ++lost_workers;
-  if (change.is_back && lost_workers > 0) --lost_workers;
+  lost_workers.note(change);
+  const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
+  std::fprintf(stderr, "%s%s\n", over_the_bar, to_string(change).c_str());
+}
+
+/// Reports that the run waits for other tasks, or continues.
+inline void tell_wait(const weft::wait_change& change) {
   const char* const over_the_bar = ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "";
   std::fprintf(stderr, "%s%s\n", over_the_bar, to_string(change).c_str());
 }
@@ -84,6 +109,7 @@ inline weft::server_options options_of(const cluster_flags& f) {
   options.secret = f.secret;
   options.tls = f.tls;
   options.on_worker_change = tell_change;
+  options.on_wait = tell_wait;
   if (!f.shard_dir.empty()) options.shards = {.folder = f.shard_dir, .every_steps = f.shard_steps.value_or(100)};
   if (f.min_workers) options.min_workers = static_cast<int>(*f.min_workers);
   if (f.heartbeat_timeout)
@@ -141,48 +167,6 @@ void with_strategy(const cluster_flags& f, Train train) {
 #endif
   train(collective{.on_loss = f.loss_policy()});
 }
-
-/// The batches of every worker's part. The worker's index and the number of its step choose one, and nothing else: a
-/// process that takes a worker's place, or computes its part, has the batches that the worker would have had.
-template <class Batches>
-class batches_of_replicas {
- public:
-  /// `of(worker)` returns the batches of one worker.
-  explicit batches_of_replicas(std::function<Batches(std::size_t worker)> of) : of_(std::move(of)) {}
-
-  decltype(auto) operator()(const weft::replica& r) {
-    part& its = part_of(r.index);
-    if (its.next && r.step == its.step + 1)
-      ++*its.next;
-    else if (!its.next || r.step != its.step)
-      its.next.emplace(its.batches.from({0, static_cast<std::uint64_t>(r.step)}).begin());
-    its.step = r.step;
-    return **its.next;
-  }
-
- private:
-  using iterator = decltype(std::declval<const Batches&>().begin());
-  struct part {
-    Batches batches;  // epoch after epoch
-    std::int64_t step = 0;
-    std::optional<iterator> next{};
-  };
-
-  part& part_of(int worker) {
-    const auto found = parts_.find(worker);
-    if (found != parts_.end()) return found->second;
-    return parts_.emplace(worker, part{of_(static_cast<std::size_t>(worker)).repeat()}).first->second;
-  }
-
-  std::function<Batches(std::size_t)> of_;
-  std::map<int, part> parts_;
-};
-template <class Of>
-batches_of_replicas(Of) -> batches_of_replicas<decltype(std::declval<Of&>()(0))>;
-template <class X>
-inline constexpr bool is_batches_of_replicas = false;
-template <class Batches>
-inline constexpr bool is_batches_of_replicas<batches_of_replicas<Batches>> = true;
 
 // ---- a run ----
 
@@ -286,7 +270,7 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   if (!alone) p.time.mark("exchanging with others");
   if (kept) p.time.mark("checkpoints and events");
   end_by_signal(run, f, p.log);
-  r.lost = lost_workers;
+  r.lost = lost_workers.size();
   r.final_cost = p.at.cost;
   if (!f.is_chief()) return r;
   r.test_accuracy = p.test_accuracy(run.global_step());

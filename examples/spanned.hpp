@@ -1,7 +1,9 @@
 #pragma once
 
 // Functions that the examples of graphs that span tasks share.
+#include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -51,11 +53,12 @@ template <class Ask>
 int on_tasks(const weft::graph& g, int tasks, Ask ask) {
   using namespace weft;
   if (std::getenv("TF_CONFIG")) {
-    server here(cluster_spec::from_environment());
+    server here(cluster_spec::from_environment(), {.stop_patience = std::chrono::seconds(2)});
     graph_service service(here, g, {.session = {.threads = 1}});
     if (here.is_chief()) return ask(service.target());
-    here.join();
-    return 0;
+    const join_report ended = here.join();  // serves the chief's steps until the chief leaves
+    for (const std::string& lost : ended.lost) std::fprintf(stderr, "error: %s\n", lost.c_str());
+    return ended.signal ? 128 + ended.signal : ended.lost.empty() ? 0 : 1;
   }
   tcp network;
   std::string addresses;

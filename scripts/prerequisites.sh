@@ -68,6 +68,20 @@ when_unlocked() {
   done
 }
 
+# python_packages FOLDER REQUIREMENT...: installs packages from PyPI into the folder, once for each version of Python.
+# Returns 1 if pip is missing or fails; FOLDER.log then has its output.
+python_packages() {
+  local folder=$1 wanted
+  shift
+  wanted="$(python3 -V 2>&1): $*"
+  [ "$(cat "$folder/.requirements" 2> /dev/null)" != "$wanted" ] || return 0
+  rm -rf "$folder"
+  mkdir -p "$(dirname "$folder")"
+  timeout 300 python3 -m pip install --quiet --disable-pip-version-check --retries 1 --timeout 20 --target "$folder" "$@" \
+    > "$folder.log" 2>&1 || { rm -rf "$folder"; return 1; }
+  echo "$wanted" > "$folder/.requirements"
+}
+
 need_build_tools() {
   need g++ "the compiler" command -v g++
   need cmake "configures the build" command -v cmake
@@ -104,6 +118,7 @@ need_tests() {
     need slurmd "Slurm's daemon of a node" command -v slurmd
     need slurm-client "submits jobs to Slurm" command -v sbatch
     need munge "proves to Slurm who asks" command -v munged
+    need python3-pip "installs clang-format, safetensors and tensorboard for the tests" python3 -m pip --version
   fi
   need doxygen "builds the API reference" command -v doxygen
   need ccache "compiles nothing twice" command -v ccache

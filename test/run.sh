@@ -43,9 +43,17 @@ done
 
 need_tests
 install_missing
-# The formatting is checked where this one version is: no distribution has it.
-if [[ -n ${CI:-} && ! -d build/clang-format ]]; then
-  python3 -m pip install -q --target build/clang-format clang-format==19.1.7 || echo "formatting is not checked"
+# Packages from PyPI that checks need and no distribution has in the right version. They stay in build/.
+python_packages build/clang-format clang-format==19.1.7 ||
+  echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
+if [[ -z ${WEFT_PYTHON:-} ]]; then
+  if python_packages build/python 'tensorboard>=2.19,<3' 'safetensors>=0.5,<1' 'numpy<3'; then
+    printf '#!/bin/sh\nPYTHONPATH="${0%%/*}" exec python3 "$@"\n' > build/python/interpreter
+    chmod +x build/python/interpreter
+    export WEFT_PYTHON=$PWD/build/python/interpreter
+  else
+    echo "checks by safetensors and tensorboard are skipped: pip could not install them (build/python.log)"
+  fi
 fi
 
 failed=()

@@ -70,6 +70,7 @@ constexpr const char* usage =
 usage:
   weft_launch -n 4 --ps 1 [--hosts a,b] [--restart 3 | --restart_task 3] -- ./program arguments
   weft_launch --make_secret FILE
+  weft_launch --version
 
 Every task runs the program and learns its place from TF_CONFIG, as cluster_spec::from_environment() reads it. Lines of
 their output are merged and begin with the task's name. When a task fails, all are ended: by SIGTERM, then by SIGKILL.
@@ -91,7 +92,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
   std::string hosts, ssh, secret_file;
   int port = 0;
   po::options_description options("options");
-  options.add_options()("help,h", "prints this")                                                                      //
+  options.add_options()("help,h", "prints this")("version", "prints the version of Weft")                             //
       ("tasks,n", po::value(&s.tasks)->required(), "how many tasks, parameter servers and workers together")          //
       ("ps", po::value(&s.ps)->default_value(0), "how many of them are parameter servers")                            //
       ("hosts", po::value(&hosts), "where tasks run, host,host,...: in turn; this machine alone if it is not given")  //
@@ -120,6 +121,10 @@ std::optional<settings> read_command_line(int argc, char** argv) {
     std::ostringstream text;
     text << options;
     std::printf("%s%s", usage, text.str().c_str());
+    return {};
+  }
+  if (given.count("version")) {
+    std::puts("weft_launch " WEFT_VERSION);
     return {};
   }
   if (given.count("make_secret")) {
@@ -613,11 +618,16 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
     errors.add(str_cat({"weft_launch: ", to_string(t.id), " ", how, why, others ? "; ending the others" : "", "\n"}));
     end_all(SIGTERM);
   };
-  // A server that starts then would wait for workers that do not come.
-  constexpr const char* without_workers = "; all workers have ended, so it is not started again";
-  const auto serves_nobody = [&](const task& t) {
-    return t.id.job == "ps" && std::all_of(tasks.begin(), tasks.end(),
-                                           [&](const task& u) { return u.id.job == "ps" || all[place_of(u)].done; });
+  // A server that starts when all workers have ended would wait for them in vain, and so would a worker that starts
+  // when all other tasks have. Returns the reason, or null.
+  const auto why_not_again = [&](const task& t) -> const char* {
+    const bool is_server = t.id.job == "ps";
+    const auto is_done = [&](const task& u) {
+      return &u == &t || (is_server && u.id.job == "ps") || all[place_of(u)].done;
+    };
+    if (tasks.size() == 1 || !std::all_of(tasks.begin(), tasks.end(), is_done)) return nullptr;
+    return is_server ? "; all workers have ended, so it is not started again"
+                     : "; all other tasks have ended, so it is not started again";
   };
   const auto take_failure = [&](const process& p) {
     attempts& a = all[place_of(p.what())];
@@ -625,7 +635,7 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
     if (s.task_restarts == 0) return fail_for_good(p.what(), p.exit_code(), p.how(), "");
     const auto now = steady_clock::now();
     const std::string how = str_cat({p.how(), " after ", in_seconds(now - a.started)});
-    if (serves_nobody(p.what())) return fail_for_good(p.what(), p.exit_code(), how, without_workers);
+    if (const char* const why = why_not_again(p.what())) return fail_for_good(p.what(), p.exit_code(), how, why);
     if (a.restarts == s.task_restarts) {
       const std::string why = str_cat({"; --restart_task ", s.task_restarts, " starts it no more often"});
       return fail_for_good(p.what(), p.exit_code(), how, why.c_str());
@@ -704,8 +714,8 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
       attempts& a = all[place_of(t)];
       if (!a.again_at || now < *a.again_at) continue;
       a.again_at.reset();
-      if (serves_nobody(t)) {
-        fail_for_good(t, a.failure, "has failed", without_workers);
+      if (const char* const why = why_not_again(t)) {
+        fail_for_good(t, a.failure, "has failed", why);
         continue;
       }
       processes.remove_if([&](process& p) { return &p.what() == &t && p.is_read(); });

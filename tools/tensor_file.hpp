@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,16 +30,16 @@ class tensor_file {
   virtual ~tensor_file() = default;
   /// In the file's order.
   const std::vector<tensor_info>& tensors() const { return tensors_; }
-  const char* format() const { return format_; }
+  const std::string& format() const { return format_; }
   /// Throws unimplemented where Weft has no such elements.
   virtual untyped_tensor read(const tensor_info& tensor) const = 0;
 
  protected:
-  explicit tensor_file(const char* format) : format_(format) {}
+  explicit tensor_file(std::string format) : format_(std::move(format)) {}
   std::vector<tensor_info> tensors_;
 
  private:
-  const char* format_;
+  std::string format_;
 };
 
 class npy_file : public tensor_file {
@@ -105,7 +106,8 @@ class safetensors : public tensor_file {
 
 class weft_checkpoint : public tensor_file {
  public:
-  explicit weft_checkpoint(const std::string& path) : tensor_file("checkpoint"), checkpoint_(path) {
+  explicit weft_checkpoint(const std::string& path, const std::string& format = "checkpoint")
+      : tensor_file(format), checkpoint_(path) {
     for (const auto& variable : checkpoint_.variables()) tensors_.push_back(info_of(*variable.entry));
   }
   untyped_tensor read(const tensor_info& t) const override {
@@ -117,11 +119,36 @@ class weft_checkpoint : public tensor_file {
   checkpoint_reader checkpoint_;
 };
 
-/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder; or the
-/// prefix or the .index of a checkpoint of TensorFlow's.
+/// Opens a checkpoint by its folder, or the newest checkpoint in the folder of a saver, whatever its name.
+inline std::unique_ptr<tensor_file> open_checkpoint(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (detail::has_index(path)) return std::make_unique<weft_checkpoint>(path);
+  std::set<std::string> names;
+  std::error_code failed;
+  for (auto at = fs::directory_iterator(path, failed); !failed && at != fs::directory_iterator();
+       at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    if (const std::size_t dash = name.rfind('-'); dash != std::string::npos && detail::has_index(at->path().string()))
+      names.insert(name.substr(0, dash));
+  }
+  if (failed) throw error(error_code::unavailable, "open", {path, " cannot be read: ", failed.message()});
+  if (names.size() > 1)
+    throw error(error_code::invalid_argument, "open",
+                {path, " has checkpoints named ", *names.begin(), " and ", *names.rbegin(),
+                 "; give the folder of one checkpoint"});
+  const auto newest = names.empty() ? std::nullopt : latest_checkpoint(path, *names.begin());
+  if (!newest)
+    throw error(error_code::not_found, "open",
+                {path, " is neither a checkpoint nor the folder of a saver: it has no ", detail::index_name,
+                 ", and no folder in it has a valid one"});
+  return std::make_unique<weft_checkpoint>(*newest, "checkpoint " + fs::path(*newest).filename().string());
+}
+
+/// Opens a file of which the format is known by its content: safetensors, .npy, .npz; a checkpoint's folder or that of
+/// a saver; or the prefix or the .index of a TensorFlow checkpoint.
 inline std::unique_ptr<tensor_file> open(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return std::make_unique<weft_checkpoint>(path);
+  if (std::filesystem::is_directory(path, ignored)) return open_checkpoint(path);
   if (path.ends_with(".index") ||
       (!std::filesystem::exists(path, ignored) && std::filesystem::exists(path + ".index", ignored)))
     return std::make_unique<tensorflow_file>(path);

@@ -40,9 +40,11 @@ usage:
   weft records check FILE               counts the records of a TFRecord or event file, and the damaged places; 1 if any
   weft records repair FILE TO           writes the whole records of FILE to TO, packed if that ends in .gz
   weft --help
+  weft --version
 
-Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, and
-checkpoints of TensorFlow's Saver, format V2, by their prefix or the .index file.
+Files are safetensors (PyTorch, Hugging Face), NumPy's .npy and .npz, checkpoints of Weft's saver by their folder, or
+the newest checkpoint in a saver's folder, and checkpoints of TensorFlow's Saver, format V2, by their prefix or the
+.index file.
 
 Exit status: 0; 1 if files differ or records are damaged; 2 if something is wrong, with a message on the standard error.
 )";
@@ -171,7 +173,7 @@ int inspect(const arguments& a) {
     row.push_back(std::to_string(s.nan));
   }
   print_table(rows, 3);
-  std::printf("%s: %zu tensors, %llu elements\n", file->format(), file->tensors().size(),
+  std::printf("%s: %zu tensors, %llu elements\n", file->format().c_str(), file->tensors().size(),
               static_cast<unsigned long long>(elements));
   return 0;
 }
@@ -401,6 +403,7 @@ int run(int count, char** given) {
   const std::string_view command = count > 1 ? given[1] : "";
   for (int i = 1; i < count; ++i)
     if (given[i] == std::string_view("--help")) return std::fputs(help, stdout) < 0 ? 2 : 0;
+  if (command == "--version") return std::puts("weft " WEFT_VERSION) < 0 ? 2 : 0;
   if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
   if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});

@@ -1,7 +1,7 @@
-// Trains a classifier of images on clusters of processes of this machine, and hits one task after the other: kills it,
-// stops it, tells it to end, cuts its network. Each time a new process takes the task's place. Prints the curve, the
-// events and how long each recovery took. Fails unless a run ends with the bits of one that nobody has disturbed or,
-// where the strategy does not promise that, with its accuracy.
+// Trains a classifier of images on clusters of processes of this machine, and hits one worker or parameter server after
+// the other: kills it, stops it, tells it to end, cuts its network. Each time a new process takes the task's place.
+// Prints the curve, the events and the time of each recovery. Fails unless a run ends with the bits of an undisturbed
+// run or, if the strategy does not promise that, with its accuracy.
 #include <signal.h>
 
 #include <algorithm>
@@ -62,6 +62,15 @@ void kill_9(tasks& all, int victim, const second_network*) {
   await_end(all, victim, 2s);
 }
 
+void kill_all_servers(tasks& all, int, const second_network*) {
+  for (int index = 0; index < all.plan().servers; ++index) {
+    const int each = all.process_of(true, index);
+    all.set_hit(each);
+    all.signal(each, SIGKILL);
+  }
+  for (int index = 0; index < all.plan().servers; ++index) await_end(all, all.process_of(true, index), 2s);
+}
+
 /// Silences the victim until the others have noticed, then does `after`, and waits for its end.
 template <class Silence, class After>
 void silence_until_noticed(tasks& all, int victim, Silence silence, After after, std::chrono::milliseconds time) {
@@ -92,8 +101,11 @@ void cut_network(tasks& all, int victim, const second_network* network) {
 
 struct hit {
   const char* what;  ///< continues "worker 1 "
-  int worker;
+  int index;         ///< of the worker or server
   blow by;
+  bool is_server = false;
+
+  std::string name() const { return (is_server ? "server " : "worker ") + std::to_string(index); }
 };
 
 // ---- the table of runs: a row for each, which another strategy, and another role, adds ----
@@ -115,31 +127,50 @@ const std::vector<scenario>& scenarios() {
   static const hit end_it{"is told to end (SIGTERM)", 2, terminate};
   static const hit end_chief{"(the chief) is told to end (SIGTERM)", 0, terminate};
   static const hit cut{"is cut off from the network", 2, cut_network};
+  static const hit kill_server{"is killed (SIGKILL)", 1, kill_9, true};
+  static const hit kill_first_server{"is killed (SIGKILL)", 0, kill_9, true};
+  static const hit kill_both{"and server 1 are killed (SIGKILL)", 0, kill_all_servers, true};
   static const std::vector<hit> all = {kill_worker, kill_chief, freeze, sleep, end_it, end_chief};
   static const std::vector<hit> few = {kill_worker, kill_chief};
+  static const std::vector<hit> taken_over = {kill_worker, kill_chief, freeze};
+  using enum training_by;
   static const std::vector<scenario> table = {
-      {{"synchronous, 2 servers", training_by::synchronous_servers, 2, 30s, false}, true, false, 1, all, few},
-      {{"all-reduce", training_by::all_reduce, 0, 30s, false}, true, false, 1, all, few},
-      {{"asynchronous", training_by::asynchronous_servers, 1, 30s, false}, false, false, 6, all, few},
-      {{"synchronous, 1 server, shrinks", training_by::synchronous_servers, 1, 0s, true},
+      {{"synchronous, 2 servers", synchronous_servers, 2, 30s, after_wait::stop}, true, false, 1, all, few},
+      {{"synchronous, 2 servers with shards", synchronous_servers, 2, 30s, after_wait::stop, true},
+       true,
+       false,
+       1,
+       {kill_server, kill_worker, kill_first_server, kill_both},
+       {kill_server, kill_first_server}},
+      {{"all-reduce", all_reduce, 0, 30s, after_wait::stop}, true, false, 1, all, few},
+      {{"asynchronous", asynchronous_servers, 1, 30s, after_wait::stop}, false, false, 6, all, few},
+      {{"asynchronous, 2 servers with shards", asynchronous_servers, 2, 30s, after_wait::stop, true},
+       false,
+       false,
+       6,
+       {kill_server, kill_worker, kill_both},
+       {}},
+      {{"synchronous, 1 server, shrinks", synchronous_servers, 1, 0s, after_wait::shrink},
        false,
        false,
        4,
        {kill_worker, kill_chief, sleep},
        {}},
-      {{"all-reduce, shrinks", training_by::all_reduce, 0, 0s, true},
+      {{"all-reduce, shrinks", all_reduce, 0, 0s, after_wait::shrink},
        false,
        false,
        4,
        {kill_worker, kill_chief, sleep},
        {kill_worker}},
-      {{"synchronous, 2 servers, 2 networks", training_by::synchronous_servers, 2, 30s, false},
+      {{"synchronous, 2 servers, takes over", synchronous_servers, 2, 0s, after_wait::take_over},
        true,
-       true,
-       1,
-       {cut},
-       {}},
-      {{"all-reduce, 2 networks", training_by::all_reduce, 0, 30s, false}, true, true, 1, {cut}, {}},
+       false,
+       4,
+       taken_over,
+       {kill_worker}},
+      {{"all-reduce, takes over", all_reduce, 0, 0s, after_wait::take_over}, true, false, 4, taken_over, {kill_chief}},
+      {{"synchronous, 2 servers, 2 networks", synchronous_servers, 2, 30s, after_wait::stop}, true, true, 1, {cut}, {}},
+      {{"all-reduce, 2 networks", all_reduce, 0, 30s, after_wait::stop}, true, true, 1, {cut}, {}},
   };
   return table;
 }
@@ -204,7 +235,7 @@ class disturbed_run {
   ending run_to_end() {
     for (std::size_t i = 0; i < hits_.size(); ++i) {
       const auto at = all_.steps() * static_cast<std::int64_t>(i + 1) / static_cast<std::int64_t>(hits_.size() + 1);
-      await("step " + std::to_string(at), [&] { return all_.at() >= at && is_training(hits_[i].worker); });
+      await("step " + std::to_string(at), [&] { return all_.at() >= at && is_training(hits_[i]); });
       strike(hits_[i]);
     }
     await("the end", [&] {
@@ -214,7 +245,7 @@ class disturbed_run {
     ending end;
     end.accuracy = 1;
     for (int i = 0; i < all_.plan().workers; ++i) {
-      const task_process& p = all_.processes()[static_cast<std::size_t>(all_.worker(i))];
+      const task_process& p = all_.processes()[static_cast<std::size_t>(all_.process_of(false, i))];
       if (!p.has_finished) throw std::runtime_error("worker " + std::to_string(i) + " has not finished: " + p.failure);
       end.digests.push_back(p.digest);
       end.accuracy = std::min(end.accuracy, p.accuracy);
@@ -237,14 +268,15 @@ class disturbed_run {
                   all_.processes()[static_cast<std::size_t>(process)].is_over ? ", has ended" : "");
   }
 
-  bool is_training(int worker) const {
-    const task_process& p = all_.processes()[static_cast<std::size_t>(all_.worker(worker))];
-    return p.first_step != 0 && !p.is_over;
+  bool is_training(const hit& h) const {
+    const task_process& p = all_.processes()[static_cast<std::size_t>(all_.process_of(h.is_server, h.index))];
+    return (p.is_server || p.first_step != 0) && !p.is_over;
   }
 
   bool others_have_finished(int process) const {
     for (int i = 0; i < all_.plan().workers; ++i)
-      if (const int each = all_.worker(i); each != process && !all_.processes()[static_cast<std::size_t>(each)].is_over)
+      if (const int each = all_.process_of(false, i);
+          each != process && !all_.processes()[static_cast<std::size_t>(each)].is_over)
         return false;
     return true;
   }
@@ -261,18 +293,40 @@ class disturbed_run {
     if (!came) throw std::runtime_error(what + " has not come within a minute");
   }
 
+  /// When training went on with the new process: its own first step or, for a server, the first step of a worker after
+  /// its start. 0: not yet.
+  std::int64_t back_at(int process, std::size_t from) const {
+    const task_process& p = all_.processes()[static_cast<std::size_t>(process)];
+    if (!p.is_server) return p.first_step;
+    for (std::size_t i = from; i < all_.events().size(); ++i)
+      if (const event& e = all_.events()[i]; e.kind == event::step && e.time > p.started) return e.time;
+    return 0;
+  }
+
+  /// Starts the tasks again that have been hit. Returns the process in place of the victim.
+  int start_again(int victim) {
+    int again = -1;
+    const int processes = static_cast<int>(all_.processes().size());
+    for (int i = 0; i < processes; ++i) {
+      const task_process p = all_.processes()[static_cast<std::size_t>(i)];
+      if (!p.is_hit || i != all_.process_of(p.is_server, p.index)) continue;
+      const int started = all_.start(p.is_server, p.index);
+      if (i == victim) again = started;
+    }
+    return again;
+  }
+
   void strike(const hit& h) {
-    const int victim = all_.worker(h.worker);
+    const int victim = all_.process_of(h.is_server, h.index);
     const std::size_t from = all_.events().size();
     all_.set_hit(victim);
     const std::int64_t since = nanoseconds_now();
-    std::printf("%7.2f s  worker %d %s\n", seconds(since - began_), h.worker, h.what);
+    std::printf("%7.2f s  %s %s\n", seconds(since - began_), h.name().c_str(), h.what);
     h.by(all_, victim, network_);
     const std::int64_t started = nanoseconds_now();
-    const int again = all_.start(false, h.worker);
-    const auto first_step = [&] { return all_.processes()[static_cast<std::size_t>(again)].first_step; };
-    await("a step of the new process", [&] { return first_step() != 0 || others_have_finished(again); });
-    const std::int64_t back = first_step();
+    const int again = start_again(victim);
+    await("a step with the new process", [&] { return back_at(again, from) != 0 || others_have_finished(again); });
+    const std::int64_t back = back_at(again, from);
     if (back == 0)
       throw std::runtime_error("the others have finished before the new process trained: give more --steps");
     std::optional<std::int64_t> noticed;
@@ -284,9 +338,9 @@ class disturbed_run {
       if (e.kind == event::step) longest = std::max(longest, e.time - last), last = e.time;
     }
     std::printf(
-        "%7.2f s  worker %d is back: noticed after %s, trained again after %s (%s after the start of the new "
-        "process), the others stood still for %s\n",
-        seconds(back - began_), h.worker, in_seconds(noticed).c_str(), in_seconds(back - since).c_str(),
+        "%7.2f s  %s is back: noticed after %s, training after %s (%s after the start of the new process), the others "
+        "stood still for %s\n",
+        seconds(back - began_), h.name().c_str(), in_seconds(noticed).c_str(), in_seconds(back - since).c_str(),
         in_seconds(back - started).c_str(), in_seconds(longest).c_str());
   }
 
@@ -303,7 +357,9 @@ class undisturbed_runs {
  public:
   explicit undisturbed_runs(std::int64_t steps) : steps_(steps) {}
   const ending& of(const scenario& row) {
-    const auto key = std::make_tuple(row.plan.how, row.plan.servers, row.times_steps);
+    // With take_over gradients are summed in another order.
+    const auto key =
+        std::make_tuple(row.plan.how, row.plan.servers, row.times_steps, row.plan.then == after_wait::take_over);
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
     scenario alone = row;
     alone.two_networks = false;
@@ -315,7 +371,7 @@ class undisturbed_runs {
  private:
   std::int64_t steps_;
   std::vector<hit> none_;
-  std::map<std::tuple<training_by, int, int>, ending> known_;
+  std::map<std::tuple<training_by, int, int, bool>, ending> known_;
 };
 
 /// Returns what is wrong with the end of a run; nothing: it is right.

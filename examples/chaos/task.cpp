@@ -17,6 +17,7 @@
 #include <weft/distributed.hpp>
 #include <weft/weft.hpp>
 
+#include "../batches_of_replicas.hpp"
 #include "../test_accuracy.hpp"
 
 using namespace weft;
@@ -81,37 +82,27 @@ std::string digest(session& s, const model& m) {
 }
 
 template <class Strategy>
-void train(server& here, Strategy how, const model& m, const task_place& place, int workers, std::int64_t steps,
-           std::chrono::microseconds pause, const teller& tell) {
+void train(server& here, Strategy how, const model& m, int workers, std::int64_t steps, std::chrono::microseconds pause,
+           const teller& tell) {
   replicated_session s(m.g, here, how, {.threads = 1}, 60s);
   auto step = s.prepare(fetch(m.loss, m.train), feed(m.images, m.labels));
-  // The batch is chosen by the worker's index and the number of its step, and by nothing else: a process that takes a
-  // worker's place computes what that worker would have computed.
-  const auto batches = train_images->shuffled(1)
-                           .shard(static_cast<std::size_t>(place.index), static_cast<std::size_t>(workers))
-                           .batches(50)
-                           .repeat();
-  std::int64_t next = s.next_step();
-  tell(event::joined, next);
-  auto batch = batches.from({0, static_cast<std::uint64_t>(next)}).begin();
-  while (s.next_step() < steps) {
-    if (s.next_step() != next) {
-      next = s.next_step();
-      batch = batches.from({0, static_cast<std::uint64_t>(next)}).begin();
-    }
-    std::this_thread::sleep_for(pause);
-    const auto& [images, labels] = *batch;
-    const auto [cost, trained] = step(images, labels, 60s);
-    tell(event::step, next, static_cast<double>(cost));
-    ++next;
-    ++batch;
-    if (told_to_end) {
-      s.leave("SIGTERM has ended it");
-      tell(event::left, next);
-      return;
-    }
+  batches_of_replicas batches([workers](std::size_t worker) {
+    return train_images->shuffled(1).shard(worker, static_cast<std::size_t>(workers)).batches(50);
+  });
+  tell(event::joined, s.next_step());
+  struct ended_by_signal {};
+  try {
+    s.train_until(steps, [&] {
+      std::this_thread::sleep_for(pause);
+      const std::int64_t next = s.next_step();
+      const auto [cost, trained] = step.run(batches, 60s);
+      tell(event::step, next, static_cast<double>(cost));
+      if (told_to_end) throw ended_by_signal{};
+    });
+  } catch (const ended_by_signal&) {
+    s.leave("SIGTERM has ended it");
+    return tell(event::left, s.next_step());
   }
-  s.finish(60s);
   tell(event::finished, s.next_step(), test_accuracy(s.local(), m, *test_images, 1000), digest(s.local(), m));
 }
 
@@ -137,7 +128,11 @@ int be_task(const cluster_plan& plan, const task_place& place, std::int64_t step
     server_options options;
     options.heartbeat_timeout = 1750ms;  // between networks, too
     options.on_lost = [&](const error& why) { tell(event::lost, 0, 0, why.sentence()); };
-    options.on_left_out = [&](const error&) {};  // the driver tells of it
+    // The driver reports what it does to the tasks.
+    options.on_left_out = [](const error&) {};
+    options.on_wait = [](const wait_change&) {};
+    options.on_rollback = [](std::int64_t, std::int64_t) {};
+    if (!place.shards.empty()) options.shards = {place.shards, 20};
     if (plan.how == training_by::asynchronous_servers) options.min_workers = 1;
     if (!place.is_server) {
       struct sigaction action{};
@@ -150,16 +145,17 @@ int be_task(const cluster_plan& plan, const task_place& place, std::int64_t step
       if (ended.interrupted) throw *ended.interrupted;
       return 0;
     }
-    const loss_policy policy{plan.wait, plan.shrinks ? loss_action::shrink : loss_action::stop};
-    const auto by = [&](auto how, double rate) {
-      train(here, how, model(rate), place, plan.workers, steps, pause, tell);
-    };
+    const loss_policy policy{plan.wait, plan.then == after_wait::shrink      ? loss_action::shrink
+                                        : plan.then == after_wait::take_over ? loss_action::take_over
+                                                                             : loss_action::stop};
+    const auto on_rollback = [](std::int64_t, std::int64_t) {};
+    const auto by = [&](auto how, double rate) { train(here, how, model(rate), plan.workers, steps, pause, tell); };
     switch (plan.how) {
       case training_by::synchronous_servers:
-        by(parameter_server<synchronous>{.on_loss = policy}, 0.1);
+        by(parameter_server<synchronous>{.on_loss = policy, .on_rollback = on_rollback}, 0.1);
         break;
       case training_by::asynchronous_servers:
-        by(parameter_server<asynchronous>{.on_loss = policy}, 0.03);
+        by(parameter_server<asynchronous>{.on_loss = policy, .on_rollback = on_rollback}, 0.03);
         break;
       case training_by::all_reduce:
         by(collective{.on_loss = policy}, 0.1);

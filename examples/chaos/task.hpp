@@ -9,13 +9,17 @@
 
 enum class training_by { synchronous_servers, asynchronous_servers, all_reduce };
 
-/// How a cluster trains, and how it goes on when a worker is lost.
+/// How training continues after the wait for a process in place of a lost worker.
+enum class after_wait { stop, shrink, take_over };
+
+/// How a cluster trains, and how it goes on when a task is lost.
 struct cluster_plan {
   const char* name;
   training_by how;
   int servers;
   std::chrono::milliseconds wait;  ///< for a process that takes a lost worker's place
-  bool shrinks;                    ///< and then trains without it
+  after_wait then;
+  bool has_shards = false;  ///< servers write shards, so that they can be replaced
   int workers = 3;
 };
 
@@ -38,6 +42,7 @@ struct event {
 
 struct task_place {
   std::string servers, workers;  ///< their addresses, separated by commas
+  std::string shards;            ///< the folder of the servers' shards; empty: they write none
   bool is_server = false;
   int index = 0;
   int process = 0;

@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
 
 namespace {
@@ -122,6 +123,11 @@ tasks::tasks(const cluster_plan& plan, std::int64_t steps, std::chrono::microsec
                                : other->this_side()) +
             ":" + std::to_string(port);
   }
+  if (plan.has_shards) {
+    std::string name = std::filesystem::temp_directory_path() / "chaos-XXXXXX";
+    if (!::mkdtemp(name.data())) fail("cannot make a folder for shards");
+    shards_ = name;
+  }
   for (int i = 0; i < plan.servers; ++i) start(true, i);
   for (int i = 0; i < plan.workers; ++i) start(false, i);
 }
@@ -129,6 +135,8 @@ tasks::tasks(const cluster_plan& plan, std::int64_t steps, std::chrono::microsec
 tasks::~tasks() {
   for (const task_process& each : processes_)
     if (!each.is_over) ::kill(each.id, SIGKILL), ::waitpid(each.id, nullptr, 0);
+  std::error_code ignored;
+  if (!shards_.empty()) std::filesystem::remove_all(shards_, ignored);
   for (const int each : held_) ::close(each);
   ::close(listen_), ::close(tell_);
 }
@@ -137,6 +145,7 @@ int tasks::start(bool server, int index) {
   task_place place;
   place.servers = servers_;
   place.workers = workers_;
+  place.shards = shards_;
   place.is_server = server;
   place.index = index;
   place.process = static_cast<int>(processes_.size());
@@ -166,9 +175,9 @@ int tasks::start(bool server, int index) {
   return place.process;
 }
 
-int tasks::worker(int index) const {
+int tasks::process_of(bool is_server, int index) const {
   for (std::size_t i = processes_.size(); i-- > 0;)
-    if (!processes_[i].is_server && processes_[i].index == index) return static_cast<int>(i);
+    if (processes_[i].is_server == is_server && processes_[i].index == index) return static_cast<int>(i);
   return -1;
 }
 

@@ -60,8 +60,8 @@ class tasks {
 
   const cluster_plan& plan() const { return plan_; }
   const std::vector<task_process>& processes() const { return processes_; }
-  /// The process that does, or last did, a worker's work.
-  int worker(int index) const;
+  /// The process that does, or last did, the work of a server or worker.
+  int process_of(bool is_server, int index) const;
   void set_hit(int process) { processes_[static_cast<std::size_t>(process)].is_hit = true; }
   std::int64_t steps() const { return steps_; }
   /// The last step that any worker has completed; -1: none.
@@ -80,7 +80,7 @@ class tasks {
   const second_network* other_;
   int listen_ = -1, tell_ = -1;
   std::vector<int> held_;  // ports that are bound, so that nobody else is given them
-  std::string servers_, workers_;
+  std::string servers_, workers_, shards_;
   std::vector<task_process> processes_;
   std::vector<event> events_;
   std::int64_t at_ = -1;

@@ -50,7 +50,7 @@ inline bytes bytes_of_file(const std::string& path) {
 /// names another one than python3.
 inline void run_python(const std::string& module, const std::string& script, const std::string& arguments) {
   const char* const named = std::getenv("WEFT_PYTHON");
-  const std::string python = named ? named : "python3";
+  const std::string python = std::string("\"") + (named ? named : "python3") + "\"";
   if (std::system((python + " -c 'import " + module + "' 2>/dev/null").c_str()) != 0) {
     BOOST_TEST_MESSAGE(python << " has no " << module << ": " << script << " is not run");
     return;

@@ -190,6 +190,23 @@ BOOST_AUTO_TEST_CASE(a_tf_config_without_a_cluster_is_none) {
     CHECK_SAYS(read({{"TF_CONFIG", wrong}}), "has a \"task\" and no \"cluster\"");
 }
 
+// Kubeflow's TFJob writes it with enableDynamicWorker. A worker sees itself and the parameter servers; a parameter
+// server sees itself alone. No task of it trains alone without notice.
+BOOST_AUTO_TEST_CASE(a_sparse_cluster_is_refused_by_every_task) {
+  const auto says = [](const char* text) {
+    const environment only(env_map{{"TF_CONFIG", text}});
+    const char* const why = "has a \"sparseCluster\", in which each task sees only a part of the cluster";
+    CHECK_SAYS(failure(error_code::invalid_argument, [] { has_cluster_environment(); }), why);
+    CHECK_SAYS(failure(error_code::invalid_argument, [] { tasks_in_environment(); }), why);
+    CHECK_SAYS(failure(error_code::invalid_argument, [] { cluster_spec::from_environment(); }), why);
+  };
+  says(R"({"sparseCluster":{"worker":{"0":"w:2222"},"ps":["p:2222"]},"task":{"type":"worker","index":0}})");
+  says(R"({"sparseCluster":{"worker":{"1":"w:2222"},"ps":["p:2222"]},"task":{"type":"worker","index":1}})");
+  says(R"({"sparseCluster":{"worker":{},"ps":["p:2222"]},"task":{"type":"ps","index":1}})");
+  says(R"({"task":{"type":"chief","index":0},"sparseCluster":{"chief":["c:2222"],"worker":{},"ps":["p:2222"]}})");
+  says(R"({"sparseCluster":{}})");
+}
+
 // What a user may have set, and the words that name it.
 BOOST_AUTO_TEST_CASE(each_wrong_environment_is_named) {
   const env_map two{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
@@ -217,15 +234,14 @@ BOOST_AUTO_TEST_CASE(each_wrong_environment_is_named) {
       {at("a ", "29615"), str_cat({"MASTER_ADDR='a ", no_host})},
       {at("::g", "29615"), str_cat({"MASTER_ADDR='::g", no_host})},
       {at("[a]", "29615"), str_cat({"MASTER_ADDR='[a]", no_host})},
-      {at("[fd00::7]", "29615"), "[fd00::7]:0 is not a loopback address"},
-      {at("fd00::7", "29615"), "[fd00::7]:0 is not a loopback address"},
+      {at("[fd00::7]", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, need a secret, with certificates too"},
+      {at("fd00::7", "29615"), "meet at MASTER_ADDR, [fd00::7]:29615, need a secret, with certificates too"},
       {at("a", "0"), "MASTER_PORT='0' is no port that others could know"},
       {at("a", "29615 "), "MASTER_PORT='29615 ' is wrong at character 6"},
       {at("a", "-1"), "MASTER_PORT='-1' is wrong at character 1"},
       {host("b:29615"), "WEFT_HOST='b:29615' has a port; write the host alone; tasks find free ports themselves"},
       {host("[fd00::7]:1"), "WEFT_HOST='[fd00::7]:1' has a port"},
       {host("http://b"), str_cat({"WEFT_HOST='http://b", no_host})},
-      {host("fd00::7"), "[fd00::7]:0 is not a loopback address"},
       {{{"RANK", "0"}}, "WORLD_SIZE is not set, but RANK is set"},
       {{{"WORLD_SIZE", "2"}}, "RANK is not set, but WORLD_SIZE is set"},
       {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK='2' is not a rank of 2"},

@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
   run.processes = {1, 2, 3};
   run.registers = true;
   run.registration.cpus = run.registration.gpus = {1, 1, 1};
-  run.registration.device = "/device:CPU:0";
+  run.registration.placed = {{static_cast<std::uint32_t>(m.g.size()), {}}};
   run.registration.graph = m.g.hash();
   run.registration.seed = m.g.seed();
   run.registration.request.fetches = {{1u << 30, 0}};
@@ -380,6 +380,7 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
         run.extents.push_back(random() % 2 ? shape(static_cast<std::int64_t>(random() % 4)) : shape(3, 2));
       }
     }
+    run.placement = run.registration.key();
     std::vector<std::byte> payload = run.bytes();
     for (unsigned k = random() % 4; k > 0; --k) payload[random() % payload.size()] = byte();
     if (random() % 4 == 0) payload.resize(random() % payload.size());

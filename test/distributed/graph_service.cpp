@@ -2,14 +2,17 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
 #include <weft/ops/gather.hpp>
+#include <weft/queue.hpp>
 
 #include "errors.hpp"
 #include "local_cluster.hpp"
@@ -255,4 +258,127 @@ BOOST_AUTO_TEST_CASE(a_killed_client_leaves_nothing_locked) {
   const float last = s.get(m.w).data()[0];
   BOOST_TEST(product().data()[0] == 2 * last);
   BOOST_TEST(test::seconds_since(began) < 25);
+}
+
+// ---- sessions whose graphs have other pins ----
+
+namespace {
+
+/// The model of tf.train.replica_device_setter(worker_device=...): loss (2w - 6)^2, whose descent at a rate of 0.01 is
+/// w <- 0.92 w + 0.24.
+struct replica {
+  graph g;
+  node<float> x = placeholder<float>(g, "x");
+  std::optional<variable_node<float>> w;
+  std::optional<node<float>> loss;
+  std::optional<effect> train;
+
+  replica(const cluster_spec& cluster, int worker) {
+    const std::string name = "/job:worker/task:" + std::to_string(worker);
+    const device_scope own(g, parse_device(name.data(), name.size()));
+    const device_scope dealt(g, replica_device_setter(cluster));
+    w = variable<float>(g, "w", 0.0f);
+    loss = let(square(*w * x - 6.0f));
+    train = gradient_descent{.learning_rate = 0.01f}.minimize(*loss);
+  }
+};
+
+template <typename T>
+struct task_of_replica : replica {
+  basic_server<T> here;
+  graph_service<basic_server<T>> service;
+
+  task_of_replica(const cluster_spec& cluster, const char* job, int index, T network)
+      : replica(cluster, index),
+        here(cluster, job, index, {}, network),
+        service(here, g, {.session = {.threads = 1}}) {}
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(workers_with_graphs_of_their_own_share_variables) {
+  using task = task_of_replica<in_process>;
+  const in_process network;
+  const cluster_spec cluster = test::local_cluster(1, 3, network);
+  task ps(cluster, "ps", 0, network);
+  std::vector<std::unique_ptr<task>> workers;
+  for (int index = 0; index < 3; ++index) workers.push_back(std::make_unique<task>(cluster, "worker", index, network));
+  std::vector<session> sessions;
+  for (auto& each : workers) sessions.emplace_back(each->g, session_options{.target = each->service.target()});
+  for (int n = 0; n < 4; ++n)
+    for (std::size_t k = 0; k < 3; ++k)
+      sessions[k].run(fetch(*workers[k]->train, *workers[k]->loss), with(workers[k]->x, 2.0f));
+  const float expected = 3 * (1 - std::pow(0.92f, 12.0f));
+  for (std::size_t k = 0; k < 3; ++k) {
+    BOOST_TEST(sessions[k].get(*workers[k]->w) == expected, boost::test_tools::tolerance(1e-5f));
+    BOOST_TEST(contains(sessions[k].explain(*workers[k]->w), "/job:ps/replica:0/task:0"));
+    BOOST_TEST(contains(sessions[k].explain(*workers[k]->loss), "/job:worker/replica:0/task:" + std::to_string(k)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sessions_have_options_and_targets_of_their_own) {
+  graph g;
+  const auto x = placeholder<float>(g, "x");
+  const auto y = let(x * 2.0f);
+  const auto w = on(g, true, "/job:worker/task:2"_device, [&] { return variable<float>(g, "w", 1.0f); });
+  const auto add = assign_add(w, x);
+  const auto misplaced = on(g, true, "/job:worker/task:7"_device, [&] { return let(x * 3.0f); });
+  cluster_of<in_process> tasks(g, 3, in_process());
+  for (std::size_t target = 0; target < 3; ++target)
+    for (const bool soft : {true, false}) {
+      session s(g, {.allow_soft_placement = soft, .target = tasks.services[target]->target()});
+      BOOST_TEST(s.eval(y, with(x, 4.0f)) == 8.0f);
+      BOOST_TEST(contains(s.explain(y), "task:" + std::to_string(target)));
+      s.eval(add, with(x, 1.0f));
+      if (soft) BOOST_TEST(s.eval(misplaced, with(x, 2.0f)) == 6.0f);
+      const std::string problem = problem_of([&] { s.eval(misplaced, with(x, 2.0f)); });
+      BOOST_TEST(contains(problem, soft ? "nothing" : "/job:worker/task:7"), problem);
+    }
+  session s(g, {.target = tasks.services[1]->target()});
+  BOOST_TEST(s.get(w) == 7.0f);
+}
+
+BOOST_AUTO_TEST_CASE(a_variable_of_another_type_is_refused) {
+  graph g, h;
+  const auto at = "/job:worker/task:1"_device;
+  const auto w = on(g, true, at, [&] { return variable<float, dims<3>>(g, "w", init::ones{}); });
+  const auto other = on(h, true, at, [&] { return variable<float, dims<4>>(h, "w", init::ones{}); });
+  cluster_of<in_process> tasks(g, 2, in_process());
+  for (auto& each : tasks.services) each->add_graph(h);
+  session s(g, {.target = tasks.services[0]->target()});
+  BOOST_TEST(s.get(w).data()[2] == 1.0f);
+  session t(h, {.target = tasks.services[0]->target()});
+  const std::string problem = problem_of([&] { t.get(other); });
+  BOOST_TEST(contains(problem, "float[3]"), problem);
+  BOOST_TEST(contains(problem, "float[4]"), problem);
+  BOOST_TEST(s.get(w).data()[2] == 1.0f);
+}
+
+BOOST_AUTO_TEST_CASE(containers_of_variables_are_in_the_tasks) {
+  graph g;
+  const auto w = on(g, true, "/job:worker/task:1"_device, [&] { return variable<float>(g, "w", 5.0f); });
+  const auto u = on(g, true, "/job:worker/task:2"_device, [&] { return variable<float>(g, "u", 6.0f); });
+  const auto add = assign_add(w, let(u * 0.0f + 1.0f));
+  cluster_of<in_process> tasks(g, 3, in_process());
+  const auto of = [&](std::size_t target, const char* container) {
+    return session(g, {.variables = variables_in(container), .target = tasks.services[target]->target(0)});
+  };
+  session first = of(0, "jobs"), second = of(1, "jobs"), usual = of(2, "");
+  auto step = first.prepare(fetch(add));
+  step();
+  step();
+  second.set(u, 8.0f);
+  BOOST_TEST(second.get(w) == 7.0f);
+  BOOST_TEST(first.get(u) == 8.0f);
+  BOOST_TEST(usual.get(w) == 5.0f);
+  usual.set(w, 1.0f);
+  reset(second, {"jobs"});
+  BOOST_TEST(first.get(w) == 5.0f);
+  BOOST_TEST(second.get(u) == 6.0f);
+  step();
+  BOOST_TEST(second.get(w) == 6.0f);
+  BOOST_TEST(usual.get(w) == 1.0f);
+  reset(usual);
+  BOOST_TEST(usual.get(w) == 5.0f);
+  BOOST_TEST(of(1, "jobs").get(w) == 6.0f);
 }

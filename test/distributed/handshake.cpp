@@ -239,6 +239,32 @@ BOOST_AUTO_TEST_CASE(a_proof_is_of_no_use_in_another_place) {
   BOOST_REQUIRE(dialler.at() == phase::challenged);
   BOOST_TEST(!dialler.proves(listener));
   BOOST_TEST(dialler.proves("/job:worker/task:0"));  // which tells who it is that listens there
+  BOOST_TEST(dialler.knows_secret());
+  // The other learns from a proof that the secret is not the reason, and the wires carry no word of either task.
+  dialler.reject(error(error_code::failed_precondition, "", "/job:worker/task:0 is not the task that was meant"));
+  BOOST_TEST(!appears(a.bytes, "meant"));
+  c.bytes.swap(a.bytes);
+  BOOST_CHECK_EXCEPTION(other.advance(), error,
+                        test::says(error_code::failed_precondition,
+                                   "a task with the same secret looked for another task than /job:worker/task:0"));
+}
+
+// Without the secret there is no proof of it, and a rejection that anybody could have sent is not one either.
+BOOST_AUTO_TEST_CASE(another_secret_is_told_from_another_name) {
+  wire a, b;
+  talk_type dialler =
+      talk_type::dialling(end_of_wires(b, a), cluster_secret("another secret of many bytes").proof(), nonce(1));
+  talk_type other =
+      talk_type::listening(end_of_wires(a, b), cluster_secret("a secret of many bytes").proof(), nonce(2), listener);
+  dialler.advance();
+  other.advance();
+  dialler.advance();
+  BOOST_REQUIRE(dialler.at() == phase::challenged);
+  BOOST_TEST(!dialler.proves(listener));
+  BOOST_TEST(!dialler.knows_secret());
+  dialler.reject(error(error_code::failed_precondition, "", ""));
+  BOOST_CHECK_EXCEPTION(other.advance(), error,
+                        test::says(error_code::unauthenticated, "does not know this task's secret"));
 }
 
 BOOST_AUTO_TEST_CASE(what_was_overheard_once_opens_nothing) {

@@ -440,10 +440,10 @@ struct hostile {
         break;
       default: {  // a hello, and what the other answers in return, or a proof made of nothing
         to.say(frame({.kind = frame_kind::hello}, nonce_of(random)));
-        const byte_list answer = to.hear(128);
-        if (answer.size() == 128) ++count.challenged;
+        const byte_list answer = to.hear(160);
+        if (answer.size() == 160) ++count.challenged;
         byte_list who = introduction_to(whom).bytes();
-        if (answer.size() == 128 && random() % 2)
+        if (answer.size() == 160 && random() % 2)
           who.insert(who.end(), answer.end() - 32, answer.end());
         else
           who.resize(who.size() + 32);

@@ -2,6 +2,7 @@
 
 // Clusters on this machine for tests: free ports, tasks on threads, and tasks that are processes of their own.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +10,11 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #include <weft/distributed/membership/server.hpp>
@@ -139,6 +142,36 @@ class process {
   int pipe_ = -1;
   bool waited_ = false;
 };
+
+/// A T in memory that this process shares with those that it forks later.
+template <typename T>
+class shared {
+ public:
+  shared() {
+    void* const at = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw std::runtime_error("mmap");
+    value_ = ::new (at) T();
+  }
+  shared(const shared&) = delete;
+  shared& operator=(const shared&) = delete;
+  ~shared() { ::munmap(value_, sizeof(T)); }
+
+  T& operator*() const { return *value_; }
+  T* operator->() const { return value_; }
+
+ private:
+  static_assert(std::is_trivially_destructible_v<T>);
+  T* value_;
+};
+
+/// Returns when the condition holds. Throws if that takes half a minute.
+template <typename Condition>
+void await(const char* what, const Condition& holds) {
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30); !holds();) {
+    if (std::chrono::steady_clock::now() > end) throw std::runtime_error(std::string("no end of the wait for ") + what);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -95,6 +95,7 @@ struct trained {
   std::vector<float> values;
   std::vector<std::pair<std::int64_t, std::int64_t>> rollbacks;
   std::vector<std::int64_t> steps;
+  std::vector<std::string> waits;
   std::int64_t first_step = -1, lost_updates = 0, global_step = 0;
   std::string problem;
 };
@@ -107,7 +108,8 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
   trained result;
   try {
     const model m(of);
-    server here(cluster, "worker", index);
+    server here(cluster, "worker", index,
+                {.on_wait = [&](const wait_change& change) { result.waits.push_back(to_string(change)); }});
     Strategy how;
     how.on_loss = policy;
     how.on_rollback = [&](std::int64_t from, std::int64_t to) { result.rollbacks.emplace_back(from, to); };
@@ -146,12 +148,12 @@ using in_step = parameter_server<synchronous>;
 struct servers {
   cluster_spec cluster;
   shard_options shards;
-  bool disk_is_full = false;
+  bool disk_is_full = false, reports_waits = false;  // in a server's text
   std::vector<std::unique_ptr<test::process>> processes;
   std::vector<pid_t> ids;
 
-  servers(int ps, int workers, shard_options how, bool full = false)
-      : cluster(test::local_cluster(ps, workers)), shards(how), disk_is_full(full) {
+  servers(int ps, int workers, shard_options how, bool full = false, bool with_waits = false)
+      : cluster(test::local_cluster(ps, workers)), shards(how), disk_is_full(full), reports_waits(with_waits) {
     for (int task = 0; task < ps; ++task) processes.push_back(start(task));
   }
   std::unique_ptr<test::process> start(int task) {
@@ -162,8 +164,11 @@ struct servers {
         const rlimit none{0, 0};
         ::setrlimit(RLIMIT_FSIZE, &none);
       }
-      server here(cluster, "ps", task, {.shards = shards});
+      std::string waits;
+      server here(cluster, "ps", task,
+                  {.shards = shards, .on_wait = [&](const wait_change& change) { waits += to_string(change) + "\n"; }});
       const join_report report = here.join(30s, 120s);
+      if (reports_waits) return waits;
       return report.interrupted ? report.interrupted->what() : "lost updates: " + std::to_string(report.lost_updates);
     });
   }
@@ -210,6 +215,61 @@ std::vector<trained> train_two(servers& all, std::int64_t steps, const std::func
 }
 
 }  // namespace
+
+// Each task reports the beginning of the wait and the step with which training continues.
+BOOST_AUTO_TEST_CASE(every_task_reports_a_wait_for_a_server) {
+  folder at;
+  servers all(2, 2, {at.path, 5}, false, true);
+  bool killed = false;
+  const auto results = train_two(all, 12, [&](std::int64_t step) {
+    if (step != 8 || std::exchange(killed, true)) return;
+    at.await_manifest(5);
+    all.replace(1);
+  });
+  const std::string begins = "training waits up to 20 s for a process in place of /job:ps/task:1 (it has closed its ";
+  for (const trained& each : results) {
+    BOOST_TEST(each.problem == "");
+    BOOST_REQUIRE(each.waits.size() == 2u);
+    CHECK_SAYS(each.waits[0], begins);
+    CHECK_SAYS(each.waits[1], "training continues with step ");
+  }
+  const std::string text = all.text(0);
+  CHECK_SAYS(text, begins);
+  CHECK_SAYS(text, "training continues with step ");
+}
+
+// Workers do not connect to each other: a server tells them.
+BOOST_AUTO_TEST_CASE(every_task_reports_a_wait_for_a_worker) {
+  folder at;
+  servers all(1, 2, {}, false, true);
+  const auto second = [&] {
+    return std::make_unique<test::process>(
+        [&all] { return train<in_step>(all.cluster, 1, 12, wait_for{20s}).problem; });
+  };
+  auto victim = second();
+  std::thread replaces;
+  const trained chief = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+    if (step != 4) return;
+    victim->signal(SIGKILL);
+    victim->text();
+    replaces = std::thread([&] {
+      std::this_thread::sleep_for(2s);
+      victim = second();
+    });
+  });
+  replaces.join();
+  BOOST_TEST(chief.problem == "");
+  BOOST_TEST(victim->text() == "");
+  const std::string begins =
+      "training waits up to 20 s for a process in place of /job:worker/task:1 (it has closed its ";
+  BOOST_REQUIRE(chief.waits.size() == 2u);
+  CHECK_SAYS(chief.waits[0], begins);
+  CHECK_SAYS(chief.waits[0], "as /job:ps/task:0 has seen");
+  CHECK_SAYS(chief.waits[1], "training continues with step ");
+  const std::string text = all.text(0);
+  CHECK_SAYS(text, begins);
+  CHECK_SAYS(text, "training continues with step ");
+}
 
 // A server that others have given up ends when it continues, and frees its port for the process that takes its place.
 BOOST_AUTO_TEST_CASE(a_server_that_goes_on_after_it_was_given_up_leaves_its_place) {
@@ -440,6 +500,7 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
   // Shards that no manifest names.
   for (const std::string& name : at.names("manifest")) fs::remove(at.path + "/" + name);
   check(2, kind::other_variables, "is of another training");
+  check(2, kind::usual, "has shards of steps 4 to 8 but no manifest, so no step is known to be complete");
 }
 
 BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {
@@ -484,6 +545,30 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_server_loses_the_updates_since_its_shard) {
   BOOST_TEST(result.global_step == 9);
   BOOST_TEST(result.rollbacks.empty());
   BOOST_TEST(all.text(0) == "lost updates: 3");
+}
+
+// An update is lost once, however many servers have lost their part of it.
+BOOST_AUTO_TEST_CASE(an_update_that_two_servers_have_lost_counts_once) {
+  folder at;
+  servers all(2, 1, {at.path, 5});
+  bool killed = false;
+  const trained result = train<parameter_server<asynchronous>>(
+      all.cluster, 0, 12, wait_for{20s},
+      [&](std::int64_t step) {
+        if (step != 8 || killed) return;
+        killed = true;
+        const auto written = [&] {  // by each server, of its fifth update
+          const auto names = at.names("shard-");
+          return std::count_if(names.begin(), names.end(), [](const std::string& each) { return each.back() == '5'; });
+        };
+        for (int ms = 0; written() < 2 && ms < 5000; ++ms) std::this_thread::sleep_for(1ms);
+        for (const int each : {0, 1}) all.kill(each);
+        for (const int each : {0, 1}) all.text(each);
+        for (const int each : {0, 1}) all.processes[static_cast<std::size_t>(each)] = all.start(each);
+      },
+      30ms);
+  BOOST_TEST(result.problem == "");
+  BOOST_TEST(result.lost_updates == 3);
 }
 
 // SIGTERM is notice: nothing is repeated.

@@ -220,6 +220,30 @@ BOOST_AUTO_TEST_CASE(workers_with_different_seeds_are_refused) {
       (contains(any, "its seed is 4, the first worker's 3") || contains(any, "its seed is 3, the first worker's 4")));
 }
 
+// Both tasks run the worker's part of the program.
+BOOST_AUTO_TEST_CASE(a_parameter_server_that_makes_a_session_is_told_to_join) {
+  const auto cluster = test::local_cluster(1, 1);
+  std::string problems[2];
+  const auto run = [&](const char* job, std::string& problem) {
+    try {
+      graph g;
+      const auto train = gradient_descent{}.minimize(let(variable<float>(g, "w", 1.f) * 2.f));
+      server here(cluster, job, 0);
+      here.wait_ready(20s);
+      replicated_session s(g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+      s.prepare(fetch(train))();
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+  };
+  std::thread ps([&] { run("ps", problems[0]); });
+  run("worker", problems[1]);
+  ps.join();
+  const std::string why = "a parameter server must call join(), and /job:ps/task:0 makes a session";
+  CHECK_SAYS(problems[0], "replicated_session: " + why);
+  CHECK_SAYS(problems[1], "/job:ps/task:0 has left the cluster after an error: replicated_session: " + why);
+}
+
 BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {
   const auto cluster = test::local_cluster(0, 1, in_process{});
   graph g;

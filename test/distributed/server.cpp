@@ -285,6 +285,76 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(stop_ends_join, T, transports) {
   BOOST_TEST(worker.join(1s).finished.size() == 1u);
 }
 
+// Tasks that wait for all others wait for each other.
+BOOST_AUTO_TEST_CASE_TEMPLATE(join_ends_with_the_chief, T, transports) {
+  for (const int ps : {0, 1}) {
+    T network;
+    const auto cluster = test::local_cluster(ps, 3, network);
+    server_on<T> chief(cluster, "worker", 0, {}, network);
+    std::vector<std::string> ends(2);
+    std::vector<std::thread> tasks;
+    for (int index = 1; index < 3; ++index)
+      tasks.emplace_back([&, index] {
+        server_on<T> here(cluster, "worker", index, {}, network);
+        const join_report report = here.join(20s, 20s);
+        ends[static_cast<std::size_t>(index - 1)] =
+            str_cat({report.lost.size(), " lost; ", report.finished.empty() ? "" : report.finished[0]});
+      });
+    if (ps > 0) tasks.emplace_back([&] { server_on<T>(cluster, "ps", 0, {}, network).join(20s, 20s); });
+    for (int index = 1; index < 3; ++index) chief.connect_to(cluster.rank({"worker", index}));
+    chief.wait_ready(10s);
+    chief.stop();
+    for (std::thread& each : tasks) each.join();
+    for (const std::string& end : ends) BOOST_TEST(end == "0 lost; /job:worker/task:0");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(join_reports_a_chief_that_was_killed) {
+  const auto cluster = test::local_cluster(0, 3);
+  std::vector<test::process> tasks;
+  for (int index = 1; index < 3; ++index)
+    tasks.emplace_back([&cluster, index] {
+      server here(cluster, "worker", index);
+      const join_report report = here.join(20s, 20s);
+      return report.lost.empty() ? std::string("nothing lost") : report.lost[0];
+    });
+  test::process chief([&cluster] {
+    server here(cluster, "worker", 0);
+    here.wait_ready(20s);
+    ::raise(SIGKILL);
+    return std::string();
+  });
+  chief.text();
+  for (test::process& each : tasks) CHECK_SAYS(each.text(), "/job:worker/task:0 has closed its connection");
+}
+
+// A launcher sends SIGTERM to all tasks, and the chief saves a checkpoint before it leaves.
+BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
+  const auto cluster = test::local_cluster(0, 3);
+  std::vector<test::process> tasks;
+  for (int index = 1; index < 3; ++index)
+    tasks.emplace_back([&cluster, index] {
+      server_options options;
+      if (index == 2) options.stop_patience = 0ms;
+      server here(cluster, "worker", index, options);
+      std::thread signals([&] {
+        here.wait_ready(20s);
+        ::raise(SIGTERM);  // blocks no other thread: the handler records it
+      });
+      const join_report report = here.join(20s, 20s);
+      signals.join();
+      return str_cat({report.signal, " ", report.finished.size()});
+    });
+  server chief(cluster, "worker", 0);
+  chief.wait_ready(20s);
+  BOOST_TEST(tasks[1].text() == "15 0");
+  chief.members().await_verdict(2, basic_deadline<std::chrono::steady_clock>(10s));
+  CHECK_SAYS(chief.members().reason(2), "SIGTERM");
+  BOOST_TEST((chief.members().state(1) == task_state::alive));
+  chief.stop();
+  BOOST_TEST(tasks[0].text() == "15 1");
+}
+
 BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
   server here(cluster_spec{{"worker", "127.0.0.1:0"}}, "worker", 0);
   BOOST_TEST(here.address().port != 0);
@@ -552,6 +622,36 @@ BOOST_AUTO_TEST_CASE(a_task_that_listens_in_anothers_place_is_named) {
   server other(swapped, "worker", 0), worker(cluster, "worker", 1);
   const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
   CHECK_SAYS(text, "/job:worker/task:0 listens at " + to_string(cluster.task_address("ps", 0)));
+}
+
+// Nobody dials the task of higher rank, which does not start where its name is unknown.
+BOOST_AUTO_TEST_CASE(a_wait_for_a_task_whose_host_is_unknown_says_so) {
+  cluster_spec cluster;
+  cluster.add_job("ps", test::free_addresses(tcp(), 1));
+  cluster.add_job("worker", "no.such.host.invalid:2222");
+  std::string reported;
+  server_options options = with_secret("one secret of many bytes");
+  options.on_wait = [&](const wait_change& change) { reported = to_string(change); };
+  server ps(cluster, "ps", 0, options);
+  const std::string text = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(4s); });
+  CHECK_SAYS(text, "/job:worker/task:0 (lookup: ");
+  CHECK_SAYS(text, "no.such.host.invalid");
+  CHECK_SAYS(reported, "waits up to 4 s for /job:worker/task:0 (lookup: ");
+}
+
+// One task was started with --ps 1 and the other without.
+BOOST_AUTO_TEST_CASE(tasks_with_one_secret_and_different_jobs_are_told_so) {
+  const auto cluster = test::local_cluster(1, 1);
+  const cluster_spec of_workers{
+      {"worker", to_string(cluster.task_address("ps", 0)) + "," + to_string(cluster.task_address("worker", 0))}};
+  server ps(cluster, "ps", 0), worker(of_workers, "worker", 1);
+  const std::string text = failure(error_code::failed_precondition, [&] { worker.wait_ready(10s); });
+  CHECK_SAYS(text, "connect to /job:worker/task:0: the process that listens at " + to_string(ps.address()) +
+                       " knows this task's secret (");
+  CHECK_SAYS(text, "but is no task of '" + to_string(of_workers) + "'");
+  const std::string missing = failure(error_code::deadline_exceeded, [&] { ps.wait_ready(1s); });
+  CHECK_SAYS(missing, "a task with the same secret looked for another task than /job:ps/task:0");
+  CHECK_SAYS(missing, "give every task the same cluster");
 }
 
 BOOST_AUTO_TEST_CASE(strangers_that_take_every_place_keep_nobody_out) {

@@ -134,6 +134,54 @@ BOOST_AUTO_TEST_CASE(reset_ends_waits_and_empties_containers) {
   BOOST_TEST(problem.find("has been reset") != std::string::npos, problem);
 }
 
+BOOST_AUTO_TEST_CASE(a_step_after_a_reset_uses_a_new_queue) {
+  graph g;
+  const queue_options shared{.shared_name = "again", .container = "jobs", .device = "/job:worker/task:1"_device};
+  fifo_queue<std::int64_t> q(g, 4, shared);
+  critical_section section(g, {.shared_name = "again too", .container = "jobs", .device = "/job:worker/task:1"_device});
+  const auto x = placeholder<std::int64_t>(g, "x");
+  const auto put = q.enqueue(1s, x);
+  const auto take = q.dequeue(g, 1s);
+  const auto size = q.size(g);
+  const auto inside = section.execute(g, 1s, [&] { return let(x * 2); });
+  cluster_of<tcp> tasks(g, 3);
+  session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+  for (int round = 0; round < 3; ++round) {
+    for (const std::int64_t value : {1, 2}) s.run(fetch(put), with(x, value + 10 * round));
+    BOOST_TEST(s.eval(take) == 1 + 10 * round);
+    BOOST_TEST(s.eval(size) == 1);
+    BOOST_TEST(s.eval(inside, with(x, std::int64_t{4})) == 8);
+    reset(s, {"jobs"});
+    BOOST_TEST(s.eval(size) == 0);
+  }
+  reset_containers({"jobs"});
+}
+
+// Programs that share a queue by its name, each with a graph of its own, as in TensorFlow.
+BOOST_AUTO_TEST_CASE(a_loader_and_a_trainer_have_graphs_of_their_own) {
+  const queue_options shared{.shared_name = "rows", .container = "jobs", .device = "/job:worker/task:0"_device};
+  graph loader, trainer;
+  fifo_queue<std::int64_t> full(loader, 2, shared), empty(trainer, 2, shared);
+  const auto row = on(loader, true, "/job:worker/task:1"_device, [&] { return placeholder<std::int64_t>(loader); });
+  const auto put = full.enqueue(1min, let(row * 2));
+  const auto sum = on(trainer, true, "/job:worker/task:2"_device,
+                      [&] { return variable<std::int64_t>(trainer, "sum", init::zeros{}); });
+  const auto train = assign_add(sum, empty.dequeue(trainer, 1min));
+  cluster_of<tcp> tasks(loader, 3, {}, {.session = {.threads = 1}}, &trainer);
+  tasks.services[0]->add_graph(trainer);  // the task that has the queue runs operations of both
+  std::thread loads([&] {
+    session s(loader, {.threads = 1, .target = tasks.services[1]->target()});
+    auto step = s.prepare(fetch(put), feed(row));
+    for (std::int64_t n = 1; n <= 10; ++n) step(n);
+  });
+  session s(trainer, {.threads = 1, .target = tasks.services[2]->target()});
+  auto step = s.prepare(fetch(train));
+  for (int n = 0; n < 10; ++n) step();
+  loads.join();
+  BOOST_TEST(s.get(sum) == 110);
+  reset_containers({"jobs"});
+}
+
 // ---- critical sections ----
 
 namespace {

@@ -39,7 +39,8 @@ class world {
     int met = 0;                       // turns since it has begun to meet
     std::set<std::uint64_t> given_up;  // incarnations that were silent
 
-    process(view_member w, int workers, loss_policy policy) : who(w), agreement(w, workers, 7, policy) {}
+    process(view_member w, int workers, loss_policy policy)
+        : who(w), agreement(w, workers, detail::training_program{7, 0, 0, ""}, policy) {}
   };
 
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
@@ -242,8 +243,8 @@ struct small_world {
 
   small_world(int workers, loss_policy policy) {
     for (int i = 0; i < workers; ++i)
-      all.push_back(
-          std::make_unique<view_agreement>(view_member{i, 10u + static_cast<unsigned>(i)}, workers, 7, policy));
+      all.push_back(std::make_unique<view_agreement>(view_member{i, 10u + static_cast<unsigned>(i)}, workers,
+                                                     detail::training_program{7, 0, 0, ""}, policy));
     for (auto& each : all) each->begin(-1);
     for (int i = 0; i < workers; ++i)
       for (int k = 0; k < workers; ++k)
@@ -403,7 +404,8 @@ BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_mo
   small_world w(3, loss_policy{{}, loss_action::stop});
   w[0].begin(4);
   w[1].begin(5);
-  w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, 7, loss_policy{{}, loss_action::stop});
+  w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, detail::training_program{7, 0, 0, ""},
+                                              loss_policy{{}, loss_action::stop});
   w[2].begin(-1);
   for (int i : {0, 1}) {
     w[static_cast<std::size_t>(i)].see(2, 99, presence::alive);

@@ -483,7 +483,9 @@ void check_registration(detail::step_registration said) {
   } catch (const error&) {
     return;
   }
-  MUST(said.cpus.size() == 3 && said.gpus.size() == 3 && said.home < 3);
+  MUST(said.cpus.size() == 3 && said.gpus.size() == 3);
+  for (const auto& p : said.placed)
+    MUST(p.on.task == 3 || (p.on.task < 3 && p.on.ordinal < (p.on.gpu ? said.gpus : said.cpus)[p.on.task]));
   for (const value v : said.request.fetches) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
   for (const value v : said.request.feeds) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
   for (const std::uint32_t t : said.request.targets) MUST(t < g.size());
@@ -491,8 +493,8 @@ void check_registration(detail::step_registration said) {
 
 /// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
 void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqiiqiqibqqbbi", "iqqqiiqiqiqibqbbqqitbiiiiiiiiiiiiiii", "iqqqiibbqqitbi[i]",
-                                "iqqqiibbi[iit]"};
+  const char* const shapes[] = {"iqqqqiiqiqibqqbbi", "iqqqqiiqiqiqibqbbqqtiiiibiiiiiiiiiiiiiii",
+                                "iqqqqiibbqqti[iiib]i[i]", "iqqqqiibbi[iit]"};
   reads_what_it_writes(
       message_of(in, shapes[in.byte() % std::size(shapes)]),
       [](const_bytes bytes) {
@@ -732,7 +734,7 @@ void strangers_to_dialler(input in) {
   const byte_list said = mended(in.all(), how);
   MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
   MUST(!talk.other() && !talk.refusal());
-  if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0"));
+  if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0") && !talk.knows_secret());
 }
 
 /// Tasks that know the secret and say of themselves what they like.
@@ -756,10 +758,12 @@ void insiders_to_dialler(input in) {
   byte_list sent, said;
   talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how / 2, &sent}, our_secret(), my_nonce);
   const std::string name = "/job:ps/task:0";
-  put_frame(said, frame_kind::challenge, its_nonce,
-            proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))}));
+  byte_list challenge(its_nonce.begin(), its_nonce.end());
+  const auto proof = proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))});
+  challenge.insert(challenge.end(), proof.begin(), proof.end());
+  put_frame(said, frame_kind::challenge, challenge, proof_of("knows", my_nonce, its_nonce, {}));
   MUST(go_on(talk, said) == ok);
-  MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1"));
+  MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1") && talk.knows_secret());
   detail::introduction mine;
   mine.from = {"worker", 0};
   mine.to = {"ps", 0};

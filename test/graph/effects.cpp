@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_group_runs_its_members) {
   const auto c = variable<float>(other, "c", 1.0f);
   CHECK_SAYS(
       failure(error_code::invalid_argument, [&] { static_cast<void>(group(assign(a, b), assign(c, c + 1.0f))); }),
-      "operands belong to different graphs");
+      "operands belong to different graphs: 'assign' is not in the graph of the others");
 }
 
 BOOST_AUTO_TEST_CASE(control_dependencies_run_first_and_always) {

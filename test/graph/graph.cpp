@@ -384,9 +384,12 @@ BOOST_AUTO_TEST_CASE(another_graph_is_refused) {
   const auto a = placeholder<float, vec>(g, "a");
   const auto b = placeholder<float, vec>(other, "b");
   const auto m = placeholder<float, dims<4, 4>>(other, "m");
-  CHECK_SAYS(refusal([&] { static_cast<void>(let(a + b)); }), "different graphs");
-  CHECK_SAYS(refusal([&] { static_cast<void>(sum(a * b)); }), "different graphs");
-  CHECK_SAYS(refusal([&] { static_cast<void>(matmul(placeholder<float, dims<2, 4>>(g), m)); }), "graph");
+  CHECK_SAYS(refusal([&] { static_cast<void>(let(a + b)); }),
+             "operands belong to different graphs: 'a' and 'b'; build both in one graph");
+  CHECK_SAYS(refusal([&] { static_cast<void>(sum(a * b)); }), "different graphs: 'a' and 'b'");
+  CHECK_SAYS(refusal([&] { static_cast<void>(matmul(placeholder<float, dims<2, 4>>(g), m)); }),
+             "different graphs: 'm' is not in the graph of the others");
+  CHECK_SAYS(refusal([&] { static_cast<void>(let(softmax(a) + b)); }), "different graphs: ");
   CHECK_SAYS(refusal([&] { static_cast<void>(softmax_cross_entropy(a, b)); }), "graph");
   CHECK_SAYS(refusal([&] { static_cast<void>(gradients(sum(a), b)); }), "graph");
   CHECK_SAYS(refusal([&] { static_cast<void>(assign(variable<float, vec>(g, "v"), b)); }), "graph");

@@ -1,5 +1,5 @@
-"""Checks that scripts/prerequisites.sh waits for another program's locks, and shows what apt-get says when it fails, with a
-stand-in for apt-get.
+"""Checks scripts/prerequisites.sh with fakes of apt-get and pip: it waits for another program's locks, shows apt-get's errors,
+and installs packages from PyPI once for each version of Python.
 
 usage: prerequisites.py SOURCE_DIR
 """
@@ -55,5 +55,43 @@ for kind in ("free", "locked", "held", "broken"):
             faults.append(f"{kind}: said {err!r}")
         if kind == "broken" and ("Unable to locate package none" not in err or not any("update" in call for call in calls)):
             faults.append(f"{kind}: called {calls}, said {err!r}")
-print("\n".join(faults) or "prerequisites.sh waits for locks and shows what apt-get says")
+
+PYTHON = """#!/bin/sh
+[ "$1" = -V ] && { cat "$0.version"; exit 0; }
+echo "$@" >> "$0.calls"
+[ -e "$0.broken" ] && { echo "ERROR: no matching distribution"; exit 1; }
+while [ $# -gt 0 ]; do [ "$1" = --target ] && mkdir -p "$2"; shift; done
+exit 0
+"""
+with tempfile.TemporaryDirectory() as folder:
+    python = os.path.join(folder, "python3")
+    with open(python, "w") as out:
+        out.write(PYTHON)
+    os.chmod(python, 0o755)
+    packages = os.path.join(folder, "build", "packages")
+    # version, requirement, is pip broken, status, calls of pip so far
+    for version, requirement, broken, status, count in (("3.11", "one==1", True, 1, 1), ("3.11", "one==1", False, 0, 2),
+                                                        ("3.11", "one==1", True, 0, 2), ("3.12", "one==1", False, 0, 3),
+                                                        ("3.12", "one==2", False, 0, 4), ("3.12", "one==3", True, 1, 5)):
+        with open(python + ".version", "w") as out:
+            out.write(f"Python {version}\n")
+        if broken:
+            open(python + ".broken", "w").close()
+        elif os.path.exists(python + ".broken"):
+            os.remove(python + ".broken")
+        run = subprocess.run(["bash", "-euc", f'. "{source}/scripts/prerequisites.sh"; python_packages "{packages}" "{requirement}"'],
+                             text=True, capture_output=True, timeout=60,
+                             env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"})
+        with open(python + ".calls") as calls:
+            said = calls.read().splitlines()
+        case = f"{requirement} for Python {version}{', broken' * broken}"
+        if (run.returncode, len(said)) != (status, count):
+            faults.append(f"{case}: returned {run.returncode} after the calls {said}")
+        if run.stdout or run.stderr:
+            faults.append(f"{case}: printed {run.stdout!r} {run.stderr!r}")
+        if os.path.isdir(packages) != (status == 0):
+            faults.append(f"{case}: the folder must exist only after a success")
+        if status and "no matching distribution" not in open(packages + ".log").read():
+            faults.append(f"{case}: the log lacks pip's error")
+print("\n".join(faults) or "prerequisites.sh waits for locks, shows apt-get's errors and installs each Python package once")
 sys.exit(bool(faults))

@@ -52,8 +52,8 @@ BOOST_AUTO_TEST_CASE(tensorboard_reads_all_kinds) {
   folder f;
   write_runs((f.path / "run").string());
   const char* python = std::getenv("WEFT_PYTHON");
-  const std::string command = std::string(python ? python : "python3") +
-                              " " TEST_DATA "/summary/check_tensorboard.py " + (f.path / "run").string();
+  const std::string command = "\"" + std::string(python ? python : "python3") +
+                              "\" " TEST_DATA "/summary/check_tensorboard.py " + (f.path / "run").string();
   const int status = std::system(command.c_str());
   BOOST_TEST_REQUIRE(WIFEXITED(status));
   constexpr int skipped = 77;

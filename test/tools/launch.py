@@ -216,7 +216,7 @@ def restarted(*options, shell, code=0, seconds=30):
     return done, time.monotonic() - began
 
 
-done, _ = restarted("3", shell='if [ $me$n = 11 ]; then kill -9 $$; fi; sleep 2; '
+done, _ = restarted("3", shell='if [ $me$n = 11 ]; then kill -9 $$; fi; sleep 4; '
                     'echo "$me $n $WEFT_RESTART $TF_CONFIG"')
 lines = [line.split("] ", 1)[1].split(" ", 3) for line in done.stdout.splitlines()]
 check(sorted(line[:3] for line in lines) == [["0", "1", "0"], ["1", "2", "1"], ["2", "1", "0"]], f"one again: {done}")
@@ -226,7 +226,7 @@ check(re.search(r"weft_launch: /job:worker/task:1 was ended by signal 9 \(Killed
       and done.stderr.endswith("weft_launch: /job:worker/task:1 was started again 1 time\n"), f"one again: {done.stderr}")
 # A status that is not 0; what a failed task wrote last is not lost, nor what it left behind kept.
 done, took = restarted("2", shell=f"if [ $me = 2 ] && [ $n -lt 3 ]; then sh -c 'sleep 60; : {mark}' & printf 'last words'; exit 5; "
-                       "fi; sleep 4")
+                       "fi; sleep 8")
 check(done.stdout == "[worker 2] last words\n" * 2 and "again in 1 s (1 of 2)" in done.stderr
       and "again in 2 s (2 of 2)" in done.stderr and [count_of(i) for i in range(3)] == [1, 1, 3] and took > 3, f"twice: {done}")
 # One that always fails ends the others, with its code.
@@ -237,8 +237,13 @@ check("/job:worker/task:0 ended with code 6 after 0.0 s; --restart_task 2 starts
 done, _ = restarted("1", shell='if [ $n = 1 ]; then exit 3; fi; sleep 0.2')
 check([count_of(i) for i in range(3)] == [2, 2, 2] and done.stderr.count("again in 1 s (1 of 1)") == 3, f"each: {done}")
 # One that has ended well is done.
-done, _ = restarted("1", shell='if [ $me = 0 ]; then exit 0; fi; [ $me$n = 11 ] && exit 1; sleep 0.2')
+done, _ = restarted("1", shell='if [ $me = 0 ]; then exit 0; fi; [ $me$n = 11 ] && exit 1; sleep 4')
 check([count_of(i) for i in range(3)] == [1, 2, 1], f"done: {done}")
+# The last one would wait for the others: those that end before it fails, and those that end before it starts again.
+for last in ("sleep 0.5; exit 7", "exit 7"):
+    done, _ = restarted("9", shell=f"if [ $me = 1 ]; then {last}; fi; sleep 0.1", code=7, seconds=10)
+    check([count_of(i) for i in range(3)] == [1, 1, 1]
+          and "all other tasks have ended, so it is not started again" in done.stderr, f"the last one: {done}")
 # A parameter server is of no use after its workers.
 clear()
 done = run("--restart_task", "3", "--ps", "1", shell=f'echo x >> {starts}/0; case "$TF_CONFIG" in *\'"type": "ps"\'*) sleep 1; exit 4;; esac',
@@ -352,7 +357,7 @@ run(*over_ssh, shell=f"sh -c 'sleep 60; : {mark}' & exit 0")
 run(*over_ssh, shell=is_task + f"if is_task 1; then sleep 0.3; exit 7; fi; sh -c 'sleep 60; : {mark}'; :", code=7)
 for how in ("kill -9 $$", "exit 7"):
     clear()
-    done = run(*over_ssh, "--restart_task", "2", "--env", "A=1 2", shell=counted + f"if [ $me$n = 11 ]; then {how}; fi; sleep 2; "
+    done = run(*over_ssh, "--restart_task", "2", "--env", "A=1 2", shell=counted + f"if [ $me$n = 11 ]; then {how}; fi; sleep 4; "
                'echo "$me $n $WEFT_RESTART $A"')
     check(sorted(line.split("] ")[1] for line in done.stdout.splitlines()) == ["0 1 0 1 2", "1 2 1 1 2", "2 1 0 1 2"]
           and "starting it again in 1 s (1 of 2)" in done.stderr, f"one again over ssh, {how}: {done}")
@@ -377,6 +382,8 @@ finish(started, 143, "ssh hangs")
 
 # ---- what is wrong with a command line ----
 
+done = subprocess.run([launch, "--version"], capture_output=True, text=True, timeout=20)
+check(done.returncode == 0 and re.fullmatch(r"weft_launch \d+\.\d+\.\d+\n", done.stdout), f"--version: {done}")
 for wrong, words in ((["-n", "0", "--", "true"], "-n must be from 1"), (["-n", "2"], "needs a program behind --"),
                      (["-n", "2", "true"], "write -- before it"),
                      (["-n", "2", "--ps", "2", "--", "true"], "--ps must leave a worker"),

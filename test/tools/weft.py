@@ -122,7 +122,49 @@ says(run("compare", given / "npy" / "version_1.npy", given / "npy" / "big_endian
 text = run("compare", given / "npy" / "version_1.npy", given / "npy" / "vector.npy", status=1)
 says(text, "differs: tensor is float [2, 3], and int64 [5]\n")
 
+# ---- checkpoints of Weft's saver ----
+
+
+def crc32c(content):
+    crc = 0xffffffff
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def write_checkpoint(folder, step, value):
+    folder.mkdir(parents=True)
+    header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '
+    front, content = struct.pack("<Q", len(header)) + header, struct.pack("<f", value)
+    (folder / "0-of-1.safetensors").write_bytes(front + content)
+    body = json.dumps({"checkpoint": {
+        "version": 1, "step": step, "sequence": step, "written_us": 0, "keep_after_us": 0, "without_value": [],
+        "files": [{"name": "0-of-1.safetensors", "bytes": len(front + content), "header_crc32c": crc32c(front),
+                   "records": [{"name": "w", "kind": "trained", "crc32c": crc32c(content)}]}]}},
+        separators=(",", ":"))[:-1]
+    (folder / "index.json").write_text(f'{body},"crc32c":"{crc32c(body.encode()):08x}"}}\n')
+
+
+training = made / "training"
+training.mkdir()
+says(run("inspect", training, status=2), "is neither a checkpoint nor the folder of a saver", "index.json")
+for step in [9, 10]:
+    write_checkpoint(training / f"run-a-{step}", step, step)
+for path, format_, value in [(training, "checkpoint run-a-10", "10"), (training / "run-a-9", "checkpoint", "9")]:
+    text = run("inspect", path)
+    says(text, f"{format_}: 1 tensors, 1 elements\n")
+    if row(text, "w")[3:6] != [value] * 3:
+        faults.append(f"{path} has {text}")
+says(run("compare", training, training / "run-a-10"), "1 of 1 tensors are equal\n")
+write_checkpoint(training / "other-11", 11, 0)
+says(run("inspect", training, status=2), "has checkpoints named other and run-a; give the folder of one checkpoint")
+
 # ---- what goes wrong ----
+
+if not re.fullmatch(r"weft \d+\.\d+\.\d+\n", run("--version")):
+    faults.append(f"--version prints {run('--version')!r}")
 
 says(run("--help"), "usage:\n  weft inspect FILE")
 says(run(status=2), "there is no command; weft --help")

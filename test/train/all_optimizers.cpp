@@ -6,6 +6,7 @@
 #include <vector>
 #include <weft/ops/gather.hpp>
 #include <weft/train/all_optimizers.hpp>
+#include <weft/train/decay.hpp>
 #include <weft/weft.hpp>
 
 #include "train/fed_gradients.hpp"
@@ -168,4 +169,55 @@ BOOST_AUTO_TEST_CASE(the_pull_of_l1) {
     BOOST_TEST(values(1) == 0);
     BOOST_TEST(std::isnan(values(3)));
   }
+}
+
+// The limits of PyTorch 2 ("Invalid learning rate", "Invalid beta parameter at index 0", ...) and, for what it does not
+// check, of Keras 3 (momentum) and TensorFlow 1 (Ftrl).
+BOOST_AUTO_TEST_CASE(hyperparameters_beyond_their_limits_are_refused) {
+  const double nan = std::nan(""), infinity = HUGE_VAL;
+  const auto refused = [](const auto& optimizer, const char* why) {
+    graph g;
+    const auto w = variable<float, dims<2>>(g, "w", init::ones{});
+    const auto loss = let(sum(w * w));
+    for (const bool whole : {true, false}) try {
+        static_cast<void>(whole ? optimizer.minimize(loss) : optimizer.apply_gradients(compute_gradients(loss)));
+        BOOST_ERROR(str_cat({"accepted; expected: ", why}));
+      } catch (const error& e) {
+        BOOST_TEST(int(e.code()) == int(error_code::invalid_argument));
+        BOOST_TEST(std::string(e.what()).find(why) != std::string::npos, e.what());
+      }
+    BOOST_TEST(g.size() < 20u);
+  };
+  const char* const rate = "learning_rate must be a finite number of at least 0; it is ";
+  refused(gradient_descent{-0.1}, "gradient_descent: learning_rate must be a finite number of at least 0; it is -0.1");
+  refused(gradient_descent{nan}, rate);
+  refused(gradient_descent{infinity}, rate);
+  refused(adam{.learning_rate = nan}, rate);
+  refused(adam{.beta1 = 1.5}, "adam: beta1 must be at least 0 and less than 1; it is 1.5");
+  refused(adam{.beta2 = 1}, "adam: beta2 must be at least 0 and less than 1; it is 1");
+  refused(adam{.epsilon = -1e-8}, "adam: epsilon must be a finite number of at least 0; it is -1e-08");
+  refused(momentum{.momentum = 1.5}, "momentum: momentum must be from 0 to 1; it is 1.5");
+  refused(nesterov_momentum{.momentum = -0.5}, "momentum must be from 0 to 1");
+  refused(adadelta{.rho = 1.1}, "adadelta: rho must be from 0 to 1");
+  refused(adagrad{.initial_accumulator_value = -1}, "initial_accumulator_value must be");
+  refused(adamax{.beta2 = -0.1}, "adamax: beta2 must be");
+  refused(adamw{.weight_decay = -1}, "adamw: weight_decay must be");
+  refused(amsgrad{.beta1 = nan}, "amsgrad: beta1 must be");
+  refused(ftrl{.l2_shrinkage = -1}, "ftrl: l2_shrinkage must be");
+  refused(lamb{.beta1 = 1}, "lamb: beta1 must be");
+  refused(lars{.trust = -1}, "lars: trust must be");
+  refused(nadam{.momentum_decay = 2}, "nadam: momentum_decay must be");
+  refused(proximal_adagrad{.l1 = -1}, "proximal_adagrad: l1 must be");
+  refused(proximal_gradient_descent{.l2 = -1}, "proximal_gradient_descent: l2 must be");
+  refused(rmsprop{.decay = 1.5}, "rmsprop: decay must be");
+  refused(centered_rmsprop{.momentum = 2}, "centered_rmsprop: momentum must be");
+  refused(decoupled_weight_decay(momentum{.momentum = 2}, 0.1), "momentum must be from 0 to 1");
+  refused(decoupled_weight_decay(momentum{}, -0.1), "weight_decay must be a finite number of at least 0; it is -0.1");
+
+  graph g;  // the ends of the ranges are accepted, and a value of the graph is not checked
+  const auto w = variable<float, dims<2>>(g, "w", init::ones{});
+  const auto loss = let(sum(w * w));
+  static_cast<void>(adam{.learning_rate = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0}.minimize(loss));
+  static_cast<void>(momentum{.momentum = 1}.minimize(loss));
+  static_cast<void>(gradient_descent{.learning_rate = let(sum(w) * -1.f)}.minimize(loss));
 }

@@ -59,7 +59,7 @@ WEFT_DECL sequence<assigned_pair> pairs_of(const variable_list& target, const va
   if (target.size() == 0 || from.size() == 0)
     throw error(error_code::invalid_argument, who, "a list of variables is empty: variables_in(g, scope) makes one");
   for (const symbol& v : target.erased()) {
-    check_same_graph(who, v.builder(), from.erased()[0].builder());
+    check_same_graph(who, v.builder(), from.erased()[0]);
     if (!find(from, below(target, v)))
       throw error(error_code::invalid_argument, who,
                   {"the variable ", name(v), " has none of its name below the scope in ", scope(from)});

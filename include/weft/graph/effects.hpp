@@ -86,7 +86,7 @@ WEFT_DECL effect record_group(graph& g, const sequence<symbol>& members, const s
   c.outputs = {{dtype::boolean, shape(0)}};
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), name);
   for (const symbol& m : members) {
-    check_same_graph("group", &g, m.builder());
+    check_same_graph("group", &g, m);
     g.add_control(node, m.id().node);
   }
   return effect(symbol(&g, {node, 0}));
@@ -130,7 +130,7 @@ effect group(const First& first, const More&... more) {
 template <Runnable... X>
 control_dependencies::control_dependencies(graph& g, const X&... before) : graph_(g.self()), outer_(g.control_depth()) {
   const auto enter = [&](symbol s) {
-    detail::check_same_graph("control_dependencies", &g, s.builder());
+    detail::check_same_graph("control_dependencies", &g, s);
     g.enter_control(s.id().node);
   };
   (enter(before.erased()), ...);

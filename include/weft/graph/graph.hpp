@@ -252,6 +252,7 @@ class graph final : public op_builder {
   WEFT_DECL std::uint64_t random_key(const std::uint64_t* seed) override;
 
   WEFT_DECL value with_name(value v, const char* name) override;
+  WEFT_DECL std::string description(value v) const override;
 
   /// Takes over what nodes refer to, and keeps it for as long as it lives.
   void keep(graph_owned* object) {
@@ -569,6 +570,11 @@ WEFT_DECL std::uint64_t graph::random_key(const std::uint64_t* seed) {
   h.add(std::uint64_t{seed != nullptr});
   h.add(seed ? *seed : whole().data_->random_operations++);
   return h.result();
+}
+
+WEFT_DECL std::string graph::description(value v) const {
+  const auto& node = (*this)[v.node];
+  return node.name.empty() ? str_cat({"an unnamed result of ", node.def.op->name}) : str_cat({"'", node.name, "'"});
 }
 
 WEFT_DECL void graph::use(const primitive_table& table) {

@@ -15,7 +15,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
   sequence<char> depends(count, 0), is_end(count, 0);
   std::uint32_t first = count, last = 0;
   for (const symbol& x : xs) {
-    detail::check_same_graph("gradients", this, x.builder());
+    detail::check_same_graph("gradients", this, x);
     depends[x.id().node] = 1;
     is_end[x.id().node] = partial;
     if (x.id().node < first) first = x.id().node;

@@ -213,7 +213,7 @@ template <class X>
 auto enter(graph& g, const X& x) {
   if constexpr (X::symbolic) {
     const symbol s = x.erased();
-    check_same_graph("operand", &g, s.builder());
+    check_same_graph("operand", &g, s);
     return parameter<true, X>(s);
   } else {
     return parameter<true, X>(g.record_constant(x.data(), {dtype_of<value_t<X>>, dims_t<X>::spec}, x.extents()));

@@ -106,9 +106,7 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   gpu::compile_kernels<gpu::moves, T>();
   gpu::compile_kernels<softmax_op, T>();
   using leaf = node<T>;
-  const auto check = [&](const symbol& x) {
-    weft::detail::check_same_graph(layer.kind(), s.query.builder(), x.builder());
-  };
+  const auto check = [&](const symbol& x) { weft::detail::check_same_graph(layer.kind(), s.query.builder(), x); };
   check(s.key), check(s.value);
   if (!s.lengths.is_number()) check(s.lengths);
   for (const symbol& m : s.masks) check(m);

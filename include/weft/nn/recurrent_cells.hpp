@@ -116,8 +116,8 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
                                    std::initializer_list<parameter_request> p, std::size_t biases, const Cell& cell) {
   gpu::compile_kernels<matmul_op, T>();
   gpu::compile_kernels<gpu::moves, T>();
-  for (const symbol& state : s.states) weft::detail::check_same_graph(layer.kind(), s.x.builder(), state.builder());
-  if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths.builder());
+  for (const symbol& state : s.states) weft::detail::check_same_graph(layer.kind(), s.x.builder(), state);
+  if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths);
   layer_call call(layer, s.x, p.begin(), 2 + biases, dtype_of<T>);
   graph& g = graph_of(s.x);
   symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x), valid_steps;

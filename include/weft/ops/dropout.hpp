@@ -45,7 +45,7 @@ symbol record_dropout(symbol x, symbol rate, const random_options& options) {
   if (rate.is_number()) {
     c.literals = {literal_bits(rate.number())};
   } else {
-    check_same_graph("dropout", &where, rate.builder());
+    check_same_graph("dropout", &where, rate);
     c.inputs.push_back(rate.id());
   }
   return where.record(static_cast<node_def&&>(c));

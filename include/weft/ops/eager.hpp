@@ -92,15 +92,20 @@ void check_names(const value_info* operands, const char* const* const* names, st
 
 WEFT_DECL symbol record_operation(node_def c, const operand_source* operands, std::size_t count) {
   op_builder* where = nullptr;
+  value first{};
   for (std::size_t i = 0; i < count; ++i) {
     if (!operands[i].node) continue;
-    op_builder* const builder = operands[i].node->erased().builder();
-    if (where && builder != where)
-      throw error(
-          error_code::invalid_argument, c.op->name,
-          "operands belong to different graphs; a subgraph of cond or while_loop is a graph of its own: pass what it "
-          "reads as operands");
-    where = builder;
+    const symbol operand = operands[i].node->erased();
+    if (!where) {
+      where = operand.builder();
+      first = operand.id();
+    } else if (operand.builder() != where) {
+      throw error(error_code::invalid_argument, c.op->name,
+                  {"operands belong to different graphs: ", where->description(first), " and ",
+                   operand.builder()->description(operand.id()),
+                   "; build both in one graph; a subgraph of cond or while_loop is a graph of its own: pass what it "
+                   "reads as operands"});
+    }
   }
   for (std::size_t i = 0; i < count; ++i)
     c.inputs.push_back(

@@ -15,6 +15,15 @@ namespace weft {
 template <class Dims>
 struct hyperparameter_is_not_scalar : mistake<Dims::rank != 0> {};
 
+/// The numbers that a hyperparameter can be. All are finite and at least 0.
+enum class hyperparameter_range : unsigned char { at_least_zero, up_to_one, below_one };
+
+/// One entry of an optimizer's `limits`, which names the hyperparameters in their order.
+struct hyperparameter_limit {
+  const char* name;
+  hyperparameter_range range = hyperparameter_range::at_least_zero;
+};
+
 /// In an optimizer's formula hyperparameters and constants meet each other, before one is of the type that it is
 /// rounded to.
 template <class T>
@@ -76,6 +85,12 @@ class hyperparameter {
  private:
   symbol value_;
 };
+
+namespace detail {
+/// Throws invalid_argument if a hyperparameter is a number beyond its limit. A value of the graph is not checked.
+void check_limits(const char* optimizer, const hyperparameter* given, const hyperparameter_limit* limits,
+                  std::size_t count);
+}  // namespace detail
 
 /// An optimizer's formula uses a function that processors, compilers and GPUs do not round alike.
 template <class T>

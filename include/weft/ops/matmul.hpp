@@ -48,7 +48,7 @@ void matmul_gradient(gradient_context&, const matmul_attributes&);
 #if WEFT_DEFINITIONS
 
 WEFT_DECL symbol record_product(const operation& op, symbol a, symbol b, const matmul_attributes& t) {
-  check_same_graph("matmul", a.builder(), b.builder());
+  check_same_graph("matmul", a.builder(), b);
   const bool ta = t.transpose_a, tb = t.transpose_b;
   const shape &x = a.extents(), &y = b.extents();
   const auto taken = static_cast<transpose_of>((ta ? 1 : 0) | (tb ? 2 : 0));

@@ -50,6 +50,8 @@ class op_builder {
   /// The key of what a new operation draws: of the graph's seed and the operation's number among those that draw or,
   /// where it is given one of its own, of that seed.
   virtual std::uint64_t random_key(const std::uint64_t* seed) = 0;
+  /// The name of a value for messages: "'w'", or "an unnamed result of matmul".
+  virtual std::string description(value) const = 0;
   /// The value under a name of the caller's: its node's, or an identity's where the node has a name already.
   virtual value with_name(value, const char* name) = 0;
   /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
@@ -139,10 +141,17 @@ inline symbol apply_primitive(primitive p, symbol a, symbol b) {
 }  // namespace detail
 
 namespace detail {
-inline void check_same_graph(const char* operation, const op_builder* a, const op_builder* b) {
-  if (!b || &a->self() != &b->self())
-    throw error(error_code::invalid_argument, operation, "operands belong to different graphs");
+/// Throws invalid_argument that names `operand` unless it is a value of this graph.
+void check_same_graph(const char* operation, const op_builder* where, const symbol& operand);
+#if WEFT_DEFINITIONS
+WEFT_DECL void check_same_graph(const char* operation, const op_builder* where, const symbol& operand) {
+  if (operand.builder() && &where->self() == &operand.builder()->self()) return;
+  throw error(error_code::invalid_argument, operation,
+              {"operands belong to different graphs: ",
+               operand.is_in_a_graph() ? operand.builder()->description(operand.id()) : "a value without a graph",
+               " is not in the graph of the others"});
 }
+#endif
 }  // namespace detail
 
 /// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.

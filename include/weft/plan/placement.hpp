@@ -126,6 +126,10 @@ WEFT_DECL void placement::refuse_task(std::uint32_t n) const {
 }
 
 WEFT_DECL device_number placement::decide(std::uint32_t n, const char*& rule) const {
+  if (device_number chosen; tasks_ && tasks_->has_placed(n, chosen)) {
+    rule = "the client has placed it there";
+    return chosen;
+  }
   const node_def& what = graph_[n].def;
   if (what.op->writes) {
     std::uint32_t variable = what.inputs[0].node;

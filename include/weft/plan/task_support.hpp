@@ -20,6 +20,7 @@ class placement;
 struct binding;
 struct instruction;
 struct program;
+class variable_state;
 
 /// The part that other tasks play in a step.
 class task_step {
@@ -47,6 +48,13 @@ class task_support {
   /// Where a node runs that writes no variable and is colocated with none, and by which rule. Throws invalid_argument
   /// that lists the devices if none fits.
   virtual device_number place(const placement&, std::uint32_t node, const char*& rule) const = 0;
+  /// In a task that runs its part of other sessions' steps: the device that the client has chosen for a node. Returns
+  /// false in a client.
+  virtual bool has_placed(std::uint32_t /*node*/, device_number&) const { return false; }
+  /// In such a task: the variable of this node, if a session has used it before. Returns false otherwise.
+  virtual bool find_variable(std::uint32_t /*node*/, const value_info&, variable_state&) const { return false; }
+  /// The container of the session's variables.
+  virtual void use_container(const std::string&) {}
   /// Whether a device differs from what was asked for.
   virtual bool moved(const device_spec& asked, device_number) const = 0;
   virtual task_step* new_step() = 0;
@@ -55,7 +63,7 @@ class task_support {
   /// A variable of another task, on its way to this one and back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;
-  /// Closes what these containers of all tasks hold.
+  /// Closes the queues and sections of these containers in all tasks, and forgets their variables.
   virtual void reset_containers(const std::string* /*names*/, std::size_t /*count*/) {}
 };
 

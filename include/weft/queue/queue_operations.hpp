@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -43,11 +44,27 @@ class erased_queue : public resource {
 };
 
 /// A graph's handle to it.
-struct recorded_queue final : graph_owned {
-  explicit recorded_queue(std::shared_ptr<erased_queue> q) : queue(std::move(q)) {}
-  const std::shared_ptr<erased_queue> queue;
+template <class Resource>
+class recorded_resource final : public graph_owned {
+ public:
+  explicit recorded_resource(std::shared_ptr<Resource> r) : resource_(std::move(r)) {}
+  /// The present one. A reset of its container replaces it.
+  std::shared_ptr<Resource> get() {
+    const std::lock_guard lock(mutex_);
+    resource_table::of_process().renew(resource_);
+    return resource_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Resource> resource_;
 };
-inline erased_queue& queue_of(const node_def& c) { return *static_cast<const recorded_queue*>(c.detail)->queue; }
+using recorded_queue = recorded_resource<erased_queue>;
+/// The handle in a node's detail, which is not const.
+template <class Resource>
+recorded_resource<Resource>& recorded_in(const node_def& c) {
+  return *const_cast<recorded_resource<Resource>*>(static_cast<const recorded_resource<Resource>*>(c.detail));
+}
 
 inline deadline deadline_of_run(std::int64_t nanoseconds) {
   return nanoseconds == INT64_MAX ? deadline::never() : deadline(std::chrono::nanoseconds(nanoseconds));
@@ -93,7 +110,8 @@ namespace detail {
 
 class enqueue_kernel final : public kernel {
  public:
-  enqueue_kernel(const prepare_context& p, const enqueue_op::attributes& a) : queue_(queue_of(p.node)), attributes_(a) {
+  enqueue_kernel(const prepare_context& p, const enqueue_op::attributes& a)
+      : queue_(recorded_in<erased_queue>(p.node)), attributes_(a) {
     for (std::size_t k = 0; k < p.node.inputs.size(); ++k) {
       slots_.push_back(p.input_slots[k]);
       operands_.push_back({nullptr, p.inputs[k].extents});
@@ -101,12 +119,12 @@ class enqueue_kernel final : public kernel {
   }
   void run(const kernel_context& f) override {
     for (std::size_t k = 0; k < slots_.size(); ++k) operands_[k].data = f.buffers[slots_[k]];
-    queue_.put(deadline_of_run(attributes_.time_limit), operands_.data(), attributes_.many);
+    queue_.get()->put(deadline_of_run(attributes_.time_limit), operands_.data(), attributes_.many);
   }
-  std::string describe() const override { return str_cat({"enqueue into ", queue_.name()}); }
+  std::string describe() const override { return str_cat({"enqueue into ", queue_.get()->name()}); }
 
  private:
-  erased_queue& queue_;
+  recorded_queue& queue_;
   const enqueue_op::attributes attributes_;
   sequence<std::uint32_t> slots_;
   sequence<erased_queue::operand> operands_;
@@ -114,7 +132,8 @@ class enqueue_kernel final : public kernel {
 
 class dequeue_kernel final : public kernel {
  public:
-  dequeue_kernel(const prepare_context& p, const dequeue_op::attributes& a) : queue_(queue_of(p.node)), attributes_(a) {
+  dequeue_kernel(const prepare_context& p, const dequeue_op::attributes& a)
+      : queue_(recorded_in<erased_queue>(p.node)), attributes_(a) {
     const std::size_t components = p.node.outputs.size() - (a.up_to ? 1 : 0);
     for (std::size_t k = 0; k < p.node.outputs.size(); ++k) {
       slots_.push_back(p.output_slots[k]);
@@ -123,15 +142,15 @@ class dequeue_kernel final : public kernel {
   }
   void run(const kernel_context& f) override {
     for (std::size_t k = 0; k < results_.size(); ++k) results_[k].data = f.buffers[slots_[k]];
-    const std::size_t count =
-        queue_.take(deadline_of_run(attributes_.time_limit), results_.data(), attributes_.many, attributes_.up_to);
+    const std::size_t count = queue_.get()->take(deadline_of_run(attributes_.time_limit), results_.data(),
+                                                 attributes_.many, attributes_.up_to);
     if (attributes_.up_to)
       *reinterpret_cast<std::int64_t*>(f.buffers[slots_.back()]) = static_cast<std::int64_t>(count);
   }
-  std::string describe() const override { return str_cat({"dequeue from ", queue_.name()}); }
+  std::string describe() const override { return str_cat({"dequeue from ", queue_.get()->name()}); }
 
  private:
-  erased_queue& queue_;
+  recorded_queue& queue_;
   const dequeue_op::attributes attributes_;
   sequence<std::uint32_t> slots_;
   sequence<erased_queue::result> results_;
@@ -140,27 +159,27 @@ class dequeue_kernel final : public kernel {
 class queue_state_kernel final : public kernel {
  public:
   queue_state_kernel(const prepare_context& p, const queue_state_op::attributes& a)
-      : queue_(queue_of(p.node)), what_(a.what), to_(p.output_slots[0]) {}
+      : queue_(recorded_in<erased_queue>(p.node)), what_(a.what), to_(p.output_slots[0]) {}
   void run(const kernel_context& f) override {
     switch (what_) {
       case queue_state_op::kind::size:
-        *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = queue_.size();
+        *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = queue_.get()->size();
         break;
       case queue_state_op::kind::is_closed:
-        *reinterpret_cast<bool*>(f.buffers[to_]) = queue_.is_closed();
+        *reinterpret_cast<bool*>(f.buffers[to_]) = queue_.get()->is_closed();
         break;
       case queue_state_op::kind::close:
-        queue_.close(false);
+        queue_.get()->close(false);
         break;
       case queue_state_op::kind::close_and_cancel:
-        queue_.close(true);
+        queue_.get()->close(true);
         break;
     }
   }
-  std::string describe() const override { return str_cat({"state of ", queue_.name()}); }
+  std::string describe() const override { return str_cat({"state of ", queue_.get()->name()}); }
 
  private:
-  erased_queue& queue_;
+  recorded_queue& queue_;
   const queue_state_op::kind what_;
   std::uint32_t to_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,7 +53,11 @@ class typed_queue final : public erased_queue {
   template <class... StoreArguments>
   typed_queue(std::string name, std::string declaration, std::size_t capacity, std::size_t min_after_dequeue,
               const StoreArguments&... s)
-      : declaration_(std::move(declaration)), state(std::move(name), capacity, min_after_dequeue, s...) {}
+      : declaration_(std::move(declaration)),
+        capacity_(capacity),
+        min_after_dequeue_(min_after_dequeue),
+        seeds_{s...},
+        state(std::move(name), capacity, min_after_dequeue, s...) {}
 
   void put(deadline until, const operand* values, bool many) override { put(until, values, many, all()); }
   std::size_t take(deadline until, const result* to, bool many, bool up_to) override {
@@ -64,6 +69,12 @@ class typed_queue final : public erased_queue {
   void abandon() noexcept override { state.abandon(); }
   const std::string& name() const noexcept override { return state.name(); }
   const std::string& declaration() const noexcept override { return declaration_; }
+  std::shared_ptr<resource> make_again() const override {
+    if constexpr (std::is_constructible_v<Store, std::uint64_t, std::uint64_t>)
+      return std::make_shared<typed_queue>(name(), declaration_, capacity_, min_after_dequeue_, seeds_[0], seeds_[1]);
+    else
+      return std::make_shared<typed_queue>(name(), declaration_, capacity_, min_after_dequeue_);
+  }
 
   /// Throws invalid_argument if an extent of one name has two values in one element.
   void check(const stored& e) const {
@@ -126,6 +137,8 @@ class typed_queue final : public erased_queue {
   }
 
   const std::string declaration_;
+  const std::size_t capacity_, min_after_dequeue_;
+  const std::uint64_t seeds_[2];
 
  public:
   queue_state<Store> state;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -45,6 +46,13 @@ class resource {
   virtual void abandon() noexcept = 0;
   /// All that another use of the name has to ask for: kind, components, capacity.
   virtual const std::string& declaration() const noexcept = 0;
+  /// A new one, empty, with the same declaration.
+  virtual std::shared_ptr<resource> make_again() const = 0;
+
+ private:
+  friend class resource_table;
+  std::pair<std::string, std::string> key_;  // container and shared name
+  std::atomic<bool> is_reset_{false};
 };
 
 /// The resources of this process that have names.
@@ -64,6 +72,7 @@ class resource_table {
     if (!here) {
       try {
         here = make();
+        here->key_ = {as.container, as.shared_name};
       } catch (...) {
         named_.erase({as.container, as.shared_name});
         throw;
@@ -78,12 +87,22 @@ class resource_table {
     return found;
   }
 
+  /// Replaces `held` if its container has been reset: the next step of a graph uses a new queue of the same name.
+  template <class Resource>
+  void renew(std::shared_ptr<Resource>& held) {
+    const std::shared_ptr<Resource> old = held;
+    if (!old->is_reset_) return;
+    held = find_or_make<Resource>({.shared_name = old->key_.second, .container = old->key_.first}, old->declaration(),
+                                  [&] { return old->make_again(); });
+  }
+
   void reset(const std::string& container) {
     std::vector<std::shared_ptr<resource>> gone;
     {
       const std::lock_guard lock(mutex_);
       for (auto i = named_.begin(); i != named_.end();)
         if (i->first.first == container) {
+          i->second->is_reset_ = true;
           gone.push_back(std::move(i->second));
           i = named_.erase(i);
         } else {
@@ -100,9 +119,10 @@ class resource_table {
 
 }  // namespace detail
 
-/// Closes all that is shared by name in these containers, and forgets it (tf.Session.reset): a caller that waits for
-/// one is told `cancelled`, handles to it find it closed, and the name makes a new one. Without any it is the default
-/// container.
+/// Closes the queues and critical sections that these containers hold, and forgets them and their variables
+/// (tf.Session.reset). Calls and steps that wait for them throw `cancelled`. The objects of the program stay closed;
+/// the next step that uses such a queue, and the next object of the name, make a new one. Without names, it resets the
+/// default container.
 inline void reset_containers(std::initializer_list<std::string> containers = {}) {
   detail::resource_table& all = detail::resource_table::of_process();
   if (containers.size() == 0) all.reset({});

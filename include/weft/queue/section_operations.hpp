@@ -32,6 +32,7 @@ class section_state final : public resource {
   }
   void abandon() noexcept override { token_.abandon(); }
   const std::string& declaration() const noexcept override { return declaration_; }
+  std::shared_ptr<resource> make_again() const override { return std::make_shared<section_state>(name()); }
   const std::string& name() const noexcept { return token_.name(); }
   /// How many wait to enter.
   std::size_t waiting() const { return token_.waiting(); }
@@ -49,7 +50,8 @@ class section_state final : public resource {
         throw error(error_code::cancelled, name(), "is gone: the container that it was in has been reset");
       throw;
     }
-    const std::int64_t visit = ++visits_;
+    static std::atomic<std::int64_t> visits{0};  // of all sections: a visit to one that is gone ends no other
+    const std::int64_t visit = ++visits;
     inside_ = visit;
     return visit;
   }
@@ -69,15 +71,11 @@ class section_state final : public resource {
 
   const std::string declaration_;
   queue_state<fifo_store<char>> token_;
-  std::atomic<std::int64_t> visits_{0}, inside_{0};
+  std::atomic<std::int64_t> inside_{0};
 };
 
 /// A graph's handle to it.
-struct recorded_section final : graph_owned {
-  explicit recorded_section(std::shared_ptr<section_state> s) : section(std::move(s)) {}
-  const std::shared_ptr<section_state> section;
-};
-inline section_state& section_of(const node_def& c) { return *static_cast<const recorded_section*>(c.detail)->section; }
+using recorded_section = recorded_resource<section_state>;
 
 }  // namespace detail
 
@@ -114,16 +112,20 @@ namespace detail {
 class enter_section_kernel final : public kernel {
  public:
   enter_section_kernel(const prepare_context& p, std::int64_t limit)
-      : section_(section_of(p.node)), limit_(limit), to_(p.output_slots[0]) {}
+      : section_(recorded_in<section_state>(p.node)), limit_(limit), to_(p.output_slots[0]) {}
   void run(const kernel_context& f) override {
-    visit_ = section_.enter(deadline_of_run(limit_));
+    entered_ = section_.get();
+    visit_ = entered_->enter(deadline_of_run(limit_));
     *reinterpret_cast<std::int64_t*>(f.buffers[to_]) = visit_;
   }
-  void end_run() noexcept override { section_.leave(std::exchange(visit_, 0)); }
-  std::string describe() const override { return str_cat({"enter ", section_.name()}); }
+  void end_run() noexcept override {
+    if (entered_) entered_->leave(std::exchange(visit_, 0));
+  }
+  std::string describe() const override { return str_cat({"enter ", section_.get()->name()}); }
 
  private:
-  section_state& section_;
+  recorded_section& section_;
+  std::shared_ptr<section_state> entered_;
   const std::int64_t limit_;
   std::uint32_t to_;
   std::int64_t visit_ = 0;
@@ -131,14 +133,15 @@ class enter_section_kernel final : public kernel {
 
 class leave_section_kernel final : public kernel {
  public:
-  explicit leave_section_kernel(const prepare_context& p) : section_(section_of(p.node)), visit_(p.input_slots[0]) {}
+  explicit leave_section_kernel(const prepare_context& p)
+      : section_(recorded_in<section_state>(p.node)), visit_(p.input_slots[0]) {}
   void run(const kernel_context& f) override {
-    section_.leave(*reinterpret_cast<const std::int64_t*>(f.buffers[visit_]));
+    section_.get()->leave(*reinterpret_cast<const std::int64_t*>(f.buffers[visit_]));
   }
-  std::string describe() const override { return str_cat({"leave ", section_.name()}); }
+  std::string describe() const override { return str_cat({"leave ", section_.get()->name()}); }
 
  private:
-  section_state& section_;
+  recorded_section& section_;
   std::uint32_t visit_;
 };
 
@@ -204,7 +207,7 @@ class visit_recorder {
   symbol record(node_def c, const char* what) {
     const device_scope there(g_, where_);
     c.detail = kept_;
-    return {&g_, {g_.add(static_cast<node_def&&>(c), str_cat({kept_->section->name(), "_", what})), 0}};
+    return {&g_, {g_.add(static_cast<node_def&&>(c), str_cat({kept_->get()->name(), "_", what})), 0}};
   }
 
   graph& g_;

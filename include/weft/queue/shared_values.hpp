@@ -18,6 +18,7 @@ class shared_value final : public resource {
   shared_value(std::string declaration, storage first) : data(std::move(first)), declaration_(std::move(declaration)) {}
   void abandon() noexcept override {}  // sessions that have it keep it
   const std::string& declaration() const noexcept override { return declaration_; }
+  std::shared_ptr<resource> make_again() const override { return std::make_shared<shared_value>(declaration_, data); }
 
   const storage data;
 
@@ -48,8 +49,8 @@ inline variable_sharing variables_in(const std::string& container = {}) {
   return {container, &detail::find_or_add_value};
 }
 
-/// Closes the queues and critical sections of these containers, and forgets them, in all tasks that the session's steps
-/// span (tf.Session.reset); see reset_containers. Variables of graphs that span tasks stay.
+/// Resets these containers in all tasks of the session's target (tf.Session.reset); see reset_containers. The next step
+/// of any session begins with new queues and with the first values of the variables.
 inline void reset(session& s, std::initializer_list<std::string> containers = {}) {
   plan::task_support* const tasks = s.resources().tasks;
   if (!tasks) return reset_containers(containers);

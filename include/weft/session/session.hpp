@@ -490,6 +490,7 @@ WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, 
                 nullptr,
                 cores,
                 options.log_device_placement} {
+  if (tasks) tasks->use_container(options.variables.container);
   if (options.devices < 1 || options.threads < 0 || options.inter_op_threads < 1)
     throw error(error_code::invalid_argument, "session",
                 {"devices and inter_op_threads must be at least 1, and threads at least 0, but devices = ",
@@ -571,6 +572,7 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
     v.initialized = true;  // as far as this task knows
     return v;
   }
+  if (tasks && tasks->find_variable(n, info, v)) return v;
   storage first(info.bytes(), memory);
   const graph_node& first_of = g[g[n].begins_as == graph_node::no_node ? n : g[n].begins_as];
   v.initialized = detail::initialize(first_of.init, info, g.seed(), first_of.name, first.data());

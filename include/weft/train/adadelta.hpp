@@ -9,6 +9,8 @@ struct adadelta {
   hyperparameter learning_rate = 0.001, rho = 0.95, epsilon = 1e-8;
 
   static constexpr const char* name = "adadelta";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"rho", hyperparameter_range::up_to_one}, {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accum"), slot("accum_update")}; }
 

@@ -9,6 +9,7 @@ struct adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1;
 
   static constexpr const char* name = "adagrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"initial_accumulator_value"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
 

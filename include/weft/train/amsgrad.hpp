@@ -10,6 +10,10 @@ struct amsgrad {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
   static constexpr const char* name = "amsgrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), slot("max_v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
   }

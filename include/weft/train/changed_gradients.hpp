@@ -185,12 +185,12 @@ symbol_gradients change_all(const symbol_gradients& all, const Change& change) {
 
 inline void check_changed(const char* who, const symbol_gradients& all) {
   for (const auto& each : all) {
-    check_same_graph(who, all[0].variable.builder(), each.variable.builder());
+    check_same_graph(who, all[0].variable.builder(), each.variable);
     const std::string& name = graph_of(each.variable)[each.variable.id().node].name;
     if (each.gradient.is_number())
       throw error(error_code::invalid_argument, who,
                   {"the gradient of ", name, " is a number without extents: an expression of the gradient has them"});
-    check_same_graph(who, all[0].variable.builder(), each.gradient.builder());
+    check_same_graph(who, all[0].variable.builder(), each.gradient);
     if (!(each.gradient.info() == each.variable.info()))
       throw error(error_code::invalid_argument, who,
                   {"the gradient of ", name, " is ", weft::name(each.gradient.type()), " of extents ",

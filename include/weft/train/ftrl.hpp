@@ -10,6 +10,8 @@ struct ftrl {
   hyperparameter learning_rate = 0.001, initial_accumulator_value = 0.1, l1 = 0, l2 = 0, l2_shrinkage = 0;
 
   static constexpr const char* name = "ftrl";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"initial_accumulator_value"}, {"l1"}, {"l2"}, {"l2_shrinkage"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accum", initial_accumulator_value), slot("linear")}; }
 

@@ -10,6 +10,11 @@ struct lamb {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
 
   static constexpr const char* name = "lamb";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"},
+                                                    {"weight_decay"}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
   }

@@ -10,6 +10,8 @@ struct lars {
   hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust = 0.001;
 
   static constexpr const char* name = "lars";
+  static constexpr hyperparameter_limit limits[] = {
+      {"learning_rate"}, {"momentum", hyperparameter_range::up_to_one}, {"weight_decay"}, {"trust"}};
   constexpr auto slots() const { return slot_list{slot("velocity")}; }
 
   template <class V>

@@ -312,8 +312,7 @@ template <class Optimizer>
 effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::applied_gradient>& all,
                           const sequence<symbol>& counters) {
   if (all.empty()) throw error(error_code::invalid_argument, Optimizer::name, "there are no gradients to apply");
-  for (const detail::applied_gradient& each : all)
-    detail::check_same_graph("loss_scale", graph_, each.pair.variable.builder());
+  for (const detail::applied_gradient& each : all) detail::check_same_graph("loss_scale", graph_, each.pair.variable);
   const node<bool> finite = all_finite(all, detail::updates_by_rows<Optimizer>);
   sequence<symbol> beside;
   record_next_scale(finite, beside);

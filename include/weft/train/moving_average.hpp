@@ -261,7 +261,7 @@ inline symbol add_average(graph& g, symbol variable, bool begins_as_0) {
 inline hyperparameter weight_of_value(graph& g, const exponential_moving_average& how, const symbol* training) {
   if (!how.num_updates.is_given()) return 1 - how.decay;
   symbol n = how.num_updates.value();
-  check_same_graph("exponential_moving_average", &g, (n.is_number() ? how.num_updates.counter() : n).builder());
+  check_same_graph("exponential_moving_average", &g, (n.is_number() ? how.num_updates.counter() : n));
   if (n.is_number()) {
     n = how.num_updates.counter();
     if (training) n = {&g, written_values(g, training->id().node).of(n.id())};
@@ -294,7 +294,7 @@ inline void check_averaged(graph& g, const exponential_moving_average& how, cons
                 "the effect updates no trained variable: apply() is given what minimize() returns");
   sequence<char> seen(g.size(), 0);
   for (const symbol& v : variables) {
-    check_same_graph("exponential_moving_average", &g, v.builder());
+    check_same_graph("exponential_moving_average", &g, v);
     char& named = seen[v.id().node];
     if (named)
       throw error(error_code::invalid_argument, "exponential_moving_average",

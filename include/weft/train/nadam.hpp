@@ -10,6 +10,11 @@ struct nadam {
   hyperparameter learning_rate = 0.002, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum_decay = 0.9998367253526753;
 
   static constexpr const char* name = "nadam";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"},
+                                                    {"momentum_decay", hyperparameter_range::up_to_one}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), scalar_slot("decay_power", 1), scalar_slot("momentum_product", 1),
                      scalar_slot("beta2_power", 1)};

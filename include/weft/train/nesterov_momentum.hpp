@@ -10,6 +10,7 @@ struct nesterov_momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 
   static constexpr const char* name = "nesterov_momentum";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"momentum", hyperparameter_range::up_to_one}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("momentum")}; }
 

@@ -116,6 +116,20 @@ void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
 #undef WEFT_MEMBERS
 }
 
+template <class Optimizer>
+void check_limits(const char* name, const hyperparameter* given) {
+  if constexpr (requires { typename Optimizer::extended; }) {
+    using inner = typename Optimizer::extended;
+    check_limits<inner>(name, given);
+    static constexpr hyperparameter_limit weight_decay{"weight_decay"};
+    check_limits(name, given + members_of<inner>, &weight_decay, 1);
+  } else if constexpr (requires { Optimizer::limits; }) {
+    constexpr std::size_t count = sizeof Optimizer::limits / sizeof Optimizer::limits[0];
+    static_assert(count == members_of<Optimizer>, "an optimizer's limits name all hyperparameters in their order");
+    check_limits(name, given, Optimizer::limits, count);
+  }
+}
+
 template <class Optimizer, class Compiler = gpu::this_compiler>
 effect record_updates(graph& g, const Optimizer& optimizer, const sequence<applied_gradient>& all,
                       const sequence<symbol>& beside) {
@@ -133,6 +147,7 @@ effect record_updates(graph& g, const Optimizer& optimizer, const sequence<appli
     append_members(optimizer, members);
     how.hyperparameters = members.data();
   }
+  check_limits<Optimizer>(Optimizer::name, how.hyperparameters);
   if constexpr (norms_of<Optimizer> != 0) {
     how.norms = record_norms<Optimizer>;
     g.use(primitives_in<float, in_norms<Optimizer>>);

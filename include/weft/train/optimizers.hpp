@@ -78,6 +78,7 @@ struct gradient_descent {
   hyperparameter learning_rate = 0.01;
 
   static constexpr const char* name = "gradient_descent";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}};
   static constexpr fusion_kind fusion = fusion_kind::descent;  // a product that is the gradient can make the update too
   static constexpr bool by_rows = true;
 
@@ -95,6 +96,7 @@ struct momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 
   static constexpr const char* name = "momentum";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"momentum", hyperparameter_range::up_to_one}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("momentum")}; }
 
@@ -112,6 +114,10 @@ struct adam {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 
   static constexpr const char* name = "adam";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"beta1", hyperparameter_range::below_one},
+                                                    {"beta2", hyperparameter_range::below_one},
+                                                    {"epsilon"}};
   constexpr auto slots() const {
     return slot_list{slot("m"), slot("v"), scalar_slot("beta1_power", 1), scalar_slot("beta2_power", 1)};
   }

@@ -10,6 +10,7 @@ struct proximal_adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1, l1 = 0, l2 = 0;
 
   static constexpr const char* name = "proximal_adagrad";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"initial_accumulator_value"}, {"l1"}, {"l2"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("accumulator", initial_accumulator_value)}; }
 

@@ -10,6 +10,7 @@ struct proximal_gradient_descent {
   hyperparameter learning_rate = 0.01, l1 = 0, l2 = 0;
 
   static constexpr const char* name = "proximal_gradient_descent";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"}, {"l1"}, {"l2"}};
   static constexpr bool by_rows = true;
 
   template <class V>

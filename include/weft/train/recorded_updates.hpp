@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <limits>
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
@@ -236,7 +238,7 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
   if (!all) check_trained(g, who, variables);
   sequence<symbol> each;
   for (const symbol& v : variables) {
-    check_same_graph(who, &g, v.builder());
+    check_same_graph(who, &g, v);
     all ? each.push_back(v) : append_once(each, v.output(0));
   }
   const auto found = g.differentiate({loss}, {as_scalar(g, 1, loss.type())}, each);
@@ -284,17 +286,38 @@ WEFT_DECL void append_noted(graph& g, const sequence<symbol>& losses, sequence<s
     for (const symbol& noted : updates_beside(g, loss)) append_once(members, noted);
 }
 
+WEFT_DECL void check_limits(const char* optimizer, const hyperparameter* given, const hyperparameter_limit* limits,
+                            std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!given[i].is_number()) continue;
+    const double x = given[i].number();
+    const hyperparameter_range range = limits[i].range;
+    const bool is_within = range == hyperparameter_range::below_one   ? x < 1
+                           : range == hyperparameter_range::up_to_one ? x <= 1
+                                                                      : x < std::numeric_limits<double>::infinity();
+    if (x >= 0 && is_within) continue;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", x);
+    throw error(error_code::invalid_argument, optimizer,
+                {limits[i].name, " must be ",
+                 range == hyperparameter_range::below_one   ? "at least 0 and less than 1"
+                 : range == hyperparameter_range::up_to_one ? "from 0 to 1"
+                                                            : "a finite number of at least 0",
+                 "; it is ", text});
+  }
+}
+
 WEFT_DECL effect record_updates(graph& g, const update_definition& how, const sequence<applied_gradient>& all,
                                 const sequence<symbol>& beside) {
   sequence<symbol> variables, losses, members = beside;
   for (const applied_gradient& each : all) {
     const auto& [gradient, variable, loss, also] = each.pair;
-    check_same_graph("apply_gradients", &g, variable.builder());
+    check_same_graph("apply_gradients", &g, variable);
     if (gradient.is_number())
       throw error(error_code::invalid_argument, how.name,
                   {"the gradient of ", g[variable.id().node].name,
                    " is a number without extents: an expression of the gradient has them"});
-    check_same_graph("apply_gradients", &g, gradient.builder());
+    check_same_graph("apply_gradients", &g, gradient);
     if (!(gradient.info() == variable.info()))
       throw error(error_code::invalid_argument, how.name,
                   {"the gradient of ", g[variable.id().node].name, " is ", weft::name(gradient.type()), " of extents ",

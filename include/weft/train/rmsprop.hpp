@@ -10,6 +10,10 @@ struct rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
 
   static constexpr const char* name = "rmsprop";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"decay", hyperparameter_range::up_to_one},
+                                                    {"momentum", hyperparameter_range::up_to_one},
+                                                    {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("rms", 1), slot("momentum")}; }
 
@@ -29,6 +33,10 @@ struct centered_rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
 
   static constexpr const char* name = "centered_rmsprop";
+  static constexpr hyperparameter_limit limits[] = {{"learning_rate"},
+                                                    {"decay", hyperparameter_range::up_to_one},
+                                                    {"momentum", hyperparameter_range::up_to_one},
+                                                    {"epsilon"}};
   static constexpr bool by_rows = true;
   constexpr auto slots() const { return slot_list{slot("rms", 1), slot("mg"), slot("momentum")}; }
 

@@ -57,12 +57,23 @@ run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s
     }
     return at;
   };
+  // A chief whose disk is full ends: the others learn why.
+  const auto with_reason = [&s](auto action) {
+    try {
+      action();
+    } catch (const error& problem) {
+      s.set_failure(problem);
+      throw;
+    }
+  };
   return {[load, &keeper, &s] { return s.restore(load, keeper.options().timeout); },
-          [folder, &keeper, &s](std::int64_t) {
+          [folder, &keeper, &s, with_reason](std::int64_t) {
             const state at = s.collect(keeper.options().timeout);
-            keeper.save(s.local(), folder, at.global_step, {{name, detail::to_archive(at)}});
+            with_reason([&] { keeper.save(s.local(), folder, at.global_step, {{name, detail::to_archive(at)}}); });
           },
-          [&keeper](deadline until) { keeper.wait(until.remaining(keeper.options().timeout)); },
+          [&keeper, with_reason](deadline until) {
+            with_reason([&] { keeper.wait(until.remaining(keeper.options().timeout)); });
+          },
           [folder, &keeper] { keeper.lock(folder); }, [&keeper] { keeper.unlock(); }};
 }
 

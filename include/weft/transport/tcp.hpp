@@ -189,6 +189,10 @@ class tcp {
   /// nobody accepts within `time`, resource_exhausted where this process may open no more.
   stream connect(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250));
 
+  /// Looks up the host's name, if it is one, without waiting. Throws weft::error: not_found for a name that no host
+  /// has, unavailable while there is no answer.
+  void look_up(const endpoint& where);
+
   /// Whether the host answers that nobody listens there: the process that did has ended. False where nothing answers.
   bool refuses(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250));
 
@@ -414,6 +418,10 @@ WEFT_DISTRIBUTED_DECL tcp::stream tcp::connect(const endpoint& where, std::chron
     wait_item item{pending.get(), false, true};
     if (!wait({&item, 1}, pending->addresses_left() == 1 ? left : left / 2)) pending->time_out();
   }
+}
+
+WEFT_DISTRIBUTED_DECL void tcp::look_up(const endpoint& where) {
+  if (is_name(where.host)) names_->find(where.host, std::chrono::milliseconds(0));
 }
 
 WEFT_DISTRIBUTED_DECL bool tcp::refuses(const endpoint& where, std::chrono::milliseconds time) {

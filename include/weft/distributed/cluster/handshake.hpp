@@ -28,10 +28,13 @@ using handshake_nonce = std::array<std::byte, 32>;
 ///
 ///     dials                                      is dialled
 ///     hello      nonce                  ->         a client that does not know the task's name says so here
-///                                       <-       challenge  nonce, HMAC(listens | nonces | its name)
+///                                       <-       challenge  nonce, HMAC(listens | nonces | its name),
+///                                                           HMAC(knows | nonces)
 ///     introduce  who, HMAC(dials | nonces | who) ->
 ///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
 ///                                             or refuse     why, HMAC(refuses | nonces | why)
+///
+/// The second proof of a challenge tells a task of another name from a process that does not know the secret.
 ///
 /// Input and output never block: advance() moves what can be moved. The owner decides what this task says of itself,
 /// and which peers it lets in.
@@ -88,10 +91,13 @@ class handshake {
 
   // ---- the side that dials ----
 
-  /// Whether a task of this name that knows the secret has answered.
+  /// Returns true if a task of this name that knows the secret has answered.
   bool proves(const std::string& name) const {
-    return same_digest(proof_of("listens", {bytes_of(name)}), received_proof());
+    const const_bytes proof = const_bytes(received_).subspan(sizeof(handshake_nonce), sizeof(sha256_digest));
+    return knows_secret() && same_digest(proof_of("listens", {bytes_of(name)}), proof);
   }
+  /// Returns true if the process that has answered knows the secret, whatever its name.
+  bool knows_secret() const { return same_digest(proof_of("knows", {}), received_proof()); }
 
   void introduce(const introduction& mine) {
     mine_ = mine.bytes();
@@ -122,14 +128,15 @@ class handshake {
     send(frame_kind::welcome, mine_, proof_of("welcomes", {its_, mine_}));
     conclude();
   }
-  /// Ends the handshake with an error. Only a peer that has proved that it knows the secret is told why. A stranger is
-  /// told the code alone: that it is rejected, or with permission_denied that its certificate names another task. That
-  /// goes on until the stranger has closed: what has not been read when a connection is closed may take the last words
-  /// with it.
+  /// Ends the handshake with an error. Only an introduced peer receives the reason. Any other peer receives only the
+  /// code: permission_denied if its certificate names another task, and with a proof if it knows the secret and has
+  /// another name. The stream stays open until such a peer has closed it, because closing a stream with unread input
+  /// discards the output that is still on its way.
   void reject(const error& why) {
+    const bool proves_it = at_ == phase::introduced || (at_ == phase::challenged && knows_secret());
     rejected_ = at_ != phase::introduced;
     mine_ = rejected_ ? error_bytes(why.code(), {}) : error_bytes(why.code(), why.what());
-    send(frame_kind::refuse, mine_, rejected_ ? sha256_digest{} : proof_of("refuses", {mine_}));
+    send(frame_kind::refuse, mine_, proves_it ? proof_of("refuses", {mine_}) : sha256_digest{});
     conclude();
   }
 
@@ -150,7 +157,7 @@ class handshake {
     const frame_kind kind = in_.header().kind;
     if (kind == frame_kind::refuse) return hear_refusal();
     if (!challenged_) {
-      if (kind != frame_kind::challenge || received_.size() != sizeof(handshake_nonce) + sizeof(sha256_digest))
+      if (kind != frame_kind::challenge || received_.size() != sizeof(handshake_nonce) + 2 * sizeof(sha256_digest))
         broken();
       std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
       challenged_ = true;
@@ -197,7 +204,9 @@ class handshake {
       std::copy_n(received_.begin(), its_nonce_.size(), its_nonce_.begin());
       challenged_ = true;
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
-      send(frame_kind::challenge, mine_, proof_of("listens", {bytes_of(in_.header().request == 1 ? "" : name_)}));
+      const sha256_digest proof = proof_of("listens", {bytes_of(in_.header().request == 1 ? "" : name_)});
+      mine_.insert(mine_.end(), proof.begin(), proof.end());
+      send(frame_kind::challenge, mine_, proof_of("knows", {}));
       in_.expect(introduction::max_bytes + sizeof(sha256_digest));
       return;
     }
@@ -209,10 +218,15 @@ class handshake {
     at_ = phase::introduced;
   }
 
-  /// By one the side that dials.
+  /// Throws the reason why the side that dials has rejected this task.
   [[noreturn]] void hear_rejection() const {
     if (received_.size() >= sizeof(sha256_digest)) {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+      if (same_digest(proof_of("refuses", {said}), received_proof()))
+        throw error(error_code::failed_precondition, "handshake",
+                    {"a task with the same secret looked for another task than ", name_,
+                     " here: the two were given different jobs or addresses; give every task the same cluster, with "
+                     "the same parameter servers"});
       if (read_error(said, "handshake").code() == error_code::permission_denied)
         throw error(error_code::unauthenticated, "handshake",
                     {"a task that looked for ", name_, " rejects this task's certificate, which names another"});

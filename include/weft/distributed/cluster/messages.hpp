@@ -89,12 +89,14 @@ struct introduction {
   static introduction read(const_bytes bytes);
 };
 
-/// One task's notice to the others about a third: that an incarnation of it has left or is lost, and why.
+/// One task's notice to the others about a third: that an incarnation of it has left or is lost, and why, or that
+/// another process has taken its place.
 struct notice {
   task_id about;
   std::uint64_t incarnation = 0;
   bool left = false;
   bool hearsay = false;  // the sender knows it from another task
+  bool back = false;     // this incarnation has taken the place of one that was lost
   std::string why;       // continues the task's name
 
   std::vector<std::byte> bytes() const;
@@ -193,7 +195,10 @@ WEFT_DISTRIBUTED_DECL introduction introduction::read(const_bytes bytes) {
 
 WEFT_DISTRIBUTED_DECL std::vector<std::byte> notice::bytes() const {
   message_writer out;
-  out.text(about.job).number(about.index).number(incarnation).number(static_cast<std::uint8_t>(left | hearsay << 1));
+  out.text(about.job)
+      .number(about.index)
+      .number(incarnation)
+      .number(static_cast<std::uint8_t>(left | hearsay << 1 | back << 2));
   return out.text(printable(why, 4000)).take();
 }
 
@@ -204,9 +209,10 @@ WEFT_DISTRIBUTED_DECL notice notice::read(const_bytes bytes) {
   said.about.index = in.number<int>();
   said.incarnation = in.number<std::uint64_t>();
   const auto flags = in.number<std::uint8_t>();
-  if (flags > 3) message_reader::malformed();
+  if (flags > 4) message_reader::malformed();
   said.left = (flags & 1) != 0;
   said.hearsay = (flags & 2) != 0;
+  said.back = flags == 4;
   said.why = in.text();
   in.end();
   return said;

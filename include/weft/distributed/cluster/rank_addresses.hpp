@@ -99,6 +99,13 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
       if (at == 0) port.fail({"is no port that others could know; choose one from 1 to 65534"});
       endpoint where{host_in(*first, ", and the port in MASTER_PORT"), static_cast<std::uint16_t>(at)};
       if (place.one_host) where.host = meeting.host = "127.0.0.1";
+      // Certificates name tasks, and here tasks only know their ranks.
+      if (!is_loopback(where.host) && !meeting.secret.is_given())
+        throw error(
+            error_code::permission_denied, "environment",
+            {"tasks of several hosts that meet at MASTER_ADDR, ", to_string(where),
+             ", need a secret, with certificates too: set WEFT_SECRET or WEFT_SECRET_FILE for all tasks, or let "
+             "them meet in a folder that all hosts see, WEFT_RENDEZVOUS"});
       return meeting.through_first(where);
     }
   if (folder.empty() && !place.one_host)

@@ -49,8 +49,8 @@ struct rendezvous {
   ///
   /// A file that an earlier run has left misleads nobody: each task has a random number of its own, the task of rank 0
   /// repeats those that it has read, and all confirm its own before it says that they are complete.
-  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, permission_denied where others may
-  /// write to the folder or an address needs a secret, unavailable where it cannot be written.
+  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, permission_denied if others may
+  /// write to the folder, unavailable where it cannot be written.
   result through_folder(const std::string& folder, const std::string& job) const;
 
   /// Through the task of rank 0, which listens at `first`; all prove to know the secret.
@@ -282,10 +282,10 @@ inline std::string local_host(const tcp::stream& stream) {
   return host.data();
 }
 
-/// Says that this task does not believe the other, and goes when that is read.
-inline void tell_stranger(handshake<tcp::stream>& words) {
+/// Rejects the process that has answered, and returns when it has read that.
+inline void reject_host(handshake<tcp::stream>& words, const error& why) {
   try {
-    words.reject(error(error_code::unauthenticated, "rendezvous", "the peer does not know the secret"));
+    words.reject(why);
     for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
       sleep(std::chrono::milliseconds(1));
   } catch (const error&) {
@@ -323,10 +323,18 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
       if (words.advance() == 0) wait(words.is_sending());
       if (words.at() != talk::phase::challenged) continue;
       if (!words.proves(to_string(task_id{rendezvous_job, 0}))) {
-        tell_stranger(words);
-        throw error(error_code::unauthenticated, "rendezvous",
-                    {"the process that listens at ", to_string(first), " does not know this task's secret (",
-                     meeting.secret.origin(), "); give all tasks one secret"});
+        const std::string where = str_cat({"the process that listens at ", to_string(first)});
+        const error why =
+            words.knows_secret()
+                ? error(error_code::failed_precondition, "rendezvous",
+                        {where,
+                         " is a task that has met its cluster already, and not rank 0 of this run; give each "
+                         "run an address of its own"})
+                : error(error_code::unauthenticated, "rendezvous",
+                        {where, " does not know this task's secret (", meeting.secret.origin(),
+                         "); give all tasks one secret"});
+        reject_host(words, why);
+        throw why;
       }
       words.introduce(rendezvous_words(meeting.size, meeting.rank, 0, to_string(own.address)));
     }
@@ -356,7 +364,8 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
 }  // namespace detail
 
 inline rendezvous::result rendezvous::through_folder(const std::string& folder, const std::string& job) const {
-  tcp network = detail::network_of(*this);
+  tcp network;
+  network.allow_other_hosts();  // nobody is accepted before the server has checked its secret or certificates
   const detail::fresh_socket own(network, host);
   const detail::rendezvous_folder files(folder, job);
   const std::string address = to_string(own.address);

@@ -161,10 +161,12 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
       seats_[static_cast<std::size_t>(rank)] = nullptr;
       if (note_.empty()) note_ = str_cat({"rank ", rank, " has come and is gone again"});
     }
-    if (problem.code() != error_code::unauthenticated) return false;
+    const bool knows_secret = problem.code() == error_code::failed_precondition;
+    if (problem.code() != error_code::unauthenticated && !knows_secret) return false;
     const std::string from = coming_from(each.talk.stream());
-    note_ = str_cat({"a task with another secret than ", secret_.origin(), " was rejected; it came",
-                     from.empty() ? " to " + to_string(first_) : from});
+    note_ = str_cat({"a task with ", knows_secret ? "the same" : "another", " secret ",
+                     knows_secret ? "that belongs to another run" : "than " + secret_.origin(),
+                     " was rejected; it came", from.empty() ? " to " + to_string(first_) : from});
     rejections_.report(problem.code(), note_);
     each.talk.reject(problem);
     return true;

@@ -35,6 +35,27 @@ inline std::string to_string(const worker_change& c) {
       {c.present, " of ", c.workers, " workers: ", to_string(c.worker), " ", c.is_back ? "is back" : c.reason});
 }
 
+/// A wait for other tasks begins, or is over.
+struct wait_change {
+  bool is_over = false;
+  bool trains = false;                   ///< the wait interrupts training that has begun
+  std::string tasks;                     ///< that are waited for, each with the reason: "/job:worker/task:1 (it has
+                                         ///< closed its connection)"; or that training continues with
+  std::chrono::milliseconds longest{0};  ///< of a wait that begins; 0: not known
+  std::int64_t step = -1;                ///< of a wait that is over: the step with which training continues
+};
+
+/// "training waits up to 30 s for a process in place of /job:worker/task:1 (it has closed its connection)"
+inline std::string to_string(const wait_change& c) {
+  if (c.is_over && c.step >= 0)
+    return str_cat({"training continues with step ", c.step, c.tasks.empty() ? "" : "; ", c.tasks});
+  if (c.is_over) return str_cat({"the wait is over for ", c.tasks});
+  const std::int64_t ms = c.longest.count();
+  const std::string time = ms % 1000 == 0 ? str_cat({ms / 1000, " s"}) : str_cat({ms, " ms"});
+  return str_cat({c.trains ? "training waits " : "waits ", ms > 0 ? "up to " + time + " " : std::string(), "for ",
+                  c.trains ? "a process in place of " : "", c.tasks});
+}
+
 /// The treatment of gradients that are not finite: some element is infinite or not a number.
 enum class nonfinite_gradients : unsigned char {
   refuse,  ///< their worker gets an error that names the worker, the step and the variable; nothing is applied
@@ -68,8 +89,8 @@ struct server_options {
   /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all, less
   /// its backups. Training that shrinks when workers are lost (loss_action::shrink) needs so many, too; nothing: one.
   std::optional<int> min_workers = {};
-  /// After SIGINT or SIGTERM a parameter server's join() serves on until its workers have left, so that the chief can
-  /// save a last checkpoint, and for `stop_patience` at most. graph_service::serve() returns at once.
+  /// After SIGINT or SIGTERM join() continues to serve until the workers, or the chief of a graph, have left, so that
+  /// the chief can save a last checkpoint, for `stop_patience` at most. graph_service::serve() returns at once.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
   /// A parameter server that is killed may be replaced, if all parameter servers write shards and the loss policy
@@ -93,6 +114,9 @@ struct server_options {
   std::function<void(const error&)> on_lost = {};  ///< a peer was lost; called from the server's own thread
   /// Called from there too, for every worker but this.
   std::function<void(const worker_change&)> on_worker_change = {};
+  /// This task begins to wait for tasks that are missing or lost, or continues; from the thread that waits. Nothing: a
+  /// line on stderr.
+  std::function<void(const wait_change&)> on_wait = {};
   /// A parameter server lets training go on without a worker that is lost; called from the thread in join(). Nothing: a
   /// line on stderr.
   std::function<void(const error&)> on_left_out = {};

@@ -29,7 +29,7 @@ struct tf_config {
     static constexpr std::size_t max_bytes = std::size_t{8} << 20;
     if (text.value.size() > max_bytes) text.fail({"is longer than ", max_bytes, " bytes"});
     tf_config config;
-    bool has_task = false;
+    bool has_task = false, is_sparse = false;
     try {
       json_reader in(text.value, text.name, 0);
       in.object([&](const std::string& key) {
@@ -38,13 +38,17 @@ struct tf_config {
         else if (key == "task")
           has_task = true, config.read_task(in);
         else
-          in.skip();
+          is_sparse |= key == "sparseCluster", in.skip();
       });
       in.end();
     } catch (const error& problem) {
       text.fail({"is not what TensorFlow takes: ", problem.sentence()});
     }
     if (config.cluster.empty()) {
+      if (is_sparse)
+        text.fail(
+            {"has a \"sparseCluster\", in which each task sees only a part of the cluster; Weft requires a \"cluster\" "
+             "that lists all tasks: set enableDynamicWorker to false in the TFJob"});
       const bool is_alone =
           config.type.empty() || config.type == "worker" || config.type == "chief" || config.type == "master";
       if (is_alone && config.index.value_or(0) == 0) return {};

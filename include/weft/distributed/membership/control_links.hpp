@@ -199,7 +199,9 @@ class control_links {
     link.met = true;
     for (control_link& other : links_)
       if (&other != &link && other.rank == link.rank) other.closed = true;
+    const task_state before = members_.state(link.rank);
     members_.set_alive(link.rank, link.incarnation);
+    if (before == task_state::lost || before == task_state::left) tell_others(link.rank);
     for (std::size_t rank = 0; rank < members_.size(); ++rank) {
       const task_state state = members_.state(rank);
       if (state == task_state::lost || state == task_state::left) link.untold.push_back(rank);
@@ -289,6 +291,10 @@ class control_links {
     const auto rank = identity_.find(said.about);
     if (!rank || *rank == members_.self()) return;
     if (!members_.connects_to(*rank) && members_.task(from).job != options_.ps_job) return;
+    if (said.back) {
+      if (members_.hear_back(*rank, said.incarnation)) on_change_();
+      return;
+    }
     const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
     const std::string why = str_cat({said.why, said.hearsay ? "" : seen});  // hearsay names its source
     if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
@@ -325,9 +331,14 @@ class control_links {
         const std::size_t rank = link.untold.front();
         link.untold.pop_front();
         const task_state state = members_.state(rank);
-        if (state != task_state::lost && state != task_state::left) continue;  // it is back
-        link.sent = notice{members_.task(rank), members_.incarnation(rank), state == task_state::left,
-                           members_.is_hearsay(rank), members_.reason(rank)}
+        if (state == task_state::awaited) continue;
+        const bool is_back = state == task_state::alive;
+        link.sent = notice{members_.task(rank),
+                           members_.incarnation(rank),
+                           state == task_state::left,
+                           !is_back && members_.is_hearsay(rank),
+                           is_back,
+                           members_.reason(rank)}
                         .bytes();
         frame_header header;
         header.kind = frame_kind::notice;

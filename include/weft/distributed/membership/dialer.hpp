@@ -52,6 +52,7 @@ class dialer {
       }
       next = std::min(next, redial_[rank]);
     }
+    look_up_others();
     if (next != moment::max())
       again_.start(std::chrono::ceil<std::chrono::nanoseconds>(next - now), [this] { resume(); });
   }
@@ -88,6 +89,21 @@ class dialer {
 
     outbound_handshake(std::size_t to, typename T::event_loop& loop) : rank(to), until{}, expiry(loop) {}
   };
+
+  /// Nobody here dials the tasks of higher rank. If the name of their host is unknown, the error of a wait for them
+  /// gives that as the reason.
+  void look_up_others() {
+    if constexpr (requires(T& network, const endpoint& where) { network.look_up(where); })
+      for (std::size_t rank = members_.self() + 1; rank < members_.size(); ++rank) {
+        if (members_.state(rank) != task_state::awaited || !members_.connects_to(rank)) continue;
+        try {
+          network_.look_up(identity_.address_of(rank));
+          if (members_.reason(rank).starts_with("lookup: ")) members_.set_note(rank, "");
+        } catch (const error& problem) {
+          members_.set_note(rank, problem.what());
+        }
+      }
+  }
 
   void dial(std::size_t rank, moment now) {
     try {
@@ -171,7 +187,7 @@ class dialer {
         if (!identity_.is_answered_by(each.rank, talk)) {
           const error why = identity_.impostor_at(each.rank, talk);
           members_.refuse(each.rank, why);
-          talk.reject(why.code() == error_code::permission_denied ? why : error(error_code::unauthenticated, "", ""));
+          talk.reject(why);
           return false;
         }
         talk.introduce(identity_.introduction_to(each.rank, "", 0));

@@ -56,6 +56,7 @@ class exchange_loop {
   void run(const char* operation, deadline_type until, Exchange& exchange) {
     idle_.moved();
     left_at_.reset();
+    const auto began = clock::now();
     for (;;) {
       const std::size_t moved = exchange.advance();
       if (exchange.is_complete()) return;
@@ -71,10 +72,29 @@ class exchange_loop {
       });
       if (!idle_.pause(items_, until)) continue;
       check(operation, exchange);
+      if (reports_waits_ && clock::now() - began > quiet_time) report_wait();
     }
   }
 
+  /// Reports waits for answers that do not come because workers of this job are lost; nothing ends them here.
+  void report_waits(const std::string& job, std::chrono::milliseconds longest) {
+    waits_for_job_ = job;
+    longest_wait_ = longest;
+    reports_waits_ = true;
+  }
+
  private:
+  static constexpr std::chrono::milliseconds quiet_time{100};
+
+  void report_wait() {
+    membership& members = here_.members();
+    std::string tasks;
+    for (std::size_t rank = 0; rank < members.size(); ++rank)
+      if (rank != members.self() && members.task(rank).job == waits_for_job_ && members.has_failed(rank))
+        append(tasks, {tasks.empty() ? "" : ", ", to_string(members.task(rank)), " (it ", members.reason(rank), ")"});
+    if (!tasks.empty()) members.waits().begin(tasks, longest_wait_, true);
+  }
+
   /// Throws weft::error where the wait is in vain.
   template <typename Exchange>
   void check(const char* operation, const Exchange& exchange) {
@@ -101,6 +121,9 @@ class exchange_loop {
   }
 
   Server& here_;
+  std::string waits_for_job_;
+  std::chrono::milliseconds longest_wait_{0};
+  bool reports_waits_ = false;
   waiter<network, clock> idle_;
   std::vector<typename network::wait_item> items_;
   std::optional<typename clock::time_point>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/membership/wait_log.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/separate.hpp>
 
@@ -84,6 +86,9 @@ class membership {
 
   /// Another task says what became of this one. This task's own observations count more. Returns whether it is news.
   bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why);
+  /// Another task has met a process in place of one that is gone, and that this task does not connect to. Returns true
+  /// if that is news.
+  bool hear_back(std::size_t rank, std::uint64_t incarnation);
   /// Whether this task knows from another one that the task is gone.
   bool is_hearsay(std::size_t rank) const;
   /// Whether this task itself has found that this incarnation is gone. A task that only others take for gone, and that
@@ -106,6 +111,8 @@ class membership {
 
   // ---- waiting ----
 
+  detail::wait_log& waits() { return waits_; }
+
   /// Returns when every task that this one connects to and for which `needed(task_id)` holds is alive or has already
   /// left; one for which `dispensable(task_id)` holds may be lost, too.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
@@ -113,7 +120,9 @@ class membership {
   template <typename Clock, typename Needed, typename Dispensable>
   void wait_for(basic_deadline<Clock> until, Needed needed, Dispensable dispensable) {
     std::unique_lock lock(mutex_);
-    for (;;) {
+    const auto quiet_until = Clock::now() + std::chrono::duration_cast<typename Clock::duration>(quiet_time);
+    const std::chrono::seconds longest = std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit));
+    for (bool reported = false;;) {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
       std::string missing;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
@@ -126,11 +135,22 @@ class membership {
         append(missing, {missing.empty() ? "" : ", ", to_string(tasks_[i])});
         if (!of.reason.empty()) append(missing, {" (", of.reason, ")"});
       }
-      if (missing.empty()) return;
+      if (missing.empty()) {
+        lock.unlock();
+        if (reported) waits_.end(-1);
+        return;
+      }
       if (until.expired())
         throw error(error_code::deadline_exceeded, "wait_ready",
                     {to_string(tasks_[self_]), " still waits for ", missing,
                      "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
+      if (!reported && Clock::now() >= quiet_until) {
+        append(missing, {note_.empty() ? "" : "; ", note_});
+        lock.unlock();
+        waits_.begin(missing, longest < no_limit ? longest : std::chrono::seconds(0), false);
+        reported = true;
+        lock.lock();
+      }
       wait(lock, until);
     }
   }
@@ -224,6 +244,10 @@ class membership {
     detail::sleep<Clock>(changed_, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining(slice)));
   }
 
+  static constexpr std::chrono::hours no_limit{24};
+  static constexpr std::chrono::seconds quiet_time{3};  // tasks do not start at the same moment
+
+  detail::wait_log waits_;
   std::vector<task_id> tasks_;
   std::size_t self_;
   mutable std::mutex mutex_;
@@ -275,6 +299,21 @@ WEFT_DISTRIBUTED_DECL bool membership::hear(std::size_t rank, std::uint64_t inca
   if (rank == self_ || state(rank) == task_state::alive || this->incarnation(rank) == incarnation) return false;
   if (state(rank) != task_state::awaited) return false;
   return end(rank, incarnation, became, why, true);
+}
+
+WEFT_DISTRIBUTED_DECL bool membership::hear_back(std::size_t rank, std::uint64_t incarnation) {
+  {
+    std::lock_guard lock(mutex_);
+    member& of = known_[rank];
+    if (!of.hearsay || of.incarnation == incarnation || connects_to(rank)) return false;
+    // The incarnation stays that of the lost process: another notice of its loss is not news.
+    of.reason.clear();
+    of.hearsay = false;
+    if (first_lost_ == rank) first_lost_.reset();
+    of.state.store(task_state::awaited, std::memory_order_release);
+  }
+  changed_.notify_all();
+  return true;
 }
 
 WEFT_DISTRIBUTED_DECL bool membership::is_hearsay(std::size_t rank) const {

@@ -25,6 +25,7 @@
 #include <weft/distributed/membership/channel_opener.hpp>
 #include <weft/distributed/membership/control_links.hpp>
 #include <weft/distributed/membership/dialer.hpp>
+#include <weft/distributed/membership/join_chief.hpp>
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
@@ -106,9 +107,14 @@ class basic_server {
   /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. At
   /// SIGINT or SIGTERM, if server_options::handle_signals, it serves the workers that are there until they have left,
   /// so that the chief can save, for server_options::stop_patience at most; join_report::signal then says which has
-  /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once. Another task
-  /// waits here until all that it connects to have left or are lost. Throws weft::error (deadline_exceeded) that names
-  /// workers which had not come until `workers_come`, or when `until` is reached.
+  /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once.
+  ///
+  /// Any other task waits here until the chief has left or is lost: worker 0, or the cluster's first task if there are
+  /// no workers. After a signal it waits for server_options::stop_patience at most, since the chief may need it for its
+  /// last step. The chief itself waits until all tasks that it connects to have left or are lost.
+  ///
+  /// Throws weft::error: deadline_exceeded that names the tasks that have not connected by `workers_come`, or that
+  /// still run at `until`.
   join_report join(deadline_type workers_come = std::chrono::seconds(60), deadline_type until = deadline_type::never());
 
   /// Says goodbye to all peers, closes everything and frees the port. Ends join() in another thread. May be called
@@ -420,6 +426,7 @@ basic_server<T, Clock>::basic_server(cluster_spec cluster, std::string job, int 
           loop_, identity_, members_, inbox_, options_, std::min(options_.max_strangers, few_of_the_descriptors()),
           listen(), [this](channel dialled) { links_.accept(std::move(dialled)); }, [this] { service_bell_.notify(); }),
       address_(admission_.address()) {
+  members_.waits().set(identity_.name(), options_.on_wait);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -440,32 +447,14 @@ void basic_server<T, Clock>::wait_ready(deadline_type until) {
 
 template <transport T, typename Clock>
 join_report basic_server<T, Clock>::join(deadline_type workers_come, deadline_type until) {
-  join_report report;
   if (job() == options_.ps_job) {
+    join_report report;
     with_reason([&] { report = serve_parameters(workers_come, until); });
     // A server that others have given up leaves its place to another process: its goodbye ends nothing.
     if (report.interrupted && report.interrupted->code() != error_code::aborted) set_failure(*report.interrupted);
     return report;
   }
-  members_.wait_for(workers_come, [](const task_id&) { return true; });
-  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    if (rank == members_.self() || !members_.connects_to(rank)) continue;
-    const auto lost = [&](std::uint64_t incarnation) {
-      report.lost.push_back(str_cat({to_string(members_.task(rank)), " ", members_.reason(rank, incarnation)}));
-    };
-    std::uint64_t awaited = members_.incarnation(rank);
-    while (members_.state(rank) == task_state::alive && !stopping()) {
-      if (until.expired())
-        throw error(error_code::deadline_exceeded, "join", {to_string(members_.task(rank)), " is still running"});
-      members_.await_verdict(rank, deadline_type(std::chrono::milliseconds(200)));
-      const std::uint64_t now = members_.incarnation(rank);  // another process may have come in its place
-      if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
-      awaited = now;
-    }
-    if (members_.state(rank, awaited) == task_state::left) report.finished.push_back(to_string(members_.task(rank)));
-    if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
-  }
-  return report;
+  return detail::chief_wait<basic_server>(*this).run(workers_come, until);
 }
 
 template <transport T, typename Clock>

@@ -118,14 +118,14 @@ class task_identity {
             client.channel,      authenticates(stream)};
   }
 
-  /// Whether that task has answered: it knows the secret, and its certificate, where it has shown one, names it.
+  /// Returns true if that task has answered: it knows the secret, and its certificate, if any, names it.
   bool is_answered_by(std::size_t rank, handshake_type& talk) const {
     const std::string name = to_string(members_.task(rank));
     return talk.proves(name) && is_certified(talk.stream(), name);
   }
 
-  /// Why the answer is not that task's: it is that of a task of the same secret, which its proof tells, or a
-  /// stranger's.
+  /// The reason why the answer is not from that task: another task of the cluster has answered, a task of another
+  /// cluster with the same secret, or a stranger.
   error impostor_at(std::size_t rank, handshake_type& talk) const {
     const task_id& peer = members_.task(rank);
     const std::string operation = str_cat({"connect to ", to_string(peer)});
@@ -141,6 +141,12 @@ class task_identity {
         return error(error_code::failed_precondition, operation,
                      {to_string(members_.task(other)), " listens at ", where,
                       "; give every task the same addresses, and each its own index"});
+    if (talk.knows_secret())
+      return error(error_code::failed_precondition, operation,
+                   {"the process that listens at ", where, " knows this task's secret (", secret_.origin(),
+                    "), but is no task of '", to_string(cluster_),
+                    "': it was given other jobs or addresses; give every task the same cluster, with the same "
+                    "parameter servers"});
     return error(
         error_code::unauthenticated, operation,
         {"the process that listens at ", where, " does not know this task's secret (", secret_.origin(),

@@ -13,6 +13,7 @@
 
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/error.hpp>
 
@@ -36,8 +37,8 @@ struct view_message {
   view_member from;
   std::uint64_t ballot = 0;
   std::uint64_t accepted_ballot = 0;  // of a report
-  std::uint64_t program = 0;          // what all workers must have in common
-  std::int64_t updates = -1;          // that the sender has made; -1: it has no values yet
+  training_program program;
+  std::int64_t updates = -1;  // that the sender has made; -1: it has no values yet
   loss_policy policy;
   training_view current;
   training_view value;                         // of a proposal, or what a report's sender has accepted
@@ -49,7 +50,8 @@ struct view_message {
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(static_cast<std::uint8_t>(what)).number(from.index).number(from.incarnation);
-    out.number(ballot).number(accepted_ballot).number(program).number(updates);
+    out.number(ballot).number(accepted_ballot).number(updates);
+    program.write(out);
     out.number(std::int64_t{policy.wait.count()}).number(static_cast<std::uint8_t>(policy.then));
     for (const training_view* v : {&current, &value}) {
       out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
@@ -75,8 +77,8 @@ struct view_message {
     said.from.incarnation = in.number<std::uint64_t>();
     said.ballot = in.number<std::uint64_t>();
     said.accepted_ballot = in.number<std::uint64_t>();
-    said.program = in.number<std::uint64_t>();
     said.updates = in.number<std::int64_t>();
+    said.program = training_program::read(in);
     said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());
     if (!is_valid_wait(said.policy.wait)) message_reader::malformed();
     const auto then = in.number<std::uint8_t>();
@@ -145,11 +147,12 @@ class view_agreement {
   };
 
   /// `job`: of the workers, for messages.
-  view_agreement(view_member self, int workers, std::uint64_t program, loss_policy policy, std::string job = "worker")
+  view_agreement(view_member self, int workers, training_program program, loss_policy policy,
+                 std::string job = "worker")
       : self_(self),
         job_(std::move(job)),
         policy_(policy),
-        program_(program),
+        program_(std::move(program)),
         known_(static_cast<std::size_t>(workers)) {}
 
   const training_view& current() const { return current_; }
@@ -214,8 +217,8 @@ class view_agreement {
     if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
       if (current_.epoch == 0)
         fail(error_code::failed_precondition,
-             {to_string(task_id{job_, said.from.index}),
-              " and the others train another program than this worker: start it with the same program and flags"});
+             {to_string(task_id{job_, said.from.index}), " and the others train another program than this worker: ",
+              program_.difference(said.program), "; start it with the same program and flags"});
       return;
     }
     // What it said in an older view may come late.
@@ -330,6 +333,11 @@ class view_agreement {
     for (int index = 0; index < workers(); ++index)
       if (index != self_.index && !at(index).has_said) append(names, {names.empty() ? "" : ", ", name_of(index)});
     return names;
+  }
+  /// Returns true if this meeting waits for a process in place of a member that is lost.
+  bool awaits(int index) const {
+    const view_member* const member = current_.find(index);
+    return waits_for_places_ && member && !(*member == self_) && is_lost(*member);
   }
   /// What this meeting still waits for.
   std::string whom_it_awaits() const {
@@ -649,9 +657,10 @@ class view_agreement {
     return names;
   }
   bool is_lost(const view_member& each) const { return !is_alive(each) && !is_newcomer(each.index); }
-  /// "missing: a, b; no answer from c", after `before` where it is not empty.
+  /// "missing: a, b; no answer from c", after `before` if there is anything to list. A member whose place another
+  /// process has taken is missing, too: it does not decide on this view.
   std::string missing(const char* before = "") const {
-    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    const std::string lost = names_of([&](const view_member& each) { return !is_alive(each); });
     const std::string quiet =
         names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
     std::string text;
@@ -670,7 +679,7 @@ class view_agreement {
   view_member self_;
   std::string job_;
   loss_policy policy_;
-  std::uint64_t program_;
+  training_program program_;
   std::vector<known> known_;  // by index
   training_view current_;
   std::int64_t updates_ = -1;

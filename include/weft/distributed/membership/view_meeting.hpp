@@ -17,6 +17,7 @@
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
@@ -31,12 +32,11 @@ class view_meeting {
  public:
   using deadline_type = basic_deadline<Clock>;
 
-  /// `program`: what all workers must have in common, as a number.
-  view_meeting(basic_server<T, Clock>& here, std::uint64_t program, loss_policy policy)
+  view_meeting(basic_server<T, Clock>& here, training_program program, loss_policy policy)
       : here_(here),
         policy_(policy),
         workers_(here.cluster().num_tasks(here.job())),
-        agreement_({here.index(), here.incarnation()}, workers_, program, policy, here.job()),
+        agreement_({here.index(), here.incarnation()}, workers_, std::move(program), policy, here.job()),
         fates_(static_cast<std::size_t>(workers_)) {}
 
   const training_view& current() const { return agreement_.current(); }
@@ -122,6 +122,7 @@ class view_meeting {
         is_under_way_ = true;
         throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
       }
+      if (!starts || now >= began + quiet_time) report_wait(starts, until);
       if (!moved) sleep<Clock>(pause);
     }
     say_the_rest();
@@ -133,6 +134,24 @@ class view_meeting {
  private:
   using moment = typename Clock::time_point;
   using duration = typename Clock::duration;
+
+  /// Reports whom the meeting waits for, if the policy waits, until the training continues or ends.
+  void report_wait(bool starts, deadline_type until) {
+    membership& members = here_.members();
+    std::string tasks;
+    for (int index = 0; index < workers_; ++index) {
+      const std::size_t rank = rank_of(index);
+      const view_member* const former = current().find(index);
+      if (index == here_.index() || !(starts ? !agreement_.has_heard(index) : former && agreement_.awaits(index)))
+        continue;
+      const std::string why = members.reason(rank, former ? former->incarnation : 0);
+      append(tasks, {tasks.empty() ? "" : ", ", to_string(members.task(rank)),
+                     why.empty() ? starts ? " (it has not connected)" : "" : " (it " + why + ")"});
+    }
+    if (tasks.empty()) return;
+    const auto left = std::chrono::ceil<std::chrono::seconds>(until.remaining(std::chrono::hours(24)));
+    members.waits().begin(tasks, starts ? left : policy_.wait, !starts);
+  }
 
   void say_the_rest() {
     const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
@@ -186,7 +205,7 @@ class view_meeting {
 
   static constexpr const char* operation = "exchange";
   static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, above this folder
-  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000};
+  static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000}, quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
   struct incoming_link {

@@ -12,6 +12,7 @@
 
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/lost_updates.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/server_connection.hpp>
@@ -79,6 +80,8 @@ class basic_parameter_client {
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
+    if (terms.is_synchronous() && terms.on_loss.wait.count() > 0)
+      loop_.report_waits(here.options().worker_job, terms.on_loss.wait);
     with_reasons([&] { connect_first(until); });
   }
 
@@ -205,7 +208,7 @@ class basic_parameter_client {
   /// Whether the last request was sent again, since a server was lost while it was served.
   bool was_repeated() const { return was_repeated_; }
   /// Updates of this worker that asynchronous servers had acknowledged and have lost.
-  std::int64_t lost_updates() const { return lost_updates_; }
+  std::int64_t lost_updates() const { return lost_updates_.count(); }
 
   /// Updates that parameter server 0 has applied in all, as of its last answer.
   std::int64_t global_step() const { return servers_.front().answer().step; }
@@ -481,8 +484,9 @@ class basic_parameter_client {
         const task_state state = members.state(each.rank());
         if (state == task_state::alive) continue;
         if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
-        append(missing, {missing.empty() ? "" : ", ", name(each)});
+        append(missing, {missing.empty() ? "" : ", ", name(each), " (it ", members.reason(each.rank()), ")"});
       }
+      if (!missing.empty()) here_.members().waits().begin(missing, terms_.on_loss.wait, has_position_);
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       if (Clock::now() - since > terms_.on_loss.wait && missing.empty()) throw problem;
       if (Clock::now() - since > terms_.on_loss.wait)
@@ -604,8 +608,7 @@ class basic_parameter_client {
       throw error(error_code::failed_precondition, "enroll",
                   {name(of), " was started again without a shard of this run; start all tasks again"});
     of.set_epoch(at);
-    const std::int64_t lost = acknowledged_[number_of(of)] - of.next_step();
-    if (lost > 0) lost_updates_ += lost;
+    lost_updates_.add(of.next_step(), acknowledged_[number_of(of)]);
   }
 
   /// Offers each of these parameter servers memory to share, where they run on this host. Those that refuse receive
@@ -812,7 +815,7 @@ class basic_parameter_client {
   std::int64_t position_ = 0;               // the next step, as of the values that this worker has
   std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
   std::optional<step_change> rollback_;
-  std::int64_t lost_updates_ = 0;
+  detail::lost_updates lost_updates_;
   bool failed_ = false;  // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not

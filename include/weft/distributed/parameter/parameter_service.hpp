@@ -431,6 +431,7 @@ class parameter_service {
     }
     if (!quorum_.is_synchronous() && !quorum_.bounds_staleness()) broken.reset();  // each request hears of it
     stop_waiting_for_one();
+    if (!have_all_finished()) quorum_.report_waits(shards_.at().bits, shards_.now());
     for (worker& each : workers_) {
       if (!quorum_.supervise(each, now)) continue;
       if (each.is_deferred && each.is_parked() && !broken) {

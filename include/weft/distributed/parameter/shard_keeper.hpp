@@ -114,6 +114,7 @@ class shard_keeper {
       if (links_.is_first()) {
         try {
           folder_->remove_manifests([](std::int64_t) { return true; });
+          folder_->remove_shards_before(std::int64_t{1} << 62);
           sync_folder(folder_->path());
         } catch (const error& problem) {
           report_problem(problem);
@@ -213,9 +214,15 @@ class shard_keeper {
   void report_problem(const error& problem) {
     if (here_.options().on_shard_problem) return here_.options().on_shard_problem(problem);
     const std::string words = problem.what();
-    if (words == last_problem_) return;
-    last_problem_ = words;
-    std::fprintf(stderr, "weft: %s: %s\n", here_.name().c_str(), words.c_str());
+    if (const std::string reason = without_file(words); std::exchange(last_problem_, reason) != reason)
+      std::fprintf(stderr, "weft: %s: %s\n", here_.name().c_str(), words.c_str());
+  }
+
+  /// The words without the name of a file in the folder: a full disk is one reason, whichever shard meets it.
+  std::string without_file(std::string words) const {
+    const std::size_t at = words.find(folder_->path() + "/");
+    if (at != std::string::npos) words.erase(at, words.find_first_of(" :", at + folder_->path().size()) - at);
+    return words;
   }
 
   // ---- writing ----
@@ -517,6 +524,12 @@ class shard_keeper {
                    problem ? problem->sentence() : std::string()});
     if (problem) throw error(problem->code(), "restore", {problem->sentence(), other_training()});
     check_folder();
+    // A run that was killed before its first commit leaves shards of one step.
+    if (const std::vector<std::int64_t> shards = folder_->shards(); shards.size() > 1)
+      throw error(
+          error_code::data_loss, "restore",
+          {folder_->path(), " has shards of steps ", shards.front(), " to ", shards.back(),
+           " but no manifest, so no step is known to be complete; put the files manifest-STEP back", other_training()});
     enter(fresh_run());
     tell_others(true);
   }

@@ -113,6 +113,31 @@ class worker_quorum {
     someone_gone();  // remembers which was the first
   }
 
+  /// Reports the tasks in whose place the loss policy waits for another process, and that training continues once a
+  /// step is made or restored. `next_step`: of the training, in this epoch.
+  void report_waits(std::uint64_t epoch, std::int64_t next_step) {
+    if (!terms_ || terms_->on_loss.wait.count() == 0) return;
+    std::string tasks;
+    const auto add = [&](std::size_t rank, const std::string& why) {
+      append(tasks, {tasks.empty() ? "" : ", ", to_string(members_.task(rank)), " (it ", why, ")"});
+    };
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.task(rank).job == here_.options().ps_job && members_.state(rank) == task_state::lost)
+        add(rank, members_.reason(rank));
+    if (is_synchronous() || bounds_staleness())
+      for (const worker& each : workers_)
+        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each))
+          add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
+    if (tasks.empty()) {
+      if (epoch != waited_in_epoch_ || next_step != waited_at_)
+        members_.waits().end(epoch == waited_in_epoch_ ? waited_at_ : next_step);
+    } else if (!interrupted_) {
+      members_.waits().begin(tasks, terms_->on_loss.wait, true);
+      waited_in_epoch_ = epoch;
+      waited_at_ = next_step;
+    }
+  }
+
   /// Drops the worker if its process is lost, its connection has stalled, or it has asked for nothing for too long.
   /// Returns false where its process is lost.
   bool supervise(worker& each, time_point now) {
@@ -222,10 +247,13 @@ class worker_quorum {
         if (!each.is_left_out && !each.is_taken_over && is_gone_for_good(each, now)) leave_out(each, training);
       return {};
     }
+    const std::string others_gone =
+        workers_.names([&](const worker& each) { return &each != first_gone_ && is_gone_for_good(each, now); });
     if (needed < all)
       first = error(
           first->code(), "push_pull",
-          {first->sentence(), "; ", left, " of ", all, " workers are left, and training needs ", needed,
+          {first->sentence(), "; ", left, " of ", all, " workers are left",
+           others_gone.empty() ? "" : ", also without " + others_gone, ", and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
     if (waits_for(*first_gone_))
       first =
@@ -254,6 +282,8 @@ class worker_quorum {
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
   const worker* first_gone_ = nullptr;
+  std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
+  std::int64_t waited_at_ = -1;        // the next step then
   bool is_stopping_ = false;
   std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
 };

@@ -223,11 +223,13 @@ class basic_graph_client {
     for (;;) {
       std::size_t moved = talk.advance();
       if (talk.at() == handshake_type::phase::challenged) {
-        if (!talk.proves(task ? to_string(*task) : std::string()))
+        if (!talk.knows_secret())
           fail(error_code::unauthenticated,
-               {"the process that listens at ", to_string(where), " is ",
-                task ? str_cat({"not ", to_string(*task), ", or "}) : std::string(),
-                "of another secret than this client's (", secret_.origin(), "): give both the same secret"});
+               {"the process that listens at ", to_string(where), " is of another secret than this client's (",
+                secret_.origin(), "): give both the same secret"});
+        if (!talk.proves(task ? to_string(*task) : std::string()))
+          fail(error_code::failed_precondition, {"the process that listens at ", to_string(where), " is not ",
+                                                 to_string(*task), "; give every task the same addresses"});
         talk.introduce({distributed_version,
                         task ? cluster_.hash() : 0,
                         {},

@@ -30,6 +30,7 @@
 #include <weft/distributed/remote/remote_tasks.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/distributed/remote/task_part.hpp>
+#include <weft/distributed/remote/variable_table.hpp>
 #include <weft/error.hpp>
 #include <weft/queue/queue_state.hpp>
 #include <weft/queue/resources.hpp>
@@ -64,8 +65,9 @@ struct graph_service_options {
 ///       here.join();
 ///     }
 ///
-/// Variables live as long as this, whichever session made them, and sessions find them again. Runs of several sessions
-/// take turns.
+/// Each session places the nodes of its graph by its own pins and options. Variables belong to their task and live as
+/// long as its graph_service. Sessions whose graphs place a variable of one name in one task share it. Runs of several
+/// sessions take turns.
 template <typename Server = server>
 class graph_service {
   using clock = typename Server::clock_type;
@@ -88,9 +90,18 @@ class graph_service {
 
   /// Waits while this task serves the steps of sessions elsewhere: until SIGINT or SIGTERM, if
   /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
-  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the other
-  /// tasks have left or are lost; this does not, so that sessions go on when a lost task is back.
+  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the
+  /// chief has left or is lost. This does not, so sessions continue when a lost task is back.
   int serve(deadline_type until = deadline_type::never());
+
+  /// Serves the steps of another graph, too: that of another program, of which this task runs a part. Graphs of
+  /// sessions of this process are added without a call.
+  void add_graph(const graph& g) {
+    const std::lock_guard lock(mutex_);
+    for (const graph& known : graphs_)
+      if (&known.self() == &g.self()) return;
+    graphs_.push_back(g.share());
+  }
 
   Server& here() { return here_; }
   const graph_service_options& options() const { return options_; }
@@ -195,7 +206,7 @@ class graph_service {
       case frame_kind::end_session:
         return end_lane(header.tag);
       case frame_kind::reset:
-        return reset(from, header, payload);
+        return reset(from, header, std::move(payload));
       default:
         detail::message_reader::malformed();
     }
@@ -245,10 +256,15 @@ class graph_service {
     answer(from, header, said.bytes());
   }
 
-  void reset(const detail::peer_process& from, const frame_header& header, const_bytes payload) {
+  /// Ends waits in queues at once. The variables are forgotten between two runs.
+  void reset(const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
     detail::message_reader in(payload);
     while (in.left() > 0) detail::resource_table::of_process().reset(in.text());
-    send_end(from, header, {});
+    add(jobs_, {from, header, std::move(payload)});
+  }
+  void forget_variables(const_bytes containers) {
+    detail::message_reader in(containers);
+    while (in.left() > 0) variables_.reset(in.text());
   }
 
   /// Whether a process that asks for steps, or takes part in them, has ended.
@@ -451,7 +467,10 @@ class graph_service {
     if (next.message) return run(next, nullptr);
     detail::end_message how;
     try {
-      access_variable(next);
+      if (next.header.kind == frame_kind::reset)
+        forget_variables(next.payload);
+      else
+        access_variable(next);
       if (next.header.kind == frame_kind::read_variable) return;
     } catch (const error& e) {
       how = detail::end_message::of(e, false);
@@ -495,8 +514,8 @@ class graph_service {
         box->check();
         const std::chrono::microseconds asked(
             static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
-        served& of = serve(message.registers ? &message.registration : nullptr);
-        runner& in = by ? by->runner_in(*this, of) : of.runs;
+        served& of = serve(message.placement, message.registers ? &message.registration : nullptr);
+        runner& in = runner_of(by ? by->in : of.runs, of);
         in.current = {key, &message, box, client,
                       deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked))};
         for (const detail::small_values::value& each : message.fed.all())
@@ -540,8 +559,10 @@ class graph_service {
   /// A session of this task's variables, and its steps.
   struct runner {
     current_run current;
-    std::unique_ptr<session> variables;
+    std::shared_ptr<session> variables;
     own_support* support = nullptr;
+    std::vector<std::pair<std::uint32_t, std::shared_ptr<detail::variable_table::variable>>> own;  // of this task
+    std::uint64_t placement = 0, resets = 0;       // what it was made for
     std::map<std::uint64_t, prepared_step> steps;  // by signature
     std::mutex fetching;
     detail::small_values fetched;  // that travel with the end of the run
@@ -641,12 +662,29 @@ class graph_service {
 
   class own_support final : public plan::task_support {
    public:
-    own_support(graph_service& of, runner& in, detail::task_table table)
-        : links_(of, in), self_(static_cast<std::uint32_t>(of.here_.members().self())), table_(std::move(table)) {}
+    own_support(graph_service& of, runner& in, const detail::step_registration& from, const graph& g)
+        : of_(of),
+          graph_(g),
+          container_(from.container),
+          links_(of, in),
+          self_(static_cast<std::uint32_t>(of.here_.members().self())),
+          table_(of.table_of(from)) {
+      for (const auto& p : from.placed) placed_.insert(placed_.end(), p.count, p.on);
+    }
     std::uint32_t self() const override { return self_; }
     const device_spec& name_of(std::uint32_t task) const override { return table_.name_of(task); }
-    plan::device_number place(const plan::placement& by, std::uint32_t n, const char*& rule) const override {
-      return table_.place(by, n, rule);
+    plan::device_number place(const plan::placement&, std::uint32_t, const char*&) const override { refuse(); }
+    bool has_placed(std::uint32_t node, plan::device_number& on) const override {
+      on = node < placed_.size() ? placed_[node] : plan::device_number{false, 0, table_.client()};
+      return true;
+    }
+    bool find_variable(std::uint32_t node, const value_info& info, plan::variable_state& v) const override {
+      const plan::device_number where = v.where;
+      const auto found = of_.variables_.find(container_, graph_[node].name, info, where);
+      if (!found) return false;
+      v = found->state;
+      v.where = where;  // it may be on another CPU device of this task
+      return true;
     }
     bool moved(const device_spec& asked, plan::device_number d) const override { return table_.moved(asked, d); }
     plan::task_step* new_step() override { return new detail::task_part(table_, links_, expected); }
@@ -658,19 +696,26 @@ class graph_service {
 
    private:
     [[noreturn]] static void refuse() {
-      throw error(error_code::internal, "session", "a variable of another task is asked for");
+      throw error(error_code::internal, "session", "a variable of another task is requested");
     }
+    graph_service& of_;
+    const graph& graph_;
+    std::string container_;
+    std::vector<plan::device_number> placed_;
     own_links links_;
     std::uint32_t self_;
     detail::task_table table_;
   };
 
+  /// A graph with its placement, as one session or several sessions have it.
   struct served {
-    std::vector<std::byte> placed_by;  // the registration without its request
-    detail::step_registration config;
-    runner runs;
-    std::vector<std::uint32_t> own;  // variables of this task
-    bool restarted = false;
+    std::uint64_t key;
+    graph nodes;
+    detail::step_registration config;  // without a request
+    std::unique_ptr<runner> runs = nullptr;
+    bool is_restarted = false;                               // the client knows an earlier process of this task
+    std::map<std::uint64_t, plan::step_request> steps = {};  // by signature
+    std::uint64_t last_used = 0;
   };
 
   /// The runs of one session that takes no turns, on a thread of its own.
@@ -680,16 +725,6 @@ class graph_service {
     std::unique_ptr<runner> in;
     std::thread thread;
     std::atomic<bool> has_ended{false};
-
-    runner& runner_in(graph_service& service, served& of) {
-      if (!in) {
-        auto made = std::make_unique<runner>();
-        service.make_session(*made, of.config);
-        for (const std::uint32_t n : of.own) made->variables->state_of(n) = of.runs.variables->state_of(n);
-        in = std::move(made);
-      }
-      return *in;
-    }
   };
 
   queue& lane_of(const job& first) {
@@ -723,72 +758,105 @@ class graph_service {
       const std::string name = table_name(t);
       all.push_back({parse_device(name.data(), name.size()), from.cpus[t], from.gpus[t]});
     }
-    return {std::move(all), from.home};
+    return {std::move(all), 0};
   }
 
-  void make_session(runner& in, const detail::step_registration& from) {
+  /// A local session of a graph and its placement, for the runs of one thread. A reset makes another one necessary.
+  runner& runner_of(std::unique_ptr<runner>& in, served& of) {
+    if (in && in->placement == of.key && in->resets == variables_.resets()) return *in;
+    in.reset();
+    auto made = std::make_unique<runner>();
     session_options options = options_.session;
-    options.device = parse_device(from.device.data(), from.device.size());
-    options.allow_soft_placement = from.soft;
     struct making {
-      graph_service& of;
+      graph_service& service;
       runner& in;
-      detail::task_table table;
-      own_support* made = nullptr;
-    } support{*this, in, table_of(from)};
-    options.target = {[](void* to, const graph&) -> plan::task_support* {
+      served& of;
+    } support{*this, *made, of};
+    options.target = {[](void* to, const graph& g) -> plan::task_support* {
                         auto& s = *static_cast<making*>(to);
-                        return s.made = new own_support(s.of, s.in, std::move(s.table));
+                        return s.in.support = new own_support(s.service, s.in, s.of.config, g);
                       },
                       &support};
-    in.variables = std::make_unique<session>(graph_.self(), options);
-    in.support = support.made;
+    made->variables = std::make_shared<session>(of.nodes.self(), options);
+    made->placement = of.key;
+    made->resets = variables_.resets();
+    const graph& g = of.nodes.self();
+    const auto self = static_cast<std::uint32_t>(here_.members().self());
+    const bool are_lost = !variables_.has_reset(of.config.container) &&
+                          (memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) || of.is_restarted);
+    for (std::uint32_t n = 0; n < g.size(); ++n) {
+      if (g[n].def.op != &operation_of<variable_op>) continue;
+      plan::variable_state& state = made->variables->state_of(n);
+      if (state.where.task != self) continue;
+      const value_info info = made->variables->variable_info(n);
+      const std::string& container = of.config.container;
+      auto shared = variables_.find(container, g[n].name, info, state.where);
+      if (!shared) {
+        if (are_lost) state.initialized = false;  // its value was lost with another process
+        shared =
+            variables_.add(container, g[n].name, {info, state, are_lost, state.where.gpu ? made->variables : nullptr});
+      }
+      made->own.emplace_back(n, std::move(shared));
+    }
+    in = std::move(made);
+    return *in;
   }
 
-  /// The share that a client asks for, which it makes if there is none.
-  served& serve(const detail::step_registration* from) {
-    if (!from) {
-      if (!served_) throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
-      return *served_;
+  /// The graph and the placement that a client requests, new if no session has requested them before.
+  served& serve(std::uint64_t key, const detail::step_registration* from) {
+    if (from && from->key() != key) detail::message_reader::malformed();
+    if (const auto found = served_.find(key); found != served_.end()) {
+      if (from) from->check(found->second->nodes.self(), tasks());
+      found->second->last_used = ++uses_;
+      return *found->second;
     }
-    from->check(graph_, tasks());
-    detail::step_registration config = *from;
-    config.request = {};
-    config.restarted = {};
-    detail::message_writer out;
-    config.write(out);
-    std::vector<std::byte> placed_by = out.take();
-    if (served_ && served_->placed_by != placed_by)
-      throw error(error_code::failed_precondition, "step",
-                  "another session has placed the graph otherwise: sessions that share variables have the same target "
-                  "task, session_options::device and allow_soft_placement, and all tasks the same devices");
-    if (served_) return *served_;
-    auto made = std::make_unique<served>();
-    made->placed_by = std::move(placed_by);
-    made->config = std::move(config);
-    make_session(made->runs, made->config);
+    if (!from) throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+    const graph g = graph_of(*from);
+    from->check(g.self(), tasks());
+    auto made = std::make_unique<served>(served{key, g.share(), *from});
+    made->config.request = {};
+    made->config.restarted = {};
     const auto self = static_cast<std::uint32_t>(here_.members().self());
-    made->restarted = memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) ||
-                      std::find(from->restarted.begin(), from->restarted.end(), self) != from->restarted.end();
-    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      if (graph_[n].def.op != &operation_of<variable_op>) continue;
-      plan::variable_state& state = made->runs.variables->state_of(n);
-      if (state.where.task != self) continue;
-      made->own.push_back(n);
-      if (made->restarted) state.initialized = false;  // the values are gone with the process that had them
-    }
-    served_ = std::move(made);
-    return *served_;
+    made->is_restarted = std::find(from->restarted.begin(), from->restarted.end(), self) != from->restarted.end();
+    runner_of(made->runs, *made);
+    if (served_.size() >= max_served)
+      served_.erase(std::min_element(served_.begin(), served_.end(), [](const auto& a, const auto& b) {
+        return a.second->last_used < b.second->last_used;
+      }));
+    made->last_used = ++uses_;
+    return *served_.emplace(key, std::move(made)).first->second;
+  }
+
+  static std::vector<graph> list_of(const graph& g) {
+    std::vector<graph> made;
+    made.push_back(g.share());
+    return made;
+  }
+  /// Throws failed_precondition if this task does not serve the client's graph.
+  graph graph_of(const detail::step_registration& from) {
+    const std::lock_guard lock(mutex_);
+    for (const graph& each : graphs_)
+      if (from.is_of(each.self())) return each.share();
+    throw error(error_code::failed_precondition, "step",
+                "the client's graph is another one than this task's: run the same program with the same flags on "
+                "all tasks, record all nodes before the first step, and pass graphs of other programs to "
+                "graph_service::add_graph");
   }
 
   void run_part(served& of, runner& in, const detail::run_message& message) {
-    if (message.registers && in.steps.find(message.signature) == in.steps.end()) {
-      if (in.steps.size() >= max_steps) in.steps.clear();
-      in.steps.emplace(message.signature, prepared_step(*in.variables, message.registration.request));
+    if (message.registers) {
+      if (of.steps.size() >= max_steps) of.steps.clear();
+      of.steps.insert_or_assign(message.signature, message.registration.request);
     }
-    const auto step = in.steps.find(message.signature);
-    if (step == in.steps.end())
-      throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+    auto step = in.steps.find(message.signature);
+    if (step == in.steps.end()) {
+      const auto known = of.steps.find(message.signature);
+      if (known == of.steps.end())
+        throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+      if (in.steps.size() >= max_prepared) in.steps.clear();
+      in.support->expected = message.signature;
+      step = in.steps.emplace(message.signature, prepared_step(*in.variables, known->second)).first;
+    }
     if (step->second.request().feeds.size() != message.extents.size()) detail::message_reader::malformed();
     in.support->expected = message.signature;
     in.variables->set_random_stream(message.position / plan::random_state::steps);
@@ -796,22 +864,25 @@ class graph_service {
     std::vector<plan::fed_value> fed;
     for (const shape& e : message.extents) fed.push_back({nullptr, e});
     fed.push_back({});
-    // Which variables have values.
-    const auto copy_marks = [&](session& from, session& to) {
-      if (&from == &to) return;
-      for (const std::uint32_t n : of.own)
-        if (from.state_of(n).initialized) to.state_of(n).initialized = true;
+    // Which variables have values. Other sessions have states of their own.
+    bool is_any_lost = false;
+    for (const auto& [n, shared] : in.own) {
+      in.variables->state_of(n).initialized = shared->state.initialized;
+      is_any_lost = is_any_lost || shared->is_lost;
+    }
+    const auto keep_marks = [&] {
+      for (const auto& [n, shared] : in.own)
+        if (in.variables->state_of(n).initialized) shared->state.initialized = true, shared->is_lost = false;
     };
-    copy_marks(*of.runs.variables, *in.variables);
     try {
       step->second.run(fed.data(), [](std::size_t, const shape&) -> void* { return nullptr; });
     } catch (const error& e) {
-      copy_marks(*in.variables, *of.runs.variables);
-      if (!of.restarted || e.code() != error_code::failed_precondition) throw;
+      keep_marks();
+      if (!is_any_lost || e.code() != error_code::failed_precondition) throw;
       throw error(e.code(), e.operation(),
                   {e.sentence(), "; this task was started again and has lost its variables: restore a checkpoint"});
     }
-    copy_marks(*in.variables, *of.runs.variables);
+    keep_marks();
   }
 
   void access_variable(job& next) {
@@ -819,35 +890,41 @@ class graph_service {
     const auto size = in.number<std::uint32_t>();
     detail::message_reader registration(in.bytes(size));
     const auto config = detail::step_registration::read(registration);
-    served& of = serve(&config);
-    session& variables = *of.runs.variables;
+    served& of = serve(config.key(), &config);
+    runner& runs = runner_of(of.runs, of);
+    session& variables = *runs.variables;
     const auto n = static_cast<std::uint32_t>(next.header.request);
-    if (n >= graph_.size() || graph_[n].def.op != &operation_of<variable_op> ||
-        variables.state_of(n).where.task != here_.members().self())
-      detail::message_reader::malformed();
+    const auto own = std::find_if(runs.own.begin(), runs.own.end(), [&](const auto& each) { return each.first == n; });
+    if (own == runs.own.end()) detail::message_reader::malformed();
+    plan::variable_state& shared = own->second->state;
+    const std::string& name = of.nodes.self()[n].name;
     const std::size_t bytes = variables.variable_info(n).bytes();
     if (next.header.kind == frame_kind::read_variable) {
-      if (!variables.state_of(n).initialized)
-        throw error(error_code::failed_precondition, graph_[n].name,
-                    of.restarted ? "the variable has no value: its task was started again; restore a checkpoint"
-                                 : "the variable has no value yet: call set(), or run a step that assigns to it");
+      if (!shared.initialized)
+        throw error(error_code::failed_precondition, name,
+                    own->second->is_lost
+                        ? "the variable has no value: its task was started again; restore a checkpoint"
+                        : "the variable has no value yet: call set(), or run a step that assigns to it");
       std::vector<std::byte> value(bytes);
       variables.read_variable(n, value.data());
       return answer(next.from, next.header, value);
     }
     if (in.left() != bytes) detail::message_reader::malformed();
     variables.write_variable(n, in.bytes(bytes).data());
+    shared.initialized = true;
+    own->second->is_lost = false;
   }
 
-  static constexpr std::size_t max_waiting = 1024, max_steps = 256, max_lanes = 256;
+  static constexpr std::size_t max_waiting = 1024, max_lanes = 256;
+  static constexpr std::size_t max_served = 64, max_steps = 4096, max_prepared = 256;
 
   Server& here_;
-  graph graph_;
   graph_service_options options_;
   std::uint32_t home_ = 0;
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint8_t> memory_{0};  // task_message::memory
 
+  std::vector<graph> graphs_;  // whose steps run here
   detail::parked_bytes parked_;
   std::mutex mutex_;
   queue jobs_, forwarded_;
@@ -860,7 +937,9 @@ class graph_service {
 
   // Of the thread whose turn it is.
   turn turn_, forwarding_;
-  std::unique_ptr<served> served_;
+  detail::variable_table variables_;
+  std::map<std::uint64_t, std::unique_ptr<served>> served_;  // by step_registration::key()
+  std::uint64_t uses_ = 0;
   deadline_type clean_up_{std::chrono::seconds(1)};  // of the executor's
 
   std::thread executor_, forwarder_;
@@ -872,8 +951,8 @@ class graph_service {
 template <typename Server>
 graph_service<Server>::graph_service(Server& here, const graph& g, graph_service_options options)
     : here_(here),
-      graph_(g.share()),
       options_(std::move(options)),
+      graphs_(list_of(g)),
       parked_(options_.max_parked_bytes),
       runs_(options_.max_parked_bytes),
       channels_(
@@ -909,6 +988,7 @@ session_target graph_service<Server>::target(std::size_t rank) {
   home_ = static_cast<std::uint32_t>(rank);
   return {[](void* to, const graph& g) -> plan::task_support* {
             auto& of = *static_cast<graph_service*>(to);
+            of.add_graph(g);
             return new detail::remote_tasks<graph_service>(of, g, of.home_);
           },
           this};

@@ -57,6 +57,7 @@ class remote_tasks : public plan::task_support {
     placed_ = &by;
     return table().place(by, n, rule);
   }
+  void use_container(const std::string& name) override { container_ = name; }
   bool moved(const device_spec& asked, plan::device_number d) const override { return table().moved(asked, d); }
   plan::task_step* new_step() override { return new step(*this); }
   sequence<std::string> devices() const override { return table().devices(); }
@@ -131,7 +132,9 @@ class remote_tasks : public plan::task_support {
       message.waits = waits_;
       for (const std::uint32_t t : used()) message.participants.push_back(t);
       for (const auto& fed : b.fed) message.extents.push_back(fed.extents);
+      message.placement = placement_;
       of_.run(message, limit_, p.request, registered_, part, execute);
+      placement_ = message.placement;
     }
 
    private:
@@ -139,6 +142,7 @@ class remote_tasks : public plan::task_support {
     bool waits_ = false;                     // in queues
     std::int64_t limit_ = 0;                 // nanoseconds that operations of queues may wait
     std::vector<std::uint64_t> registered_;  // the processes that know the step, by task
+    std::uint64_t placement_ = 0;            // under which they know it
   };
 
   // ---- runs ----
@@ -190,6 +194,7 @@ class remote_tasks : public plan::task_support {
       if (message.registers) {
         message.registration = registration();
         message.registration.request = request;
+        message.placement = message.registration.key();
       }
       execute(part);
       begin_run();
@@ -317,12 +322,29 @@ class remote_tasks : public plan::task_support {
     step_registration made;
     made.graph = graph_.hash();
     made.seed = graph_.seed();
-    made.home = home_;
-    made.device = to_string(placed_ ? placed_->preferred() : device_spec(cpu{}));
-    made.soft = placed_ && placed_->soft();
+    made.container = container_;
+    made.placed = placed_nodes();
     for (const task_devices& t : table().all()) made.cpus.push_back(t.cpus), made.gpus.push_back(t.gpus);
     made.restarted = restarted_;
     return made;
+  }
+
+  /// The devices of all nodes: a task that runs a part of a step needs only those of the step, but the next step may
+  /// have other nodes.
+  const std::vector<step_registration::placed_nodes>& placed_nodes() const {
+    if (all_placed_ == graph_.size()) return all_nodes_;
+    all_nodes_.clear();
+    for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+      plan::device_number on{false, 0, self()};
+      try {
+        on = placed_->of(n);
+      } catch (const error&) {  // a step that runs this node is an error in the client
+      }
+      if (all_nodes_.empty() || !(all_nodes_.back().on == on)) all_nodes_.push_back({0, on});
+      ++all_nodes_.back().count;
+    }
+    all_placed_ = graph_.size();
+    return all_nodes_;
   }
 
   // ---- requests to one task ----
@@ -410,8 +432,11 @@ class remote_tasks : public plan::task_support {
   typename runs::client state_;
   links links_;
   std::unique_ptr<task_table> table_;
+  std::string container_;  // of the variables
   mutable const plan::placement* placed_ = nullptr;
-  bool has_waited_ = false;  // in a queue, for which tasks have a thread
+  mutable std::vector<step_registration::placed_nodes> all_nodes_;
+  mutable std::size_t all_placed_ = 0;  // the number of nodes in it
+  bool has_waited_ = false;             // in a queue, for which tasks have a thread
 
   // Of the run or request in progress.
   std::mutex beginning_;

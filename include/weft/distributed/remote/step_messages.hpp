@@ -10,6 +10,7 @@
 #include <weft/distributed/remote/task_table.hpp>
 #include <weft/error.hpp>
 #include <weft/graph/graph.hpp>
+#include <weft/plan/device_number.hpp>
 #include <weft/plan/step_request.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -18,19 +19,28 @@ namespace weft::detail {
 /// Largest payload, in bytes, of a message about a step; values have limits of their own.
 inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
 
-/// Everything from which a task recomputes its part of a step: the same graph, and this.
+/// Everything from which a task recomputes its part of a step: the same graph, and this. The client places the nodes,
+/// so sessions may have other pins and options than the program of a task.
 struct step_registration {
+  /// Consecutive nodes on one device. The task of nodes that fit no device is the number of tasks.
+  struct placed_nodes {
+    std::uint32_t count = 0;
+    plan::device_number on;
+  };
+
   std::uint64_t graph = 0, seed = 0;  // hash and seed
-  std::uint32_t home = 0;
-  std::string device;  // session_options::device
-  bool soft = false;
+  std::string container;              // of the variables
+  std::vector<placed_nodes> placed;
   std::vector<std::uint32_t> cpus, gpus;  // of each task
   std::vector<std::uint32_t> restarted;   // tasks of which the client knows an earlier process
   plan::step_request request;
 
   void write(message_writer& out) const {
-    out.number(graph).number(seed).number(home).text(device).number(static_cast<std::uint8_t>(soft));
+    out.number(graph).number(seed).text(container);
     const auto count = [&](std::size_t n) { out.number(static_cast<std::uint32_t>(n)); };
+    count(placed.size());
+    for (const placed_nodes& p : placed)
+      out.number(p.count).number(p.on.task).number(p.on.ordinal).number(static_cast<std::uint8_t>(p.on.gpu));
     count(cpus.size());
     for (std::size_t t = 0; t < cpus.size(); ++t) out.number(cpus[t]).number(gpus[t]);
     count(restarted.size());
@@ -47,9 +57,14 @@ struct step_registration {
     step_registration said;
     said.graph = in.number<std::uint64_t>();
     said.seed = in.number<std::uint64_t>();
-    said.home = in.number<std::uint32_t>();
-    said.device = in.text(128);
-    said.soft = in.flag();
+    said.container = in.text();
+    for (std::uint32_t n = count(in, 13); n > 0; --n) {
+      placed_nodes& p = said.placed.emplace_back();
+      p.count = in.number<std::uint32_t>();
+      p.on.task = in.number<std::uint32_t>();
+      p.on.ordinal = in.number<std::uint32_t>();
+      p.on.gpu = in.flag();
+    }
     const std::uint32_t tasks = count(in, 8);
     for (std::uint32_t t = 0; t < tasks; ++t) {
       said.cpus.push_back(in.number<std::uint32_t>());
@@ -66,17 +81,32 @@ struct step_registration {
     return said;
   }
 
-  /// Throws failed_precondition if the client's graph is another one, and invalid_argument for nodes it does not have.
+  /// Identifies the graph, its container and its placement among those of other sessions.
+  std::uint64_t key() const {
+    step_registration placement = *this;
+    placement.request = {};
+    placement.restarted.clear();
+    message_writer out;
+    placement.write(out);
+    hasher h;
+    for (const std::byte b : out.take()) h.add(static_cast<std::uint64_t>(b));
+    return h.result();
+  }
+  bool is_of(const weft::graph& g) const { return graph == g.hash() && seed == g.seed(); }
+
+  /// Throws invalid_argument for nodes and devices that do not exist.
   void check(const weft::graph& g, std::size_t tasks) const {
-    if (graph != g.hash() || seed != g.seed())
-      throw error(error_code::failed_precondition, "step",
-                  "the client's graph is another one than this task's: run the same program with the same flags on "
-                  "all tasks, and record all nodes before the first step");
-    const auto has = [&](value v) { return v.node < g.size() && v.output < g[v.node].def.outputs.size(); };
-    bool fits = cpus.size() == tasks && home < tasks;
+    std::uint64_t nodes = 0;
+    for (const placed_nodes& p : placed) nodes += p.count;
+    const auto has = [&](value v) { return v.node < nodes && v.output < g[v.node].def.outputs.size(); };
+    bool fits = cpus.size() == tasks && nodes <= g.size();  // the program may have recorded more since
+    for (const placed_nodes& p : placed) {
+      const bool nowhere = p.on.task == tasks;
+      fits = fits && (nowhere || (p.on.task < tasks && p.on.ordinal < (p.on.gpu ? gpus : cpus)[p.on.task]));
+    }
     for (const value v : request.fetches) fits = fits && has(v);
     for (const value v : request.feeds) fits = fits && has(v);
-    for (const std::uint32_t t : request.targets) fits = fits && t < g.size();
+    for (const std::uint32_t t : request.targets) fits = fits && t < nodes;
     if (!fits) message_reader::malformed();
   }
 
@@ -141,6 +171,7 @@ struct run_message {
   std::uint32_t client_rank = 0;  // the number of tasks: a client that is no task
   std::uint64_t client_incarnation = 0;
   std::uint64_t signature = 0;
+  std::uint64_t placement = 0;              // step_registration::key()
   std::int64_t position = 0;                // in the random numbers
   std::vector<std::uint32_t> participants;  // tasks
   std::vector<std::uint64_t> processes;     // the incarnation of each participant
@@ -152,7 +183,7 @@ struct run_message {
 
   std::vector<std::byte> bytes() const {
     message_writer out;
-    out.number(client_rank).number(client_incarnation).number(signature).number(position);
+    out.number(client_rank).number(client_incarnation).number(signature).number(placement).number(position);
     out.number(static_cast<std::uint32_t>(participants.size()));
     for (std::size_t k = 0; k < participants.size(); ++k) out.number(participants[k]).number(processes[k]);
     out.number(static_cast<std::uint32_t>(extents.size()));
@@ -172,6 +203,7 @@ struct run_message {
     said.client_rank = in.number<std::uint32_t>();
     said.client_incarnation = in.number<std::uint64_t>();
     said.signature = in.number<std::uint64_t>();
+    said.placement = in.number<std::uint64_t>();
     said.position = in.number<std::int64_t>();
     const auto participants = in.number<std::uint32_t>();
     if (participants > tasks) message_reader::malformed();

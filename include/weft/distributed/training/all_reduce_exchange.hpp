@@ -429,7 +429,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       try {
         group_.emplace(here_, identity, options, until, group_members{{}, meeting::prefix});
       } catch (const error&) {
-        if (meeting other(here_, 0, {}); other.has_newcomers()) try {
+        if (meeting other(here_, training_program{}, {}); other.has_newcomers()) try {
             other.meet(-1, false, false, std::chrono::milliseconds(500));
           } catch (const error& why) {
             if (why.code() == error_code::failed_precondition) {
@@ -450,11 +450,6 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   template <class Strategy>
   void join(const Strategy& how, const graph_identity& identity, deadline_type until) {
-    std::uint64_t program = identity.hash;
-    const auto mix = [&](std::uint64_t word) { program = (program ^ word) * 0x9e3779b97f4a7c15u + (program >> 29); };
-    mix(identity.seed);
-    for (const char c : identity.settings) mix(static_cast<unsigned char>(c));
-    mix(how.bucket_bytes);
     identity_ = identity;
     here_.set_participation(participation::none);
     said_bucket_bytes_ = how.bucket_bytes;
@@ -467,7 +462,9 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     else
       bucket_bytes_ = how.bucket_bytes;
     check_loss_policy(how.on_loss, "collective");
-    meeting_.emplace(here_, program, how.on_loss);
+    meeting_.emplace(here_,
+                     training_program{identity.hash, identity.seed, how.bucket_bytes, printable(identity.settings)},
+                     how.on_loss);
     here_.with_reason([&] { settle(until, false); });
     here_.set_participation(participation::needed);
     if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
@@ -618,11 +615,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       }
     }
     here_.clear_failure();
-    if (is_chief() && view().epoch > 1) std::fprintf(stderr, "weft: %s\n", describe(view()).c_str());
+    const bool has_changed = view().epoch > 1;
+    here_.members().waits().end(has_changed ? updates_ : -1, describe(view()), has_changed && is_chief());
   }
 
   std::string describe(const training_view& v) const {
-    std::string text = str_cat({to_string(v), ", from step ", v.updates, " on"});
+    std::string text = to_string(v);
     bool any = false;
     for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) {
       if (v.find(index)) continue;

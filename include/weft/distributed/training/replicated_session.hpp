@@ -187,6 +187,13 @@ class replicated_session {
     return exchange_->view();
   }
 
+  /// Sets the error that ends this worker, if it leaves now: the error of the others then gives it as the reason. The
+  /// next step that succeeds clears it.
+  void set_failure(const error& why) {
+    here_.set_failure(why);
+    failure_ = why;
+  }
+
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
   /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
@@ -311,10 +318,25 @@ class replicated_session {
     while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
   }
 
+  /// The goodbye of a task that is not a worker gives the reason to the workers that wait for it.
+  static void check_is_worker(basic_server<T, Clock>& here) {
+    const server_options& of = here.options();
+    if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
+    const error why(error_code::failed_precondition, "replicated_session",
+                    here.job() == of.ps_job
+                        ? str_cat({"a parameter server must call join(), and ", here.name(),
+                                   " makes a session: write if (here.job() == \"", of.ps_job, "\") here.join();"})
+                        : str_cat({here.name(), " is not a worker; the tasks of job '", of.worker_job,
+                                   "' make sessions (server_options::worker_job)"}));
+    here.set_failure(why);
+    throw why;
+  }
+
   static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
                   "its variables are the cluster's: leave out session_options::variables");
+    check_is_worker(here);
     here.job().copy(options.task.job, sizeof options.task.job - 1);
     options.task.task = here.index();
     if (options.threads == 0) {
@@ -327,6 +349,7 @@ class replicated_session {
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
   void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
+    const std::int64_t next = exchange_->next_step();
     try {
       exchange_->update(until, examples, unfinished_.has_value(), work);
     } catch (const error& problem) {
@@ -340,6 +363,8 @@ class replicated_session {
       throw;
     }
     unfinished_.reset();
+    const std::int64_t made = exchange_->next_step();
+    here_.members().waits().end(made == next + 1 ? next : made);  // or it has gone back
     variables_.set_counters();
     if (failure_) here_.clear_failure();
     failure_.reset();

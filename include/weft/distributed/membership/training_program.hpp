@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/text.hpp>
+
+namespace weft::detail {
+
+/// The parts of a program that all workers of an all-reduce must have in common.
+struct training_program {
+  std::uint64_t graph = 0, seed = 0, bucket_bytes = 0;
+  std::string settings;  // fit to be shown
+
+  friend bool operator==(const training_program&, const training_program&) = default;
+
+  /// In words, how the program of another worker differs from this one; empty if it does not.
+  std::string difference(const training_program& its) const {
+    if (its.seed != seed) return str_cat({"its seed is ", its.seed, ", and this worker's ", seed});
+    if (its.settings != settings)
+      return str_cat({"its settings are '", its.settings, "', and this worker's '", settings, "'"});
+    if (its.bucket_bytes != bucket_bytes)
+      return str_cat({"its collective::bucket_bytes is ", its.bucket_bytes, ", and this worker's ", bucket_bytes});
+    return its.graph != graph ? "its graph is another one" : "";
+  }
+
+  void write(message_writer& out) const { out.number(graph).number(seed).number(bucket_bytes).text(settings); }
+  static training_program read(message_reader& in) {
+    training_program its;
+    its.graph = in.number<std::uint64_t>();
+    its.seed = in.number<std::uint64_t>();
+    its.bucket_bytes = in.number<std::uint64_t>();
+    its.settings = in.text();
+    return its;
+  }
+};
+
+}  // namespace weft::detail

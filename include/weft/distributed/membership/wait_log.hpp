@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include <weft/distributed/cluster/server_options.hpp>
+
+namespace weft::detail {
+
+/// Reports the waits of one task to server_options::on_wait or, without one, to stderr: one report when a wait begins,
+/// one whenever it is for other tasks, and one when it is over. Any thread may call it.
+class wait_log {
+ public:
+  /// `name`: of the task, for stderr.
+  void set(std::string name, std::function<void(const wait_change&)> to) {
+    name_ = std::move(name);
+    to_ = std::move(to);
+  }
+
+  /// The task waits for these tasks, "/job:worker/task:1 (it has closed its connection)". Reported unless the last
+  /// report was of the same wait.
+  void begin(const std::string& tasks, std::chrono::milliseconds longest, bool trains) {
+    {
+      std::lock_guard lock(mutex_);
+      if (tasks_ == tasks) return;
+      tasks_ = tasks;
+    }
+    report({false, trains, tasks, longest, -1});
+  }
+  /// The wait is over, and the next step is `step`, or -1 before training; `with`: the tasks that train on. Reported if
+  /// the wait was, or if `always` is set.
+  void end(std::int64_t step, const std::string& with = {}, bool always = false) {
+    std::string tasks;
+    {
+      std::lock_guard lock(mutex_);
+      if (tasks_.empty() && !always) return;
+      tasks.swap(tasks_);
+    }
+    report({true, step >= 0, step >= 0 ? with : tasks, {}, step});
+  }
+  bool has_begun() const {
+    std::lock_guard lock(mutex_);
+    return !tasks_.empty();
+  }
+
+ private:
+  void report(const wait_change& change) const {
+    if (to_)
+      to_(change);
+    else
+      std::fprintf(stderr, "weft: %s: %s\n", name_.c_str(), to_string(change).c_str());
+  }
+
+  mutable std::mutex mutex_;
+  std::string name_, tasks_;  // that the last report names; empty: no wait was reported
+  std::function<void(const wait_change&)> to_;
+};
+
+}  // namespace weft::detail
