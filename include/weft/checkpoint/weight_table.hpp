@@ -297,9 +297,9 @@ inline restore_report load_weights(const std::string& path, session& s, const we
       throw error(error_code::invalid_argument, "load_weights",
                   {path, ": '", tensor->name, "' is ", detail::described(*tensor), " and cannot be added to '",
                    other->name, "', which is ", detail::described(*other)});
-    const bool is_tied = std::any_of(sources.begin(), sources.end(), [&](const source& s) {
-      return s.row->variable == row.variable && s.row->layout == row.layout &&
-             (s.tensor == tensor || detail::have_equal_elements(file, *s.tensor, *tensor));
+    const bool is_tied = std::any_of(sources.begin(), sources.end(), [&](const source& before) {
+      return before.row->variable == row.variable && before.row->layout == row.layout &&
+             (before.tensor == tensor || detail::have_equal_elements(file, *before.tensor, *tensor));
     });
     if (is_tied) continue;
     source from{tensor, &row, {}};
