@@ -1,9 +1,24 @@
 # weft::compiled: what files with WEFT_SEPARATE_COMPILATION defined leave out, compiled once for all programs of a project that link
 # it. The library is built in the project that uses it, by its compiler with its flags, when a program asks for it.
 #
-# Unoptimised, that half plans and computes some 80 times slower. So it is optimised in Debug builds too, and weft::weft links
-# it there: what is debugged is the program, not Weft.
-option(WEFT_OPTIMIZED_IN_DEBUG "Link programs of Debug builds with an optimised core of Weft" ON)
+# Unoptimised, that half plans and computes some 80 times slower. So it is optimised in builds without optimisation too, and
+# weft::weft links it there: a developer debugs the program, not Weft. These builds are Debug and, unless CMAKE_CXX_FLAGS sets
+# a level, those without a build type.
+option(WEFT_OPTIMIZED_IN_DEBUG "Link programs of unoptimised builds with an optimised core of Weft" ON)
+
+set(weft_is_unoptimised "$<CONFIG:Debug>")
+if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(^| )-O")
+  set(weft_is_unoptimised "$<OR:$<CONFIG:Debug,None>,$<NOT:$<BOOL:$<CONFIG>>>>")
+  get_property(weft_has_configurations GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  get_property(weft_has_warned GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE)
+  if(NOT weft_has_configurations AND NOT weft_has_warned AND NOT weft_FIND_QUIETLY AND CMAKE_BUILD_TYPE MATCHES "^(None)?$")
+    set_property(GLOBAL PROPERTY WEFT_HAS_WARNED_OF_BUILD_TYPE TRUE)
+    message(STATUS "Weft: CMAKE_BUILD_TYPE is not set, so this project is compiled without optimisation and runs about "
+                   "ten times slower; configure it with -DCMAKE_BUILD_TYPE=Release")
+  endif()
+  unset(weft_has_configurations)
+  unset(weft_has_warned)
+endif()
 
 if(NOT TARGET weft::compiled)
   add_library(weft_compiled STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/weft.cpp)
@@ -12,7 +27,7 @@ if(NOT TARGET weft::compiled)
   target_link_libraries(weft_compiled PUBLIC weft::headers)
   target_compile_definitions(weft_compiled PUBLIC WEFT_SEPARATE_COMPILATION)
   if(WEFT_OPTIMIZED_IN_DEBUG)
-    target_compile_options(weft_compiled PRIVATE $<$<CONFIG:Debug>:-O2>)
+    target_compile_options(weft_compiled PRIVATE $<${weft_is_unoptimised}:-O2>)
   endif()
 endif()
 
@@ -24,7 +39,7 @@ if(TARGET weft::distributed AND NOT TARGET weft::compiled_distributed)
   target_link_libraries(weft_compiled_distributed PUBLIC weft::compiled weft::distributed)
   target_compile_definitions(weft_compiled_distributed PUBLIC WEFT_SEPARATE_DISTRIBUTED)
   if(WEFT_OPTIMIZED_IN_DEBUG)
-    target_compile_options(weft_compiled_distributed PRIVATE $<$<CONFIG:Debug>:-O2>)
+    target_compile_options(weft_compiled_distributed PRIVATE $<${weft_is_unoptimised}:-O2>)
   endif()
 endif()
 
@@ -36,8 +51,9 @@ if(WEFT_OPTIMIZED_IN_DEBUG)
   endif()
   get_target_property(weft_links ${weft_core} INTERFACE_LINK_LIBRARIES)
   if(NOT weft_links MATCHES weft_compiled)
-    set_property(TARGET ${weft_core} APPEND PROPERTY INTERFACE_LINK_LIBRARIES $<BUILD_INTERFACE:$<$<CONFIG:Debug>:weft_compiled>>)
+    set_property(TARGET ${weft_core} APPEND PROPERTY INTERFACE_LINK_LIBRARIES "$<BUILD_INTERFACE:$<${weft_is_unoptimised}:weft_compiled>>")
   endif()
   unset(weft_core)
   unset(weft_links)
 endif()
+unset(weft_is_unoptimised)

@@ -57,6 +57,7 @@ int on_tasks(const weft::graph& g, int tasks, Ask ask) {
     graph_service service(here, g, {.session = {.threads = 1}});
     if (here.is_chief()) return ask(service.target());
     const join_report ended = here.join();  // serves the chief's steps until the chief leaves
+    if (ended.interrupted) throw *ended.interrupted;
     for (const std::string& lost : ended.lost) std::fprintf(stderr, "error: %s\n", lost.c_str());
     return ended.signal ? 128 + ended.signal : ended.lost.empty() ? 0 : 1;
   }

@@ -19,8 +19,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 under_asan=(tensor device ops graph session data summary checkpoint train queue transport distributed fuzz gpu)
 under_tsan=(session summary checkpoint train.supervised_session queue transport distributed.hostile_peers)
-# Tests that go through the same in every build, and last: --all runs them in one.
-not_under_asan='^session[.]random_graphs[.]'
 # Folders whose tests go through the same unoptimised, and have run under AddressSanitizer.
 not_after_asan=(data checkpoint transport distributed)
 
@@ -43,26 +41,41 @@ done
 
 need_tests
 install_missing
-# Packages from PyPI that checks need and no distribution has in the right version. They stay in build/.
-python_packages build/clang-format clang-format==19.1.7 ||
-  echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
-if [[ -z ${WEFT_PYTHON:-} ]]; then
+# Packages from PyPI that checks need and no distribution has in the right version. They stay in build/. pip runs while the
+# first preset is built.
+install_packages() {
+  python_packages build/clang-format clang-format==19.1.7 ||
+    echo "packaging.formatting is skipped: pip could not install clang-format (build/clang-format.log)"
+  [[ -z ${WEFT_PYTHON:-} ]] || return 0
   if python_packages build/python 'tensorboard>=2.19,<3' 'safetensors>=0.5,<1' 'numpy<3'; then
     printf '#!/bin/sh\nPYTHONPATH="${0%%/*}" exec python3 "$@"\n' > build/python/interpreter
     chmod +x build/python/interpreter
-    export WEFT_PYTHON=$PWD/build/python/interpreter
   else
     echo "checks by safetensors and tensorboard are skipped: pip could not install them (build/python.log)"
   fi
-fi
+}
+mkdir -p build
+install_packages > build/packages.log &
+packages=$!
+
+await_packages() {
+  [[ -n $packages ]] || return 0
+  wait "$packages" || true
+  packages=
+  cat build/packages.log
+  if [[ -z ${WEFT_PYTHON:-} && -x build/python/interpreter ]]; then export WEFT_PYTHON=$PWD/build/python/interpreter; fi
+}
 
 failed=()
 took=()
 jobs=$(nproc)
 
+# Tests that mostly wait use none of these (test/CMakeLists.txt), so more tests than processors run at once.
+printf '{"version": {"major": 1, "minor": 0}, "local": [{"processors": [{"id": "0", "slots": %d}]}]}\n' $((jobs > 1 ? jobs : 2)) \
+  > build/processors.json
+
 # run PRESET [TESTS...]: builds and runs a preset's tests, all of them or those of some folders under test/, or single ones,
-# FOLDER.NAME; but for those that the variable `without` matches.
-without=
+# FOLDER.NAME.
 run() {
   local preset=$1 tests targets=() names=() only=()
   shift
@@ -74,7 +87,6 @@ run() {
     if [[ $tests == gpu ]]; then names+=("emulated[.]"); fi
   done
   if [[ ${#names[@]} -gt 0 ]]; then only=(-R "^($(IFS='|'; echo "${names[*]}"))"); fi
-  if [[ -n $without && -z $long ]]; then only+=(-E "$without"); fi
   # ThreadSanitizer's shadow memory does not go with the widest address randomisation of newer kernels.
   local fixed=()
   if [[ $preset == tsan ]] && setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
@@ -88,13 +100,15 @@ run() {
     return
   fi
   built=$SECONDS
-  "${fixed[@]}" ctest --preset "$preset" -j "$jobs" --no-tests=error "${only[@]}" || failed+=("$preset")
+  await_packages
+  local at_once=(-j $((jobs + 4)) --resource-spec-file "$PWD/build/processors.json")
+  if [[ $preset == cuda ]]; then at_once=(-j "$jobs"); fi
+  "${fixed[@]}" ctest --preset "$preset" "${at_once[@]}" --no-tests=error "${only[@]}" || failed+=("$preset")
   took+=("$(printf '%-8s %5s minutes: %4d s to build, %4d s to run' "$preset" \
     "$(((SECONDS - begin) / 60)).$(((SECONDS - begin) % 60 / 6))" $((built - begin)) $((SECONDS - built)))")
 }
 
 export CCACHE_STATSLOG=$PWD/build/ccache.log
-mkdir -p build
 : > "$CCACHE_STATSLOG"
 if [[ ${#presets[@]} -gt 0 ]]; then
   # An earlier --all has set these otherwise.
@@ -106,7 +120,7 @@ elif [[ -z $all ]]; then
   run default
 else
   configure=(-DWEFT_BUILD_FUZZERS=ON)
-  without=$not_under_asan run asan "${under_asan[@]}"
+  run asan "${under_asan[@]}"
   configure=()
   run tsan "${under_tsan[@]}"
   # The emulated GPU's tests have just run.

@@ -144,7 +144,8 @@ void work(const flags& f) {
   surroundings all = read_or_tell(here, [&] { return surroundings(f); });
   time.mark("listing the images");
   const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
-  const auto net = make_network(f, plan, replica_device_setter(here.cluster()));
+  const auto net =
+      make_network(f, plan, replica_device_setter(here.cluster(), {.strategy = ps_strategy::greedy_by_byte_size}));
   // In every worker: their graphs must be the same.
   const averaged_network averages(*net, f.average_decay);
   time.mark("building the graph");

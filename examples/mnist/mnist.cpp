@@ -172,8 +172,10 @@ void work(const flags& f) {
 
   const plan_of_run plan = plan_run(f, all.images.size(), static_cast<std::size_t>(here.cluster().num_tasks("worker")));
   example_queue queue(f);
-  two_layers model(f, f.recipe(plan.steps, plan.steps_per_epoch),
-                   variable_placement(replica_device_setter(here.cluster())), queue.source());
+  two_layers model(
+      f, f.recipe(plan.steps, plan.steps_per_epoch),
+      variable_placement(replica_device_setter(here.cluster(), {.strategy = ps_strategy::greedy_by_byte_size})),
+      queue.source());
   time.mark("building the graph");
   with_strategy(f, [&](auto strategy) {
     replicated_session s(model.g, here, strategy, {.threads = static_cast<int>(f.threads), .device = f.place()},

@@ -319,6 +319,131 @@ BOOST_AUTO_TEST_CASE(tasks_that_serve_outlive_a_lost_one) {
     for (const int end : each.begin) ::close(end);
 }
 
+BOOST_AUTO_TEST_CASE(addresses_that_serve_no_client_are_reported_soon) {
+  BOOST_TEST((graph_client_options{}.answer_timeout <= 2s));
+  const graph_client_options options{.answer_timeout = 200ms};
+  const cluster_spec cluster = local_cluster(0, 2);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  std::string problem = problem_of([&] { graph_client(where, options); });
+  BOOST_TEST(contains(problem, to_string(cluster.task_address("worker", 0))), problem);
+  BOOST_TEST(contains(problem, "name the address of a task that is running"), problem);
+  const server without(cluster, "worker", 0);
+  problem = problem_of([&] { graph_client(where, options); });
+  BOOST_TEST(contains(problem, "/job:worker/task:0 has not made a graph_service"), problem);
+  // The same for another task than the one at the address.
+  graph g;
+  const auto x = placeholder<float>(g, "x");
+  const auto y = let(x * 2.0f);
+  server other(cluster, "worker", 1);
+  const graph_service service(other, g);
+  graph_client client("weft://" + to_string(other.address()), options);
+  session s(g, {.target = client.target()});
+  problem = problem_of([&] { s.eval(y, with(x, 1.0f)); });
+  BOOST_TEST(contains(problem, "/job:worker/task:0 has not made a graph_service"), problem);
+}
+
+BOOST_AUTO_TEST_CASE(variables_of_a_new_process_are_listed_and_initialized) {
+  graph g;
+  const auto x = placeholder<float, dims<4>>(g, "x");
+  const device_scope there(g, "/job:worker/task:1"_device);
+  const auto w = variable<float, dims<4>>(g, "w", init::normal{0.0f, 1.0f});
+  const auto b = variable<float>(g, "b", 0.5f);
+  const auto loss = let(mean(square(w * x - b)));
+  const auto train = adam{}.minimize(loss);
+  cluster_of<tcp> tasks(g, 3);
+  session s(g, {.threads = 1, .target = address_of(tasks, 2)});
+  auto step = s.prepare(fetch(loss, train), feed(x));
+  const tensor<float, dims<4>> ones{1, 1, 1, 1};
+  const float first = std::get<0>(step(ones));
+  const auto w0 = session(g).get(w);
+  step(ones);
+  tasks.services[1].reset();
+  tasks.servers[1].reset();
+  tasks.start(g, 1);
+  std::string problem;
+  const auto began = std::chrono::steady_clock::now();
+  do problem = problem_of([&] { step(ones); });
+  while (!contains(problem, "has no value") && seconds_since(began) < 20);
+  for (const char* name : {"w", "b", "w/m", "b/v", "was started again", "initialize()"})
+    BOOST_TEST(contains(problem, name), problem);
+  s.set(b, 0.5f);
+  initialize(s, variables_in(g, "w"));
+  BOOST_TEST(s.get(w).data()[3] == w0.data()[3]);
+  BOOST_TEST(contains(problem_of([&] { step(ones); }), "has no value"));
+  initialize(s);
+  BOOST_TEST(std::get<0>(step(ones)) == first);
+  const float b1 = s.get(b);
+  initialize(s);  // all have values
+  BOOST_TEST(s.get(b) == b1);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_is_stopped_while_it_feeds_holds_up_no_other) {
+  graph g;
+  const auto rows = placeholder<float, dims<dyn<"rows">, 1024>>(g);
+  const auto x = placeholder<float>(g);
+  const auto total = on(g, true, "/job:worker/task:0"_device, [&] { return let(sum(rows)); });
+  const auto y = on(g, true, "/job:worker/task:0"_device, [&] { return let(x * 2.0f); });
+  const cluster_spec cluster = local_cluster(0, 2);
+  const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));
+  process client([&] {
+    graph_client there(where, {.answer_timeout = 20s});
+    session s(g, {.threads = 1, .target = there.target()});
+    auto step = s.prepare(fetch(total), feed(rows));
+    const tensor<float, dims<dyn<"rows">, 1024>> big(shape(16384, 1024));
+    for (;;) step(big);
+    return std::string();
+  });
+  std::unique_ptr<server> servers[2];
+  std::unique_ptr<graph_service<>> services[2];
+  for (int t = 0; t < 2; ++t) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(*servers[t], g, graph_service_options{.session = {.threads = 1}});
+  }
+  session s(g, {.threads = 1, .target = where});
+  auto step = s.prepare(fetch(y), feed(x));
+  for (int n = 0; n < 5; ++n) step(1.0f);
+  std::this_thread::sleep_for(300ms);  // almost all of the client's time is in feeds
+  client.signal(SIGSTOP);
+  const auto began = std::chrono::steady_clock::now();
+  BOOST_TEST(step(2.0f) == 4.0f);
+  BOOST_TEST(seconds_since(began) < 10);  // the client counts as gone after 15 s
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_is_stopped_ends_steps_and_then_its_process) {
+  graph g;
+  const auto x = placeholder<float>(g);
+  const auto there = on(g, true, "/job:worker/task:1"_device, [&] { return let(x * 2.0f); });
+  const auto here = on(g, true, "/job:worker/task:2"_device, [&] { return let(there + 1.0f); });
+  const cluster_spec cluster = local_cluster(0, 3);
+  process task([&] {
+    server own(cluster, "worker", 1);
+    graph_service service(own, g, {.session = {.threads = 1}});
+    return std::to_string(service.serve(1min));
+  });
+  std::unique_ptr<server> servers[3];
+  std::unique_ptr<graph_service<>> services[3];
+  for (const int t : {0, 2}) {
+    servers[t] = std::make_unique<server>(cluster, "worker", t);
+    services[t] = std::make_unique<graph_service<>>(*servers[t], g, graph_service_options{.session = {.threads = 1}});
+  }
+  graph_client client("weft://" + to_string(cluster.task_address("worker", 0)), {.answer_timeout = 20s});
+  session s(g, {.threads = 1, .target = client.target()});
+  auto step = s.prepare(fetch(here), feed(x));
+  BOOST_TEST(step(1.0f) == 3.0f);
+  task.signal(SIGSTOP);
+  const auto began = std::chrono::steady_clock::now();
+  std::string problem = "nothing";
+  while (problem == "nothing" && seconds_since(began) < 20) problem = problem_of([&] { step(1.0f); });
+  BOOST_TEST(seconds_since(began) < 5);  // 1.75 s of silence, and some time to end the run
+  BOOST_TEST(contains(problem, "/job:worker/task:1"), problem);
+  servers[0]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  servers[2]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  task.signal(SIGCONT);
+  const std::string end = task.text();
+  BOOST_TEST(contains(end, "has given up /job:worker/task:1"), end);
+  BOOST_TEST(contains(end, "start this task again"), end);
+}
+
 BOOST_AUTO_TEST_CASE(a_server_that_is_stopped_serves_no_more) {
   model m(true);
   cluster_of<tcp> tasks(m.g, 3);

@@ -251,14 +251,15 @@ BOOST_AUTO_TEST_CASE(a_worker_that_comes_again_joins_between_two_steps) {
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_stops_leaves_the_others_training) {
-  const settings p{.how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
+  const settings p{.steps = 1000, .how = {.on_loss = wait_for{0ms}.then(loss_action::shrink)}};
   settings stops = p;
   stops.stops_at = 20;
   const cluster_spec cluster = test::local_cluster(0, 2);
   test::process a = worker(cluster, 0, stops), b = worker(cluster, 1, p);
   const std::string left = a.text(), text = b.text();
-  BOOST_TEST(contains(left, "made 22 "), left);
-  BOOST_TEST(contains(text, "made 60 global 60 view 2 of 1 worker: 1 chief 1"), text);
+  const int made = std::atoi(left.c_str() + left.find("made ") + 5);
+  BOOST_TEST((made >= 22 && made < 1000), left);  // and in the time that signals to the others may take
+  BOOST_TEST(contains(text, "made 1000 global 1000 view 2 of 1 worker: 1 chief 1"), text);
 }
 
 BOOST_AUTO_TEST_CASE(workers_that_all_stop_end_with_the_same_step) {

@@ -65,16 +65,17 @@ struct folder {
   }
 };
 
-enum class kind { usual, other_optimizer, other_variables };
+enum class kind { usual, other_optimizer, other_variables, other_seed, other_settings };
 
 struct model {
-  graph g{3};
+  graph g;
   variable_node<float, dims<6, 5>> a;
   variable_node<float, dims<5, 3>> b;
   node<float, dims<dyn<"n">, 6>> x = placeholder<float, dims<dyn<"n">, 6>>(g, "x");
   effect train;
   explicit model(kind of = kind::usual)
-      : a(variable<float, dims<6, 5>>(g, of == kind::other_variables ? "c" : "a", init::glorot_uniform{})),
+      : g(of == kind::other_seed ? 4 : 3),
+        a(variable<float, dims<6, 5>>(g, of == kind::other_variables ? "c" : "a", init::glorot_uniform{})),
         b(variable<float, dims<5, 3>>(g, "b", init::glorot_uniform{})) {
     const auto loss = let(mean(square(matmul(tanh(matmul(dropout(x, 0.2), a)), b))));
     train = of == kind::other_optimizer ? momentum{.learning_rate = 0.05}.minimize(loss)
@@ -104,7 +105,7 @@ struct trained {
 template <class Strategy>
 trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_policy policy,
               const std::function<void(std::int64_t)>& before_step = {}, std::chrono::milliseconds pace = 0ms,
-              kind of = kind::usual) {
+              kind of = kind::usual, const std::function<void(bool finished)>& at_end = {}) {
   trained result;
   try {
     const model m(of);
@@ -113,7 +114,7 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
     Strategy how;
     how.on_loss = policy;
     how.on_rollback = [&](std::int64_t from, std::int64_t to) { result.rollbacks.emplace_back(from, to); };
-    replicated_session s(m.g, here, how, {.threads = 1}, 30s);
+    replicated_session s(m.g, here, how, {.threads = 1}, 30s, of == kind::other_settings ? "two epochs" : "");
     auto step = s.prepare(fetch(m.train), feed(m.x));
     result.first_step = s.next_step();
     for (;;) {
@@ -123,6 +124,7 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
         std::this_thread::sleep_for(pace);
         step(batch_of(s.next_step(), index), 40s);
       }
+      if (at_end) at_end(false);
       try {
         s.finish(30s);
         break;
@@ -130,6 +132,7 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
         if (problem.code() != error_code::aborted) throw;
       }
     }
+    if (at_end) at_end(true);
     result.lost_updates = s.lost_updates();
     result.global_step = s.global_step();
     for (const std::uint32_t n : {m.a.id().node, m.b.id().node}) {
@@ -487,9 +490,25 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
       BOOST_TEST(contains(each.problem, problem), each.problem);
     BOOST_TEST((at.contents() == before));
   };
+  // Every worker is told.
+  const auto check_strategy = [&]<class Strategy>(Strategy, const char* problem) {
+    const auto before = at.contents();
+    servers all(2, 2, {at.path, 4});
+    trained second;
+    std::thread other([&] { second = train<Strategy>(all.cluster, 1, 12, wait_for{2s}); });
+    const trained first = train<Strategy>(all.cluster, 0, 12, wait_for{2s});
+    other.join();
+    BOOST_TEST(contains(first.problem, problem), first.problem);
+    BOOST_TEST(contains(second.problem, problem), second.problem);
+    BOOST_TEST((at.contents() == before));
+  };
   const auto check_all = [&] {
+    check_strategy(parameter_server<asynchronous>{}, "it trains synchronous, the first worker asynchronous");
+    check_strategy(parameter_server<synchronous_with_backups<1>>{}, "is of another training than the first worker's");
     check(2, kind::other_variables, "is of another training");
     check(2, kind::other_optimizer, "is of another training");
+    check(2, kind::other_seed, "is of another training than the first worker's: its seed is 3, the first worker's 4");
+    check(2, kind::other_settings, "its settings are '', the first worker's 'two epochs'");
     check(1, kind::usual, "is of a cluster with 2 parameter servers");
     check(3, kind::usual, "is of a cluster with 2 parameter servers");
   };
@@ -500,7 +519,75 @@ BOOST_AUTO_TEST_CASE(a_start_that_is_refused_changes_nothing_in_the_folder) {
   // Shards that no manifest names.
   for (const std::string& name : at.names("manifest")) fs::remove(at.path + "/" + name);
   check(2, kind::other_variables, "is of another training");
-  check(2, kind::usual, "has shards of steps 4 to 8 but no manifest, so no step is known to be complete");
+  check(2, kind::usual, " to 8 but no manifest, so no step is known to be complete");
+}
+
+namespace {
+
+/// Trains with three workers; each starts some time after the one before.
+std::vector<trained> train_three(servers& all, std::int64_t steps, std::chrono::milliseconds apart) {
+  std::vector<trained> results(3);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 3; ++w)
+    threads.emplace_back([&, w] {
+      std::this_thread::sleep_for(w * apart);
+      results[static_cast<std::size_t>(w)] = train<in_step>(all.cluster, w, steps, wait_for{20s});
+    });
+  for (std::thread& each : threads) each.join();
+  return results;
+}
+
+}  // namespace
+
+// A run that has made its last step is started again: each worker is admitted, however late, and finds nothing to do.
+// With more steps, the first of them needs the gradients of all workers.
+BOOST_AUTO_TEST_CASE(a_run_that_has_finished_can_be_started_again) {
+  folder at;
+  const auto check = [&](std::int64_t steps, std::int64_t first_step) {
+    servers all(2, 3, {at.path, 5});
+    const std::vector<float> reference = undisturbed(2, 3, steps);
+    for (const trained& each : train_three(all, steps, 300ms)) {
+      BOOST_TEST(each.problem == "");
+      BOOST_TEST(each.first_step == first_step);
+      BOOST_TEST(each.global_step == steps);
+      BOOST_TEST((each.values == reference));
+    }
+    for (const int task : {0, 1}) BOOST_TEST(all.text(task) == "lost updates: 0");
+  };
+  check(12, 0);
+  check(12, 12);
+  check(20, 12);
+}
+
+// A worker is killed after its last step, and a server with it. The other worker has finished, or still trains.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_after_its_last_step_is_replaced) {
+  for (const bool had_finished : {false, true})
+    for (const int victim : {-1, 0, 1}) {
+      folder at;
+      servers all(2, 2, {at.path, 5});
+      const auto train_second = [&](bool dies) {
+        return test::process([&, dies]() -> std::string {
+          const trained its = train<in_step>(all.cluster, 1, had_finished ? 8 : 12, wait_for{20s}, {}, 0ms, kind::usual,
+                                             [&, dies](bool finished) {
+                                               if (dies && finished == had_finished) ::raise(SIGKILL);
+                                             });
+          return its.problem + "made " + std::to_string(its.steps.size());
+        });
+      };
+      test::process second = train_second(true);
+      const auto replace_second = [&] {
+        second.text();
+        if (victim >= 0) all.replace(victim);
+        BOOST_TEST(train_second(false).text() == "made 0");
+      };
+      bool replaced = false;
+      const trained first = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
+        if (had_finished && step == 10 && !std::exchange(replaced, true)) replace_second();
+      });
+      BOOST_TEST(first.problem == "");
+      if (!had_finished) replace_second();
+      for (const int task : {0, 1}) BOOST_TEST(all.text(task) == "lost updates: 0");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(without_shards_the_error_says_what_would_have_helped) {
@@ -573,13 +660,13 @@ BOOST_AUTO_TEST_CASE(an_update_that_two_servers_have_lost_counts_once) {
 
 // SIGTERM is notice: nothing is repeated.
 BOOST_AUTO_TEST_CASE(a_server_that_is_terminated_leaves_a_shard_of_its_last_step) {
-  const std::vector<float> reference = undisturbed(2, 1, 20);
+  const std::vector<float> reference = undisturbed(2, 1, 60);
   for (const int victim : {0, 1}) {
     folder at;
     servers all(2, 1, {at.path, 1000});
     std::thread replaces;
     const trained result = train<in_step>(
-        all.cluster, 0, 20, wait_for{20s},
+        all.cluster, 0, 60, wait_for{20s},
         [&](std::int64_t step) {
           if (step == 2) at.await_manifest(0);
           if (step != 5 || replaces.joinable()) return;
@@ -592,7 +679,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_terminated_leaves_a_shard_of_its_last_step
         20ms);
     if (replaces.joinable()) replaces.join();
     BOOST_TEST(result.problem == "");
-    BOOST_TEST(result.steps.size() == 20u);
+    BOOST_TEST(result.steps.size() == 60u);
     BOOST_TEST(result.rollbacks.empty());
     BOOST_TEST((result.values == reference));
   }

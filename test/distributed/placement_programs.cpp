@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <vector>
+#include <weft/control_flow.hpp>
 #include <weft/distributed.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
@@ -52,6 +53,68 @@ BOOST_AUTO_TEST_CASE(variables_on_one_cpu_and_their_product_elsewhere) {
   BOOST_TEST(s.eval(here).data()[0] == 12);
   BOOST_TEST(s.eval(there).data()[0] == 13);
   BOOST_TEST(list_devices(s).size() == 4u);
+}
+
+// A body returns expressions, which are recorded after its scopes have ended.
+BOOST_AUTO_TEST_CASE(scopes_in_bodies_are_refused) {
+  graph g;
+  const auto x = placeholder<float, dims<4>>(g, "x");
+  const auto above = let(sum(x) > 0.0f);
+  const auto branch = [&](const auto& scope_of, bool records) {
+    return problem_of([&] {
+      const auto y = cond(
+          above,
+          [&](const auto& v) {
+            const auto scope = scope_of();
+            if (records) return let(tanh(v));
+            return let(v * 1.0f);
+          },
+          [](const auto& v) { return v * 2.0f; }, x);
+      static_cast<void>(let(y * 1.0f));
+    });
+  };
+  const auto loop = problem_of([&] {
+    const auto body = [&](const auto& k, const auto& v) {
+      const device_scope d(g, "/job:worker/task:1"_device);
+      return std::tuple{k + 1, tanh(v)};
+    };
+    static_cast<void>(while_loop([](const auto& k, const auto&) { return k < 3; }, body, tensor<std::int32_t>(0), x));
+  });
+  BOOST_TEST(contains(loop, "device scope for /job:worker/task:1"), loop);
+  BOOST_TEST(contains(loop, "around the call"), loop);
+  const auto condition = problem_of([&] {
+    const auto ends = [&](const auto& k, const auto&) {
+      const device_scope d(g, cpu{1});
+      return k < 3;
+    };
+    static_cast<void>(while_loop(
+        ends, [](const auto& k, const auto& v) { return std::tuple{k + 1, tanh(v)}; }, tensor<std::int32_t>(0), x));
+  });
+  BOOST_TEST(contains(condition, "around the call"), condition);
+  const auto outer = problem_of([&] {
+    static_cast<void>(cond(
+        above,
+        [&](const auto& v) {
+          return cond(
+              let(sum(v) > 1.0f),
+              [&](const auto& u) {
+                const device_scope d(g, "/job:nobody/task:7"_device);
+                return u * 2.0f;
+              },
+              [](const auto& u) { return u * 1.0f; }, v);
+        },
+        [](const auto& v) { return v * 1.0f; }, x));
+  });
+  BOOST_TEST(contains(outer, "/job:nobody/task:7"), outer);
+  const auto pins = [&] { return device_scope(g, "/job:worker/task:1"_device); };
+  BOOST_TEST(contains(branch(pins, true), "around the call"));
+  // Scopes that have ended or are around the call.
+  {
+    const device_scope ended(g, cpu{0});
+  }
+  BOOST_TEST(branch([] { return 0; }, true) == "nothing");
+  const device_scope around(g, "/job:worker/task:1"_device);
+  BOOST_TEST(branch([] { return 0; }, true) == "nothing");
 }
 
 // with tf.device(tf.train.replica_device_setter(cluster=cluster)), and a session that names the worker's server.

@@ -124,7 +124,8 @@ struct record {
   bool went_back_silently = false;
   std::vector<float> values;
   std::vector<training_view> views;
-  std::atomic<bool> fail{false};  // it is to end with an error of its own
+  std::atomic<bool> fail{false};       // it is to end with an error of its own
+  std::atomic<bool> signalled{false};  // it has received SIGTERM, and leaves as a supervised run does
 };
 
 /// Whether this process has mapped memory that tasks share.
@@ -201,7 +202,13 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       return false;
     }
   };
+  const auto stops = [&] {
+    if (!of.signalled) return false;
+    if (s.keeps_in_step) s.request_stop();
+    return !s.keeps_in_step || s.all_stop();
+  };
   for (int i = 0, next;; ++i) {
+    if (stops()) return s.leave("SIGTERM has stopped it");
     next = tolerates ? static_cast<int>(s.next_step()) : i;
     if (next >= how.steps) {
       if (finish()) break;
@@ -265,7 +272,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
 
 // ---- what goes wrong ----
 
-enum class kind { kill, cut_off, stop, terminate, fail };
+enum class kind { kill, cut_off, stop, terminate, fail, signal };
 
 struct fault {
   kind what{};
@@ -274,7 +281,7 @@ struct fault {
   std::optional<milliseconds> restart{};  // so long after it
 
   friend std::string to_string(const fault& f) {
-    static constexpr const char* words[] = {"kill", "cut off", "stop", "terminate", "let fail"};
+    static constexpr const char* words[] = {"kill", "cut off", "stop", "terminate", "let fail", "signal"};
     std::string text =
         std::to_string(f.at.count()) + " ms: " + words[static_cast<int>(f.what)] + " rank " + std::to_string(f.rank);
     if (f.what == kind::stop) text += " for " + std::to_string(f.lasts.count()) + " ms";
@@ -527,6 +534,11 @@ class run {
         break;
       case kind::fail:
         whom->of.fail = true;
+        break;
+      case kind::signal:
+        whom->was_terminated = true;
+        whom->hit = now;
+        whom->of.signalled = true;
         break;
     }
     if (what.restart) at(now + *what.restart, [this, whom] { restart(whom); });
@@ -1110,6 +1122,41 @@ BOOST_AUTO_TEST_CASE(replaced_workers_end_with_the_bits_of_an_undisturbed_run) {
       });
 }
 
+// SIGTERM to workers, but never to all of them, is a loss: each is replaced.
+BOOST_AUTO_TEST_CASE(workers_that_are_signalled_are_replaced) {
+  const auto check = [](strategy how, loss_policy policy) {
+    survive(
+        sanitized ? 5 : 40,
+        [&](std::uint64_t seed) {
+          schedule plan = with_policy(seed, how, policy, true);
+          plan.how.workers = std::max(2, plan.how.workers);
+          plan.how.steps = 40;
+          plan.starts.assign(static_cast<std::size_t>(plan.how.tasks()), milliseconds(seed % 50));
+          for (fault& each : plan.faults) {
+            each.what = kind::signal;
+            each.rank = plan.how.ps + each.rank % (plan.how.workers - 1);
+          }
+          return plan;
+        },
+        [&](const schedule& plan, const outcome& out) -> verdict {
+          const std::vector<float> reference = undisturbed(plan.how);
+          std::map<int, const life*> last;
+          for (const auto& each : out.lives) last[each->rank] = each.get();
+          for (const auto& [rank, each] : last) {
+            if (each->report && each->report->interrupted) return name_of(plan.how, rank) + " was interrupted";
+            if (each->report || each->was_terminated || came_too_late(plan, out, *each)) continue;
+            if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
+            if (how == strategy::synchronous && each->of.values != reference)
+              return name_of(plan.how, rank) + " has other values";
+          }
+          return {};
+        });
+  };
+  check(strategy::synchronous, wait_for{20s});
+  check(strategy::synchronous, wait_for{20s}.then(loss_action::take_over));
+  check(strategy::asynchronous, wait_for{20s});
+}
+
 // At any moment of a step: its gradients may have come to one server and not to the other, or a decision may be on its
 // way.
 BOOST_AUTO_TEST_CASE(a_worker_may_die_between_two_servers) {
@@ -1399,6 +1446,30 @@ struct shard_files {
   ~shard_files() { std::filesystem::remove_all(path); }
 };
 
+/// A run that has finished is started again: each task comes at another time, finds that the last step is reached, and
+/// ends.
+verdict wrong_after_restart(schedule plan) {
+  plan.faults.clear();
+  for (std::size_t i = 0; i < plan.starts.size(); ++i)
+    plan.starts[i] = milliseconds((plan.seed * 7 + i * 13) % 5 * 300);
+  run r(plan);
+  const outcome out = r.result();
+  if (!out.over) return "started again, not all have come to their end";
+  const std::vector<float> reference = undisturbed(plan.how);
+  for (const auto& each : out.lives) {
+    const std::string who = "started again, " + name_of(plan.how, each->rank);
+    if (each->rank < plan.how.ps) {
+      if (!each->report || each->report->interrupted) return who + " has not ended in order: " + each->words();
+      continue;
+    }
+    if (!each->of.finished) return who + " has not finished: " + each->said;
+    if (plan.how.how != strategy::synchronous) continue;
+    if (each->of.first != plan.how.steps) return who + " begins at step " + std::to_string(each->of.first);
+    if (each->of.values != reference) return who + " has other values";
+  }
+  return {};
+}
+
 void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_policy policy = wait_for{20s},
                      std::uint64_t first = 0) {
   const char* const count = std::getenv("WEFT_RANDOM_COUNT");
@@ -1412,7 +1483,13 @@ void survive_servers(strategy how, std::uint64_t seeds, shard_runs& runs, loss_p
     const schedule plan = with_shards(seed, how, policy, files.path);
     run r(plan);
     const outcome out = r.result();
-    const verdict bad = wrong_after_servers(plan, out, runs);
+    verdict bad = wrong_after_servers(plan, out, runs);
+    const bool all_finished = std::all_of(out.lives.begin(), out.lives.end(), [&](const auto& each) {
+      return each->rank < plan.how.ps || each->of.finished || each->ended_by_force();
+    });
+    const bool some_finished =
+        std::any_of(out.lives.begin(), out.lives.end(), [](const auto& each) { return each->of.finished; });
+    if (!bad && seed % 3 == 0 && all_finished && some_finished) bad = wrong_after_restart(plan);
     if (!bad) continue;
     std::string more;
     for (const auto& each : out.lives) {

@@ -1,6 +1,7 @@
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
 #include <poll.h>
 #include <unistd.h>
+#include <array>
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -253,16 +254,28 @@ BOOST_AUTO_TEST_CASE(a_graph_that_trains_nothing_is_refused) {
                         test::says(error_code::failed_precondition, "minimize"));
 }
 
-BOOST_AUTO_TEST_CASE(variables_are_spread_over_servers_by_bytes_and_users_win) {
+// python/training/device_setter_test.py, and GreedyLoadBalancingStrategy with byte_size_load_fn.
+BOOST_AUTO_TEST_CASE(variables_are_dealt_to_servers_by_a_strategy_and_users_win) {
   const cluster_spec cluster{{"ps", "127.0.0.1:1,127.0.0.1:2"}, {"worker", "127.0.0.1:3"}};
+  const auto tasks = [&](replica_device_options options) {
+    graph g;
+    const device_scope on(g, replica_device_setter(cluster, options));
+    const auto task_of = [&](const auto& v) { return g[v.id().node].device.task; };
+    const auto a = variable<float, dims<100>>(g, "a"), b = variable<float, dims<100>>(g, "b");
+    const auto c = variable<float, dims<10>>(g, "c");
+    const auto d = variable<float>(g, "d"), e = variable<float>(g, "e");
+    const auto sum_of = let(sum(c));
+    BOOST_TEST(g[sum_of.id().node].device.task == options.worker_device.task);
+    return std::array{task_of(a), task_of(b), task_of(c), task_of(d), task_of(e)};
+  };
+  BOOST_TEST((tasks({}) == std::array{0, 1, 0, 1, 0}));
+  BOOST_TEST((tasks({.worker_device = "/job:worker/task:0"_device}) == std::array{0, 1, 0, 1, 0}));
+  BOOST_TEST((tasks({.strategy = ps_strategy::greedy_by_byte_size}) == std::array{0, 1, 0, 1, 1}));
   graph g;
   const device_scope on(g, replica_device_setter(cluster));
   const auto task_of = [&](const auto& v) { return g[v.id().node].device.task; };
-  BOOST_TEST(task_of(variable<float, dims<100>>(g, "a")) == 0);
-  BOOST_TEST(task_of(variable<float, dims<10>>(g, "b")) == 1);
-  BOOST_TEST(task_of(variable<float, dims<20>>(g, "c")) == 1);
-  const device_scope inner(g, "/job:ps/task:0"_device);
-  BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 0);
+  const device_scope inner(g, "/job:ps/task:1"_device);
+  BOOST_TEST(task_of(variable<float, dims<1>>(g, "d")) == 1);
   auto x = placeholder<float, dims<2>>(g, "x");
   BOOST_TEST(std::string(g[x.id().node].device.job) == "ps");  // the user's own scope places everything
 }

@@ -632,28 +632,56 @@ BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
 
 namespace {
 
-/// A worker that is a process of its own; its text says what it has saved and where it has begun.
-std::string survive(const cluster_spec& cluster, int index, const std::string& path, const collective& how,
-                    std::int64_t steps, std::chrono::milliseconds pause) {
-  server here(cluster, "worker", index);
+/// A task that is a process of its own. A worker's text says why its run ended, from which step on it trained, and what
+/// it has saved.
+template <class Strategy>
+std::string survive(const cluster_spec& cluster, const std::string& job, int index, const std::string& path,
+                    const Strategy& how, std::int64_t steps, std::chrono::milliseconds pause) {
+  server here(cluster, job, index);
+  if (job == "ps") {
+    const join_report ended = here.join(20s, 60s);
+    return "signal " + std::to_string(ended.signal) + (ended.interrupted ? ended.interrupted->what() : "");
+  }
   model m(by_momentum);
   replicated_session s(m.g, here, how, {.threads = 1}, 20s);
   saver keeper({.max_to_keep = 0, .timeout = 20s});
   supervised_session run(s, {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 5}}, {stop_at_step(steps)});
   auto step = run.prepare(fetch(m.loss, m.train, m.note), feed(m.x, m.words));
   const std::int64_t first = run.global_step();
-  while (!run.should_stop()) {
-    std::this_thread::sleep_for(pause);
-    const auto [x, words] = data_of(s.next_step(), index);
-    step(x, words);
+  try {
+    while (!run.should_stop()) {
+      std::this_thread::sleep_for(pause);
+      step.run([](const replica& of) { return data_of(of.step, of.index); }, 20s);
+    }
+    run.close(20s);
+  } catch (const error& problem) {
+    return problem.what();
   }
-  run.close(20s);
-  return "first " + std::to_string(first) + " saved " + std::to_string(run.saved_step()) + " " + to_string(s.view());
+  std::string text =
+      run.stop_reason() + ", first " + std::to_string(first) + " saved " + std::to_string(run.saved_step());
+  if constexpr (std::is_same_v<Strategy, collective>) text += " " + to_string(s.view());
+  return text;
 }
 
-test::process survivor(const cluster_spec& cluster, int index, const std::string& path, const collective& how,
-                       std::int64_t steps, std::chrono::milliseconds pause) {
-  return test::process([=] { return survive(cluster, index, path, how, steps, pause); });
+template <class Strategy>
+test::process survivor(const cluster_spec& cluster, int index, const std::string& path, const Strategy& how,
+                       std::int64_t steps, std::chrono::milliseconds pause, const std::string& job = "worker") {
+  return test::process([=] { return survive(cluster, job, index, path, how, steps, pause); });
+}
+
+/// Starts a cluster, and waits until it has trained for some steps: the servers are at the end.
+template <class Strategy>
+std::vector<test::process> start_survivors(const cluster_spec& cluster, const std::string& path, const Strategy& how,
+                                           std::chrono::milliseconds pause) {
+  std::vector<test::process> all;
+  for (const char* job : {"worker", "ps"})
+    for (int i = 0; i < cluster.num_tasks(job); ++i)
+      all.push_back(survivor(cluster, i, path, how, last_step, pause, job));
+  for (int ms = 0; pause.count() > 0 && !latest_checkpoint(path); ms += 5) {
+    BOOST_REQUIRE(ms < 30'000);
+    std::this_thread::sleep_for(5ms);
+  }
+  return all;
 }
 
 }  // namespace
@@ -704,6 +732,86 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_replaced_leaves_no_trace_in_the_checkpoint
     else
       BOOST_TEST(content(f.path) == reference, again);
   }
+}
+
+// SIGTERM to one worker is a loss under the policy, like SIGKILL: the others wait for the process that takes its place.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_terminated_is_replaced) {
+  const auto check = [](const auto& how, bool repeats_bits, int ps, int workers, std::size_t whom) {
+    BOOST_TEST_CONTEXT("servers " << ps << " workers " << workers << " whom " << whom) {
+      const folder f, straight;
+      const cluster_spec cluster = test::local_cluster(ps, workers);
+      std::vector<test::process> all = start_survivors(cluster, f.path, how, 60ms);
+      all[whom].signal(SIGTERM);
+      CHECK_SAYS(all[whom].text(), "SIGTERM, first 0 saved ");
+      CHECK_SAYS(survivor(cluster, static_cast<int>(whom), f.path, how, last_step, 60ms).text(),
+                 "step 20 is reached, first ");
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (i != whom)
+          CHECK_SAYS(all[i].text(), i < static_cast<std::size_t>(workers) ? "step 20 is reached, first 0" : "signal 0");
+      if (!repeats_bits) {  // asynchronous workers make some more steps
+        BOOST_TEST(checkpoint_reader(latest_checkpoint(f.path).value()).step() >= last_step);
+        return;
+      }
+      const std::vector<std::string> saved = content(f.path);
+      for (test::process& each : start_survivors(test::local_cluster(ps, workers), straight.path, how, 0ms))
+        each.text();
+      BOOST_TEST((saved == content(straight.path)));
+    }
+  };
+  const loss_policy waits = wait_for{20s}, takes_over = wait_for{20s}.then(loss_action::take_over);
+  check(parameter_server<synchronous>{.on_loss = waits}, true, 1, 2, 0);
+  check(parameter_server<synchronous>{.on_loss = waits}, true, 2, 3, 1);
+  check(parameter_server<synchronous>{.on_loss = takes_over}, true, 2, 3, 2);
+  check(parameter_server<synchronous>{.on_loss = wait_for{20s}.then(loss_action::shrink)}, true, 2, 2, 1);
+  check(parameter_server<asynchronous>{.on_loss = waits}, false, 1, 3, 0);
+  check(parameter_server<asynchronous>{.on_loss = waits}, false, 2, 2, 1);
+  check(collective{.on_loss = waits}, true, 0, 3, 0);
+}
+
+// Nobody takes its place, and the others continue.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_terminated_is_left_out_or_taken_over) {
+  const auto check = [](const auto& how, int ps, std::size_t whom) {
+    const folder f;
+    const cluster_spec cluster = test::local_cluster(ps, 3);
+    std::vector<test::process> all = start_survivors(cluster, f.path, how, 60ms);
+    all[whom].signal(SIGTERM);
+    CHECK_SAYS(all[whom].text(), "SIGTERM, first 0 saved ");
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != whom) CHECK_SAYS(all[i].text(), i >= 3 ? "signal 0" : "step 20 is reached, first 0");
+  };
+  for (const loss_action then : {loss_action::shrink, loss_action::take_over}) {
+    check(parameter_server<synchronous>{.on_loss = wait_for{0s}.then(then)}, 2, 1);
+    check(collective{.on_loss = wait_for{0s}.then(then)}, 0, 2);
+  }
+  check(parameter_server<synchronous_with_backups<1>>{}, 2, 2);
+}
+
+// All tasks receive it, in any order: all end, and the chief saves.
+BOOST_AUTO_TEST_CASE(survivors_that_are_all_terminated_save_and_end) {
+  const auto check = [](const auto& how, int ps) {
+    for (const bool servers_first : {false, true}) {
+      const folder f;
+      const cluster_spec cluster = test::local_cluster(ps, 3);
+      std::vector<test::process> all = start_survivors(cluster, f.path, how, 60ms);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[servers_first ? all.size() - 1 - i : i].signal(SIGTERM);
+        std::this_thread::sleep_for(30ms);
+      }
+      std::string saved;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const std::string text = all[i].text();
+        if (i >= 3) continue;  // a server that the signal reaches late has ended with its workers
+        CHECK_SAYS(text, "SIGTERM, first 0 saved ");
+        if (i == 0) saved = text.substr(text.find("saved ") + 6, 2);
+      }
+      BOOST_TEST(std::stoi(saved) == checkpoint_reader(latest_checkpoint(f.path).value()).step());
+    }
+  };
+  const loss_policy waits = wait_for{20s};
+  check(parameter_server<synchronous>{.on_loss = waits}, 2);
+  check(parameter_server<synchronous>{.on_loss = wait_for{20s}.then(loss_action::take_over)}, 2);
+  check(parameter_server<asynchronous>{.on_loss = waits}, 2);
+  check(collective{.on_loss = waits}, 0);
 }
 
 // A session whose variables lie in other tasks saves and restores them.

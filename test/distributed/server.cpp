@@ -355,6 +355,28 @@ BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
   BOOST_TEST(tasks[0].text() == "15 1");
 }
 
+// Its peers accept only a new process in its place.
+BOOST_AUTO_TEST_CASE(join_ends_in_a_task_that_was_stopped_for_too_long) {
+  const auto cluster = test::local_cluster(0, 3);
+  server_options options;
+  options.heartbeat_interval = 50ms;
+  options.heartbeat_timeout = 1s;
+  test::process task([&] {
+    server here(cluster, "worker", 1, options);
+    const join_report report = here.join(20s, 20s);
+    return report.interrupted ? std::string(report.interrupted->what()) : std::string("not interrupted");
+  });
+  server chief(cluster, "worker", 0, options), other(cluster, "worker", 2, options);
+  chief.wait_ready(20s);
+  task.signal(SIGSTOP);
+  chief.members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  BOOST_TEST((chief.members().state(1) == task_state::lost));
+  task.signal(SIGCONT);
+  const std::string text = task.text();
+  CHECK_SAYS(text, "has given up /job:worker/task:1");
+  CHECK_SAYS(text, "start this task again");
+}
+
 BOOST_AUTO_TEST_CASE(port_zero_tells_the_real_port) {
   server here(cluster_spec{{"worker", "127.0.0.1:0"}}, "worker", 0);
   BOOST_TEST(here.address().port != 0);

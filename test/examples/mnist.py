@@ -494,6 +494,44 @@ if os.path.isdir(data):
             if strategy != "async" and (whole != again or weights(latest(there("whole"))) != weights(latest(there("kept")))):
                 faults.append(f"{strategy}: {whole}, and after SIGTERM to {whom} at step {step} {again}")
 
+    def replaced_worker(strategy, whom):
+        """SIGTERM to one worker under a policy that waits is a loss: the process in its place and all others finish."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = os.path.join(folder, "kept")
+            tasks = cluster_tasks(strategy, "--train_steps", "5000", "--on_loss", "wait:30", "--checkpoint_dir", kept,
+                                  "--checkpoint_steps", "100")
+            end = time.monotonic() + 30
+            while time.monotonic() < end and not (os.path.isdir(kept) and latest(kept)):
+                time.sleep(0.005)
+            tasks[whom].send_signal(signal.SIGTERM)
+            code = end_of({whom: tasks[whom]})[whom][0]
+            if code != -signal.SIGTERM:
+                faults.append(f"{strategy}, SIGTERM to {whom} under a policy: it returned {code}")
+            tasks[whom] = subprocess.Popen([*tasks[whom].args, "--resume"], text=True, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.PIPE)
+            ended = end_of(tasks)
+            if any(code for code, _ in ended.values()) or int(latest(kept).split("-")[-1]) < 5000:
+                faults.append(f"{strategy}, {whom} is replaced after SIGTERM: {ended}")
+
+    def finished_cluster(strategy):
+        """A run with shards that has finished is started again: each task finds that the last step is reached. Shards of
+        another seed are refused."""
+        with tempfile.TemporaryDirectory() as folder:
+            flags = ("--train_steps", "60", "--on_loss", "wait:10", "--shard_dir", os.path.join(folder, "shards"))
+            for turn in range(3):
+                ended = end_of(cluster_tasks(strategy, *flags))
+                if any(code for code, _ in ended.values()):
+                    faults.append(f"{strategy}, a run with shards, started {turn} times before: {ended}")
+            ended = end_of(cluster_tasks(strategy, *flags, "--seed", "5"))
+            if not all("its seed is 1, the first worker's 5" in said for _, said in ended.values()):
+                faults.append(f"{strategy}, shards of another seed: {ended}")
+
+    finished_cluster("sync")
+    finished_cluster("async")
+    replaced_worker("sync", "worker1")
+    replaced_worker("sync", "worker0")
+    replaced_worker("async", "worker0")
+    replaced_worker("allreduce", "worker1")
     for strategy in ("sync", "allreduce", "async"):
         stopped_cluster(strategy, ("ps0", "worker1", "worker0"))
     stopped_cluster("sync", ("worker0",))

@@ -3,6 +3,8 @@
 # usage: cmake -DWAY=... -DSOURCE=... -DBINARY=... -DCOMPILER=... -DGENERATOR=... -DDISTRIBUTED=... -DCUDA=...
 #        -DLAUNCHER=... -P consumer.cmake
 
+cmake_minimum_required(VERSION 3.22)
+
 set(folder ${BINARY}/consumer/${WAY})
 file(REMOVE_RECURSE ${folder})
 set(components data)
@@ -28,44 +30,62 @@ else()
   set(way -DWEFT_SOURCE_DIR=${SOURCE})
 endif()
 
-execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B ${folder}/build -G ${GENERATOR}
-                        -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} "-DWEFT_COMPONENTS=${components}" ${way}
-                COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/build COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${folder}/build/consumer COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${folder}/build/compiled COMMAND_ERROR_IS_FATAL ANY)
-if(DISTRIBUTED AND WAY STREQUAL "find_package")
-  execute_process(COMMAND ${folder}/build/cluster COMMAND_ERROR_IS_FATAL ANY)
-endif()
-
-# A Debug build links a core that is optimised, unless it is told not to.
-foreach(optimized IN ITEMS ON OFF)
-  set(debug ${folder}/debug_${optimized})
-  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B ${debug} -G ${GENERATOR}
-                          -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -DCMAKE_BUILD_TYPE=Debug
-                          -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DWEFT_OPTIMIZED_IN_DEBUG=${optimized}
-                          "-DWEFT_COMPONENTS=${components}" ${way}
-                  COMMAND_ERROR_IS_FATAL ANY)
-  file(READ ${debug}/compile_commands.json commands)
+# configure(FOLDER ARGUMENT...): sets `output`; `program` and `core` are the commands that compile a file of the program
+# `plain` and Weft's core.
+function(configure to)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/test/packaging/consumer -B ${to} -G ${GENERATOR}
+                          -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
+                          -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "-DWEFT_COMPONENTS=${components}" ${way} ${ARGN}
+                  OUTPUT_VARIABLE output ECHO_OUTPUT_VARIABLE COMMAND_ERROR_IS_FATAL ANY)
+  set(output "${output}" PARENT_SCOPE)
+  file(READ ${to}/compile_commands.json commands)
   string(REGEX MATCH "[^\n]*plain.dir/compiled.cpp.o -c[^\n]*" program "${commands}")
   string(REGEX MATCH "[^\n]*weft.cpp.o -c[^\n]*" core "${commands}")
-  string(FIND "${program}" -DWEFT_SEPARATE_COMPILATION separate)
-  string(FIND "${core}" -O2 core_level)
   if(NOT program OR NOT core)
     message(FATAL_ERROR "no commands for the program and the core:\n${commands}")
   endif()
-  if(optimized AND (separate EQUAL -1 OR core_level EQUAL -1 OR "${program}" MATCHES " -O[123]"))
-    message(FATAL_ERROR "a Debug build has no optimised core:\n${program}\n${core}")
-  elseif(NOT optimized AND NOT (separate EQUAL -1 AND core_level EQUAL -1))
-    message(FATAL_ERROR "WEFT_OPTIMIZED_IN_DEBUG=OFF has no effect:\n${program}\n${core}")
+  set(program "${program}" PARENT_SCOPE)
+  set(core "${core}" PARENT_SCOPE)
+endfunction()
+
+# Builds without optimisation link a core that is optimised, unless WEFT_OPTIMIZED_IN_DEBUG is off. Without a build type, one
+# message names it; flags with a level stay as they are.
+# Name, arguments, whether the core is optimised, whether there is the message.
+foreach(case IN ITEMS "none|-DCMAKE_BUILD_TYPE=|yes|yes" "Debug|-DCMAKE_BUILD_TYPE=Debug|yes|no"
+                      "DebugAlone|-DCMAKE_BUILD_TYPE=Debug,-DWEFT_OPTIMIZED_IN_DEBUG=OFF|no|no"
+                      "Release|-DCMAKE_BUILD_TYPE=Release|no|no" "level|-DCMAKE_CXX_FLAGS=-O1|no|no")
+  string(REPLACE "|" ";" case "${case}")
+  list(GET case 0 name)
+  list(GET case 1 arguments)
+  list(GET case 2 links)
+  list(GET case 3 warns)
+  string(REPLACE "," ";" arguments "${arguments}")
+  configure(${folder}/${name} ${arguments})
+  string(REGEX MATCHALL "CMAKE_BUILD_TYPE is not set" warnings "${output}")
+  list(LENGTH warnings count)
+  if(NOT (warns AND count EQUAL 1) AND NOT (NOT warns AND count EQUAL 0))
+    message(FATAL_ERROR "${name}: ${count} messages about the build type")
+  endif()
+  if(links AND NOT (program MATCHES " -DWEFT_SEPARATE_COMPILATION" AND core MATCHES " -O2" AND NOT program MATCHES " -O[123]"))
+    message(FATAL_ERROR "${name}: there is no optimised core:\n${program}\n${core}")
+  elseif(NOT links AND (program MATCHES " -DWEFT_SEPARATE_COMPILATION" OR core MATCHES " -O2"))
+    message(FATAL_ERROR "${name}: the core's level is not that of the build:\n${program}\n${core}")
   endif()
 endforeach()
-execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/debug_ON --target plain COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND ${folder}/debug_ON/plain COMMAND_ERROR_IS_FATAL ANY)
-# What the program does not compile itself is there, so it comes from the library.
+
+# The build without a build type is the one that is built: the program is not optimised, and Weft's core is.
+set(programs consumer compiled plain)
+if(DISTRIBUTED AND WAY STREQUAL "find_package")
+  list(APPEND programs cluster)
+endif()
+execute_process(COMMAND ${CMAKE_COMMAND} --build ${folder}/none --target ${programs} COMMAND_ERROR_IS_FATAL ANY)
+foreach(program IN LISTS programs)
+  execute_process(COMMAND ${folder}/none/${program} COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
+# The program does not define what it uses of the core, so that it comes from the library.
 find_program(NM nm)
 if(NM)
-  file(GLOB_RECURSE object ${folder}/debug_ON/CMakeFiles/plain.dir/compiled.cpp.o)
+  file(GLOB_RECURSE object ${folder}/none/CMakeFiles/plain.dir/compiled.cpp.o)
   execute_process(COMMAND ${NM} -C ${object} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
   if(NOT symbols MATCHES " U weft::prepared_step::prepared_step")
     message(FATAL_ERROR "the program compiles the core itself")

@@ -90,6 +90,7 @@ struct graph_place {
   device_spec (*function)(const void*, const placement_query&);
   const void* state;
   std::uint32_t beside;
+  bool is_used = false;  // it has placed a node
 };
 struct graph_location {
   device_spec device;
@@ -128,6 +129,7 @@ struct graph_data {
   sequence<const primitive_table*> primitives;
   graph* whole = nullptr;        // set for a subgraph
   std::size_t outer_places = 0;  // device scopes that were there when it was begun
+  device_spec unused_place;      // of the last device scope that has placed nothing
   sequence<subgraph*> subgraphs;
   sequence<graph_owned*> owned;
   sequence<numbered_scope> numbered_scopes;
@@ -206,6 +208,12 @@ class graph final : public op_builder {
   bool is_subgraph() const { return data_->whole != nullptr; }
   /// A new one. The name is for messages and prints.
   std::uint32_t add_subgraph(const char* name);
+  /// The device of the last scope that ended without placing a node since the last call.
+  device_spec take_unused_place() {
+    const device_spec place = whole().data_->unused_place;
+    whole().data_->unused_place = {};
+    return place;
+  }
   subgraph& subgraph_at(std::uint32_t number) { return *whole().data_->subgraphs[number]; }
   const subgraph& subgraph_at(std::uint32_t number) const { return *whole().data_->subgraphs[number]; }
 
@@ -652,7 +660,8 @@ WEFT_DECL detail::graph_location graph::current_location(const node_def& def, co
   device_spec& d = here.device;
   const value_info none;
   for (std::size_t i = data_->places.size(); i-- > 0;) {
-    const detail::graph_place& p = data_->places[i];
+    detail::graph_place& p = data_->places[i];
+    p.is_used = true;
     // A scope within the one for colocated nodes that names another device has its way.
     if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
     d = merge(p.function ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})

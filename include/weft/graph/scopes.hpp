@@ -122,7 +122,9 @@ class graph::device_scope {
                   "device_scope: write \"/device:CPU:0\"_device, cpu{0} or cuda{0}");
   }
   ~device_scope() {
-    graph_.data_->places.pop_back();
+    sequence<detail::graph_place>& places = graph_.data_->places;
+    if (!places.back().is_used) graph_.data_->unused_place = places.back().fixed;
+    places.pop_back();
     if (destroy_) destroy_(state_);
   }
   template <class = void>

@@ -73,7 +73,9 @@ auto each_result(const X& results, const F& f) {
 class subgraph_recorder {
  public:
   subgraph_recorder(graph& around, const char* name)
-      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {}
+      : around_(around.self()), first_(around.size()), number_(around.add_subgraph(name)) {
+    around_.take_unused_place();
+  }
 
   std::uint32_t number() const { return number_; }
   subgraph& made() const { return around_.subgraph_at(number_); }
@@ -154,6 +156,11 @@ inline void subgraph_recorder::result_of(symbol s) {
 }
 
 inline void subgraph_recorder::check() const {
+  // A body returns expressions, which are recorded after its scopes have ended.
+  if (const device_spec place = around_.take_unused_place(); !(place == device_spec()))
+    throw error(error_code::invalid_argument, made().name,
+                {"its body has a device scope for ", to_string(place),
+                 ", but subgraphs of cond and while_loop run where their node runs: put the scope around the call"});
   const auto refuse = [&](const graph_node& n, const char* why) {
     throw error(error_code::invalid_argument, made().name, {n.name, " ", why});
   };

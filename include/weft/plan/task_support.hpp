@@ -63,6 +63,8 @@ class task_support {
   /// A variable of another task, on its way to this one and back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;
+  /// Gives a variable of another task its first value if it has none.
+  virtual void initialize_variable(std::uint32_t /*node*/, device_number /*where*/) {}
   /// Closes the queues and sections of these containers in all tasks, and forgets their variables.
   virtual void reset_containers(const std::string* /*names*/, std::size_t /*count*/) {}
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <weft/graph/graph.hpp>
+#include <weft/graph/variables.hpp>
 #include <weft/plan/gpu_support.hpp>
 #include <weft/plan/placement.hpp>
 #include <weft/plan/task_support.hpp>
@@ -336,6 +337,8 @@ class session {
   /// A variable's value on its way to the host, and back, wherever it lies.
   void read_variable(std::uint32_t node, void* to);
   void write_variable(std::uint32_t node, const void* from);
+  /// Gives a variable that has no value its first one. Throws failed_precondition if it has none (init::none).
+  void initialize_variable(std::uint32_t node);
   value_info variable_info(std::uint32_t node) const;
 
  private:
@@ -359,7 +362,28 @@ class session {
   detail::intrusive_ptr<detail::session_core> state_;
 };
 
+/// Gives the variables of the session's graph that have no value their first values, slots of optimizers included;
+/// those that have a value keep it (tf.report_uninitialized_variables with tf.variables_initializer). A new session has
+/// initialized its variables. This is for variables whose task was started again. Throws failed_precondition for one
+/// without a first value (init::none).
+void initialize(session& s);
+/// The same for the variables in a list.
+void initialize(session& s, const variable_list& list);
+
 #if WEFT_DEFINITIONS
+
+WEFT_DECL void initialize(session& s) {
+  const graph& g = s.of();
+  for (std::uint32_t n = 0; n < g.size(); ++n)
+    if (g[n].def.op == &operation_of<variable_op>) s.initialize_variable(n);
+}
+WEFT_DECL void initialize(session& s, const variable_list& list) {
+  for (const symbol& v : list.erased()) {
+    if (v.builder() != &s.of())
+      throw error(error_code::invalid_argument, "initialize", "a variable belongs to another graph than the session's");
+    s.initialize_variable(v.id().node);
+  }
+}
 
 WEFT_DECL session::session(const graph& g, session_options options)
     : session(g, std::move(options), memory_resource_of<>) {}
@@ -450,6 +474,20 @@ WEFT_DECL void session::write_variable(std::uint32_t node, const void* from) {
   v.initialized = true;
   if (!v.where.gpu) return static_cast<void>(__builtin_memcpy(v.write().data(), from, v.bytes()));
   state_->gpus->copy(v.where.ordinal, v.on_gpu, from, variable_info(node).bytes());
+}
+
+WEFT_DECL void session::initialize_variable(std::uint32_t node) {
+  const plan::variable_state& v = state_to_write(node);
+  if (state_->tasks && v.where.task != state_->tasks->self()) return state_->tasks->initialize_variable(node, v.where);
+  if (v.initialized) return;
+  const graph& g = of();
+  const graph_node& first_of = g[g[node].begins_as == graph_node::no_node ? node : g[node].begins_as];
+  const value_info info = variable_info(node);
+  const storage first(info.bytes(), state_->memory);
+  if (!detail::initialize(first_of.init, info, g.seed(), first_of.name, first.data()))
+    throw error(error_code::failed_precondition, g[node].name,
+                "the variable has no first value (init::none): call set(), or run a step that assigns to it");
+  write_variable(node, first.data());
 }
 
 WEFT_DECL value_info session::variable_info(std::uint32_t node) const { return state().variable_info(node); }

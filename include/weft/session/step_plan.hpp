@@ -179,21 +179,31 @@ WEFT_DECL bool step_plan::writes_shared() const noexcept {
   return false;
 }
 
-/// Throws failed_precondition if a variable that the step reads has no value.
+/// Throws failed_precondition that lists the variables that the step reads and that have no value.
 WEFT_DECL void step_plan::check_initialized() {
   if (checked_) return;
   const plan::program& p = *step_.made;
+  sequence<std::uint32_t> missing;
   const auto check = [&](value v) {
     const std::uint32_t n = p.variable_behind(v);
-    if (n != plan::none && p.nodes[n].on.task == p.self && !s_.variables[p.nodes[n].number].initialized)
-      throw error(error_code::failed_precondition, p.name(n),
-                  "the variable is read but has no value: give it an initializer, or assign it first");
+    if (n == plan::none || p.nodes[n].on.task != p.self || s_.variables[p.nodes[n].number].initialized) return;
+    for (const std::uint32_t known : missing)
+      if (known == n) return;
+    missing.push_back(n);
   };
   for (std::uint32_t n = 0; n < p.running; ++n)
     for (std::size_t i = 0; i < p.def(n).inputs.size(); ++i)
       if (plan::program::reads(p.def(n), i)) check(p.def(n).inputs[i]);
   for (const value& v : p.request.fetches) check(v);
-  checked_ = true;
+  checked_ = missing.empty();
+  if (checked_) return;
+  constexpr std::size_t most = 100;
+  std::string others;
+  for (std::size_t k = 1; k < missing.size() && k < most; ++k) append(others, {k == 1 ? "" : ", ", p.name(missing[k])});
+  if (missing.size() > most) append(others, {" and ", missing.size() - most, " more"});
+  throw error(error_code::failed_precondition, p.name(missing[0]),
+              {"the variable is read but has no value", others.empty() ? "" : ", and neither have ", others,
+               ": give it an initializer, assign it first, or call initialize()"});
 }
 
 WEFT_DECL void step_plan::run_watched(const plan::binding& b, step_times* times, fetch_watcher& watcher) {

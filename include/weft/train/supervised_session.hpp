@@ -59,10 +59,12 @@ class supervised_step;
 /// the caller; a run that is destroyed without close() writes no last checkpoint. One thread at a time may use it.
 ///
 /// In a cluster whose workers keep in step, a signal to any of them ends the runs of all with the same step:
-/// should_stop() holds after the next one. So the last checkpoint has whole steps, and a run that goes on from it is
-/// one that nobody has disturbed. close() throws unavailable in workers that no signal has ended. In asynchronous
-/// training a worker that a signal ends leaves at once, and the chief writes a checkpoint, too, when the loss of a
-/// worker ends its run.
+/// should_stop() returns true after the next one. So the last checkpoint has whole steps, and a run that continues from
+/// it is equal to an undisturbed one. close() throws unavailable in workers that have received no signal. If training
+/// survives the loss of a worker (a loss policy, or backups), the others continue instead: the worker makes at least
+/// two more steps, trains for half a second and leaves, unless all workers have received the signal by then. In
+/// asynchronous training a worker leaves at once, and the chief writes a checkpoint, too, when the loss of a worker
+/// ends its run.
 ///
 /// If a signal has come and a step fails since another task is gone, it does not throw: it returns what it has
 /// computed, updates nothing and calls no hooks.
@@ -148,8 +150,8 @@ class supervised_session final : private run_control {
 
   /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads. The chief of a cluster writes its
   /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves. The others say
-  /// that they have finished. After a signal no worker of a cluster says so or waits: it leaves, which ends the
-  /// training of the others unless they can do without it (server_options::min_workers), and its server is stopped. All
+  /// that they have finished. After a signal no worker of a cluster says so or waits: it leaves, which is a loss to the
+  /// others unless all workers stop (loss_policy, server_options::min_workers), and its server is stopped. All
   /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
   /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
   /// does what the first has left.

@@ -85,7 +85,8 @@ struct frame_header {
   std::uint64_t tag = 0;  // meaning depends on the kind: a run's epoch, a graph's hash, whether all hear a goodbye
   std::uint32_t payload_crc = 0;
   std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
-                             // answer to them: update_notes. Of an answer to await_step: a replica, from 1 on
+                             // answer to them: update_notes. Of an answer to await_step, or of an answer without
+                             // values to push_pull: the replica to compute first, counted from 1
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };

@@ -50,6 +50,11 @@ class chief_wait {
   /// the wait continues for stop_patience.
   bool is_stopped() {
     if (here_.stopping()) return true;
+    if (const auto why = here_.given_up()) {
+      report_.interrupted = *why;
+      here_.set_failure(*why);
+      return true;
+    }
     if (!signals_ || signals_->received() == 0) return false;
     report_.signal = signals_->received();
     if (!stop_at_) stop_at_.emplace(here_.options().stop_patience);
@@ -86,6 +91,7 @@ class chief_wait {
       if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
       awaited = now;
     }
+    is_stopped();  // the chief may have closed the connection because it has declared this task lost
     if (members_.state(rank, awaited) == task_state::left) report_.finished.push_back(name);
     if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
   }

@@ -183,6 +183,14 @@ class basic_server {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
   }
+  /// Why this task must be started again, if others have declared it lost and closed their connections.
+  std::optional<error> given_up() const {
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+      if (members_.verdict_of(rank) == membership::verdict::given_up && members_.state(rank) == task_state::lost)
+        return error(error_code::aborted, name(),
+                     {to_string(members_.task(rank)), " ", members_.reason(rank), "; start this task again"});
+    return {};
+  }
   /// What the goodbye of this task says of its training, unless it says why the task has failed.
   void set_participation(participation now) { participation_ = now; }
 

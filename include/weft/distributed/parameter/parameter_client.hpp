@@ -254,6 +254,7 @@ class basic_parameter_client {
     detail::check_gradients(variables_, gradients);
     check("push_pull", out);
     weight_ = examples;
+    owed_replica_ = -1;
     if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
     // The last call has heard that the run went back, and has not brought the values.
@@ -262,6 +263,7 @@ class basic_parameter_client {
       to.add_gradients(gradients);
       to.receive_values(out, true);
     });
+    if (owed_replica_ >= 0) return global_step();
     if (!is_served) return pull_back(out, until);
     take_values(out);
     note_position();
@@ -276,6 +278,10 @@ class basic_parameter_client {
   }
 
   // ---- workers that compute for others (loss_action::take_over) ----
+
+  /// Returns true if the last push_pull was not served, because this worker computes the gradients of a lost one for
+  /// the step first: follow it by push() of this worker's gradients and await_step().
+  bool owes_others() const { return owed_replica_ >= 0; }
 
   /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
   /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
@@ -653,9 +659,12 @@ class basic_parameter_client {
   template <typename Prepare>
   bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
     bool is_served = true;
+    owed_replica_ = -1;
     with_reasons([&] {
       do {
         converse_with(operation, kind, step, until, all_, prepare);
+        if (kind == frame_kind::push_pull) owed_replica_ = servers_.front().owed_replica();
+        if (owed_replica_ >= 0) return;
         for (const connection& each : servers_)
           if (each.is_refused()) throw each.failure(operation, name(each));
         is_served = std::none_of(servers_.begin(), servers_.end(),
@@ -716,9 +725,12 @@ class basic_parameter_client {
     try {
       // A synchronous server may wait for another one that has answered, or was not asked, and is lost since: the
       // process that takes its place begins when workers have come to it.
-      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_};
+      requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_,
+                             kind == frame_kind::push_pull && terms_.takes_over()};
       loop_.run(operation, until, all);
       if (kind == frame_kind::done) note_done();
+      for (connection* each : to_whom)
+        if (!each->is_complete()) each->close();  // its answer would follow the step that waits for this worker
     } catch (...) {
       if (kind == frame_kind::done) {
         for (connection* each : to_whom) await_late_answer(operation, *each, until);
@@ -736,7 +748,7 @@ class basic_parameter_client {
     if (from.is_complete() || !from.is_open()) return;
     try {
       const std::vector<connection*> one{&from};
-      requests_in_flight rest{here_, operation, one, nobody_};
+      requests_in_flight rest{here_, operation, one, nobody_, false};
       const auto most = std::chrono::duration_cast<typename Clock::duration>(late_answer);
       loop_.run(operation, until.remaining(most), rest);
     } catch (const error&) {
@@ -761,6 +773,7 @@ class basic_parameter_client {
     const char* operation;
     const std::vector<connection*>& servers;
     const std::vector<connection*>& watched;  // their loss ends the requests, too
+    bool owes = false;  // parameter server 0 may answer for all that this worker owes gradients of another one
 
     std::size_t advance() {
       std::size_t moved = 0;
@@ -775,7 +788,9 @@ class basic_parameter_client {
       return moved;
     }
     bool is_complete() const {
-      return std::all_of(servers.begin(), servers.end(), [](const connection* each) { return each->is_complete(); });
+      const connection& first = *servers.front();
+      return (owes && first.is_complete() && first.owed_replica() >= 0) ||
+             std::all_of(servers.begin(), servers.end(), [](const connection* each) { return each->is_complete(); });
     }
     template <typename Visit>
     void for_each_stream(Visit visit) const {
@@ -807,6 +822,7 @@ class basic_parameter_client {
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
   int replica_ = 0;
+  int owed_replica_ = -1;  // in place of the last push_pull's values
   // Where servers write shards.
   bool is_done_recorded_ = false;  // in done(): by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/parameter/asynchronous_updates.hpp>
@@ -292,7 +293,12 @@ class parameter_service {
       contract_ = message;
       quorum_.set_terms(message.terms);
       if (message.terms.has_decisions()) links_.begin();
-      shards_.begin(message);
+      try {
+        shards_.begin(message);
+      } catch (const error& problem) {
+        quorum_.interrupt(problem);
+        unusable_shards_ = problem;
+      }
     } else if (const std::string difference = contract_->difference(message); !difference.empty()) {
       quorum_.refuse(from, shards_.is_on() && shards_.has_trained(),
                      str_cat({"was refused, for it does not train the same model: ", difference}));
@@ -300,8 +306,9 @@ class parameter_service {
                   {workers_.name(from), " does not train the same model: ", difference,
                    "; run the same program with the same flags"});
     }
+    if (unusable_shards_) throw *unusable_shards_;
     from.enrolled = from.took_part = true;
-    from.done = false;
+    from.done = from.was_done = false;
     from.refused.clear();
     from.rejected.clear();
     from.connection->share({});
@@ -387,7 +394,8 @@ class parameter_service {
 
   void done(worker& from) {
     if (from.connection->request().flags & stopping) {
-      from.refused = stopped_by_signal;
+      // Under a policy that waits, it is lost when it has left, like a worker that is killed.
+      if (!quorum_.keeps_places()) from.refused = stopped_by_signal;
       return answers_.acknowledge(from, quorum_.why_broken() ? stopping : 0u);
     }
     if (!quorum_.is_synchronous())  // in synchronous training this worker's last step was complete
@@ -454,17 +462,30 @@ class parameter_service {
       stop_at_.emplace(here_.options().stop_patience);
       leave_at_.emplace(
           std::min<std::chrono::milliseconds>(here_.options().stop_patience / 2, std::chrono::seconds(10)));
-      step_at_signal_ = shards_.now();
+      leave_after_.emplace(signal_skew);
+      steps_at_signal_.clear();
+      for (const worker& each : workers_) steps_at_signal_.push_back(history_.next_step(each.index));
     }
     signal_ = signals_->received();
-    // Workers that have got the signal, too, say so with their next update, and the chief saves a checkpoint then.
+    // Workers that have received the signal, too, stop after their next update, and the chief saves a checkpoint.
     if (shards_.secures_updates() && contract_ && !steps_.is_stopping() &&
-        (shards_.now() >= step_at_signal_ + 2 || leave_at_->expired())) {
+        ((leave_after_->expired() && have_all_gone_on()) || leave_at_->expired())) {
       shards_.leave();
       is_leaving_ = shards_.may_leave();
       if (is_leaving_) return true;
     }
     return stop_at_->expired() || workers_.have_all_gone();
+  }
+
+  /// Returns true if the workers continue after the signal to this server: each has made two updates since.
+  bool have_all_gone_on() const {
+    bool any = false;
+    for (const worker& each : workers_) {
+      if (!each.connection || each.done) continue;
+      if (history_.next_step(each.index) < steps_at_signal_[each.index] + 2) return false;
+      any = true;
+    }
+    return any;
   }
 
   /// Whether another task has told this server that it was silent for too long. That task never works with this process
@@ -485,6 +506,7 @@ class parameter_service {
 
   bool have_all_come(const moment& until) {
     if (const std::optional<error> why = here_.members().refusal()) fail_everyone(*why);
+    if (workers_.settle_done(until.expired())) stop_waiting_for_one();
     const std::string missing = workers_.missing();
     if (missing.empty()) return true;
     if (until.expired())
@@ -550,13 +572,15 @@ class parameter_service {
   Server& here_;
   waiter<network, clock> idle_;
   std::optional<stop_signals> signals_;
-  int signal_ = 0;                  // that has come
-  std::optional<moment> stop_at_;   // then the time until which workers are served
-  std::optional<moment> leave_at_;  // and from which on a server that may be replaced leaves
-  std::int64_t step_at_signal_ = 0;
-  bool is_leaving_ = false;  // for a process that takes this one's place
+  int signal_ = 0;                             // that has come
+  std::optional<moment> stop_at_;              // then the time until which workers are served
+  std::optional<moment> leave_at_;             // and from which on a server that may be replaced leaves
+  std::optional<moment> leave_after_;          // but not before
+  std::vector<std::int64_t> steps_at_signal_;  // of each worker
+  bool is_leaving_ = false;                    // for a process that takes this one's place
   std::optional<error> given_up_;
   std::optional<enroll_message> contract_;
+  std::optional<error> unusable_shards_;  // why this server cannot begin
   parameter_store store_;
   worker_roster<Server> workers_;
   worker_quorum<Server> quorum_;

@@ -73,6 +73,11 @@ class server_connection {
   /// Whether the server has not served the request, since the run is in another epoch.
   bool is_rolled_back() const { return answer().kind == frame_kind::acknowledge && has_flag(rolled_back); }
 
+  /// The replica whose gradients the worker must compute before a push_pull can be served; -1: none.
+  int owed_replica() const {
+    return answer().kind == frame_kind::acknowledge ? static_cast<int>(answer().weight) - 1 : -1;
+  }
+
   // ---- a request ----
 
   /// Begins a request, whose payload and destination the functions below say next.
@@ -261,8 +266,10 @@ class server_connection {
       failure_.resize(static_cast<std::size_t>(answer.payload_length));
       return in_.payload_to(mutable_bytes(failure_));
     }
-    if (answer.kind == frame_kind::acknowledge && (answer.flags & rolled_back) != 0) {
-      if (answer.payload_length != 0 || (answer.flags & keeps_shards) == 0) message_reader::malformed();
+    const bool is_rolled_back = (answer.flags & rolled_back) != 0;
+    if (answer.kind == frame_kind::acknowledge && (is_rolled_back || answer.weight != 0)) {
+      if (answer.payload_length != 0 || (is_rolled_back && (answer.flags & keeps_shards) == 0))
+        message_reader::malformed();
       return in_.payload_to(mutable_bytes{});
     }
     if ((answer.kind != frame_kind::values && answer.kind != frame_kind::acknowledge) ||

@@ -51,14 +51,14 @@ struct shard_header {
   std::int64_t global_step = 0, last_step = -1;
   std::uint32_t unit = 0;              // of how many examples what counts 1 is the mean; 0: not known yet
   std::vector<replay_window> applied;  // of each worker
-  std::vector<std::byte> variables;    // enroll_message, without terms and identity of a graph
+  std::vector<std::byte> variables;    // enroll_message, without the loss policy
   std::vector<double> scalars;         // slots that are one number each
   std::uint64_t state_bytes = 0;       // of values and slots, which follow
 };
 
 inline constexpr std::uint64_t shard_magic = 0x4452414853544657u;     // "WFTSHARD"
 inline constexpr std::uint64_t manifest_magic = 0x5453464e4d544657u;  // "WFTMNFST"
-inline constexpr std::uint32_t shard_version = 1;
+inline constexpr std::uint32_t shard_version = 2;
 /// Most bytes of a shard's file beside its values and slots.
 inline constexpr std::uint64_t max_shard_overhead = std::uint64_t{256} << 20;
 

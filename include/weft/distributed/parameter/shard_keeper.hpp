@@ -77,7 +77,8 @@ class shard_keeper {
   /// A worker has said what is trained. Throws weft::error where an asynchronous server cannot restore its shard.
   void begin(const enroll_message& said) {
     if (!is_on()) return;
-    described_ = enroll_message{consistency::asynchronous, {}, said.variables}.bytes();
+    // A run may continue with another loss policy.
+    described_ = enroll_message{training_terms(said.terms.model), said.graph, said.variables}.bytes();
     has_begun_ = true;
     awaits_servers_ = said.terms.on_loss.wait.count() > 0;
     if (!quorum_.is_synchronous()) return begin_alone();
@@ -401,8 +402,8 @@ class shard_keeper {
 
   void set_done(const std::vector<bool>& done) {
     for (std::size_t w = 0; w < done.size(); ++w) done_from_[w] = done[w] ? 0 : -1;
-    for (worker& each : workers_)
-      if (each.index < done.size() && done[each.index] && !each.connection) each.done = true;
+    for (worker& each : workers_) each.was_done = each.index < done.size() && done[each.index] && !each.connection;
+    workers_.settle_done(false);
   }
 
   // ---- asynchronous: each server alone ----
@@ -726,7 +727,7 @@ class shard_keeper {
   int servers_;
   std::optional<shard_folder> folder_;
   shard_writer<Server> writer_, manifest_writer_;
-  std::vector<std::byte> described_;  // the variables
+  std::vector<std::byte> described_;  // what is trained, and how
   bool awaits_servers_ = false;
   bool has_begun_ = false, has_trained_ = false;
   run_epoch at_, restored_at_;

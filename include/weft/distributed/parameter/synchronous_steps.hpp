@@ -79,7 +79,10 @@ class synchronous_steps {
     if (!chosen_.empty()) make();
     if (!quorum_.takes_over() || !links_.is_first()) return;
     for (worker& each : workers_)
-      if (each.awaits_step()) answer_awaiting(each);
+      if (each.awaits_step())
+        answer_awaiting(each);
+      else if (each.contributes())
+        request_owed(each);
   }
 
   // ---- workers that compute for others (loss_action::take_over) ----
@@ -97,11 +100,8 @@ class synchronous_steps {
     const std::int64_t next = next_step();
     worker& of = workers_[static_cast<std::size_t>(replica)];
     if (asked.step > next) throw ahead_refusal(workers_.name(from), asked.step, here_.name(), next);
-    if (&of == &from) {
-      of.is_taken_over = false;
-      of.failure.reset();
-    }
-    is_to_stop_ = is_to_stop_ || (asked.flags & stopping) != 0;
+    if (&of == &from) take_back(of);
+    from.announces_stop = (asked.flags & stopping) != 0;
     if (asked.step < next) {
       const bool is_known = history_.contains(of.index, asked.step);
       return answers_.acknowledge(from, where | (is_known ? duplicate : stale));
@@ -130,12 +130,7 @@ class synchronous_steps {
       from.failure.reset();
       return true;
     }
-    for (worker& each : workers_)
-      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
-        answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
-        return true;
-      }
-    return false;
+    return request_owed(from);
   }
 
   /// The step that is made next.
@@ -171,17 +166,36 @@ class synchronous_steps {
   void set_after_step(std::function<void()> call) { after_step_ = std::move(call); }
   /// No step is made until it is called with false.
   void freeze(bool frozen) { is_frozen_ = frozen; }
-  /// Whether a worker is known to stop.
-  bool is_stopping() const { return stopping_ || is_to_stop_; }
+  /// Returns true if training ends, or a connected worker has announced that it leaves.
+  bool is_stopping() const {
+    return stopping_ || std::any_of(workers_.begin(), workers_.end(),
+                                    [](const worker& each) { return each.announces_stop && each.connection; });
+  }
   /// The run has gone back to a step that was made before: all gradients come again.
   void begin_epoch(std::uint32_t unit) {
     unit_weight_ = unit;
     complete_.clear();
-    stopping_ = is_to_stop_ = false;
+    stopping_ = false;
     quorum_.set_stopping(false);
   }
 
  private:
+  /// Asks a worker whose request waits for a step to compute the gradients of a lost one for it, in place of the
+  /// answer. Returns false if it owes none.
+  bool request_owed(worker& from) {
+    const std::int64_t step = from.connection->request().step;
+    for (worker& each : workers_)
+      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
+        answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
+        return true;
+      }
+    return false;
+  }
+  /// The worker brings its own gradients: no other one computes them any more.
+  static void take_back(worker& from) {
+    from.is_taken_over = false;
+    from.failure.reset();
+  }
   bool is_owed(const worker& each, std::int64_t step) const {
     return each.is_taken_over && !each.done && step == next_step();
   }
@@ -264,10 +278,12 @@ class synchronous_steps {
   void hold(worker& from, std::uint64_t payload_limit) {
     const std::int64_t step = from.connection->request().step, next = next_step();
     from.is_left_out = false;
-    is_to_stop_ = is_to_stop_ || (from.connection->request().flags & stopping) != 0;
+    take_back(from);
+    from.announces_stop = (from.connection->request().flags & stopping) != 0;
     if (step < next) return answers_.send_values(from, stale | stop_flag());
     if (step > next) throw ahead_refusal(workers_.name(from), step, here_.name(), next);
     from.held.take(*from.connection, store_);
+    from.holder = from.incarnation;
     from.connection->park(payload_limit);
     report();
     complete();
@@ -288,12 +304,11 @@ class synchronous_steps {
     const std::int64_t step = decided ? next_step() : workers_[chosen_.front()].connection->request().step;
     contributions_.clear();
     copies_.clear();
-    bool stops = stopping_ || is_to_stop_;
     for (const std::size_t index : chosen_) {
       worker& each = workers_[index];
-      stops = stops || stops_after(each);
       if (examples_of(each) > 0) contributions_.push_back({gradients_of(each), weight_of(each)});
     }
+    const bool stops = ends_training();
     const bool update = !contributions_.empty();
     const auto waits = [&](const worker& each) {
       return each.contributes() && each.connection->request().step == step;
@@ -311,7 +326,7 @@ class synchronous_steps {
     for (const std::size_t index : chosen_) {
       worker& each = workers_[index];
       history_.insert(index, step);
-      if (stops_after(each)) each.refused = stopped_by_signal;  // those that are done hear of it
+      if (stops && stops_after(each)) each.refused = stopped_by_signal;  // ends the wait of workers that are done
     }
     if (decided) {
       for (worker& each : workers_)
@@ -341,6 +356,18 @@ class synchronous_steps {
   }
   bool stops_after(const worker& each) const {
     return quorum_.has_decisions() ? each.held.stops() : (each.connection->request().flags & stopping) != 0;
+  }
+
+  /// Returns true if training ends with the chosen gradients. By the default policy the signal of one worker ends it,
+  /// as its loss would. If training survives the loss of a worker, all that still train must have announced a signal.
+  bool ends_training() const {
+    if (stopping_) return true;
+    if (!quorum_.has_decisions())
+      return std::any_of(chosen_.begin(), chosen_.end(), [&](std::size_t k) { return stops_after(workers_[k]); });
+    return std::all_of(workers_.begin(), workers_.end(), [&](const worker& each) {
+      if (std::binary_search(chosen_.begin(), chosen_.end(), each.index)) return stops_after(each);
+      return each.announces_stop || each.is_left_out || (each.done && !each.stays);
+    });
   }
 
   /// The worker's number of examples relative to that of the first worker in the first step that has any: a worker with
@@ -391,8 +418,7 @@ class synchronous_steps {
   shard_links<Server>& links_;
   std::function<void()> after_step_;
   bool is_frozen_ = false;
-  bool stopping_ = false;          // training ends with the last step, for a worker stops
-  bool is_to_stop_ = false;        // a worker has said so, whether its gradients came in time or not
+  bool stopping_ = false;          // training ends with the last step
   std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
   std::vector<std::size_t> complete_,
       chosen_;  // whose gradients of the step all servers hold, as they came; who makes it

@@ -74,7 +74,7 @@ class worker_quorum {
     each.had_process = each.had_process || each.took_part;
     each.missed_since = each.missing_since;
     each.incarnation = incarnation;
-    each.done = each.took_part = each.stays = each.is_taken_over = false;
+    each.done = each.took_part = each.stays = each.is_taken_over = each.announces_stop = each.was_done = false;
     each.owner.reset();
     each.failure.reset();
     each.refused.clear();
@@ -93,14 +93,21 @@ class worker_quorum {
     each.missing_since = each.missed_since;
   }
 
+  /// Whether the loss policy keeps the place of a lost worker.
+  bool keeps_places() const { return terms_ && terms_->on_loss.wait.count() > 0; }
+
   int max_backups() const { return terms_->model.backups; }
   bool bounds_staleness() const { return terms_ && terms_->bounds_staleness(); }
   int max_staleness() const { return terms_->model.staleness; }
 
-  /// Whether another process may take the place of this worker, which is gone.
+  /// Returns true if another process may take the place of this worker, which is gone. A worker that was killed after
+  /// its last update may have had something to do, such as a report: the process that replaces it ends as it would
+  /// have.
   bool is_awaited(const worker& each) {
-    if (!terms_ || terms_->on_loss.wait.count() == 0 || interrupted_ || each.done || each.is_left_out) return false;
-    return !is_gone_for_good(each, clock::now());
+    if (!keeps_places() || interrupted_ || each.is_left_out) return false;
+    const auto now = clock::now();
+    if (each.done) return is_lost_after_end(each) && !is_overdue(each, now);
+    return !is_gone_for_good(each, now);
   }
 
   /// Ends the worker's connection. `may_return`: it may open another while its process lives.
@@ -126,7 +133,8 @@ class worker_quorum {
         add(rank, members_.reason(rank));
     if (is_synchronous() || bounds_staleness())
       for (const worker& each : workers_)
-        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each))
+        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each) &&
+            (!each.done || workers_.have_others_ended(each)))
           add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
     if (tasks.empty()) {
       if (epoch != waited_in_epoch_ || next_step != waited_at_)
@@ -190,7 +198,13 @@ class worker_quorum {
   /// itself that it does no more, or that has left after the step with which all stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    return !waits_for(each) || (each.missing_since && now - *each.missing_since > terms_->on_loss.wait);
+    return !waits_for(each) || is_overdue(each, now);
+  }
+  bool is_overdue(const worker& each, time_point now) const {
+    return each.missing_since && now - *each.missing_since > terms_->on_loss.wait;
+  }
+  bool is_lost_after_end(const worker& each) const {
+    return each.done && members_.state(each.rank, each.incarnation) == task_state::lost;
   }
   /// Whether the loss policy keeps the place of this worker, once it is gone.
   bool waits_for(const worker& each) const {
@@ -202,7 +216,7 @@ class worker_quorum {
   std::optional<error> someone_gone() {
     const time_point now = clock::now();
     for (worker& each : workers_)
-      if (!is_gone(each, now))
+      if (!is_gone(each, now) && !is_lost_after_end(each))
         each.missing_since.reset();
       else if (!each.missing_since)
         each.missing_since = now;

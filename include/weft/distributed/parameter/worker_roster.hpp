@@ -31,12 +31,14 @@ struct served_worker {
   std::uint64_t newest = 0;       // connection that it has opened
   std::unique_ptr<connection_type> connection;
   bool enrolled = false, took_part = false, done = false;
-  bool stays = false;       // it is done, and is served until it says so again
-  bool has_asked = false;   // since supervision looked last
-  time_point last_asked{};  // then, or before
-  std::string refused;      // why it may not take part, or does no more
-  std::string rejected;     // why it may not take the place of a process that is lost, while another one may
-  std::string gone;         // why its connection has ended, where that is a fault
+  bool stays = false;           // it is done, and is served until it says so again
+  bool has_asked = false;       // since supervision looked last
+  time_point last_asked{};      // then, or before
+  bool announces_stop = false;  // its last gradients announced a signal
+  bool was_done = false;        // a restored manifest says that it is done; a process of it may yet come
+  std::string refused;          // why it may not take part, or does no more
+  std::string rejected;         // why it may not take the place of a process that is lost, while another one may
+  std::string gone;             // why its connection has ended, where that is a fault
   time_point gone_at{};
   bool may_return = false;   // its connection has ended and its process has not: it may open another
   bool is_deferred = false;  // its parked request has not been handled: shards are to be restored or committed first
@@ -125,8 +127,8 @@ class worker_roster {
     return std::all_of(begin(), end(), [&](const worker& each) {
       if (each.connection && each.connection->is_answering()) return false;
       const task_state state = members_.state(each.rank);
-      return (each.done && !each.stays) || each.given_up ||
-             ((state == task_state::left || state == task_state::lost) && !is_awaited(each));
+      const bool has_ended = state == task_state::left || state == task_state::lost;
+      return each.given_up || (((each.done && !each.stays) || has_ended) && !is_awaited(each));
     });
   }
   bool have_all_gone() const {
@@ -135,11 +137,25 @@ class worker_roster {
     });
   }
 
+  /// Marks workers as done that a restored manifest lists as done and that will not come: they are known to have ended,
+  /// or the time to come has `passed`. Returns true if any is marked.
+  bool settle_done(bool passed) {
+    bool any = false;
+    for (worker& each : workers_) {
+      const task_state state = members_.state(each.rank);
+      const bool has_ended = state == task_state::left || state == task_state::lost;
+      if (!each.was_done || (!has_ended && !(passed && state == task_state::awaited))) continue;
+      each.was_done = false;
+      each.done = any = true;
+    }
+    return any;
+  }
+
   /// The names of those that have never come, with the reason where one is known; empty when all have.
   std::string missing() const {
     std::string all;
     for (const worker& each : workers_)
-      if (!each.connection && members_.state(each.rank) == task_state::awaited) {
+      if (!each.connection && !each.done && members_.state(each.rank) == task_state::awaited) {
         append(all, {all.empty() ? "" : ", ", name(each)});
         if (const std::string why = members_.reason(each.rank); !why.empty()) append(all, {" (", why, ")"});
       }

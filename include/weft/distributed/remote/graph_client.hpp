@@ -39,7 +39,10 @@ namespace weft {
 
 /// Options of a graph_client.
 struct graph_client_options {
-  std::chrono::milliseconds connect_timeout{60'000};        ///< the client waits so long for the cluster's tasks
+  /// Each task must answer within this time, first the one at the address. A client that may start before its cluster
+  /// needs longer.
+  std::chrono::milliseconds answer_timeout{2'000};
+  std::chrono::milliseconds connect_timeout{60'000};        ///< the client waits so long for the cluster's other tasks
   std::chrono::milliseconds step_timeout{600'000};          ///< a run of a step ends within this time, or fails
   std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< of one value that arrives
   std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here to be fetched
@@ -69,7 +72,7 @@ class basic_graph_client {
   using deadline_type = basic_deadline<Clock>;
 
   /// Throws weft::error: invalid_argument for another address than weft://host:port, deadline_exceeded if no task
-  /// answers there in connect_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
+  /// answers there in answer_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
   explicit basic_graph_client(std::string_view address, graph_client_options options = {}, T network = {});
   ~basic_graph_client();
   basic_graph_client(const basic_graph_client&) = delete;
@@ -95,13 +98,16 @@ class basic_graph_client {
     std::optional<stream> asks;
     std::atomic<std::uint64_t> incarnation{0};
     std::atomic<link_state> state{link_state::none};
+    std::atomic<bool> is_sending{false};
+    std::chrono::milliseconds stall{30'000};  // the task must read within this time
   };
   struct incoming {
     std::size_t task;
     std::uint64_t incarnation;
     typename T::stream stream;
     detail::frame_receiver<Clock> in;
-    deadline_type silence{detail::client_silence};
+    std::chrono::milliseconds patience;
+    deadline_type silence{detail::client_silence};  // `patience` after the first bytes
   };
   /// A connection, and what the task that answered said of itself.
   struct opened {
@@ -113,6 +119,7 @@ class basic_graph_client {
 
   detail::client_runs<Clock>& runs() { return runs_; }
   void fill_random(std::span<std::byte> bytes) { weft::fill_random(network_, bytes); }
+  std::chrono::milliseconds answer_timeout() const { return options_.answer_timeout; }
   std::size_t tasks() const { return names_.size(); }
   std::string table_name(std::size_t task) const { return to_string(names_[task]); }
   detail::peer_process self_as_client() const { return {tasks(), incarnation_}; }
@@ -150,8 +157,13 @@ class basic_graph_client {
     link& to = *links_[task];
     const std::lock_guard lock(to.mutex);
     check_there(task, incarnation);
+    const struct sending {
+      std::atomic<bool>& flag;
+      explicit sending(std::atomic<bool>& f) : flag(f) { flag = true; }
+      ~sending() { flag = false; }
+    } now(to.is_sending);
     try {
-      detail::send_frame(idle(), *to.asks, header, payload, options_.checksum, until, std::chrono::seconds(30),
+      detail::send_frame(idle(), *to.asks, header, payload, options_.checksum, until, to.stall,
                          [&] { check_there(task, incarnation); });
     } catch (const error& problem) {
       to.state = link_state::lost;  // in the middle of a frame
@@ -198,7 +210,11 @@ class basic_graph_client {
       } catch (const error& problem) {
         // Nobody listens there yet, or strangers crowd the door.
         if (problem.code() != error_code::unavailable) throw;
-        if (until.expired()) throw error(error_code::deadline_exceeded, operation, problem.sentence());
+        if (until.expired())
+          throw error(error_code::deadline_exceeded, operation,
+                      {problem.sentence(), task ? ""
+                                                : "; name the address of a task that is running, or raise "
+                                                  "graph_client_options::answer_timeout"});
         detail::sleep<Clock>(std::chrono::milliseconds(20));
       }
   }
@@ -270,12 +286,15 @@ class basic_graph_client {
     if (hears.of.incarnation != asks.of.incarnation)
       throw error(error_code::unavailable, "connect", {to_string(asks.of.from), " was started again just now"});
     link& to = *links_[task];
+    const bool is_near = is_loopback(cluster_.task_address(names_[task].job, names_[task].index).host);
+    if (is_near) to.stall = std::chrono::seconds(5);
     to.asks = std::move(asks.to);
     to.incarnation = asks.of.incarnation;
     to.state = link_state::there;
     const std::lock_guard lock(mutex_);
-    fresh_.push_back(std::unique_ptr<incoming>(new incoming{task, asks.of.incarnation, std::move(hears.to),
-                                                            detail::frame_receiver<Clock>(options_.max_value_bytes)}));
+    fresh_.push_back(std::unique_ptr<incoming>(new incoming{
+        task, asks.of.incarnation, std::move(hears.to), detail::frame_receiver<Clock>(options_.max_value_bytes),
+        is_near ? detail::task_silence_on_host : detail::client_silence}));
     bell_.notify();
   }
 
@@ -307,7 +326,8 @@ class basic_graph_client {
       if (in.complete()) return detail::task_message::read(payload);
       if (until.expired())
         throw error(error_code::deadline_exceeded, "connect",
-                    {to_string(from.of.from), " has made no graph_service in time, which serves clients"});
+                    {to_string(from.of.from), " has not made a graph_service, which serves clients, within ",
+                     options_.answer_timeout.count(), " ms (graph_client_options::answer_timeout)"});
       if (moved > 0) {
         waits.moved();
         continue;
@@ -345,7 +365,8 @@ class basic_graph_client {
     const std::size_t total = from.in.advance(
         from.stream, [&](const frame_header& header) { return runs_.open(header); },
         [&](const frame_header& header, const_bytes payload) { handle(from, header, payload); });
-    if (total > 0) from.silence = deadline_type(detail::client_silence);
+    // While a value is sent, the task receives no heartbeats that it could answer.
+    if (total > 0 || links_[from.task]->is_sending) from.silence = deadline_type(from.patience);
     if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
       throw error(error_code::unavailable, "receive", "the task does not answer");
     return total > 0;
@@ -417,7 +438,7 @@ basic_graph_client<T, Clock>::basic_graph_client(std::string_view address, graph
     if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
   if constexpr (detail::speaks_tls<T>)
     if (options_.tls) network_.use_tls(*options_.tls);
-  learn(parse(address), deadline_type(options_.connect_timeout));
+  learn(parse(address), deadline_type(options_.answer_timeout));
   thread_ = detail::start_thread<Clock>([this] { receive(); });
 }
 

@@ -90,8 +90,10 @@ class graph_service {
 
   /// Waits while this task serves the steps of sessions elsewhere: until SIGINT or SIGTERM, if
   /// server_options::handle_signals, until server::stop(), or for as long as `until` says. A second signal of the kind
-  /// ends the process at once. Returns the signal's number; 0: none has come. server::join() returns after the
-  /// chief has left or is lost. This does not, so sessions continue when a lost task is back.
+  /// ends the process at once. Returns the signal's number; 0: none has come. Throws aborted if other tasks have
+  /// declared this one lost, because it was stopped or disconnected for too long: it must be started again.
+  /// server::join() returns after the chief has left or is lost. This does not, so sessions continue when a lost task
+  /// is back.
   int serve(deadline_type until = deadline_type::never());
 
   /// Serves the steps of another graph, too: that of another program, of which this task runs a part. Graphs of
@@ -146,6 +148,7 @@ class graph_service {
 
   // ---- for remote_tasks ----
 
+  std::chrono::milliseconds answer_timeout() const { return options_.connect_timeout; }
   detail::client_runs<clock>& runs() { return runs_; }
   void fill_random(std::span<std::byte> bytes) { weft::fill_random(here_.network(), bytes); }
   detail::peer_process self_as_client() const { return {here_.members().self(), here_.incarnation()}; }
@@ -601,6 +604,7 @@ class graph_service {
           [&] {
             if (!from_client) of_.check_met(key.from, incarnation);
             of_.check_client(run_.client);
+            if (!run_.message->waits) of_.check_stall(run_.client);
           },
           [&](auto done) { return of_.receive_until(std::chrono::milliseconds(20), done); });
     }
@@ -654,6 +658,17 @@ class graph_service {
     } else {
       check_there(client.rank, client.incarnation);
     }
+  }
+  /// Throws unavailable if a client is silent while other requests wait for the end of its run.
+  void check_stall(const detail::peer_process& client) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (client.rank != tasks() || jobs_.all.empty()) return;
+    }
+    if (channels_.is_silent(client.incarnation, detail::client_stall))
+      throw error(error_code::unavailable, "step",
+                  {"the client has been silent for ", detail::client_stall.count(),
+                   " ms during its run, while other requests wait"});
   }
   /// Throws unavailable that names the task if its process has ended. One that this task has not met yet has not.
   void check_met(std::size_t task, std::uint64_t incarnation) {
@@ -909,8 +924,13 @@ class graph_service {
       variables.read_variable(n, value.data());
       return answer(next.from, next.header, value);
     }
-    if (in.left() != bytes) detail::message_reader::malformed();
-    variables.write_variable(n, in.bytes(bytes).data());
+    if (next.header.weight == detail::initializes) {
+      variables.state_of(n).initialized = shared.initialized;
+      variables.initialize_variable(n);
+    } else {
+      if (in.left() != bytes) detail::message_reader::malformed();
+      variables.write_variable(n, in.bytes(bytes).data());
+    }
     shared.initialized = true;
     own->second->is_lost = false;
   }
@@ -1000,6 +1020,10 @@ int graph_service<Server>::serve(deadline_type until) {
   if (here_.options().handle_signals) signals.emplace();
   while (!here_.stopping() && !until.expired()) {
     if (signals && signals->received() != 0) return signals->received();
+    if (const auto why = here_.given_up()) {
+      here_.set_failure(*why);
+      throw *why;
+    }
     detail::sleep<clock>(std::chrono::milliseconds(20));
   }
   return 0;

@@ -119,8 +119,12 @@ class frame_receiver {
   payload_type payload_, nowhere_;
 };
 
-/// Between signs of life of a client and a task, and how long one may be silent.
-inline constexpr std::chrono::milliseconds client_heartbeat{2000}, client_silence{15'000};
+/// Interval between heartbeats of a client and a task, and how long one may be silent.
+inline constexpr std::chrono::milliseconds client_heartbeat{500}, client_silence{15'000};
+/// How long a task on the client's own host may be silent. Between hosts, a link may recover.
+inline constexpr std::chrono::milliseconds task_silence_on_host{2000};
+/// How long other requests wait for a run whose client is silent.
+inline constexpr std::chrono::milliseconds client_stall{2000};
 
 /// The connections over which one task exchanges the values of steps with all others. Each task opens one connection to
 /// each task that it sends to. A client outside the cluster opens two: one for its requests and one for the answers.
@@ -179,6 +183,13 @@ class remote_channels {
     const std::lock_guard lock(clients_mutex_);
     const auto found = clients_.find(incarnation);
     return found != clients_.end() && found->second->asks;
+  }
+
+  /// Returns true if nothing has arrived from a client for this time.
+  bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
+    const std::lock_guard lock(clients_mutex_);
+    const auto found = clients_.find(incarnation);
+    return found == clients_.end() || clock::now() - found->second->heard > time;
   }
 
   /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
@@ -257,6 +268,7 @@ class remote_channels {
     mutex_for<clock> mutex;
     typename network::stream answers;
     bool asks = false;  // both connections have come
+    typename clock::time_point heard = clock::now();
     deadline_type comes = deadline_type(std::chrono::seconds(10));
   };
 
@@ -338,7 +350,12 @@ class remote_channels {
           else
             handle_(from.from, header, std::move(payload));
         });
-    if (is_client && total > 0) from.silence = deadline_type(client_silence);
+    if (is_client && total > 0) {
+      from.silence = deadline_type(client_silence);
+      const std::lock_guard lock(clients_mutex_);
+      if (const auto found = clients_.find(from.from.incarnation); found != clients_.end())
+        found->second->heard = clock::now();
+    }
     if (is_client && from.silence.expired())
       throw error(error_code::unavailable, "receive", "the client has fallen silent");
     return total > 0;

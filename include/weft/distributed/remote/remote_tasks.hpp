@@ -74,6 +74,9 @@ class remote_tasks : public plan::task_support {
         {static_cast<const std::byte*>(from), static_cast<std::size_t>(info_of(node).bytes())},
         [&] { await_ends(until_); });
   }
+  void initialize_variable(std::uint32_t node, plan::device_number where) override {
+    ask(frame_kind::write_variable, where.task, node, {}, [&] { await_ends(until_); }, initializes);
+  }
   void reset_containers(const std::string* names, std::size_t count) override {
     table();
     message_writer out;
@@ -351,7 +354,8 @@ class remote_tasks : public plan::task_support {
 
   /// Calls `await` for what the task answers.
   template <typename Await>
-  void ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value, Await await) {
+  void ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value, Await await,
+           std::uint32_t weight = 0) {
     table();
     const auto ended = begin_request({task});
     message_writer config;
@@ -364,6 +368,7 @@ class remote_tasks : public plan::task_support {
     payload.insert(payload.end(), value.begin(), value.end());
     frame_header how = header(kind);
     how.request = about;
+    how.weight = weight;
     service_.send_to_task(task, processes_[task], how, payload, until_);
     await();
   }
@@ -422,7 +427,13 @@ class remote_tasks : public plan::task_support {
     frame_header how = header(frame_kind::list_devices);
     how.weight = static_cast<std::uint32_t>(least);
     service_.send_to_task(t, processes_[t], how, {}, until_);
-    return task_message::read(state_.box->take(0, until_, service_.table_name(t), check_of(t), receiver()));
+    try {
+      const deadline_type answers(until_.remaining(service_.answer_timeout()));
+      return task_message::read(state_.box->take(0, answers, service_.table_name(t), check_of(t), receiver()));
+    } catch (const error& late) {
+      if (late.code() != error_code::deadline_exceeded) throw;
+      throw error(late.code(), "connect", {service_.table_name(t), " has not made a graph_service in time"});
+    }
   }
 
   Service& service_;

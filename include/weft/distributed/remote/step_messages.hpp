@@ -19,6 +19,9 @@ namespace weft::detail {
 /// Largest payload, in bytes, of a message about a step; values have limits of their own.
 inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
 
+/// The weight of a write_variable frame that has no value: a variable without a value gets its first one.
+inline constexpr std::uint32_t initializes = 1;
+
 /// Everything from which a task recomputes its part of a step: the same graph, and this. The client places the nodes,
 /// so sessions may have other pins and options than the program of a task.
 struct step_registration {

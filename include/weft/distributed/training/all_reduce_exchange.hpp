@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/distributed/membership/view_meeting.hpp>
@@ -79,7 +80,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     apply_.reset();
   }
 
-  void request_stop() override { stops_ = true; }
+  void request_stop() override { departure_.request(); }
   bool all_stop() const override { return all_stop_; }
   bool announce_stop(deadline_type) override { return false; }
 
@@ -285,7 +286,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   /// How much this worker's gradients count. To stop it adds a vote to the gradients, which needs a weight: that of an
   /// empty batch is then so small that no sum has other bits for it.
   void set_weight(std::uint32_t examples) {
-    votes_ = stops_ && trains_;
+    votes_ = departure_.is_requested() && trains_;
     admits_ = sees_newcomers();
     weight_ = examples > 0 || !(votes_ || admits_) ? examples / unit_ : weight_of_vote;
   }
@@ -308,7 +309,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
   /// Elements: with a loss policy one of each worker, which says whether it stops, and one for those that wait to take
   /// part.
-  std::size_t room_for_votes() const { return meeting_ ? said_stop_.size() + 1 : 1; }
+  std::size_t room_for_votes() const { return meeting_ ? voters_ + 1 : 1; }
 
   bool has_votes() const {
     const auto in_last = [this]<class Element>(Element) {
@@ -456,7 +457,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     admits_late_ = how.on_loss.then != loss_action::stop;
     updates_ = -1;
     const int workers = here_.cluster().num_tasks(here_.job());
-    said_stop_.assign(static_cast<std::size_t>(workers), 0);
+    voters_ = static_cast<std::size_t>(workers);
     if (how.on_loss.then == loss_action::take_over)
       parts_.emplace(workers);  // gradients leave when the step has ended
     else
@@ -524,7 +525,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     const training_view& members = meeting_->current();
     const int self = here_.index();
     if (stage_ == stage::computes) {
-      votes_ = stops_ && trains_;
+      votes_ = departure_.is_requested() && trains_;
       admits_ = sees_newcomers();
       parts_->announce(members, self, updates_, votes_, admits_, trains_);
       stage_ = stage::announces;
@@ -746,8 +747,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     local_.read_variable(n, to);
   }
 
-  /// Counts what the workers have said in the update that ends. A worker that is to stop makes one more step, so that
-  /// all who got the signal at about the same time know it of each other, and end together with the same step.
+  /// Counts the votes of the update that ends: training ends if all members stop.
   void count_votes() {
     const auto count = [&]<class Element>(Element) {
       const std::size_t end = (buckets_.back().begin + buckets_.back().bytes) / sizeof(Element);
@@ -762,10 +762,8 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     has_admitted_ = admits;
     bool all = true;
     for (const view_member& each : meeting_->current().members) all &= stops(each.index);
-    const int self = here_.index();
-    leaves_alone_ = !all && !all_stop_ && stops(self) && said_stop_[static_cast<std::size_t>(self)];
+    if (!all && !all_stop_ && stops(here_.index())) leaves_alone_ = departure_.note_update();
     all_stop_ |= all || leaves_alone_;
-    for (std::size_t r = 0; r < said_stop_.size(); ++r) said_stop_[r] = stops(static_cast<int>(r));
   }
 
   /// Runs the graph's own updates on the gradients that were agreed on.
@@ -922,12 +920,14 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   double unit_ = 0;                     // the batch that counts 1
   double weight_ = 1;                   // of this worker's gradients
   double took_part_ = 0;                // the weights of all workers in the last update
-  bool stops_ = false, votes_ = false;  // this worker is to stop; it says so in the update that is under way
-  bool all_stop_ = false;               // some worker has said so
-  bool trains_ = true;                  // this worker has not come to finish()
-  bool others_train_ = true;            // some worker has not, as of the last update
-  bool asks_who_trains_ = false;        // a call that has run out of time goes on there
-  double training_workers_ = 0;         // on their way
+  departure<Clock> departure_;
+  std::size_t voters_ = 0;        // with a loss policy: the workers of the job
+  bool votes_ = false;            // this worker announces a signal in the update that is under way
+  bool all_stop_ = false;         // some worker has said so
+  bool trains_ = true;            // this worker has not come to finish()
+  bool others_train_ = true;      // some worker has not, as of the last update
+  bool asks_who_trains_ = false;  // a call that has run out of time goes on there
+  double training_workers_ = 0;   // on their way
 
   // With a loss policy:
   static constexpr int max_attempts = 8, nobody = -1;
@@ -941,7 +941,6 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   std::vector<std::byte> kept_[2];  // the gradients of the update under way, of float and of double variables
   double settled_unit_ = 0;         // unit_ and step_number() as of the last complete update
   std::int64_t settled_random_step_ = 0;
-  std::vector<char> said_stop_;  // by worker, in the last update
   bool leaves_alone_ = false, settled_others_train_ = true;
   std::int64_t began_at_ = 0;                   // updates_ before the update that is under way
   bool is_settling_ = false;                    // a call has run out of time there

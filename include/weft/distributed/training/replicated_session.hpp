@@ -266,8 +266,9 @@ class replicated_session {
     else
       return true;
   }();
-  /// Has all workers stop, where they keep in step, after the next update that all make: all_stop() then says so to all
-  /// of them. A worker that is to end before the others calls it, and makes steps until then.
+  /// Announces that this worker stops, if workers keep in step; it then makes steps until all_stop() returns true. By
+  /// default that is after the next update, on all workers. If training survives the loss of a worker, all_stop()
+  /// returns true on all workers once all have announced it; if others do not, on this worker alone, which then leaves.
   void request_stop() { exchange_->request_stop(); }
   bool all_stop() const { return exchange_->all_stop(); }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/exchange.hpp>
@@ -68,8 +69,12 @@ class server_exchange final : public exchange<Clock> {
     begin_at_next_step();
   }
 
-  void request_stop() override { servers_->set_stopping(); }
+  void request_stop() override {
+    departure_.request();
+    servers_->set_stopping();
+  }
   bool all_stop() const override { return all_stop_; }
+  bool leaves_alone() const override { return leaves_alone_; }
   bool announce_stop(deadline_type until) override { return Mode == asynchronous && servers_->stopped(until); }
 
   bool is_chief() const override { return here_.is_chief(); }
@@ -95,12 +100,13 @@ class server_exchange final : public exchange<Clock> {
 
   /// Sends the gradients, and receives the new values.
   void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
-    if (takes_over()) {
-      update_for_all(until, examples, repeated, work);
-    } else {
+    if (!owes_others_) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
       variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
+      owes_others_ = servers_->owes_others();
+      repeated &= !owes_others_;
     }
+    if (owes_others_) update_for_all(until, examples, repeated, work);
     write_values();
     all_stop_ = servers_->all_stop();
     if (note_rollback()) return;
@@ -117,6 +123,8 @@ class server_exchange final : public exchange<Clock> {
     is_first_update_ = false;
     ++next_step_;
     begin_at_next_step();
+    // The default policy ends the training of all after the first step that announces a signal.
+    if (terms_.has_decisions() && !all_stop_) all_stop_ = leaves_alone_ = departure_.note_update();
   }
   /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
   void abandon_update() override {
@@ -187,14 +195,15 @@ class server_exchange final : public exchange<Clock> {
   }
 
  private:
-  /// Brings this worker's gradients, and those of lost workers that the servers ask it for.
+  /// Brings this worker's gradients, and those of lost workers that parameter server 0 asks it for. These are requests
+  /// of their own, so a worker that owes none uses push_pull, which takes one round trip.
   void update_for_all(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
     using outcome = typename basic_parameter_client<T, Clock>::awaited_step::outcome;
     const auto push = [&](int of, std::uint32_t count) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
       return servers_->push(next_step_, of, const_gradients_, until, count);
     };
-    if (!repeated) has_pushed_ = has_gradients_of_other_ = awaits_values_ = false;
+    if (!repeated) has_pushed_ = has_gradients_of_other_ = has_owed_ = awaits_values_ = false;
     while (!awaits_values_) {
       if (!has_pushed_ || pushed_in_epoch_ != servers_->epoch()) {
         if (has_gradients_of_other_) compute(here_.index(), work);
@@ -205,10 +214,12 @@ class server_exchange final : public exchange<Clock> {
       const auto next = servers_->await_step(next_step_, until);
       if (next.what == outcome::gone_back) break;
       if (next.what == outcome::repeated) has_pushed_ = false;
+      has_owed_ |= next.what == outcome::owed;
       if (next.what == outcome::owed && !push(next.replica, compute(next.replica, work))) break;
       awaits_values_ = next.what == outcome::made;
     }
     variables_.global_step = awaits_values_ ? servers_->pull_made(values_, until) : servers_->pull_back(values_, until);
+    owes_others_ = has_owed_;
     has_pushed_ = awaits_values_ = false;
   }
 
@@ -435,10 +446,14 @@ class server_exchange final : public exchange<Clock> {
   std::optional<basic_parameter_client<T, Clock>> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
+  departure<Clock> departure_;
+  bool leaves_alone_ = false;  // all_stop_ holds for this worker alone
   // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
   // another replica.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
   bool awaits_values_ = false;  // the step is made, and this worker has not received what it made
+  // Whether this worker computes for others, as of the last update; whether it has in the update under way.
+  bool owes_others_ = false, has_owed_ = false;
   std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
