@@ -149,5 +149,5 @@ BOOST_AUTO_TEST_CASE(names_with_a_prefix_and_tied_tensors) {
   };
   both(value);
   BOOST_TEST(s.get(head)(0, 1) == 2);
-  CHECK_SAYS(failure(error_code::invalid_argument, [&] { both(tensor<float, dims<3, 2>>{1}); }), "both");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { both(tensor<float, dims<3, 2>>{1, 2, 3, 4, 5, 7}); }), "both");
 }

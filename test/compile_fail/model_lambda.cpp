@@ -12,7 +12,7 @@ int main() {
 #ifdef WEFT_SHOULD_FAIL
   const nn::sequential net(nn::dense<4>(), [&inner](const auto& h) { return inner(h); });
 #else
-  const nn::sequential net(nn::dense<4>(), &inner, [scale = 0.5f](const auto& h) { return h * scale; });
+  const nn::sequential net(nn::dense<4>(), &inner, [](const auto& h) { return h * 0.5f; });
 #endif
   auto parameters = nn::parameters(net);
 }

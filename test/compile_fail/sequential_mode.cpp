@@ -8,7 +8,7 @@ using namespace weft;
 int main() {
   graph g;
   auto x = placeholder<float, dims<dyn<"batch">, 4>>(g);
-  const nn::sequential net(nn::dense<8>(), nn::batch_norm<>(), nn::dense<1>());
+  const nn::sequential net(nn::dense<8>{}, nn::batch_norm<>(), nn::dense<1>());
 #ifdef WEFT_SHOULD_FAIL
   auto y = net(x);
 #else

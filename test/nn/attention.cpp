@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_query_without_keys_has_attention_zero) {
   auto [dv, dq] = gradients(sum(y), o.value, o.query);
   session s{o.g};
   const auto [a, b, c] =
-      std::apply([&, dv = dv, dq = dq](const auto&... w) { return s.run(fetch(y, dv, dq), w...); }, fed(o, 4, -1));
+      std::apply([&, dv = dv, dq = dq](const auto&... w) { return s.run(fetch(y, dv, dq), w...); }, fed(o, 4, 0));
   for (int q = 0; q < 5; ++q)
     for (int f = 0; f < width; ++f) {
       BOOST_CHECK_EQUAL(a(1, q, f), 0.25f);  // the bias of the output

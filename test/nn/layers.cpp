@@ -364,9 +364,11 @@ BOOST_AUTO_TEST_CASE(variables_of_own_layers_belong_to_the_model) {
   BOOST_CHECK_EQUAL(nn::parameter_count(net), 20 + 20 + 4 + 20);
   const std::string text = nn::describe(net, x);
   BOOST_CHECK_MESSAGE(test::contains(text, "s             [batch, 4]           4              0     16\n"), text);
-  BOOST_CHECK_MESSAGE(test::contains(text, "t/shift                              4              0      0\n"), text);
-  BOOST_CHECK_MESSAGE(test::contains(text, "sum                                 64             48     80\n"), text);
+  BOOST_CHECK_MESSAGE(test::contains(text, "t/shift                            4              0      0\n"), text);
+  BOOST_CHECK_MESSAGE(test::contains(text, "sum                               64             48     80\n"), text);
 
+  BOOST_CHECK_EQUAL(nn::freeze(net.s), 2u);  // not the average
+  BOOST_CHECK_EQUAL(nn::unfreeze(net.s), 2u);
   auto train = gradient_descent{.learning_rate = 0.1}.minimize(mean(square(y)), nn::parameters(net));
   session s{g};
   const auto ones4 = ones<float, dims<2, 4>>();
@@ -379,7 +381,6 @@ BOOST_AUTO_TEST_CASE(variables_of_own_layers_belong_to_the_model) {
   session other{g};
   BOOST_CHECK_EQUAL(nn::load_weights(path, net, other).restored.size(), 9u);
   BOOST_CHECK(other.get(net.s.scale) == scale);
-  BOOST_CHECK_EQUAL(nn::freeze(net.s), 2u);  // not the average
 
   // torch.nn.Parameter and register_buffer of the same names.
   const auto filled4 = ones<float, dims<4>>();
@@ -431,8 +432,9 @@ BOOST_AUTO_TEST_CASE(pointers_and_maps_lead_to_layers) {
   p.root->children.push_back(std::make_unique<tree>());
   p.root->children[0]->parent = p.root.get();
   const auto net = nn::named(std::move(p), "net");
-  for (const nn::dense<4>* each : {&a, &b, &c, &d, &e, &f, &net.heads.at("left"), &net.heads.at("right"),
-                                   &net.root->value, &net.root->children[0]->value})
+  for (const nn::dense<4>* each :
+       std::initializer_list<const nn::dense<4>*>{&a, &b, &c, &d, &e, &f, &net.heads.at("left"), &net.heads.at("right"),
+                                                  &net.root->value, &net.root->children[0]->value})
     (*each)(x);
   net.numbered.at(7)(x);
   std::vector<std::string> expected{"shift"}, there = names(g);

@@ -125,10 +125,11 @@ BOOST_AUTO_TEST_CASE(two_biases_are_those_of_pytorch) {
   auto net = nn::named(recurrent(), "net");
   net.rnn.two_biases = true;
   for (auto& layer : net.lstm.layers) layer.forward.two_biases = layer.backward.two_biases = true;
-  const auto rnn = net.rnn(x).states, lstm = net.lstm(x).states;
+  const auto rnn = net.rnn(x).states;
+  const auto lstm = net.lstm(x).states;
   net.deep_gru(x), net.unbiased(x), net.gru(x);
-  const auto in = net.lstm.layers[1].backward.bias.as<dims<8>>(),
-             hidden = net.lstm.layers[1].backward.recurrent_bias.as<dims<8>>();
+  const auto in = net.lstm.layers[1].backward.bias.as<dims<8>>();
+  const auto hidden = net.lstm.layers[1].backward.recurrent_bias.as<dims<8>>();
   const auto train = gradient_descent{.learning_rate = 0.1}.minimize(sum(square(lstm)));
   session s{g};
   BOOST_CHECK_EQUAL(load(net, s).restored.size(), 4u + 4 * 4 + 2 * 4 + 3 * 4 + 2);

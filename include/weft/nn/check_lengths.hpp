@@ -57,7 +57,7 @@ inline symbol record_steps(op_builder& where, std::int64_t count) {
 inline symbol checked_lengths(const symbol& lengths, std::int64_t steps) {
   graph& g = graph_of(lengths);
   const graph::device_scope there(g, cpu{});  // the check has no kernel for a GPU
-  return record_call(operation_of<check_lengths_op>, {lengths, record_steps(g, steps)}, lengths.info());
+  return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(g, steps)}, lengths.info());
 }
 
 }  // namespace nn::detail

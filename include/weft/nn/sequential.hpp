@@ -8,18 +8,23 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/elementwise.hpp>
 
-/// Layers of layers. Each part is a layer, a model, or any function of a node: a lambda, or nn::relu.
+/// Layers of layers. Each part is a layer, a model, a pointer to one, or any function of a node: a lambda, or nn::relu.
 namespace weft::nn {
 namespace detail {
 
 /// Passes the mode, if the call has one, to parts that take one.
 template <class Part, class X>
 auto call_part(const Part& part, const X& x) {
-  return part(x);
+  if constexpr (std::is_pointer_v<Part>)
+    return (*part)(x);
+  else
+    return part(x);
 }
 template <class Part, class X>
 auto call_part(const Part& part, const X& x, mode how) {
-  if constexpr (requires { part(x, how); })
+  if constexpr (std::is_pointer_v<Part>)
+    return call_part(*part, x, how);
+  else if constexpr (requires { part(x, how); })
     return part(x, how);
   else
     return part(x);
@@ -36,7 +41,9 @@ auto call_from(const Parts& parts, const X& x, Mode... how) {
 /// Returns true for a layer that says so, and for a model that can be called with a mode only.
 template <class Part, class X>
 constexpr bool part_needs_mode() {
-  if constexpr (requires { Part::needs_mode; })
+  if constexpr (std::is_pointer_v<Part>)
+    return part_needs_mode<std::remove_cv_t<std::remove_pointer_t<Part>>, X>();
+  else if constexpr (requires { Part::needs_mode; })
     return Part::needs_mode;
   else
     return !requires(const Part& part, const X& x) { part(x); } &&
@@ -79,6 +86,23 @@ void visit_parts(const std::string& path, const std::tuple<Parts...>& parts, lay
 /// A residual's branch has other extents, or other elements, than its operand.
 template <class Branch, class X>
 struct branch_changes_extents : mistake<!std::is_same_v<Branch, X>> {};
+
+/// The mistake in the branch of a residual, if there is one.
+template <class Branch, class X>
+using branch_mistake =
+    first_mistake<element_types_differ<value_t<Branch>, value_t<X>>, branch_changes_extents<dims_t<Branch>, dims_t<X>>>;
+
+namespace detail {
+
+template <bool Correct, class X, class Branch>
+auto add_branch(const X& x, const Branch& y) {
+  if constexpr (Correct)
+    return let(x + y);
+  else
+    return x;
+}
+
+}  // namespace detail
 
 /// One part after the other (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
 /// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
@@ -127,17 +151,26 @@ class residual {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& x, mode how) const {
-    return add_branch(let(x), how);
+  auto operator()(const X& e, mode how) const {
+    const auto x = let(e);
+    const auto y = let(detail::call_from<0>(parts_, x, how));
+    using mistaken = branch_mistake<decltype(y), decltype(x)>;
+    static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
+    return detail::add_branch<correct<mistaken>>(x, y);
   }
   template <Expression X>
   auto operator()(const X& e) const {
-    using mistaken = detail::chain_mistake<layer_parts, decltype(let(e))>;
-    static_assert(correct<mistaken>, "residual: a part needs a mode: block(x, nn::mode::training or inference)");
-    if constexpr (correct<mistaken>)
-      return add_branch(let(e));
-    else
-      return add_branch(let(e), mode::inference);
+    const auto x = let(e);
+    using missing = detail::chain_mistake<layer_parts, std::remove_const_t<decltype(x)>>;
+    static_assert(correct<missing>, "residual: a part needs a mode: block(x, nn::mode::training or inference)");
+    if constexpr (correct<missing>) {
+      const auto y = let(detail::call_from<0>(parts_, x));
+      using mistaken = branch_mistake<decltype(y), decltype(x)>;
+      static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
+      return detail::add_branch<correct<mistaken>>(x, y);
+    } else {
+      return (*this)(x, mode::inference);
+    }
   }
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
@@ -145,18 +178,6 @@ class residual {
   static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  template <class X, class... Mode>
-  auto add_branch(const X& x, Mode... how) const {
-    const auto y = let(detail::call_from<0>(parts_, x, how...));
-    using mistaken = first_mistake<element_types_differ<value_t<decltype(y)>, value_t<X>>,
-                                   branch_changes_extents<dims_t<decltype(y)>, dims_t<X>>>;
-    static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
-    if constexpr (correct<mistaken>)
-      return let(x + y);
-    else
-      return x;
-  }
-
   layer_parts parts_;
 };
 

@@ -86,7 +86,8 @@ struct model_has_no_named_members : mistake<true> {};
 /// into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`. By default it is true for
 /// numbers, and for classes that can be copied as bytes and are too small or too little aligned to hold a pointer.
 template <class T>
-inline constexpr bool has_no_layers = !std::is_class_v<T> && !std::is_union_v<T> && !std::is_pointer_v<T>;
+inline constexpr bool has_no_layers =
+    !std::is_class_v<T> && !std::is_union_v<T> && !std::is_pointer_v<T> && !std::is_array_v<T>;
 template <class T>
   requires(std::is_class_v<T> || std::is_union_v<T>)
 inline constexpr bool has_no_layers<T> = (std::is_trivially_copyable_v<T> && alignof(T) < alignof(void*)) ||
@@ -220,6 +221,12 @@ constexpr part_kind kind_of_part() {
 
 template <class...>
 struct part_types {};
+struct make_part_types {
+  template <class... Each>
+  part_types<std::remove_cv_t<Each>...> operator()(const Each&...) const {
+    return {};
+  }
+};
 
 /// The types of the parts that a type has, to be looked into.
 template <class T>
@@ -234,9 +241,7 @@ constexpr auto parts_of() {
   else if constexpr (kind == part_kind::wrapper)
     return part_types<std::remove_cv_t<typename T::type>>();
   else if constexpr (kind == part_kind::members)
-    return with_members<count_named_members<T>()>(*static_cast<const T*>(nullptr), [](const auto&... m) {
-      return part_types<std::remove_cvref_t<decltype(m)>...>();
-    });
+    return decltype(with_members<count_named_members<T>()>(std::declval<const T&>(), make_part_types()))();
   else if constexpr (kind == part_kind::variant)
     return []<template <class...> class Whole, class... Each>(const Whole<Each...>*) {
       return part_types<std::remove_cvref_t<Each>...>();
