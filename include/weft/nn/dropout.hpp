@@ -18,7 +18,7 @@ struct dropout {
   }
   template <Expression X>
   auto operator()(const X& x) const {
-    static_assert(correct<mode_is_missing<dropout>>,
+    static_assert(correct<mode_is_missing<X>>,
                   "dropout: needs a mode, nn::mode::training or nn::mode::inference: drop(x, how)");
     return (*this)(x, mode::inference);
   }

@@ -18,8 +18,8 @@ namespace weft::nn {
 /// How a model is called: batch normalization and dropout differ (the argument `training` of Keras's layers).
 enum class mode : unsigned char { inference, training };
 
-/// A layer that computes something else in training is called without a mode.
-template <class Layer>
+/// A layer that computes something else in training is called without a mode. `Called` is the layer or its operand.
+template <class Called>
 struct mode_is_missing : mistake<true> {};
 
 /// A variable of a layer whose extents follow from the layer's first operand. It is empty until that call. Valid as
