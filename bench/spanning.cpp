@@ -1,7 +1,13 @@
-// Times steps of graphs that span tasks, each a server in this process, over loopback: a value of 1 kB that goes to
-// another task and back, 100 MB from task to task, a step that fetches a scalar of each of 16 tasks, and elements of a
-// queue in another task. The peers are the same bytes over a bare connection. Then a training step with an embedding of
-// 1 GB in another task; the peer is one of 1 MB. Prints JSON objects; medians of alternating rounds.
+// Times steps of graphs that span tasks over loopback. First 1 kB that goes through tasks 1 and 2 of three processes
+// and back: to a client outside the cluster, and to a session in task 1. Then tasks that are servers in this process: a
+// value of 1 kB that goes to another task and back, 100 MB from task to task, a step that fetches a scalar of each of
+// 16 tasks, and elements of a queue in another task. The peers are the same bytes over a bare connection. Last a
+// training step with an embedding of 1 GB in another task; the peer is one of 1 MB. Prints JSON objects with medians
+// and 99th percentiles; medians of alternating rounds.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -10,6 +16,7 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
 #include <weft/ops/gather.hpp>
 #include <weft/queue.hpp>
@@ -120,14 +127,20 @@ double median(std::vector<double> of) { return bench::summarise(std::move(of)).m
 template <class Step, class Peer>
 void compare(const char* name, int rounds, double seconds, int warm_up, Step step, Peer peer,
              const char* peer_name = "transport") {
-  std::vector<double> ours, theirs;
+  std::vector<double> ours[2], theirs[2];  // medians, 99th percentiles
+  const auto note = [&](const bench::timing& one, std::vector<double>(&to)[2]) {
+    to[0].push_back(one.median);
+    to[1].push_back(one.p99);
+  };
   for (int r = 0; r < rounds; ++r) {
-    ours.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, step).median);
-    theirs.push_back(bench::time({.seconds = seconds, .warm_up = warm_up}, peer).median);
+    note(bench::time({.seconds = seconds, .warm_up = warm_up}, step), ours);
+    note(bench::time({.seconds = seconds, .warm_up = warm_up}, peer), theirs);
   }
-  for (const bool is_ours : {false, true})
-    std::printf("{\"peer\": \"%s\", \"case\": \"%s\", \"us\": %.1f}\n", is_ours ? "weft" : peer_name, name,
-                median(is_ours ? ours : theirs) * 1e6);
+  for (const bool is_ours : {false, true}) {
+    const auto& all = is_ours ? ours : theirs;
+    std::printf("{\"peer\": \"%s\", \"case\": \"%s\", \"us\": %.1f, \"p99_us\": %.1f}\n", is_ours ? "weft" : peer_name,
+                name, median(all[0]) * 1e6, median(all[1]) * 1e6);
+  }
   std::fflush(stdout);
 }
 
@@ -185,6 +198,65 @@ void compare_queues(const char* name, int rounds, double seconds, int warm_up) {
       });
 }
 
+/// A value of 1 kB that goes to task 1, on to task 2, and back, where each task is a process.
+class three_processes {
+ public:
+  /// `own`: the task of this process, or 3 for a client outside the cluster.
+  explicit three_processes(int own)
+      : own_(own),
+        there_(on(g_, 1, [&] { return let(x_ * 2.0f); })),
+        next_(on(g_, 2, [&] { return let(there_ + 1.0f); })),
+        spec_{{"worker", bench::free_addresses(3)}} {
+    for (int t = 0; t < 3; ++t) {
+      if (t == own) continue;
+      const pid_t id = ::fork();
+      if (id == 0) {
+        server here(spec_, "worker", t);
+        graph_service<> tasks(here, g_, {.session = {.threads = 1}});
+        tasks.serve();
+        ::_exit(0);
+      }
+      others_.push_back(id);
+    }
+  }
+  ~three_processes() {
+    for (const pid_t id : others_) {
+      ::kill(id, SIGKILL);
+      ::waitpid(id, nullptr, 0);
+    }
+  }
+  void compare_with_bare(const char* name, int rounds) {
+    std::unique_ptr<server> here;
+    std::unique_ptr<graph_service<>> tasks;
+    std::unique_ptr<graph_client> client;
+    session_target target;
+    if (own_ < 3) {
+      here = std::make_unique<server>(spec_, "worker", own_);
+      tasks = std::make_unique<graph_service<>>(*here, g_, graph_service_options{.session = {.threads = 1}});
+      target = tasks->target();
+    } else {
+      client = std::make_unique<graph_client>("weft://" + to_string(spec_.task_address("worker", 0)));
+      target = client->target();
+    }
+    {
+      session s(g_, {.threads = 1, .target = target});
+      auto step = s.prepare(fetch(next_), feed(x_));
+      const tensor<float, dims<256>> value;
+      bare peer(1024, 1024);
+      compare(name, rounds, 1, 200, [&] { step(value); }, [&] { peer(); });
+    }
+    tasks.reset();
+  }
+
+ private:
+  int own_;
+  graph g_;
+  node<float, dims<256>> x_ = placeholder<float, dims<256>>(g_);
+  node<float, dims<256>> there_, next_;
+  cluster_spec spec_;
+  std::vector<pid_t> others_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -192,6 +264,15 @@ int main(int argc, char** argv) {
   const int rounds = a.take("--rounds", 5);
   const bool steps_only = a.take("--steps-only");  // those that spanning_tf.py times, too
   a.finish("bench_spanning [--rounds N] [--steps-only]");
+  {
+    // Made before this process has threads.
+    three_processes outside(3);
+    outside.compare_with_bare("1 kB through 3 processes, a client outside", rounds);
+  }
+  {
+    three_processes inside(1);
+    inside.compare_with_bare("1 kB through 3 processes, a session in task 1", rounds);
+  }
   {
     // The client is in task 0's process: the value travels from there to task 1, and the result back.
     graph g;

@@ -21,12 +21,12 @@ inline double seconds_since(steady::time_point start) {
 
 /// Seconds of one call.
 struct timing {
-  double median = 0, least = 0;
+  double median = 0, least = 0, p99 = 0;
 };
 
 inline timing summarise(std::vector<double> samples) {
   std::sort(samples.begin(), samples.end());
-  return {samples[samples.size() / 2], samples[0]};
+  return {samples[samples.size() / 2], samples[0], samples[samples.size() * 99 / 100]};
 }
 
 /// How long to measure. `calls` are timed as one, where a single one is too short for the clock.

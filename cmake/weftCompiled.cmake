@@ -20,10 +20,19 @@ if(NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O" AND NOT CMAKE_CXX_FLAGS_NONE MATCHES "(
   unset(weft_has_warned)
 endif()
 
+# weft_compile_once(NAME SOURCE): the library weft_NAME, and weft::NAME, which links it. weft::NAME is an imported target, so a
+# project can export a library that links it: whoever uses that library finds Weft and compiles its own copy. The library hides
+# all symbols but those that WEFT_API marks, so a shared library that links it exports no others.
+function(weft_compile_once name source)
+  add_library(weft_${name} STATIC EXCLUDE_FROM_ALL ${source})
+  set_target_properties(weft_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                                VISIBILITY_INLINES_HIDDEN ON)
+  add_library(weft::${name} INTERFACE IMPORTED GLOBAL)
+  set_target_properties(weft::${name} PROPERTIES INTERFACE_LINK_LIBRARIES weft_${name})
+endfunction()
+
 if(NOT TARGET weft::compiled)
-  add_library(weft_compiled STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/weft.cpp)
-  add_library(weft::compiled ALIAS weft_compiled)
-  set_target_properties(weft_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  weft_compile_once(compiled ${CMAKE_CURRENT_LIST_DIR}/weft.cpp)
   target_link_libraries(weft_compiled PUBLIC weft::headers)
   target_compile_definitions(weft_compiled PUBLIC WEFT_SEPARATE_COMPILATION)
   if(WEFT_OPTIMIZED_IN_DEBUG)
@@ -33,9 +42,7 @@ endif()
 
 # weft::compiled_distributed: the same of clusters over TCP, what files with WEFT_SEPARATE_DISTRIBUTED defined leave out.
 if(TARGET weft::distributed AND NOT TARGET weft::compiled_distributed)
-  add_library(weft_compiled_distributed STATIC EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/weft_distributed.cpp)
-  add_library(weft::compiled_distributed ALIAS weft_compiled_distributed)
-  set_target_properties(weft_compiled_distributed PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  weft_compile_once(compiled_distributed ${CMAKE_CURRENT_LIST_DIR}/weft_distributed.cpp)
   target_link_libraries(weft_compiled_distributed PUBLIC weft::compiled weft::distributed)
   target_compile_definitions(weft_compiled_distributed PUBLIC WEFT_SEPARATE_DISTRIBUTED)
   if(WEFT_OPTIMIZED_IN_DEBUG)

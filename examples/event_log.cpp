@@ -36,7 +36,7 @@ void event_log::weights(session& s, std::int64_t step) {
   if (!writer_) return;
   const graph& g = s.of();
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &operation_of<variable_op> || kind_of(g[n].def) != variable_kind::trained) continue;
+    if (!is_operation<variable_op>(g[n].def.op) || kind_of(g[n].def) != variable_kind::trained) continue;
     tensor<float, dims<dyn<"elements">>> values{shape(s.variable_info(n).extents.elements())};
     s.read_variable(n, values.data());
     writer_->to.add_histogram(g[n].name, values, step);

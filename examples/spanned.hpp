@@ -88,7 +88,7 @@ inline bool equal_variables(const weft::graph& g, weft::session& s, const weft::
   const auto variables_of = [](const weft::graph& of) {
     std::map<std::string, std::uint32_t> found;
     for (std::uint32_t n = 0; n < of.size(); ++n)
-      if (of[n].def.op == &weft::operation_of<weft::variable_op>) found.emplace(of[n].name, n);
+      if (weft::is_operation<weft::variable_op>(of[n].def.op)) found.emplace(of[n].name, n);
     return found;
   };
   const auto mine = variables_of(g), theirs = variables_of(other_g);

@@ -38,6 +38,10 @@
   #define WEFT_INSTANTIATE(...) static_assert(true)
 #endif
 
+/// Marks what the modules of a process share: exceptions, and registries that another module looks into. Everything
+/// else can be hidden, and weft::compiled hides it.
+#define WEFT_API __attribute__((visibility("default")))
+
 // ---- checks ----
 
 /// Whether access to single elements checks its indices: 1 or 0; unless said, where NDEBUG is not defined, as assert

@@ -40,7 +40,7 @@ constexpr const char* name(error_code code) {
 }
 
 /// Every exception that Weft throws: a code, the operation that failed, and a sentence that says what to do.
-class error : public std::exception {
+class WEFT_API error : public std::exception {
  public:
   // Not inlined: errors are thrown in many places, and made nearly never.
   error(error_code code, piece operation, std::initializer_list<piece> sentence);

@@ -35,6 +35,9 @@ void append(std::string& to, std::initializer_list<piece> pieces);
 /// The pieces, one after the other.
 std::string str_cat(std::initializer_list<piece> pieces);
 
+/// A number as printf writes it in the C locale, whatever the program's locale is: `format_number("%.*g", 6, x)`.
+std::string format_number(const char* format, int precision, double number);
+
 #if WEFT_DEFINITIONS
 
 WEFT_COLD_BEGIN
@@ -57,6 +60,23 @@ __attribute__((noinline)) WEFT_DECL void append(std::string& to, std::initialize
 __attribute__((noinline)) WEFT_DECL std::string str_cat(std::initializer_list<piece> pieces) {
   std::string s;
   append(s, pieces);
+  return s;
+}
+
+__attribute__((noinline)) WEFT_DECL std::string format_number(const char* format, int precision, double number) {
+  char text[400];  // "%.*f" of the largest double has 309 digits before its point
+  const int size = __builtin_snprintf(text, sizeof text, format, precision, number);
+  std::string s;
+  bool in_point = false;  // a locale's decimal point, which can be several bytes
+  for (int i = 0; i < size && i < static_cast<int>(sizeof text) - 1; ++i) {
+    const char c = text[i];
+    const bool other = !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '+' || c == '-');
+    if (!other)
+      s += c;
+    else if (!in_point)
+      s += '.';
+    in_point = other;
+  }
   return s;
 }
 

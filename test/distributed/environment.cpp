@@ -580,6 +580,32 @@ BOOST_AUTO_TEST_CASE(tasks_meet_at_the_first_of_them) {
   });
 }
 
+// Nobody waits in silence: of three tasks the last does not come.
+BOOST_AUTO_TEST_CASE(a_meeting_that_lasts_is_reported_once) {
+  const temporary_folder folder;
+  const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));
+  const auto report_of = [&](int rank, bool in_folder, std::vector<std::string>& reports) {
+    const rendezvous task{rank,         3,
+                          "127.0.0.1",  cluster_secret("known to all tasks alike"),
+                          deadline(4s), [&](const wait_change& change) { reports.push_back(to_string(change)); }};
+    try {
+      in_folder ? task.through_folder(folder.path, "j") : task.through_first(first);
+    } catch (const error&) {
+    }
+  };
+  std::vector<std::string> reports[4];
+  std::vector<std::thread> tasks;
+  for (const int rank : {0, 1})
+    for (const bool in_folder : {false, true})
+      tasks.emplace_back([&, rank, in_folder] { report_of(rank, in_folder, reports[2 * rank + in_folder]); });
+  for (std::thread& each : tasks) each.join();
+  for (const auto& each : reports) BOOST_REQUIRE(each.size() == 1u);
+  CHECK_SAYS(reports[0][0], "waits up to 4 s for rank 2 of 3 at " + to_string(first));
+  CHECK_SAYS(reports[1][0], "waits up to 4 s for rank 2 of 3 in " + folder.path);
+  CHECK_SAYS(reports[2][0], "waits up to 4 s for rank 0 at " + to_string(first) + ", which waits for others");
+  CHECK_SAYS(reports[3][0], "waits up to 4 s for rank 2 of 3 in " + folder.path);
+}
+
 // Their places are taken again, as those of a server are.
 BOOST_AUTO_TEST_CASE(strangers_that_say_nothing_keep_no_task_from_the_first) {
   const endpoint first = parse_endpoint(test::free_addresses(tcp(), 1));

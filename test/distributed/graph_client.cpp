@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -230,7 +231,7 @@ namespace {
 /// A process that knows the secret, and says what it likes.
 class hostile_client {
  public:
-  explicit hostile_client(const endpoint& where) {
+  explicit hostile_client(const endpoint& where, std::uint64_t of = 77) : incarnation(of) {
     hears_ = open(where, detail::client_hears);
     asks_ = open(where, detail::client_asks);
   }
@@ -244,7 +245,28 @@ class hostile_client {
       return false;
     }
   }
-  std::uint64_t incarnation = 77;
+  /// Sends bytes that need not be a frame.
+  bool write(const_bytes bytes) {
+    for (const deadline until(5s); !bytes.empty();) try {
+        bytes = bytes.subspan(asks_.write_some({&bytes, 1}));
+        if (until.expired()) return false;
+      } catch (const error&) {
+        return false;
+      }
+    return true;
+  }
+  /// Waits until the task has closed the connection.
+  bool is_closed() {
+    std::byte any[64];
+    const mutable_bytes into(any);
+    for (const deadline until(20s); !until.expired();) try {
+        if (asks_.read_some({&into, 1}) == 0) std::this_thread::sleep_for(1ms);
+      } catch (const error&) {
+        return true;
+      }
+    return false;
+  }
+  const std::uint64_t incarnation;
 
  private:
   tcp::stream open(const endpoint& where, const char* channel) {
@@ -484,6 +506,7 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
   detail::run_message run;
   run.client_rank = 3;
   run.client_incarnation = 77;
+  run.signature = 1;
   run.participants = {0, 1, 2};
   run.processes = {1, 2, 3};
   run.registers = true;
@@ -505,6 +528,11 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
         run.extents.push_back(random() % 2 ? shape(static_cast<std::int64_t>(random() % 4)) : shape(3, 2));
       }
     }
+    run.waits = random() % 4 == 0;
+    run.signature = random() % 8;
+    run.registration.cpus = {1, 1 + static_cast<std::uint32_t>(random() % 3), 1};
+    for (std::size_t k = 0; k < 3; ++k)
+      if (random() % 2) run.processes[k] = tasks.servers[k]->incarnation();
     run.placement = run.registration.key();
     std::vector<std::byte> payload = run.bytes();
     for (unsigned k = random() % 4; k > 0; --k) payload[random() % payload.size()] = byte();
@@ -522,4 +550,185 @@ BOOST_AUTO_TEST_CASE(hostile_clients_harm_nobody) {
   for (int n = 0; n < 20; ++n) step(xs, ys);
   session second(m.g, {.threads = 1, .target = address_of(tasks, 0)});
   BOOST_TEST(second.get(m.w).data()[0] == s.get(m.w).data()[0]);
+}
+
+namespace {
+
+frame_header header_of(frame_kind kind, std::uint64_t session, std::int64_t number) {
+  frame_header header;
+  header.kind = kind;
+  header.tag = session;
+  header.step = number;
+  return header;
+}
+/// What a client of one task registers that places all nodes on this CPU.
+detail::step_registration registration(const graph& g, std::uint32_t cpus = 1) {
+  detail::step_registration made;
+  made.graph = g.hash();
+  made.seed = g.seed();
+  made.placed = {{static_cast<std::uint32_t>(g.size()), {false, cpus - 1, 0}}};
+  made.cpus = {cpus};
+  made.gpus = {0};
+  return made;
+}
+template <typename T>
+detail::run_message request(const cluster_of<T>& tasks, const hostile_client& by, std::vector<std::uint32_t> of) {
+  detail::run_message made;
+  made.client_rank = static_cast<std::uint32_t>(tasks.servers.size());
+  made.client_incarnation = by.incarnation;
+  made.signature = 1;
+  for (const std::uint32_t t : of) made.processes.push_back(tasks.servers[t]->incarnation());
+  made.participants = std::move(of);
+  return made;
+}
+
+/// A step of one task with a value that needs a frame of its own, and if it `spans`, one that continues in task 1.
+struct fed_graph {
+  graph g;
+  node<float, dims<4096>> x = placeholder<float, dims<4096>>(g);
+  node<float> y = let(mean(x) + 1.0f), z;
+  const tensor<float, dims<4096>> value = tensor<float, dims<4096>>(shape(4096));
+
+  explicit fed_graph(bool spans = false)
+      : z(on(g, spans, "/job:worker/task:1"_device, [&] { return let(y * 2.0f); })) {}
+};
+
+}  // namespace
+
+// A session outlives its task, and the task is started again with fewer devices: it has no kernels and no lanes for the
+// device on which the session placed a node.
+BOOST_AUTO_TEST_CASE(a_task_with_fewer_devices_refuses_sessions_of_its_predecessor) {
+  graph g;
+  const auto v = variable<float>(g, "v", 1.0f);
+  const auto y = on(g, true, "/device:CPU:40"_device, [&] { return let(v * 2.0f + 1.0f); });
+  cluster_of<tcp> tasks(g, 1, {}, {.session = {.threads = 1, .devices = 64}});
+  session s(g, {.threads = 1, .target = address_of(tasks, 0)});
+  auto step = s.prepare(fetch(y), feed());
+  BOOST_TEST(step() == 3.0f);
+  tasks.services[0].reset();
+  tasks.servers[0].reset();
+  tasks.options.session.devices = 1;
+  tasks.start(g, 0);
+  std::string said;
+  for (const deadline until(20s); said.find("make a new session") == said.npos && !until.expired();) {
+    const error_code code = code_of([&] { step(); }, &said);
+    BOOST_TEST((code == error_code::unavailable || code == error_code::failed_precondition), said);
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK_SAYS(said, "the session knows this task with 64 CPU and 0 GPU devices, but it has 1 and 0");
+  BOOST_TEST((code_of([&] { s.set(v, 1.0f); }) == error_code::failed_precondition));
+}
+
+// A client makes up the task's own devices, from which the task would compute places in memory.
+BOOST_AUTO_TEST_CASE(a_client_is_not_believed_about_a_task_itself) {
+  fed_graph m;
+  cluster_of<tcp> tasks(m.g, 1);
+  for (const std::uint32_t cpus : {2u, 4096u, 4097u, 0xffff'ffffu}) {
+    hostile_client bad(tasks.servers[0]->address(), cpus);
+    detail::run_message run = request(tasks, bad, {0});
+    run.registers = true;
+    run.registration = registration(m.g, cpus);
+    run.placement = run.registration.key();
+    run.registration.request.fetches = {m.y.id()};
+    run.registration.request.feeds = {m.x.id()};
+    run.extents = {shape(4096)};
+    BOOST_TEST(bad.say(header_of(frame_kind::run_step, cpus, 1), run.bytes()));
+    if (cpus > 4096) BOOST_TEST(bad.is_closed());
+  }
+  {  // a signature of 0 would skip the comparison of placements
+    hostile_client bad(tasks.servers[0]->address());
+    detail::run_message run = request(tasks, bad, {0});
+    run.signature = 0;
+    bad.say(header_of(frame_kind::run_step, 1, 1), run.bytes());
+    BOOST_TEST(bad.is_closed());
+  }
+  session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  BOOST_TEST(s.prepare(fetch(m.y), feed(m.x))(m.value) == 1.0f);
+}
+
+// Clients that do not read what they have asked for: a large variable, and then lists of the devices, which the thread
+// that receives answers. Steps of another session go on.
+BOOST_AUTO_TEST_CASE(a_client_that_does_not_read_delays_no_other) {
+  graph g;
+  const auto big = variable<float, dims<8 << 20>>(g, "big", init::zeros{});
+  const auto x = placeholder<float>(g);
+  const auto y = let(x + 1.0f);
+  cluster_of<tcp> tasks(g, 1);
+  graph_client client(address_of(tasks, 0), {.step_timeout = 5s});
+  session s(g, {.threads = 1, .target = client.target()});
+  s.set(big, tensor<float, dims<8 << 20>>(shape(8 << 20)));
+  auto step = s.prepare(fetch(y), feed(x));
+  step(1.0f);
+  std::vector<std::unique_ptr<hostile_client>> all;
+  for (std::uint64_t n = 0; n < 3; ++n) {
+    hostile_client& bad = *all.emplace_back(std::make_unique<hostile_client>(tasks.servers[0]->address(), 100 + n));
+    detail::message_writer words, out;
+    registration(g).write(words);
+    std::vector<std::byte> config = words.take();
+    out.number(static_cast<std::uint32_t>(config.size()));
+    std::vector<std::byte> payload = out.take();
+    payload.insert(payload.end(), config.begin(), config.end());
+    frame_header asked = header_of(frame_kind::read_variable, n, 1);
+    asked.request = big.id().node;
+    BOOST_TEST(bad.say(asked, payload));
+    BOOST_TEST(bad.say(header_of(frame_kind::list_devices, n, 2), {}));
+    BOOST_TEST(bad.say(header_of(frame_kind::reset, n, 3), {}));
+  }
+  for (float n = 0; n < 10; ++n) BOOST_TEST(step(n) == n + 1);
+}
+
+// Clients ask for as many runs as they can and leave: each has its own limit, and nothing of theirs is kept.
+BOOST_AUTO_TEST_CASE(requests_of_clients_have_limits_of_their_own) {
+  fed_graph m(true);
+  cluster_of<tcp> tasks(m.g, 3);
+  graph_client client(address_of(tasks, 0), {.step_timeout = 8s});
+  session s(m.g, {.threads = 1, .target = client.target()});
+  auto step = s.prepare(fetch(m.y), feed(m.x));
+  step(m.value);
+  std::vector<std::unique_ptr<hostile_client>> all;
+  for (std::uint64_t n = 0; n < 4; ++n) {
+    hostile_client& bad = *all.emplace_back(std::make_unique<hostile_client>(tasks.servers[0]->address(), 100 + n));
+    // Runs that wait in a thread of their own, and whose session ends.
+    detail::run_message waits = request(tasks, bad, {0});
+    waits.waits = true;
+    const std::vector<std::byte> words = waits.bytes();
+    for (std::int64_t k = 0; k < 600; ++k) bad.say(header_of(frame_kind::run_step, 1000 + n, k), words);
+    bad.say(header_of(frame_kind::end_session, 1000 + n, 0), {});
+    // And runs of processes that nobody knows, which the first task would pass on.
+    detail::run_message unknown = request(tasks, bad, {0, 1, 2});
+    unknown.processes[2] = 12345;
+    for (std::int64_t k = 0; k < 300; ++k) bad.say(header_of(frame_kind::run_step, 2000 + n, k), unknown.bytes());
+    step(m.value);
+  }
+  // A step of several tasks overtakes the runs that wait for unknown processes.
+  session spans(m.g, {.threads = 1, .target = client.target()});
+  auto both = spans.prepare(fetch(m.z), feed(m.x));
+  for (int n = 0; n < 5; ++n) BOOST_TEST(both(m.value) == 2.0f);
+  all.clear();
+  for (int n = 0; n < 5; ++n) BOOST_TEST(step(m.value) == 1.0f);
+}
+
+// A header alone takes no memory for what it announces.
+BOOST_AUTO_TEST_CASE(memory_grows_with_the_bytes_that_arrive) {
+  fed_graph m;
+  cluster_of<tcp> tasks(m.g, 1);
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    std::size_t all = 0, pages = 0;
+    file >> all >> pages;
+    return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  };
+  const std::size_t before = resident();
+  hostile_client message(tasks.servers[0]->address(), 101), variable(tasks.servers[0]->address(), 102);
+  frame_header header = header_of(frame_kind::cancel_step, 1, 1);
+  header.payload_length = std::uint64_t{3} << 30;
+  BOOST_TEST(message.write(encode(header)));
+  BOOST_TEST(message.is_closed());  // no message is so long
+  header.kind = frame_kind::write_variable;
+  BOOST_TEST(variable.write(encode(header)));
+  BOOST_TEST(variable.write(std::vector<std::byte>(1 << 20)));
+  // Requests of another client, which the task reads after that header.
+  session s(m.g, {.threads = 1, .target = address_of(tasks, 0)});
+  BOOST_TEST(s.prepare(fetch(m.y), feed(m.x))(m.value) == 1.0f);
+  BOOST_TEST(resident() < before + (std::size_t{1} << 30));
 }

@@ -65,6 +65,36 @@ BOOST_AUTO_TEST_CASE(a_failure_is_reported_with_its_task) {
   BOOST_TEST(step(values, tensor<std::int32_t, dims<2>>{1, 0}).data()[0] == 4);
 }
 
+// A task refuses a value that is longer than its limit, and so closes the connection from a task that is alive.
+BOOST_AUTO_TEST_CASE(values_lost_with_a_connection_end_the_step) {
+  graph g;
+  const auto x = placeholder<float>(g);
+  const auto many = on(g, true, "/job:worker/task:1"_device,
+                       [&] { return let(variable<float, dims<4096>>(g, "v", init::zeros{}) + x); });
+  const auto y = on(g, true, "/job:worker/task:2"_device, [&] { return let(mean(many)); });
+  cluster_of<tcp> tasks(g, 3, {}, {.session = {.threads = 1}, .step_timeout = 30s, .max_value_bytes = 8192});
+  session s(g, {.threads = 1, .target = tasks.services[0]->target()});
+  auto step = s.prepare(fetch(y), feed(x));
+  std::string said;
+  BOOST_TEST((code_of([&] { step(1.0f); }, &said) == error_code::unavailable));
+  CHECK_SAYS(said, "the connection from /job:worker/task:1 has ended");
+}
+
+// Targets of different tasks that are made before their sessions.
+BOOST_AUTO_TEST_CASE(each_target_has_its_own_task) {
+  graph g;
+  const auto x = placeholder<float>(g);
+  const auto y = let(x + 1.0f);
+  cluster_of<in_process> tasks(g, 3, in_process());
+  const session_target first = tasks.services[0]->target(1), second = tasks.services[0]->target(2);
+  for (const auto& [target, name] : {std::pair(first, "/job:worker/task:1"), std::pair(second, "/job:worker/task:2")}) {
+    session s(g, {.threads = 1, .target = target});
+    auto step = s.prepare(fetch(y), feed(x));
+    BOOST_TEST(step(1.0f) == 2.0f);
+    CHECK_SAYS(step.explain(), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(tasks_with_other_graphs_refuse) {
   model here(true);
   graph other;
@@ -222,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_killed_task_ends_the_step_and_the_session_goes_on) {
   BOOST_TEST(lost.find("/job:worker/task:1") != std::string::npos, lost);
   const float zeros[2] = {};
   for (std::uint32_t n = 0; n < m.g.size(); ++n)
-    if (m.g[n].def.op == &operation_of<variable_op>) s.write_variable(n, zeros);
+    if (is_operation<variable_op>(m.g[n].def.op)) s.write_variable(n, zeros);
   BOOST_TEST(std::get<0>(step(xs, ys)) == 2.0f / 3);  // the mean of squares of -1, 0, 1
   one->signal(SIGKILL);
 }

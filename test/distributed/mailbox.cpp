@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed/remote/mailbox.hpp>
+#include <weft/distributed/remote/parked_runs.hpp>
+#include <weft/distributed/remote/request_limits.hpp>
 
 #include "errors.hpp"
 
@@ -20,6 +22,7 @@ namespace {
 
 using mailbox = detail::mailbox<>;
 using bytes = std::vector<std::byte>;
+constexpr std::size_t overhead = mailbox::value_overhead;
 
 bytes counted(std::size_t n) {
   bytes all(n);
@@ -92,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_comes_early_moves_to_its_place) {
   const bytes all = counted(100);
   mailbox::arrival value = mailbox::open(box, 7, 100, parked);
   come(value, all, 0, 30);
-  BOOST_TEST(parked.now() == 100u);
+  BOOST_TEST(parked.now() == 100u + overhead);
   waiting step(*box, 100, 20s);
   BOOST_TEST(come(value, all, 30, 70) == step.memory.data() + 30);
   BOOST_TEST(parked.now() == 0u);
@@ -103,7 +106,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_comes_early_moves_to_its_place) {
   // One that is whole before it is asked for, and a second one of its number.
   mailbox::put(mailbox::open(box, 7, 100, parked), all);
   mailbox::put(mailbox::open(box, 7, 1, parked), bytes(1));
-  BOOST_TEST(parked.now() == 100u);
+  BOOST_TEST(parked.now() == 100u + overhead);
   waiting later(*box, 100, 20s);
   later.end();
   BOOST_TEST((later.memory == all));
@@ -145,8 +148,34 @@ BOOST_AUTO_TEST_CASE(nobody_writes_to_a_step_that_has_given_up) {
   BOOST_TEST(come(value, all, 30, 70) == nullptr);
 }
 
+// A mailbox is closed while a value arrives in the memory of a step that waits: the step's memory is not written to
+// after the step has ended, neither if the value arrives in place nor if its first bytes were moved there.
+BOOST_AUTO_TEST_CASE(a_closed_mailbox_forgets_the_memory_of_its_steps) {
+  const bytes all = counted(100);
+  for (const bool arrives_early : {false, true}) {
+    const auto box = std::make_shared<mailbox>();
+    parked_bytes parked(1000);
+    mailbox::arrival value;
+    if (arrives_early) {
+      value = mailbox::open(box, 7, 100, parked);
+      come(value, all, 0, 10);
+    }
+    {
+      waiting step(*box, 100, 20s);
+      if (!arrives_early) value = mailbox::open(box, 7, 100, parked);
+      BOOST_TEST(step.has(come(value, all, 0, 30)));
+      box->close();
+      step.end();
+      BOOST_TEST((step.code == error_code::aborted));
+      CHECK_SAYS(step.said, "the run has ended");
+    }
+    BOOST_TEST(come(value, all, 40, 60) == nullptr);
+    value.finish();
+  }
+}
+
 BOOST_AUTO_TEST_CASE(values_of_another_size_and_too_many_of_them) {
-  parked_bytes parked(150);
+  parked_bytes parked(150 + overhead);
   {
     const auto box = std::make_shared<mailbox>();
     waiting step(*box, 100, 20s);
@@ -162,13 +191,19 @@ BOOST_AUTO_TEST_CASE(values_of_another_size_and_too_many_of_them) {
     BOOST_TEST(!box->failure());
     mailbox::put(mailbox::open(box, 2, 100, parked), counted(100));
     BOOST_REQUIRE(box->failure());
-    CHECK_SAYS(box->failure()->sentence(), "values of more than 150 bytes wait here");
-    BOOST_TEST(parked.now() == 100u);
+    CHECK_SAYS(box->failure()->sentence(),
+               "values of more than " + std::to_string(150 + overhead) + " bytes wait here");
+    BOOST_TEST(parked.now() == 100u + overhead);
     box->close();
     BOOST_TEST(parked.now() == 0u);
     mailbox::put(mailbox::open(box, 3, 100, parked), counted(100));
     BOOST_TEST(parked.now() == 0u);
   }
+  // Values without bytes count, too.
+  const auto box = std::make_shared<mailbox>();
+  std::uint32_t n = 0;
+  while (n < 100 && !box->failure()) mailbox::put(mailbox::open(box, n++, 0, parked), {});
+  BOOST_TEST(n < 5);
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_that_ends_leaves_room_for_the_value_to_come_again) {
@@ -189,4 +224,63 @@ BOOST_AUTO_TEST_CASE(a_connection_that_ends_leaves_room_for_the_value_to_come_ag
   step.end();
   BOOST_TEST(step.said == "");
   BOOST_TEST((step.memory == all));
+}
+
+namespace {
+
+using runs = detail::parked_runs<std::chrono::steady_clock>;
+constexpr auto nobody_is_gone = [](const detail::peer_process&) { return false; };
+constexpr auto all_are_gone = [](const detail::peer_process&) { return true; };
+constexpr detail::peer_process client{3, 77}, task{1, 5};
+
+}  // namespace
+
+// A run that waits keeps its mailbox when a later run of its session ends; one that nobody has asked for does not.
+BOOST_AUTO_TEST_CASE(runs_keep_their_mailboxes_until_they_end) {
+  runs all;
+  all.ask({7, 1});
+  const auto waits = all.find({7, 1}, client, true, nobody_is_gone);
+  const auto early = all.find({7, 2}, task, false, nobody_is_gone);
+  all.ask({7, 3});
+  all.end({7, 3}, client);
+  BOOST_TEST(all.find({7, 1}, task, false, nobody_is_gone) == waits);
+  BOOST_TEST(!waits->failure());
+  BOOST_TEST(early->failure().has_value());
+  BOOST_TEST(all.find({7, 2}, task, false, nobody_is_gone) == nullptr);
+  BOOST_TEST(all.find({7, 3}, task, false, nobody_is_gone) == nullptr);
+  all.end({7, 1}, client);
+  BOOST_TEST(all.find({7, 1}, task, false, nobody_is_gone) == nullptr);
+  // A request that arrives after its run was cancelled makes no mailbox.
+  all.ask({7, 2});
+  BOOST_TEST(all.size() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(runs_that_nobody_asks_for_have_a_limit) {
+  runs all;
+  std::uint64_t session = 0;
+  for (; session < runs::max_of_client; ++session) all.find({session, 1}, client, true, nobody_is_gone);
+  BOOST_CHECK_THROW(all.find({session, 1}, client, true, nobody_is_gone), error);
+  // Others are not affected. A task sends what clients make it send: its oldest run goes.
+  const auto oldest = all.find({session, 1}, task, false, nobody_is_gone);
+  std::this_thread::sleep_for(1ms);
+  for (std::size_t n = 0; n < runs::max_of_task; ++n) all.find({++session, 1}, task, false, nobody_is_gone);
+  BOOST_TEST(oldest->failure().has_value());
+  BOOST_TEST(all.size() == runs::max_of_client + runs::max_of_task);
+  all.drop_orphans(all_are_gone);
+  BOOST_TEST(all.size() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(each_client_has_limits_of_its_own) {
+  parked_bytes parked(1000);
+  detail::request_limits limits(parked);
+  std::vector<detail::request_limits::ticket> held;
+  for (std::size_t n = 0; n < detail::request_limits::max_requests; ++n) held.push_back(limits.admit(client, 1));
+  BOOST_CHECK_THROW(limits.admit(client, 1), error);
+  held.push_back(limits.admit(task, 1));
+  BOOST_CHECK_THROW(limits.admit(task, 1000), error);
+  BOOST_TEST(parked.now() == held.size());
+  held.erase(held.begin());
+  held.push_back(limits.admit(client, 1));
+  held.clear();
+  BOOST_TEST(parked.now() == 0u);
 }

@@ -208,7 +208,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
     return !s.keeps_in_step || s.all_stop();
   };
   for (int i = 0, next;; ++i) {
-    if (stops()) return s.leave("SIGTERM has stopped it");
+    if (stops()) return here.set_failure(error(error_code::cancelled, "", "SIGTERM has stopped it"));
     next = tolerates ? static_cast<int>(s.next_step()) : i;
     if (next >= how.steps) {
       if (finish()) break;
@@ -1412,7 +1412,8 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     const std::string words = each->words();
     none_was_committed |=
         contains(words, "no step has been committed") || contains(words, "has no manifest of the run") ||
-        contains(words, "no step of that is committed") || contains(words, "without a shard of this run");
+        contains(words, "no step is known to be complete") || contains(words, "no step of that is committed") ||
+        contains(words, "without a shard of this run");
   }
   if (const verdict bad = wrong_shards(plan)) return bad;
   if (none_was_committed && !some_finished) {

@@ -593,6 +593,39 @@ BOOST_AUTO_TEST_CASE(mistakes_of_restoring_are_said) {
   CHECK_SAYS(problems[1], "the chief, /job:worker/task:0, has left the cluster, before it restored its checkpoint");
 }
 
+// A full disk, say: the folder has become a file.
+BOOST_AUTO_TEST_CASE(the_others_learn_why_the_chief_cannot_save) {
+  const auto check = [](auto strategy, int ps) {
+    const folder kept;
+    const std::string path = kept.path + "/training";
+    const std::vector<std::string> problems = test::run_tasks(ps, 3, in_process{}, [&](basic_server<in_process>& here) {
+      const counted m;
+      replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
+      saver keeper({.timeout = 20s});
+      supervised_session run(s,
+                             {.checkpoints = saved_in(path, keeper, s), .save = {.steps = 3}, .handle_signals = false},
+                             {stop_at_step(1000)});
+      auto step = run.prepare(fetch(m.train));
+      while (!run.should_stop()) {
+        if (here.is_chief() && run.global_step() == 4) {
+          std::filesystem::remove_all(path);
+          std::ofstream(path) << "a file";
+        }
+        step();
+      }
+      run.close(20s);
+    });
+    BOOST_TEST(test::contains(problems[0], path), problems[0]);
+    for (const int other : {1, 2}) {
+      const std::string& problem = problems[static_cast<std::size_t>(other)];
+      CHECK_SAYS(problem, "/job:worker/task:0 has left the cluster after an error: ");
+      CHECK_SAYS(problem, path);
+    }
+  };
+  check(collective{}, 0);
+  check(parameter_server<synchronous>{}, 1);
+}
+
 BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
   std::atomic<bool> over{false};
   const std::vector<std::string> problems = test::run_tasks(1, 2, in_process{}, [&](basic_server<in_process>& here) {

@@ -19,11 +19,13 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed.hpp>
+#include <weft/distributed/remote/graph_client.hpp>
 #include <weft/distributed/remote/graph_service.hpp>
 
 #include "local_cluster.hpp"
 #include "pinned_programs.hpp"
 #include "simulation.hpp"
+#include "spanned_model.hpp"
 
 using namespace weft;
 using namespace std::chrono_literals;
@@ -150,7 +152,7 @@ class run {
     for (int t = 0; t < plan.tasks; ++t) addresses += (t ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(3000 + t);
     cluster_ = cluster_spec{{"worker", addresses}};
     for (std::uint32_t n = 0; n < program.w.g.size(); ++n)
-      if (program.w.g[n].def.op == &operation_of<variable_op>) variables_.push_back(n);
+      if (is_operation<variable_op>(program.w.g[n].def.op)) variables_.push_back(n);
     BOOST_REQUIRE_EQUAL(variables_.size(), right.variables[0].size());
   }
 
@@ -394,7 +396,85 @@ verdict verdict_of(unsigned seed, std::string* told = nullptr) {
   }
 }
 
+/// Runs steps on three tasks, from a session of task `asks`, or of a client outside if that is 3. Returns the virtual
+/// time of the slowest step in units of the network's longest latency.
+double slowest_step(int asks, unsigned seed) {
+  constexpr std::chrono::microseconds latency{1000};
+  const model m(true);
+  simulation world({seed, latency, std::size_t{64} << 10});
+  const cluster_spec cluster{{"worker", "127.0.0.1:3000,127.0.0.1:3001,127.0.0.1:3002"}};
+  bool is_over = false;
+  virtual_clock::duration slowest{};
+  std::string failed;
+  const auto ask = [&](session_target target) {
+    session s(m.g, {.threads = 1, .target = target});
+    auto step = s.prepare(fetch(m.loss, m.train), feed(m.x, m.y));
+    step(xs, ys);  // connects, and registers the step
+    for (int n = 0; n < 40; ++n) {
+      const auto began = world.now();
+      step(xs, ys);
+      slowest = std::max(slowest, world.now() - began);
+    }
+  };
+  const auto guarded = [&](auto what) {
+    try {
+      what();
+    } catch (const std::exception& problem) {
+      failed = problem.what();
+      is_over = true;
+    }
+  };
+  std::vector<std::unique_ptr<life>> lives;
+  for (int rank = 0; rank < 3; ++rank) {
+    life& one = *lives.emplace_back(std::make_unique<life>());
+    world.start(one.process, [&, rank] {
+      guarded([&] {
+        server_options options;
+        options.waiting = wait_policy{};
+        server_type here(cluster, "worker", rank, options, simulation::network(world));
+        const simulation::serving known(world, one.process, here, one.server);
+        graph_service<server_type> service(here, m.g, {.session = {.threads = 1}, .connect_timeout = connect_timeout});
+        if (rank == asks) {
+          ask(service.target(0));
+          is_over = true;
+        }
+        while (!is_over) virtual_clock::sleep(20ms);
+      });
+    });
+  }
+  simulation::process outside;
+  if (asks == 3)
+    world.start(outside, [&] {
+      guarded([&] {
+        basic_graph_client<simulation::network, virtual_clock> client("weft://127.0.0.1:3000", {},
+                                                                      simulation::network(world));
+        ask(client.target());
+        is_over = true;
+      });
+    });
+  const auto has_ended = [&] {
+    return std::all_of(lives.begin(), lives.end(), [](const auto& each) { return each->process.has_ended(); }) &&
+           (asks != 3 || outside.has_ended());
+  };
+  while (!has_ended()) world.sleep(20ms);
+  for (auto& each : lives) each->process.thread.join();
+  if (asks == 3) outside.thread.join();
+  BOOST_TEST(failed == "");
+  return std::chrono::duration<double>(slowest) / std::chrono::duration<double>(latency);
+}
+
 }  // namespace
+
+// A request that one thread of a task hands to another wakes it: otherwise it waits for the end of a slice of 50 ms. In
+// virtual time a step takes as long as its messages travel: at most ten of them, one after the other, and now and then
+// a thread is a few milliseconds late to receive.
+BOOST_AUTO_TEST_CASE(steps_wait_for_messages_alone) {
+  for (const int asks : {0, 1, 2, 3})
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      const double slowest = slowest_step(asks, seed);
+      BOOST_TEST(slowest < 20, "asked for by " << asks << ", seed " << seed << ": " << slowest << " ms");
+    }
+}
 
 // The first task passed a run on to a process that had ended already (938), and ended before it passed one on (422):
 // the client waited for tasks that had never heard of the run.

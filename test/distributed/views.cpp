@@ -422,6 +422,57 @@ BOOST_AUTO_TEST_CASE(the_values_come_from_the_lowest_worker_that_has_made_the_mo
   }
 }
 
+// Of four workers one falls silent, and nobody takes its place. The others end one after the other.
+BOOST_AUTO_TEST_CASE(all_that_have_waited_in_vain_give_the_same_reason) {
+  small_world w(4, wait_for{std::chrono::seconds(1)});
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    w[i].begin(4);
+    w[i].see(3, 13, presence::given_up);
+    w[i].set_overdue(3, true);
+  }
+  w.run({false, false, false, true});
+  std::vector<bool> ended{false, false, false, true};
+  for (const std::size_t i : {0u, 1u, 2u}) {
+    w[i].stop_waiting_for_places();
+    w[i].stop_waiting_for_proof();
+    w.run(ended);
+    BOOST_REQUIRE(w[i].failure().has_value());
+    const std::string why = w[i].failure()->what();
+    BOOST_TEST(why.find("no process has taken the place of /job:worker/task:3 in time") != std::string::npos, why);
+    ended[i] = true;
+    for (std::size_t other = i + 1; other < 3; ++other)
+      w[other].see(static_cast<int>(i), 10u + static_cast<unsigned>(i), presence::dead);
+  }
+}
+
+// The others keep the place for the right one.
+BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
+  using detail::training_program;
+  const loss_policy policy = wait_for{std::chrono::seconds(1)};
+  for (const auto& [program, difference] :
+       {std::pair(training_program{7, 5, 0, ""}, "its seed is 0, and this worker's 5"),
+        {training_program{7, 0, 0, "10 steps"}, "its settings are '', and this worker's '10 steps'"},
+        {training_program{7, 0, 64, ""}, "its collective::bucket_bytes is 0, and this worker's 64"},
+        {training_program{8, 0, 0, ""}, "its graph is another one"}}) {
+    small_world w(3, policy);
+    for (const std::size_t i : {0u, 1u}) {
+      w[i].begin(4);
+      w[i].see(2, 99, presence::alive);
+    }
+    w.all[2] = std::make_unique<view_agreement>(view_member{2, 99}, 3, program, policy);
+    w[2].begin(-1);
+    for (int i : {0, 1}) w[2].see(i, 10u + static_cast<unsigned>(i), presence::alive);
+    w.run();
+    BOOST_REQUIRE(w[2].failure().has_value());
+    const std::string why = w[2].failure()->what();
+    BOOST_TEST(why.find("train another program than this worker: ") != std::string::npos, why);
+    BOOST_TEST(why.find(difference) != std::string::npos, why);
+    BOOST_TEST(!w[0].decided());
+    BOOST_TEST(!w[0].failure().has_value());
+    BOOST_TEST(w[0].awaits(2));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
   view_message m;
   m.from = {1, 5};

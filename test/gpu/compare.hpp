@@ -135,7 +135,7 @@ inline std::size_t run(const graph& g, const options& o = {}) {
         std::uniform_real_distribution<double> uniform(o.low, o.high);
         if (c.op->alias)
           bytes = values[{c.inputs[0].node, c.inputs[0].output}];
-        else if (c.op == &operation_of<constant_op>)
+        else if (is_operation<constant_op>(c.op))
           std::memcpy(bytes.data(), g[n].init.data.data(), info.bytes());
         else
           for (std::size_t i = 0; i < info.extents.elements(); ++i)

@@ -882,7 +882,7 @@ BOOST_AUTO_TEST_CASE(scaled_losses_and_averages_have_the_cpus_bits) {
     BOOST_TEST(s.get(find_variable<float>(g, "loss_scale/scale")) == 256);
     std::string bytes;
     for (std::uint32_t n = 0; n < g.size(); ++n)
-      if (g[n].def.op == &operation_of<variable_op>) {
+      if (is_operation<variable_op>(g[n].def.op)) {
         std::string value(s.variable_info(n).bytes(), '\0');
         s.read_variable(n, value.data());
         bytes += value;

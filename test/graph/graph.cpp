@@ -1,6 +1,12 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <weft/train/moving_average.hpp>
@@ -260,7 +266,7 @@ BOOST_AUTO_TEST_CASE(device_functions_place_each_node) {
   std::string seen;
   const device_scope worker(g, "/job:worker/task:7"_device);
   const device_scope setter(g, [&](const placement_query& q) {
-    if (std::string(q.operation) != "variable") return device_spec();
+    if (q.operation != "variable") return device_spec();
     seen += q.name + " of " + std::to_string(q.output.bytes()) + ";";
     return parse_device(variables++ % 2 ? "/job:ps/task:1" : "/job:ps/task:0", 14);
   });
@@ -474,9 +480,37 @@ BOOST_AUTO_TEST_CASE(a_variable_is_found_whoever_made_it) {
   const auto w = variable<float, vec>(g, "w", init::zeros{});
   static_cast<void>(momentum{}.minimize(sum(w)));
   const auto slot = find_variable<float, vec>(g, "w/momentum");
-  BOOST_CHECK(g[slot.id().node].def.op == &operation_of<variable_op>);
+  BOOST_CHECK(is_operation<variable_op>(g[slot.id().node].def.op));
   static_cast<void>(placeholder<float, vec>(g, "x"));
   for (const char* name : {"x", "w/", "", "momentum"})
     CHECK_SAYS(failure(error_code::not_found, [&] { static_cast<void>(find_variable<float, vec>(g, name)); }),
                "there is no variable of this name");
+}
+
+// A locale with a decimal comma is compiled here, if the system has the sources of locales.
+BOOST_AUTO_TEST_CASE(numbers_have_a_point_in_every_locale) {
+  if (!std::filesystem::exists("/usr/share/i18n/locales/de_DE")) {
+    BOOST_TEST_MESSAGE("no sources of locales");
+    return;
+  }
+  const std::string folder = std::filesystem::temp_directory_path() / ("weft_locale." + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  BOOST_REQUIRE_EQUAL(std::system(("localedef -i de_DE -f UTF-8 " + folder + "/de_DE.UTF-8").c_str()), 0);
+  ::setenv("LOCPATH", folder.c_str(), 1);
+  BOOST_REQUIRE(std::setlocale(LC_ALL, "de_DE.UTF-8"));
+  char text[16];
+  std::snprintf(text, sizeof text, "%g", 0.5);
+  BOOST_CHECK_EQUAL(text, "0,5");  // the locale is in force
+  graph g;
+  auto x = placeholder<float, dims<4>>(g, "x");
+  static_cast<void>(let(x * 0.5f + 1e-30f));
+  const std::string printed = to_string(g);
+  BOOST_CHECK_NE(printed.find("0.5"), std::string::npos);
+  BOOST_CHECK_NE(printed.find("1e-30"), std::string::npos);
+  BOOST_CHECK_NE(to_string(tensor<float, dims<2>>{0.25f, 3}).find("0.25"), std::string::npos);
+  BOOST_CHECK_EXCEPTION((variable<int, dims<2>>(g, "v", 0.5)), error, test::says(error_code::invalid_argument, "0.5"));
+  BOOST_CHECK_EQUAL(format_number("%.*f", 2, -1234567.125), "-1234567.12");
+  BOOST_CHECK_EQUAL(format_number("%.*g", 3, __builtin_inf()), "inf");
+  std::setlocale(LC_ALL, "C");
+  std::filesystem::remove_all(folder);
 }

@@ -14,7 +14,7 @@ import sys
 
 root, programs_file, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
 clang = "clang" in pathlib.Path(compiler).name
-warnings = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", *([] if clang else ["-Wuseless-cast"])]
+warnings = ["-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wundef", *([] if clang else ["-Wuseless-cast"])]
 spec = importlib.util.spec_from_file_location("compiled_programs", programs_file)
 programs = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(programs)

@@ -7,6 +7,10 @@ usage: surroundings.py INCLUDE_DIR COMPILER [FLAG...]
   have, and words in capitals. Other letters are Weft's template parameters: a program that has a macro of one, T say,
   defines it behind the headers.
 - `using namespace std` beside `using namespace weft`.
+- <complex.h> with GNU extensions, g++'s -fsanitize=undefined, under which addresses in constant expressions are not
+  compared, and the old ABI of std::string.
+
+All headers are included each time, but for those of optional libraries and of GPUs.
 """
 import os
 import pathlib
@@ -17,9 +21,9 @@ import sys
 root, compiler, flags = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
 OBJECTS = """E G H I J M N Q W  EXP PI TAU EPS B0 B1 B50 IN OUT OPTIONAL ERROR DEBUG INFO WARNING CHECK ASSERT LOG TRACE
              TRUE FALSE YES NO None Status Bool True False Success Always Complex Convex OK ERR DELETE CONST VOID NULL_
-             hyper interface byte_ cdecl pascal unix linux i386 signals emit foreach
+             hyper interface byte_ cdecl pascal unix linux i386 signals slots emit forever
              complex imaginary UNUSED LIKELY ARRAY_SIZE MAX MIN ABS SIZE LENGTH BUFFER_SIZE VERSION""".split()
-FUNCTIONS = "bit require debug warning panic".split()
+FUNCTIONS = "bit require debug warning panic foreach".split()
 faults = []
 
 
@@ -28,17 +32,20 @@ def compile(source, *more):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"})
 
 
-def must_compile(what, source):
-    run = compile(source)
+def must_compile(what, source, *more):
+    run = compile(source, *more)
     if run.returncode:
         faults.append(f"{what}: does not compile with {compiler}:\n" + "\n".join(run.stdout.splitlines()[:40]))
 
 
-included = ["weft.hpp", "ops/sort.hpp", "ops/scan.hpp", "session/trace.hpp", "train/progress.hpp", "data/fashion_mnist.hpp"]
-headers = "".join(f"#include <weft/{header}>\n" for header in included) + """#if __has_include(<boost/asio.hpp>)
-#include <weft/distributed.hpp>
-#endif
-"""
+# Files that compile once, headers of optional libraries and of GPUs.
+left_out = re.compile(r"(^|/)(gpu/|cuda|source|distributed_source|gpu_|nccl_|mpi_|.*(dnnl|cblas|lapack|openblas)[^/]*$)")
+needs_boost = re.compile(r"distributed|transport|checkpoint/(saver|archive)|train/(saved_run|supervised)")
+names_of_headers = sorted(str(header.relative_to(root / "weft")) for header in root.rglob("*.hpp"))
+names_of_headers = ["weft.hpp"] + [name for name in names_of_headers if not left_out.search(name) and name != "weft.hpp"]
+headers = "".join(f"#include <weft/{name}>\n" for name in names_of_headers if not needs_boost.search(name))
+headers += "#if __has_include(<boost/asio.hpp>)\n" + "".join(
+    f"#include <weft/{name}>\n" for name in names_of_headers if needs_boost.search(name)) + "#endif\n"
 
 # Whatever header is the first: those that include no other of Weft's are the ones that must ask.
 for header in sorted(root.rglob("*.hpp")):
@@ -94,5 +101,17 @@ int main() {
   return static_cast<int>(size(text)) + static_cast<int>(sorted(0)) + static_cast<int>(get<0>(gradients(sum(in_graph), x)).id().node);
 }
 """)
+must_compile("<complex.h> with GNU extensions", available + "#include <complex.h>\n" + headers, "-std=gnu++20")
+use = """
+using namespace weft;
+int main() {
+  graph g;
+  auto x = placeholder<float, dims<dyn<"b">, 10>>(g, "x");
+  auto y = let(slice<1, 0, 1>(x));
+}
+"""
+if "clang" not in pathlib.Path(compiler).name:
+    must_compile("-fsanitize=undefined", headers + use, "-fsanitize=undefined")
+must_compile("the old ABI of std::string", headers + use, "-D_GLIBCXX_USE_CXX11_ABI=0")
 print("\n".join(faults) or f"{len(macros)} macros, an older language, using namespace std: all is well")
 sys.exit(1 if faults else 0)

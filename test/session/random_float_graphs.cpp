@@ -106,7 +106,7 @@ std::vector<value_of> run(interpreter& right, const model<doubles>& m, int steps
     for (const value& f : m.fetches) found.push_back(right(f));
   }
   for (std::uint32_t n = 0; n < m.w.g.size(); ++n)
-    if (m.w.g[n].def.op == &operation_of<variable_op>) found.push_back(right.variable(n));
+    if (is_operation<variable_op>(m.w.g[n].def.op)) found.push_back(right.variable(n));
   return found;
 }
 

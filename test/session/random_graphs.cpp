@@ -158,7 +158,7 @@ verdict check_feeds(const random_program& p) {
     const char kind = b.w.kinds[v];
     const symbol s = b.w.values[v];
     const node_def& what = b.w.g[s.id().node].def;
-    if (what.op == &operation_of<variable_op> || what.op == &operation_of<placeholder_op> || what.op->writes ||
+    if (is_operation<variable_op>(what.op) || is_operation<placeholder_op>(what.op) || what.op->writes ||
         what.outputs.size() != 1)
       continue;
     b.fed[{s.id().node, s.id().output}] = first_value<doubles>(p, kind, v, s.type());

@@ -41,7 +41,7 @@ static_assert(!std::convertible_to<const matrix&, std::span<float>>);
 static_assert(!std::convertible_to<floats, vec>);  // from a range by name alone
 
 // Elements whose type says what the row of a value may be used for.
-static_assert(std::same_as<decltype(std::declval<matrix&>()[0]), tensor_view<float, dims<3>>>);
+static_assert(std::same_as<decltype(std::declval<matrix&>()[0]), const tensor_view<float, dims<3>>>);
 static_assert(std::same_as<decltype(std::declval<const matrix&>()[0]), tensor_view<const float, dims<3>>>);
 static_assert(std::same_as<decltype(std::declval<matrix>()[0]), vec>);  // of a temporary: its own
 static_assert(std::same_as<decltype(std::declval<vec&>()[0]), float&>);
@@ -307,6 +307,37 @@ BOOST_AUTO_TEST_CASE(copies_in_braces) {
   tensor<float, dims<std::size_t{2}, 3>> other_type{a};
   const matrix back{other_type};
   BOOST_CHECK(bool(back == a));
+}
+
+BOOST_AUTO_TEST_CASE(moved_tensors) {
+  using row = tensor<float, dims<dyn<"n">>>;
+  row a(shape(1000));
+  a.fill(3);
+  const float* const elements = std::as_const(a).data();
+  row b = std::move(a);
+  b(0) = 2;  // without a copy
+  BOOST_CHECK_EQUAL(std::as_const(b).data(), elements);
+  BOOST_CHECK(a.empty() && a.extents() == shape(0) && a.begin() == a.end());
+  a = std::move(b);
+  std::vector<row> all;
+  all.push_back(std::move(a));
+  all.emplace_back(shape(2));  // moves the first
+  all[0](1) = 2;
+  BOOST_CHECK_EQUAL(std::as_const(all[0]).data(), elements);
+  row& same = all[0];
+  all[0] = std::move(same);
+  BOOST_CHECK_EQUAL(all[0].size(), 1000u);
+
+  // Static extents: what is read is refused, and what is assigned is there again.
+  vec c{1, 2, 3}, d = std::move(c);
+  BOOST_CHECK_EXCEPTION(eval(c + 1), error, says(error_code::invalid_argument, "[0]"));
+  BOOST_CHECK_EXCEPTION(eval(d * c), error, says(error_code::invalid_argument, "[0]"));
+  c = d * 2;
+  BOOST_CHECK(list(c) == (floats{2, 4, 6}) && list(d) == (floats{1, 2, 3}));
+  std::swap(c, d);
+  BOOST_CHECK(list(c) == (floats{1, 2, 3}) && list(d) == (floats{2, 4, 6}));
+  tensor<float> e = 3, f = std::move(e);
+  BOOST_CHECK(e() == 3 && f() == 3);
 }
 
 BOOST_AUTO_TEST_CASE(swapped_rows) {

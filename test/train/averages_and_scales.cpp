@@ -43,7 +43,7 @@ double next_number(std::istream& in) {
 std::map<std::string, std::string> bytes_of(session& s) {
   std::map<std::string, std::string> all;
   for (std::uint32_t n = 0; n < s.of().size(); ++n) {
-    if (s.of()[n].def.op != &operation_of<variable_op>) continue;
+    if (!is_operation<variable_op>(s.of()[n].def.op)) continue;
     std::string bytes(s.variable_info(n).bytes(), '\0');
     s.read_variable(n, bytes.data());
     all[s.of()[n].name] = bytes;

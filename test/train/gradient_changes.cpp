@@ -395,7 +395,7 @@ double distance_from_large_batch(const Optimizer& o, Change change, bool typed_g
       const auto read = [&](auto& g, session& s) {
         std::vector<double> values(v.extents.elements());
         for (std::uint32_t n = 0; n < g.size(); ++n)
-          if (g[n].def.op == &operation_of<variable_op> && g[n].name == v.name) s.read_variable(n, values.data());
+          if (is_operation<variable_op>(g[n].def.op) && g[n].name == v.name) s.read_variable(n, values.data());
         return values;
       };
       const auto x = read(large.g, a), y = read(small.g, b);

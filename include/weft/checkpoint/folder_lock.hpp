@@ -26,7 +26,7 @@ namespace weft::detail {
 ///
 /// The lock is flock() on the file PATH, which says who holds it: host, process, since when. On NFS the server
 /// arbitrates between hosts. Where a file system has no locks, nothing is locked.
-class folder_lock {
+class WEFT_API folder_lock {
  public:
   /// Throws failed_precondition, with the other's host, process and time, where another process has the lock; and
   /// not_found, permission_denied or unavailable where the file cannot be written.

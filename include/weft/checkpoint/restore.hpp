@@ -99,7 +99,7 @@ struct restore_plan {
   std::vector<restored_variable> variables;
 };
 
-inline bool records_variable(const graph& g, std::uint32_t n) { return g[n].def.op == &operation_of<variable_op>; }
+inline bool records_variable(const graph& g, std::uint32_t n) { return is_operation<variable_op>(g[n].def.op); }
 inline bool is_weight(const graph& g, std::uint32_t n) {
   const variable_kind kind = kind_of(g[n].def);
   return kind == variable_kind::trained || kind == variable_kind::averaged || kind == variable_kind::frozen;

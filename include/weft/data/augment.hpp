@@ -176,7 +176,7 @@ inline void flip_rows(std::uint8_t* pixels, std::size_t height, std::size_t widt
 
 inline void check_factor(const char* what, double factor) {
   if (!(factor >= 0))
-    throw error(error_code::invalid_argument, what, {"a factor is at least 0, not ", std::to_string(factor)});
+    throw error(error_code::invalid_argument, what, {"a factor is at least 0, not ", format_number("%.*g", 6, factor)});
 }
 
 WEFT_INLINE float grey_of(const std::uint8_t* pixel) {
@@ -353,7 +353,8 @@ Image adjust_saturation(Image from, double factor) {
 template <Pixels Image>
 Image adjust_hue(Image from, double turn) {
   if (!(turn >= -0.5 && turn <= 0.5))
-    throw error(error_code::invalid_argument, "adjust_hue", {"a turn is from -0.5 to 0.5, not ", std::to_string(turn)});
+    throw error(error_code::invalid_argument, "adjust_hue",
+                {"a turn is from -0.5 to 0.5, not ", format_number("%.*g", 6, turn)});
   if constexpr (channels_of<Image> == 3) detail::turn_hue(from.data(), from.elements() / 3, static_cast<float>(turn));
   return from;
 }

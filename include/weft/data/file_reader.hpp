@@ -27,7 +27,7 @@ class unpacker {
 };
 
 /// Null unless a file of the program was compiled with zlib: the others, that of weft::compiled say, need not know.
-inline unpacker* (*new_unpacker)(packing) = nullptr;
+inline WEFT_API unpacker* (*new_unpacker)(packing) = nullptr;
 
 class inflater;
 

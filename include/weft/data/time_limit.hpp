@@ -27,17 +27,17 @@ class time_limit {
     const double wait = static_cast<double>(from_now.count()) *
                         (static_cast<double>(Duration::period::num) / static_cast<double>(Duration::period::den));
     const std::int64_t start = now();
-    if (wait < static_cast<double>(forever - start) / 1e9)
+    if (wait < static_cast<double>(end_of_time - start) / 1e9)
       at_ = wait > 0 ? start + static_cast<std::int64_t>(wait * 1e9) : start;
   }
 
-  bool is_never() const { return at_ == forever; }
+  bool is_never() const { return at_ == end_of_time; }
   bool expired() const { return !is_never() && now() >= at_; }
   /// The time of CLOCK_MONOTONIC, which std::chrono::steady_clock reads.
   timespec at() const { return {at_ / second, at_ % second}; }
 
  private:
-  static constexpr std::int64_t second = 1'000'000'000, forever = INT64_MAX;
+  static constexpr std::int64_t second = 1'000'000'000, end_of_time = INT64_MAX;
 
   constexpr time_limit() = default;
   static std::int64_t now() {
@@ -46,7 +46,7 @@ class time_limit {
     return std::int64_t{time.tv_sec} * second + time.tv_nsec;
   }
 
-  std::int64_t at_ = forever;
+  std::int64_t at_ = end_of_time;
 };
 
 }  // namespace weft::data

@@ -14,6 +14,6 @@ class step_watch {
  protected:
   ~step_watch() = default;
 };
-inline thread_local step_watch* watch_of_thread = nullptr;
+inline WEFT_API thread_local step_watch* watch_of_thread = nullptr;
 
 }  // namespace weft::detail

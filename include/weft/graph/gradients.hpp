@@ -38,7 +38,7 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
   for (const symbol& x : xs) {
     const graph& g = *static_cast<graph*>(y.builder());
     const operation* op = x.builder() == y.builder() ? g[x.id().node].def.op : nullptr;
-    if (op && x.id().node > y.id().node && op != &operation_of<variable_op> && op != &operation_of<placeholder_op>)
+    if (op && x.id().node > y.id().node && !is_operation<variable_op>(op) && !is_operation<placeholder_op>(op))
       throw error(error_code::invalid_argument, g[x.id().node].name,
                   "was made after y, so that y cannot depend on it: make it a node with let() before it is used");
   }

@@ -347,36 +347,52 @@ struct detail::graph_records : graph_data {
   graph self{*this};
   std::size_t owners = 1;
   graph_records* next = nullptr;
+  /// Set in the records that graphs refer to once they have been moved from. Each module of a process has such records,
+  /// so their address does not tell.
+  bool are_of_moved_graphs = false;
 
   static graph_records& take();
   void release() noexcept;
-  /// Those of graphs that were moved from: empty.
   static graph_records& moved_from() noexcept {
-    static graph_records& none = take();
+    static graph_records& none = *[] {
+      graph_records* const made = &take();
+      made->are_of_moved_graphs = true;
+      return made;
+    }();
     return none;
   }
 
  private:
-  // Graphs may begin and end on any thread.
+  /// Records for the next graphs of this module: the virtual functions of `self` are this module's, so no other module,
+  /// which can outlive this one, recycles them.
+  struct unused_records {
+    graph_records* first;
+    bool taken;
+  };
+  static inline unused_records unused{nullptr, false};
+  unused_records* home = &unused;
+
+  // Graphs are created and destroyed on any thread.
   class guard {
    public:
-    guard() noexcept {
-      while (__atomic_test_and_set(&taken, __ATOMIC_ACQUIRE)) {
+    explicit guard(unused_records& of) noexcept : taken_(&of.taken) {
+      while (__atomic_test_and_set(taken_, __ATOMIC_ACQUIRE)) {
       }
     }
-    ~guard() { __atomic_clear(&taken, __ATOMIC_RELEASE); }
+    guard(const guard&) = delete;
+    guard& operator=(const guard&) = delete;
+    ~guard() { __atomic_clear(taken_, __ATOMIC_RELEASE); }
 
    private:
-    static inline bool taken = false;
+    bool* taken_;
   };
-  static inline graph_records* unused = nullptr;
 };
 
 WEFT_DECL detail::graph_records& detail::graph_records::take() {
   {
-    const guard here;
-    if (graph_records* const found = unused) {
-      unused = found->next;
+    const guard here(unused);
+    if (graph_records* const found = unused.first) {
+      unused.first = found->next;
       found->owners = 1;
       return *found;
     }
@@ -392,9 +408,9 @@ WEFT_DECL void detail::graph_records::release() noexcept {
   ended->~graph_data();
   new (ended) graph_data;
   __atomic_fetch_add(&self.generation_, 1, __ATOMIC_RELAXED);
-  const guard here;
-  next = unused;
-  unused = this;
+  const guard here(*home);
+  next = home->first;
+  home->first = this;
 }
 
 WEFT_DECL graph::graph(detail::graph_records& of) noexcept : data_(&of) {}
@@ -419,11 +435,11 @@ WEFT_DECL graph& graph::operator=(graph&& other) noexcept {
 }
 WEFT_DECL graph::~graph() {
   auto* const records = static_cast<detail::graph_records*>(data_);
-  if (self_ != this && records != &detail::graph_records::moved_from()) records->release();
+  if (self_ != this && !records->are_of_moved_graphs) records->release();
 }
 WEFT_DECL graph graph::share() const {
   auto* const records = static_cast<detail::graph_records*>(data_);
-  if (records == &detail::graph_records::moved_from())
+  if (records->are_of_moved_graphs)
     throw error(error_code::failed_precondition, "session",
                 "its graph has been moved from: use the graph that it was moved to");
   __atomic_fetch_add(&records->owners, 1, __ATOMIC_RELAXED);
@@ -504,7 +520,7 @@ WEFT_DECL symbol graph::record_constant(const void* data, const value_info& decl
   for (std::size_t i = 0; i < size; ++i) h.add(bytes[i]);
   const auto same = [&](std::uint32_t n) {
     const graph_node& other = data_->nodes[n];
-    return other.def.op == &operation_of<constant_op> && other.def.outputs[0].type == declared.type &&
+    return is_operation<constant_op>(other.def.op) && other.def.outputs[0].type == declared.type &&
            other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
            __builtin_memcmp(other.init.data.data(), data, size) == 0;
   };
@@ -616,7 +632,7 @@ WEFT_DECL std::uint64_t graph::hash_nodes() const {
     h.add(std::string(n.def.op->name));
     h.add(n.name);
     if (n.def.op->expression) h.add(skeleton::print(n.def.op->expression(n.def.detail)->text));
-    if (n.def.op == &operation_of<constant_op>)
+    if (is_operation<constant_op>(n.def.op))
       for (std::size_t i = 0; i < n.init.data.bytes(); ++i) h.add(static_cast<std::uint64_t>(n.init.data.data()[i]));
     for (const value& v : n.def.inputs) h.add((std::uint64_t{v.node} << 32) | v.output);
     for (const std::uint32_t c : n.control) h.add(std::uint64_t{c});
@@ -647,7 +663,7 @@ WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const deta
   n.beside = here.beside;
   n.named = named;
   // A leaf is there before anything runs.
-  if (!n.def.inputs.empty() || n.def.op == &operation_of<group_op> || n.def.op->ordered) n.control = data_->control;
+  if (!n.def.inputs.empty() || is_operation<group_op>(n.def.op) || n.def.op->ordered) n.control = data_->control;
   data_->nodes.push_back(std::move(n));
   const auto made = static_cast<std::uint32_t>(data_->nodes.size() - 1);
   if (here.beside != graph_node::no_node) data_->colocated.push_back(made);
@@ -684,7 +700,7 @@ WEFT_DECL device_spec graph::device_here() const {
 }
 
 WEFT_DECL std::string graph::free_name(const std::string& name) {
-  if (data_ == &detail::graph_records::moved_from())
+  if (static_cast<detail::graph_records*>(data_)->are_of_moved_graphs)
     throw error(error_code::failed_precondition, name,
                 "is to be recorded in a graph that has been moved from: use the graph that it was moved to");
   return data_->names.free(data_->prefix + name);

@@ -42,7 +42,7 @@ struct graph_node {
 
 /// The view that a device function has of a node: enough to place it as TensorFlow's functions do.
 struct placement_query {
-  const char* operation;
+  std::string_view operation;
   const std::string& name;
   const value_info& output;
   const device_spec& requested;
@@ -61,11 +61,13 @@ enum class variable_kind : unsigned char {
 // Operations that sessions know of themselves, and that need no kernel.
 struct placeholder_op {
   static constexpr const char* name = "placeholder";
+  static constexpr operation_id id{"weft.placeholder"};
   static constexpr bool stateful = true;
 };
 /// attributes: its kind, or nothing for one that is trained.
 struct variable_op {
   static constexpr const char* name = "variable";
+  static constexpr operation_id id{"weft.variable"};
   static constexpr bool stateful = true;
   struct attributes {
     attribute<variable_kind> kind;
@@ -74,11 +76,13 @@ struct variable_op {
 /// attributes: the extents, some of which may have names in what it yields.
 struct constant_op {
   static constexpr const char* name = "constant";
+  static constexpr operation_id id{"weft.constant"};
   static constexpr bool stateful = true;
 };
 /// Runs its control inputs and yields nothing (tf.group).
 struct group_op {
   static constexpr const char* name = "group";
+  static constexpr operation_id id{"weft.group"};
   static constexpr bool stateful = true;
 };
 

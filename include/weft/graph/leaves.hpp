@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -164,10 +163,8 @@ inline void check_first_value(std::string_view name, dtype type, const initializ
   const auto check = [&](double number, bool may_be_end) {
     if (number >= lowest && (number < end || (may_be_end && number == end)) && __builtin_floor(number) == number)
       return;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.17g", number);
     throw error(error_code::invalid_argument, std::string(name),
-                {"the first value's ", text, " is no ", weft::name(type)});
+                {"the first value's ", format_number("%.*g", 17, number), " is no ", weft::name(type)});
   };
   check(first.a, false);
   if (first.kind == kind::uniform) check(first.b, true);
@@ -292,13 +289,17 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, std::in
 }
 /// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
 template <Element T, class Dims = dims<>, class Num>
-  requires detail::Arithmetic<Num> && (!(std::is_same_v<Num, T> && std::is_same_v<Dims, dims<>>))
+  requires(detail::Arithmetic<Num> || std::is_same_v<Num, T>)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, Num first,
                                         variable_kind kind = variable_kind::trained) {
-  return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
+  if constexpr (std::is_same_v<Num, T> && dims_t<Dims>::rank == 0)
+    return variable(g, name, tensor<T, dims_t<Dims>>(first), kind);  // exact for integers that double does not hold
+  else
+    return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
 /// A scalar of the number's type, which it starts as.
-template <Element T>
+template <class Given = void, Element T>
+  requires std::is_void_v<Given>
 variable_node<T> variable(graph& g, std::string_view name, T first, variable_kind kind = variable_kind::trained) {
   return variable(g, name, tensor<T>(first), kind);
 }
@@ -326,7 +327,7 @@ auto constant(graph& g, const Expr& value) {
 inline std::size_t parameter_count(const graph& g) {
   std::size_t count = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op>) {
+    if (is_operation<variable_op>(g[n].def.op)) {
       shape s = g[n].def.outputs[0].extents;
       for (std::size_t i = 0; i < s.rank; ++i)
         for (const auto& [code, size] : g.fixed_extents())

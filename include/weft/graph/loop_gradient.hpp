@@ -110,7 +110,7 @@ class loop_gradient {
       bool any = false;
       for (std::uint32_t n = 0; n < made_.nodes.size() && !transposed_[k].is_number(); ++n) {
         node_def& c = made_.nodes.rewrite(n);
-        if (c.op != &operation_of<matmul_op<float>> || !(c.inputs[1] == operand_of(i).id())) continue;
+        if (!is_operation<matmul_op<float>>(c.op) || !(c.inputs[1] == operand_of(i).id())) continue;
         const auto t = attributes_of<matmul_op<float>>(c);
         if (t.transpose_a || !t.transpose_b) continue;
         c.inputs[1] = transposed_[k].id();

@@ -15,12 +15,13 @@ namespace detail {
 /// The fewest digits that say which number it is.
 inline std::string number_text(double number, bool single) {
   char text[32];
-  for (int digits = 6; digits <= 17; ++digits) {
+  int digits = 6;
+  for (; digits < 17; ++digits) {
     std::snprintf(text, sizeof text, "%.*g", digits, number);
-    const double back = std::strtod(text, nullptr);
+    const double back = std::strtod(text, nullptr);  // both in the program's locale
     if (back == number || (single && static_cast<float>(back) == static_cast<float>(number))) break;
   }
-  return text;
+  return format_number("%.*g", digits, number);
 }
 
 inline std::string number_text(dtype type, std::uint64_t bits) {
@@ -65,20 +66,20 @@ inline std::string expression_text(const fused& f, const node_def& what) {
 inline std::string operation_text(const graph_node& n) {
   const node_def& what = n.def;
   const operation* op = what.op;
-  if (op == &operation_of<detail::reduction_op>) {
+  if (is_operation<detail::reduction_op>(op)) {
     const auto a = attributes_of<detail::reduction_op>(what);
     return str_cat({reduction_name(a.how, a.mean), axes_text(a.reduced), " ",
                     expression_text(*op->expression(what.detail), what)});
   }
   std::string text = op->name;
   if (op->expression) append(text, {" ", expression_text(*op->expression(what.detail), what)});
-  if (op == &operation_of<constant_op> && n.init.data.bytes() == size_of(what.outputs[0].type)) {
+  if (is_operation<constant_op>(op) && n.init.data.bytes() == size_of(what.outputs[0].type)) {
     std::uint64_t bits = 0;
     __builtin_memcpy(&bits, n.init.data.data(), n.init.data.bytes());
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
-  if (op == &operation_of<constant_op>) return text;  // its attributes are its extents
-  if (op == &operation_of<variable_op>) {
+  if (is_operation<constant_op>(op)) return text;  // its attributes are its extents
+  if (is_operation<variable_op>(op)) {
     if (kind_of(what) != variable_kind::trained) append(text, {", ", name(kind_of(what))});
     return text;
   }
@@ -168,11 +169,11 @@ inline std::string to_graphviz(const graph& g) {
   std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (std::uint32_t i = 0; i < g.size(); ++i) {
     const graph_node& n = g[i];
-    const char* form = n.def.op == &operation_of<variable_op>      ? ", shape=box"
-                       : n.def.op == &operation_of<placeholder_op> ? ", shape=house"
-                       : n.def.op == &operation_of<constant_op>    ? ", shape=plaintext"
-                                                                   : "";
-    const bool leaf = n.def.op == &operation_of<variable_op> || n.def.op == &operation_of<placeholder_op>;
+    const char* form = is_operation<variable_op>(n.def.op)      ? ", shape=box"
+                       : is_operation<placeholder_op>(n.def.op) ? ", shape=house"
+                       : is_operation<constant_op>(n.def.op)    ? ", shape=plaintext"
+                                                                : "";
+    const bool leaf = is_operation<variable_op>(n.def.op) || is_operation<placeholder_op>(n.def.op);
     const std::string does = leaf ? std::string() : str_cat({detail::operation_text(n), "\n"});
     append(text, {"  n", i, " [label=", detail::quoted(str_cat({n.name, "\n", does, detail::type_text(g, n.def)})),
                   form, "];\n"});

@@ -56,9 +56,9 @@ WEFT_DECL std::string node_text(const handle& node, dtype type, const shape& ext
   const symbol& s = node.erased();
   const graph& g = graph_of(s);
   const operation* const op = g[s.id().node].def.op;
-  const char* const kind = op == &operation_of<variable_op>      ? "variable"
-                           : op == &operation_of<placeholder_op> ? "placeholder"
-                                                                 : "node";
+  const char* const kind = is_operation<variable_op>(op)      ? "variable"
+                           : is_operation<placeholder_op>(op) ? "placeholder"
+                                                              : "node";
   return str_cat({kind, types, " ", name_text(g, s.id())});
 }
 

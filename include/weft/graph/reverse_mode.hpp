@@ -24,7 +24,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
     if (y.id().node > last) last = y.id().node;
   for (std::uint32_t n = first; n < count; ++n)
     for (const value& in : data_->nodes[n].def.inputs)
-      if (depends[in.node] && is_floating(info(in).type) && data_->nodes[n].def.op != &operation_of<stop_gradient_op>)
+      if (depends[in.node] && is_floating(info(in).type) && !is_operation<stop_gradient_op>(data_->nodes[n].def.op))
         depends[n] = 1;
 
   sequence<sequence<symbol>> arriving(count);  // per node and output
@@ -63,7 +63,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
   for (const symbol& x : xs) {
     const auto& outputs = arriving[x.id().node];
     results.push_back(outputs.empty() ? symbol() : outputs[x.id().output]);
-    if (data_->nodes[x.id().node].def.op == &operation_of<variable_op> && !results.back().is_number())
+    if (is_operation<variable_op>(data_->nodes[x.id().node].def.op) && !results.back().is_number())
       note_gradient(results.back().id(), x.id().node);
   }
   return results;

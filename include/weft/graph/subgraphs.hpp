@@ -142,7 +142,7 @@ inline symbol add_parameter(subgraph& b, const value_info& info) {
 /// Whether a subgraph draws random numbers. It has their position for a parameter then.
 inline bool draws(const subgraph& b) {
   for (std::uint32_t n = 0; n < b.nodes.size(); ++n)
-    if (b.nodes[n].def.op == &operation_of<random_position_op>) return true;
+    if (is_operation<random_position_op>(b.nodes[n].def.op)) return true;
   return false;
 }
 
@@ -170,10 +170,10 @@ inline void subgraph_recorder::check() const {
   const graph& nodes = made().nodes;
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     const operation* const op = nodes[n].def.op;
-    bool is_parameter = op != &operation_of<placeholder_op>;
+    bool is_parameter = !is_operation<placeholder_op>(op);
     for (const value& p : made().parameters) is_parameter = is_parameter || p.node == n;
     if (!is_parameter) refuse(nodes[n], "is a placeholder of the subgraph: pass its value as an operand");
-    if (op == &operation_of<variable_op>)
+    if (is_operation<variable_op>(op))
       refuse(nodes[n], "is a variable of the subgraph: make it outside, and pass it as an operand");
     if (op->writes) refuse(nodes[n], "writes a variable in a subgraph: return the value, and assign it outside");
   }
@@ -201,7 +201,7 @@ inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const seq
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     if (!needed[n]) continue;
     node_def c = nodes[n].def;
-    if (c.op == &operation_of<constant_op>) {
+    if (is_operation<constant_op>(c.op)) {
       shape extents;
       for (const std::int64_t size : c.attributes) extents.push_back(size);
       at[n] = to.record_constant(nodes[n].init.data.data(), c.outputs[0], extents).id();

@@ -104,7 +104,7 @@ std::uint32_t find_variable(const graph& g, std::string_view name, const value_i
 
 WEFT_DECL std::uint32_t find_variable(const graph& g, std::string_view name, const value_info& as) {
   const std::uint32_t n = g.find(name);
-  if (n != graph_node::no_node && g[n].def.op == &operation_of<variable_op>) {
+  if (n != graph_node::no_node && is_operation<variable_op>(g[n].def.op)) {
     const value_info& there = g[n].def.outputs[0];
     if (there == as) return n;
     throw error(error_code::invalid_argument, g[n].name,
@@ -129,7 +129,7 @@ inline bool is_of_a_model(variable_kind kind) {
 inline variable_list find_variables(graph& g, std::string_view scope, const variable_kind* kind) {
   sequence<symbol> all, found;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &operation_of<variable_op>) continue;
+    if (!is_operation<variable_op>(g[n].def.op)) continue;
     if (!(kind ? kind_of(g[n].def) == *kind : is_of_a_model(kind_of(g[n].def)))) continue;
     all.push_back({&g, {n, 0}});
     if (is_in_scope(g[n].name, scope)) found.push_back(all[all.size() - 1]);
@@ -176,7 +176,7 @@ inline bool may_freeze(const graph& g, std::uint32_t n) {
 WEFT_DECL std::size_t set_frozen(graph& g, std::string_view name, bool frozen) {
   std::size_t found = 0, changed = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &operation_of<variable_op> || !is_in_scope(g[n].name, name) || !may_freeze(g, n)) continue;
+    if (!is_operation<variable_op>(g[n].def.op) || !is_in_scope(g[n].name, name) || !may_freeze(g, n)) continue;
     ++found;
     changed += change_kind(g, n, frozen);
   }
@@ -227,7 +227,7 @@ WEFT_DECL sequence<variable_description> variable_list::descriptions() const {
 WEFT_DECL sequence<variable_description> variables(const graph& g) {
   sequence<variable_description> found;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (const node_def& def = g[n].def; def.op == &operation_of<variable_op>)
+    if (const node_def& def = g[n].def; is_operation<variable_op>(def.op))
       found.push_back({g[n].name, def.outputs[0].type, def.outputs[0].extents, kind_of(def)});
   return found;
 }

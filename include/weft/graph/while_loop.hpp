@@ -12,9 +12,9 @@ namespace weft {
 class iteration_bound {
  public:
   constexpr iteration_bound() = default;
-  template <class N>
-    requires std::is_integral_v<N>
-  constexpr iteration_bound(N n) : value_(static_cast<std::int64_t>(n)) {}
+  template <class Count>
+    requires std::is_integral_v<Count>
+  constexpr iteration_bound(Count n) : value_(static_cast<std::int64_t>(n)) {}
   template <detail::named_extent Extent>
   constexpr iteration_bound(Extent)
       : value_(Extent::code), name_(Extent::name), formula_(detail::extent_formula(Extent())) {}

@@ -98,7 +98,9 @@ inline symbol split_heads(const symbol& x, std::int64_t heads) {
 
 /// The scores of keys that are not attended to: their exponential is 0, and differences of them are finite.
 template <class T>
-inline constexpr T lowest_score = std::is_same_v<T, double> ? static_cast<T>(-1e300) : static_cast<T>(-1e37f);
+constexpr T lowest_score() {
+  return std::is_same_v<T, double> ? static_cast<T>(-1e300) : static_cast<T>(-1e37f);
+}
 
 template <class T>
 symbol record_attention(const attention_call& s, const layer_state& layer, std::initializer_list<parameter_request> p) {
@@ -134,7 +136,8 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
     weights = record<softmax_op<T>>({scaled}, scaled.info());
   } else {
     const node<bool> where(attended);
-    const symbol scaled = record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>), scores.extents());
+    const symbol scaled =
+        record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>()), scores.extents());
     weights = record<softmax_op<T>>({scaled}, scaled.info());
     // A query may attend to no key: then all weights are 0.
     if (!s.lengths.is_number() || !s.masks.empty())
@@ -152,25 +155,25 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
 WEFT_INSTANTIATE(symbol record_attention<float>(const attention_call&, const layer_state&,
                                                 std::initializer_list<parameter_request>));
 
-template <class Query, class Key, int Heads, class... M>
-constexpr auto find_mask_mistake(std::tuple<M...>*) {
-  return first_mistake<mistake<false>, mask_does_not_fit<M, Query, Key, Heads>...>{};
+template <class Query, class Key, int Heads, class... Masks>
+constexpr auto find_mask_mistake(std::tuple<Masks...>*) {
+  return first_mistake<mistake<false>, mask_does_not_fit<Masks, Query, Key, Heads>...>{};
 }
 template <class X, class T, int In>
 constexpr auto find_attended_mistake() {
   return first_mistake<value_not_in_a_graph<X>, operand_of_attention_is_not_a_sequence<dims_t<X>>,
                        features_mistake<X, T, In>>{};
 }
-template <class Q, class K, class V, class Layer, class Arguments>
+template <class Query, class K, class V, class Layer, class Arguments>
 constexpr auto find_attention_mistake() {
   using T = typename Layer::element_type;
-  using each = first_mistake<decltype(find_attended_mistake<Q, T, Layer::features>()),
+  using each = first_mistake<decltype(find_attended_mistake<Query, T, Layer::features>()),
                              decltype(find_attended_mistake<K, T, deduced>()),
                              decltype(find_attended_mistake<V, T, deduced>()), not_floating<T>>;
   if constexpr (!correct<each>) {
     return each{};
   } else {
-    using DQ = dims_t<Q>;
+    using DQ = dims_t<Query>;
     using DK = dims_t<K>;
     return first_mistake<keys_and_values_differ<DQ, DK, dims_t<V>>, heads_do_not_divide_the_features<DQ, Layer::heads>,
                          lengths_mistake<Arguments, dims_t<dims<extent_of<DQ, 0>()>>>,
@@ -252,12 +255,12 @@ struct multi_head_attention {
   }
 
  private:
-  template <class Q, class K, class V, class Arguments>
-  auto run(const Q& query, const K& key, const V& value, const Arguments& a) const {
-    if constexpr (!correct<attention_mistake<Q, K, V, multi_head_attention, Arguments>>)
-      return weft::detail::after_mistake<T, dims_t<Q>>(query);
+  template <class Query, class K, class V, class Arguments>
+  auto run(const Query& query, const K& key, const V& value, const Arguments& a) const {
+    if constexpr (!correct<attention_mistake<Query, K, V, multi_head_attention, Arguments>>)
+      return weft::detail::after_mistake<T, dims_t<Query>>(query);
     else
-      return weft::detail::make_node<T, dims_t<Q>, device_t<Q>>(record(
+      return weft::detail::make_node<T, dims_t<Query>, device_t<Query>>(record(
           {let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
            detail::symbols_of(a.masks), Heads, causal, use_bias, a.dropout_rate("multi_head_attention", dropout)}));
   }

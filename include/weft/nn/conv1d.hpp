@@ -38,21 +38,21 @@ struct conv1d {
   template <Expression X>
   auto operator()(const X& sequences) const {
     using D = dims_t<X>;
-    using W = dims<Window, detail::features_of<D, 3>(), Filters>;
+    using Kernel = dims<Window, detail::features_of<D, 3>(), Filters>;
     using mistaken =
-        first_mistake<sequences_are_not_of_rank_3<D>, features_mistake<X, T, In>, conv1d_mistake<D, W, Options>>;
+        first_mistake<sequences_are_not_of_rank_3<D>, features_mistake<X, T, In>, conv1d_mistake<D, Kernel, Options>>;
     static_assert(correct<mistaken>,
                   "conv1d: needs a node [batch, length, channels] of the layer's elements, float or double, and its "
                   "input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(sequences);
     } else {
-      using R = weft::detail::conv1d_result<D, W, Options>;
+      using R = weft::detail::conv1d_result<D, Kernel, Options>;
       const symbol x = let(sequences).erased();
       if constexpr (R::type::is_computed) weft::detail::remember_formulas<typename R::type>(*x.builder());
       return weft::detail::make_node<T, typename R::type, device_t<X>>(detail::call_convolution_of_sequences<T>(
-          x, state, {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}},
-          R::type::spec, R::call(x.extents(), W::spec).attributes, use_bias, activation));
+          x, state, {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}},
+          R::type::spec, R::call(x.extents(), Kernel::spec).attributes, use_bias, activation));
     }
   }
 

@@ -40,9 +40,9 @@ struct conv2d_transpose {
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using W = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
-    using mistaken =
-        first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_transpose_mistake<D, W, Options>>;
+    using Kernel = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
+    using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
+                                   conv2d_transpose_mistake<D, Kernel, Options>>;
     static_assert(correct<mistaken>,
                   "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's elements, float or "
                   "double, and its input "
@@ -50,10 +50,10 @@ struct conv2d_transpose {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {
-      using R = weft::detail::conv2d_transpose_result<D, W, Options>;
+      using R = weft::detail::conv2d_transpose_result<D, Kernel, Options>;
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_convolution_transpose<T>(
           detail::operand_of<R>(images), state,
-          {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
           weft::detail::transposed_windows(Options, Window.height, Window.width), use_bias, activation));
     }
   }

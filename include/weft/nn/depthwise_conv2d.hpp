@@ -27,19 +27,19 @@ struct depthwise_conv2d {
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using W = dims<Window.height, Window.width, detail::features_of<D, 4>(), Multiplier>;
+    using Kernel = dims<Window.height, Window.width, detail::features_of<D, 4>(), Multiplier>;
     using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, not_floating<T>,
-                                   depthwise_conv2d_mistake<D, W, Options>>;
+                                   depthwise_conv2d_mistake<D, Kernel, Options>>;
     static_assert(correct<mistaken>,
                   "depthwise_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
                   "double, and input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {
-      using R = typename weft::detail::depthwise_result<D, W, Options>::type;
+      using R = typename weft::detail::depthwise_result<D, Kernel, Options>::type;
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
           detail::operand_of<R>(images), state,
-          {{"weights", W::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}}, R::spec,
+          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(R::spec[3]), bias_init, bias}}, R::spec,
           D::spec[3], weft::detail::windows_of(Options), use_bias, activation));
     }
   }

@@ -56,9 +56,9 @@ struct grouped_conv2d {
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using W = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
+    using Kernel = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
     using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
-                                   grouped_conv2d_mistake<D, W, Groups, Options>>;
+                                   grouped_conv2d_mistake<D, Kernel, Groups, Options>>;
     static_assert(correct<mistaken>,
                   "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
                   "double, and its input "
@@ -66,11 +66,11 @@ struct grouped_conv2d {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {
-      using R = typename weft::detail::conv2d_result<D, W, Options>::type;
+      using R = typename weft::detail::conv2d_result<D, Kernel, Options>::type;
       return weft::detail::make_node<T, R, device_t<X>>(detail::call_grouped_convolution<T>(
           detail::operand_of<R>(images), state,
-          {{"weights", W::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec, Groups,
-          weft::detail::windows_of(Options), use_bias, activation));
+          {{"weights", Kernel::spec, weights_init, weights}, {"bias", shape(Filters), bias_init, bias}}, R::spec,
+          Groups, weft::detail::windows_of(Options), use_bias, activation));
     }
   }
 

@@ -83,7 +83,7 @@ struct layer_copies final : weft::detail::ref_counted {
 /// A class with a member layer_state is a layer: its members that are variables have the layer's name.
 class layer_state {
  public:
-  explicit constexpr layer_state(const char* kind) : kind_(kind) {}
+  explicit layer_state(const char* kind) : kind_(kind) {}
   layer_state(const layer_state& other);
   layer_state(layer_state&&) noexcept = default;
   layer_state& operator=(const layer_state& other) { return *this = layer_state(other); }

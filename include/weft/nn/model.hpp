@@ -129,7 +129,7 @@ WEFT_DECL void parameter_collector::variable(const std::string&, const weft::det
 }
 
 WEFT_DECL bool is_variable(const weft::detail::handle& member) {
-  return !member.empty() && graph_of(member.erased())[member.id().node].def.op == &operation_of<variable_op>;
+  return !member.empty() && is_operation<variable_op>(graph_of(member.erased())[member.id().node].def.op);
 }
 
 WEFT_DECL bool add_once(sequence<symbol>& found, const symbol& variable) {

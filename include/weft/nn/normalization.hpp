@@ -29,7 +29,7 @@ WEFT_DECL void note_average(const symbol& average, const symbol& value, const sy
   graph& g = graph_of(average);
   for (const std::uint32_t n : g.updates()) {
     const node_def& noted = g[n].def;
-    if (noted.op == &op && noted.inputs[0] == average.id() && noted.inputs[1] == value.id()) return;
+    if (noted.op->id == op.id && noted.inputs[0] == average.id() && noted.inputs[1] == value.id()) return;
   }
   const symbol moved =
       weft::detail::record_call(op, {average, value, count}, average.info(),

@@ -17,11 +17,13 @@ struct reshape_op {
 /// The operand itself under another name (tf.identity).
 struct identity_op : reshape_op {
   static constexpr const char* name = "identity";
+  static constexpr operation_id id{"weft.identity"};
 };
 
 /// The operand, through which no gradient passes (tf.stop_gradient).
 struct stop_gradient_op {
   static constexpr const char* name = "stop_gradient";
+  static constexpr operation_id id{"weft.stop_gradient"};
   static constexpr bool alias = true;
   static void gradient(gradient_context&) {}
 };

@@ -148,7 +148,7 @@ auto split(const Expr& e) {
   constexpr std::size_t axis = axis_out_of_range<D, Axis>::value ? 0 : axis_number<D, Axis>;
   using mistake = first_mistake<axis_out_of_range<D, Axis>, axis_has_no_equal_parts<D, axis, Count>>;
   static_assert(correct<mistake>, "split: split<axis, count>(x) names an axis that has so many equal parts");
-  using parts = typename detail::make_indices<(Count > 0 ? Count : 1)>::type;
+  using parts = typename detail::make_indices<static_cast<std::size_t>(Count > 0 ? Count : 1)>::type;
   if constexpr (!correct<mistake>) {
     return [&]<std::size_t... Part>(detail::indices<Part...>) {
       return std::tuple{(static_cast<void>(Part), detail::after_mistake<T, D>(e))...};

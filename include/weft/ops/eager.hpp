@@ -9,6 +9,9 @@
 #include <weft/tensor/storage.hpp>
 #include <weft/tensor/tensor.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -236,3 +239,5 @@ auto call_operation(const std::tuple<Results...>& results, const attributes_type
 }  // namespace weft
 
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

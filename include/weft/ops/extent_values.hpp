@@ -110,8 +110,7 @@ constexpr bool tells(const shape& codes, const extent_definition& d) {
 template <class From, class To>
 constexpr std::size_t count_unknown() {
   std::size_t unknown = 0;
-  for (std::size_t j = 0; j < To::rank; ++j)
-    unknown += definitions_of<To>[j] && !tells(From::spec, *definitions_of<To>[j]);
+  for (std::size_t j = 0; j < To::rank; ++j) unknown += To::spec[j] < 0 && !tells(From::spec, *definitions_of<To>[j]);
   return unknown;
 }
 

@@ -2,6 +2,7 @@
 
 #include <weft/device/cpu/math.hpp>
 #include <weft/ops/dependence.hpp>
+#include <weft/ops/skeleton.hpp>
 #include <weft/ops/symbol.hpp>
 
 /// The elementwise operations. One that is missing here has no function that applies it; for one that is here a missing
@@ -893,6 +894,25 @@ template <class, class... Op>
 using formulas_behind = formula_list<Op...>;
 using primitive_formulas = formulas_behind<no_formula WEFT_FORMULAS(WEFT_FORMULA, WEFT_FORMULA, WEFT_NO_ROW)>;
 #undef WEFT_FORMULA
+
+}  // namespace weft::detail
+
+namespace weft::skeleton {
+
+#define WEFT_ENUMERATOR(name, operands) name,
+enum class formula_id : unsigned char { other, WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_ENUMERATOR) cast };
+#undef WEFT_ENUMERATOR
+#define WEFT_ID(name, operands) \
+  template <>                   \
+  inline constexpr formula_id id_of_formula<formula::name> = formula_id::name;
+WEFT_FORMULAS(WEFT_ID, WEFT_ID, WEFT_ID)
+#undef WEFT_ID
+template <class To>
+inline constexpr formula_id id_of_formula<formula::cast<To>> = formula_id::cast;
+
+}  // namespace weft::skeleton
+
+namespace weft::detail {
 
 template <class Op>
 inline constexpr primitive primitive_of = primitive::convert;

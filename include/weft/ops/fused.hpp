@@ -29,9 +29,9 @@ struct fused_kernels {
 };
 
 template <class S, bool KeepsValue = true>
-inline constinit fused_kernels kernels_of{};
+inline constinit WEFT_API fused_kernels kernels_of{};
 template <class S, weft::device::reduce_op How>
-inline constinit const reduce_code* reduction_of = nullptr;
+inline constinit WEFT_API const reduce_code* reduction_of = nullptr;
 
 }  // namespace gpu
 

@@ -22,6 +22,12 @@ inline device::block_function version(const device::block_function (&versions)[3
   return versions[static_cast<std::size_t>(detected_isa())];
 }
 
+/// Returns true if a node applies this formula to its operands in order, and does nothing else.
+inline bool applies_only(const node_def& c, skeleton::formula_id formula) {
+  return c.op->fusion == fusion_kind::expression && c.op->expression && c.detail &&
+         skeleton::applies_only(c.op->expression(c.detail)->text, formula);
+}
+
 inline const fused* expression_of(const void* detail) { return static_cast<const fused*>(detail); }
 inline const fused* reduced_expression(const void* detail) { return static_cast<const fused_reduction*>(detail)->body; }
 
@@ -65,6 +71,7 @@ struct elementwise_op {
 /// detail: the expression, a `fused_reduction`.
 struct reduction_op {
   static constexpr const char* name = "reduce";
+  static constexpr operation_id id{"weft.reduce"};
   struct attributes {
     attribute<std::int64_t> reduced;  ///< axes, one bit each
     attribute<device::reduce_op> how;

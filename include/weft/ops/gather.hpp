@@ -48,8 +48,9 @@ template <int Axis, Expression Expr, Expression Indices>
 [[nodiscard]] auto take_along_axis(const Expr& e, const Indices& indices);
 
 /// The indices of rows are std::int32_t or std::int64_t.
-template <class I>
-struct row_indices_not_integers : mistake<!std::is_same_v<I, std::int32_t> && !std::is_same_v<I, std::int64_t>> {};
+template <class Index>
+struct row_indices_not_integers
+    : mistake<!std::is_same_v<Index, std::int32_t> && !std::is_same_v<Index, std::int64_t>> {};
 
 namespace detail {
 
@@ -207,25 +208,25 @@ WEFT_COLD_END
 
 namespace detail {
 
-/// D with the extents of I, but for those of the batch, in place of an axis.
-template <class D, class I, std::size_t Axis, std::size_t BatchDims, class Indices>
+/// D with the extents of At, but for those of the batch, in place of an axis.
+template <class D, class At, std::size_t Axis, std::size_t BatchDims, class Indices>
 struct gathered_at;
-template <class D, class I, std::size_t Axis, std::size_t BatchDims, std::size_t... Index>
-struct gathered_at<D, I, Axis, BatchDims, indices<Index...>> {
+template <class D, class At, std::size_t Axis, std::size_t BatchDims, std::size_t... Index>
+struct gathered_at<D, At, Axis, BatchDims, indices<Index...>> {
   template <std::size_t Here>
   static constexpr auto extent() {
     if constexpr (Here < Axis)
       return extent_at<D, Here>::value;
-    else if constexpr (Here < Axis + I::rank - BatchDims)
-      return extent_at<I, Here - Axis + BatchDims>::value;
+    else if constexpr (Here < Axis + At::rank - BatchDims)
+      return extent_at<At, Here - Axis + BatchDims>::value;
     else
-      return extent_at<D, Here + 1 + BatchDims - I::rank>::value;
+      return extent_at<D, Here + 1 + BatchDims - At::rank>::value;
   }
   using type = dims<extent<Index>()...>;
 };
-template <class D, class I, std::size_t Axis, std::size_t BatchDims = 0>
+template <class D, class At, std::size_t Axis, std::size_t BatchDims = 0>
 using gathered =
-    typename gathered_at<D, I, Axis, BatchDims, typename make_indices<D::rank - 1 + I::rank - BatchDims>::type>::type;
+    typename gathered_at<D, At, Axis, BatchDims, typename make_indices<D::rank - 1 + At::rank - BatchDims>::type>::type;
 
 template <std::size_t Axis, class Expr, class Indices>
 auto gather_rows(const Expr& e, const Indices& indices) {
@@ -294,17 +295,17 @@ auto gather(const Expr& e, const Indices& indices) {
 }
 
 /// The mistake in a call of batch_gather, if there is one.
-template <class Dims, class Indices, class I, int BatchDims, int Axis>
+template <class Dims, class Indices, class At, int BatchDims, int Axis>
 using batch_gather_mistake =
-    first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<I>,
+    first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
                   batch_axes_not_there<Dims, Indices, BatchDims, Axis>, batch_extents_differ<Dims, Indices, BatchDims>>;
 
 template <int BatchDims, int Axis, Expression Expr, Expression Indices>
 auto batch_gather(const Expr& e, const Indices& indices) {
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
-  using I = dims_t<Indices>;
-  using mistake = batch_gather_mistake<D, I, value_t<Indices>, BatchDims, Axis>;
+  using At = dims_t<Indices>;
+  using mistake = batch_gather_mistake<D, At, value_t<Indices>, BatchDims, Axis>;
   static_assert(correct<mistake>,
                 "batch_gather<batch_dims, axis>: needs x [batch, n, ...] and integer indices [batch, ...], "
                 "cast<std::int32_t>(indices)");
@@ -315,14 +316,14 @@ auto batch_gather(const Expr& e, const Indices& indices) {
     if constexpr (Expr::symbolic || Indices::symbolic) gpu::compile_kernels<batch_gather_op, T>();
     const auto x = materialize(e);
     const auto i = materialize(indices);
-    return call_operation<batch_gather_op<T>, T, detail::gathered<D, I, axis, batch_dims>>(
+    return call_operation<batch_gather_op<T>, T, detail::gathered<D, At, axis, batch_dims>>(
         detail::gathered_extents(extents_of(x), extents_of(i), axis, batch_dims), {axis, batch_dims, false}, x, i);
   }
 }
 
 /// The mistake in a call of take_along_axis, if there is one.
-template <class Dims, class Indices, class I, int Axis>
-using take_along_axis_mistake = first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<I>,
+template <class Dims, class Indices, class At, int Axis>
+using take_along_axis_mistake = first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
                                               extents_along_axis_differ<Dims, Indices, Axis>>;
 
 template <int Axis, Expression Expr, Expression Indices>

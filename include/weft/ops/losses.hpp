@@ -147,7 +147,7 @@ auto chosen_logits(const X& logits, const Y& labels) {
 inline void check_label_smoothing(double smoothing) {
   if (!(smoothing >= 0 && smoothing <= 1))
     throw error(error_code::invalid_argument, "softmax_cross_entropy",
-                {"the label smoothing is ", std::to_string(smoothing), ": it is from 0 to 1"});
+                {"the label smoothing is ", format_number("%.*g", 6, smoothing), ": it is from 0 to 1"});
 }
 
 }  // namespace detail

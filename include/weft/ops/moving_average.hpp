@@ -20,6 +20,7 @@ struct moving_average_attributes {
 template <class T>
 struct moving_average_op {
   static constexpr const char* name = "moving_average";
+  static constexpr operation_id id{"weft.moving_average"};
   static constexpr bool writes = true;
   using attributes = detail::moving_average_attributes;
 

@@ -238,13 +238,13 @@ auto normalize_groups(const Expr& e, const auto& scale, const auto& offset, doub
   using T = value_t<Expr>;
   using D = dims_t<Expr>;
   constexpr int rank = static_cast<int>(D::rank), channels = static_cast<int>(D::spec[D::rank - 1]);
-  using G = typename grouped_dims<D, Groups, typename make_indices<D::rank - 1>::type>::type;
+  using Grouped = typename grouped_dims<D, Groups, typename make_indices<D::rank - 1>::type>::type;
   using parameters = dims<Groups, channels / Groups>;
   const auto x = materialize(e);
   shape extents = extents_of(x);
   extents[D::rank - 1] = Groups;
   extents.push_back(channels / Groups);
-  const auto grouped = under_extents<G>(x, extents);
+  const auto grouped = under_extents<Grouped>(x, extents);
   // The positions, and the channels of a group.
   const auto [average, variance] = moments<(1 + static_cast<int>(Index))..., rank, keep_dims>(grouped);
   const auto y = materialize((grouped - average) * rsqrt(variance + static_cast<T>(epsilon)) *

@@ -222,20 +222,37 @@ struct preparation {
 
 /// Make kernels that copy images out of the other layout into the context's; by the size of their elements. Set by the
 /// files that have them.
-inline kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
+inline WEFT_API kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 
 /// The preparation of a declared operation.
 template <class Op>
-inline constinit preparation preparation_of{};
+inline constinit WEFT_API preparation preparation_of{};
 /// The preparation of all operations that only move elements.
-inline constinit preparation preparation_of_copies{};
+inline constinit WEFT_API preparation preparation_of_copies{};
 
 }  // namespace gpu
 
-/// A kind of operation, as the graph and the planner see it. There is one object per kind, `operation_of` its
-/// declaration; its address is the kind's identity.
+/// Identifies an operation in every module of a process. The address of `operation_of<Op>` does not: each shared
+/// library with hidden visibility, and each plugin that dlopen loads, has an object of its own. A 64-bit FNV-1a hash of
+/// a name that begins with the library's or the project's, as in `operation_id id{"mine.attention"}`.
+class operation_id {
+ public:
+  constexpr operation_id() = default;
+  consteval explicit operation_id(const char* unique_name) : hash_(0xcbf29ce484222325) {
+    for (; *unique_name; ++unique_name) hash_ = (hash_ ^ static_cast<unsigned char>(*unique_name)) * 0x100000001b3;
+  }
+  friend constexpr bool operator==(operation_id, operation_id) = default;
+
+ private:
+  std::uint64_t hash_ = 0;  // of an operation without an identifier
+};
+
+/// An operation, as the graph and the planner see it: what `declare` makes of its structure. Each module of a process
+/// has its own objects, so compare operations with `is_operation<Op>`.
 struct operation {
   const char* name;
+  /// Set for an operation that `is_operation` recognizes.
+  operation_id id = {};
   /// Makes the kernel for a CPU device.
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
   /// Makes it for a GPU; null where no GPU can.
@@ -335,6 +352,7 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 template <class Op>
 constexpr operation declare() {
   operation o{.name = Op::name};
+  if constexpr (requires { Op::id; }) o.id = Op::id;
   if constexpr (requires { &Op::prepare; }) {
     o.prepare_cpu = detail::prepare_declared<Op>;
     o.gpu = &gpu::preparation_of<Op>;
@@ -372,5 +390,13 @@ constexpr operation declare() {
 /// The operation that a structure declares.
 template <class Op>
 inline constexpr operation operation_of = declare<Op>();
+
+/// Returns true if the operation was declared by `Op`, in this module or in another one. Instances of a template share
+/// an identifier; the node's element types distinguish them.
+template <class Op>
+constexpr bool is_operation(const operation* of) {
+  static_assert(requires { Op::id; }, "is_operation<Op> requires `static constexpr operation_id id{\"...\"}` in Op");
+  return of->id == Op::id;
+}
 
 }  // namespace weft

@@ -8,6 +8,9 @@
 #include <weft/ops/hyperparameter.hpp>
 #include <weft/tensor/mistake.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// The parts of an optimizer (train/optimizers.hpp; docs/how-to/optimizers.md), found from its structure: members,
 /// slots, norms and functions.
 namespace weft {
@@ -270,3 +273,5 @@ WEFT_HOST_DEVICE WEFT_INLINE constexpr Optimizer optimizer_of(const member_value
 }  // namespace detail
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -10,6 +10,7 @@ namespace weft {
 /// them that of the session's stream.
 struct random_position_op {
   static constexpr const char* name = "random_position";
+  static constexpr operation_id id{"weft.random_position"};
 };
 
 /// The seed of one operation, which then draws the same whatever else is in the graph, and the same as others of that

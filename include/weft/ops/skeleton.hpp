@@ -243,10 +243,17 @@ constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
   return (refused(static_cast<S*>(nullptr), by_operation || !may_differentiate<Op>) | ...);
 }
 
-/// A skeleton in prefix order, for printing: operations with their number of operands, arguments and constants.
+/// Identifies one of Weft's own formulas (ops/formulas.hpp); 0 is any other formula, whatever its name.
+enum class formula_id : unsigned char;
+template <class Op>
+inline constexpr formula_id id_of_formula{};
+
+/// A skeleton in prefix order, for printing and recognizing: operations with their number of operands, arguments and
+/// constants.
 struct token {
   const char* operation = nullptr;  // null for an argument or a constant
   int number = 0;                   // how many operands, or which argument; a constant's is ~number
+  formula_id formula{};
 };
 
 struct token_list {
@@ -264,7 +271,7 @@ constexpr void list(constant<Index, T>*, token_list& to) {
 }
 template <class Op, class T, class... S>
 constexpr void list(apply<Op, T, S...>*, token_list& to) {
-  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S))};
+  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S)), id_of_formula<Op>};
   (list(static_cast<S*>(nullptr), to), ...);
 }
 
@@ -278,6 +285,26 @@ __attribute__((noinline)) inline bool contains(const token* t, const char* opera
     left += t->number;
   }
   return false;
+}
+
+/// Returns true if two expressions apply the same of Weft's formulas to the same arguments. Each module of a process
+/// has its own lists of tokens, so their addresses do not tell. Element types are not compared.
+__attribute__((noinline)) inline bool same(const token* a, const token* b) {
+  for (int left = 1; left > 0; --left, ++a, ++b) {
+    if (!a->operation != !b->operation || a->number != b->number || a->formula != b->formula) return false;
+    if (!a->operation) continue;
+    if (a->formula == formula_id{}) return false;  // users' formulas have no identifier
+    left += a->number;
+  }
+  return true;
+}
+
+/// Returns true if an expression applies one of Weft's formulas to its arguments in order, and nothing else.
+__attribute__((noinline)) inline bool applies_only(const token* t, formula_id formula) {
+  if (!t->operation || t->formula != formula) return false;
+  for (int i = 0; i < t->number; ++i)
+    if (t[i + 1].operation || t[i + 1].number != i) return false;
+  return true;
 }
 
 /// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.

@@ -7,6 +7,9 @@
 #include <weft/ops/operation.hpp>
 #include <weft/ops/optimizer_traits.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// An update by an optimizer, as the graph and the planner see it.
 namespace weft {
 
@@ -94,3 +97,5 @@ inline constexpr update_layout layout_of{Optimizer::name, hyperparameters_of<Opt
 }  // namespace detail
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -13,8 +13,7 @@ void place(program& p, const Where& where) {
   for (std::uint32_t n = 0; n < p.running; ++n) {
     step_node& node = p.nodes[n];
     const operation* const o = p.def(n).op;
-    if (o == &operation_of<placeholder_op> || o == &operation_of<constant_op> || o == &operation_of<group_op> ||
-        o->alias)
+    if (is_operation<placeholder_op>(o) || is_operation<constant_op>(o) || is_operation<group_op>(o) || o->alias)
       continue;
     node.on = where(node.number);
     if (node.on.gpu && node.on.task == p.self && node.on.ordinal >= p.gpus) p.gpus = node.on.ordinal + 1;
@@ -34,9 +33,9 @@ inline void number_buffers(program& p) {
       b.root = static_cast<std::uint32_t>(p.buffers.size());
       if (node.fed)
         b.kind = buffer_kind::fed, b.space = program::space_of(p.home);
-      else if (node.runs && c.op == &operation_of<variable_op>)
+      else if (node.runs && is_operation<variable_op>(c.op))
         b.kind = buffer_kind::variable, b.space = program::space_of(node.on);
-      else if (node.runs && c.op == &operation_of<constant_op>)
+      else if (node.runs && is_operation<constant_op>(c.op))
         b.kind = buffer_kind::constant;
       p.buffers.push_back(b);
     }

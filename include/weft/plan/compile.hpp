@@ -45,7 +45,7 @@ class step_subgraphs {
 
 /// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
 /// null in others.
-inline step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
+inline WEFT_API step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
 
 /// A step, and what its passes have made of it.
 struct compiled_step {
@@ -140,7 +140,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
   place(p, [&](std::uint32_t n) {
     if (p.is_subgraph) return p.home;
     const operation* const o = p.g[n].def.op;
-    if (o == &operation_of<variable_op>) return session.variables[n].where;
+    if (is_operation<variable_op>(o)) return session.variables[n].where;
     if (!o->writes) return session.place.of(n);
     do n = p.g[n].def.inputs[0].node;
     while (p.g[n].def.op->alias);

@@ -77,10 +77,10 @@ class gpu_support {
 };
 
 /// Makes it for a session. Set when the program starts by a file that includes <weft/cuda.hpp>; null in others.
-inline gpu_support* (*new_gpu_support)(const gpu_options&) = nullptr;
+inline WEFT_API gpu_support* (*new_gpu_support)(const gpu_options&) = nullptr;
 
 /// Why there is no GPU, as a sentence's end.
-inline std::string (*no_gpu_reason)() = [] {
+inline WEFT_API std::string (*no_gpu_reason)() = [] {
   return std::string("this program contains no GPU code: include <weft/cuda.hpp>");
 };
 

@@ -5,6 +5,9 @@
 #include <weft/plan/binding.hpp>
 #include <weft/plan/compile.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
@@ -121,3 +124,5 @@ WEFT_DECL prepare_context context_of(const compiled_step& step, std::uint32_t n,
 }  // namespace weft::plan
 
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

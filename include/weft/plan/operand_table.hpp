@@ -2,6 +2,9 @@
 
 #include <weft/plan/program.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
@@ -62,3 +65,5 @@ inline operand_table list_operands(const program& p) { return operand_table(p); 
 }  // namespace weft::plan
 
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

@@ -179,7 +179,7 @@ class ordering {
   void sort() {
     heap ready, ready_writers;
     const auto add = [&](std::uint32_t n) {
-      (p_.op(n).writes || &p_.op(n) == &operation_of<variable_op> ? ready_writers : ready).push(n);
+      (p_.op(n).writes || is_operation<variable_op>(&p_.op(n)) ? ready_writers : ready).push(n);
     };
     std::uint32_t wanted = 0;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -215,8 +215,8 @@ class ordering {
     }
     p_.nodes.swap(nodes);
     for (std::uint32_t n = 0; n < p_.running; ++n) {
-      if (p_.def(n).op == &operation_of<variable_op>) p_.variables.push_back(n);
-      if (p_.def(n).op == &operation_of<constant_op>) p_.constants.push_back(n);
+      if (is_operation<variable_op>(p_.def(n).op)) p_.variables.push_back(n);
+      if (is_operation<constant_op>(p_.def(n).op)) p_.constants.push_back(n);
     }
     for (program::snapshot_reader& s : p_.snapshot_readers) {
       if (s.node != none) s.node = now[s.node];

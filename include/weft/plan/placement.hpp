@@ -55,7 +55,7 @@ class placement {
   static std::uint32_t number_of(const device_spec& d) {
     return d.ordinal < 0 ? 0 : static_cast<std::uint32_t>(d.ordinal);
   }
-  bool is_variable(std::uint32_t n) const { return graph_[n].def.op == &operation_of<variable_op>; }
+  bool is_variable(std::uint32_t n) const { return is_operation<variable_op>(graph_[n].def.op); }
 
   /// Whether it names another task than this session's, which is /job:localhost/task:0 where there is no cluster.
   bool is_elsewhere(const device_spec& d) const {

@@ -148,8 +148,8 @@ struct program {
   /// Whether a kernel runs for it.
   bool computes(std::uint32_t n) const {
     const operation* o = def(n).op;
-    return nodes[n].runs && o != &operation_of<variable_op> && o != &operation_of<constant_op> &&
-           o != &operation_of<placeholder_op> && o != &operation_of<group_op> && !o->alias;
+    return nodes[n].runs && !is_operation<variable_op>(o) && !is_operation<constant_op>(o) &&
+           !is_operation<placeholder_op>(o) && !is_operation<group_op>(o) && !o->alias;
   }
   bool has_subgraphs(const instruction& i) const {
     return i.kind == instruction_kind::compute && !def(i.node).subgraphs.empty();
@@ -181,7 +181,7 @@ struct program {
   /// The variable whose old value this is, under whatever name; none of what a write yields, which is the new one.
   std::uint32_t variable_behind(value v) const {
     const std::uint32_t n = computed_by(v);
-    return def(n).op == &operation_of<variable_op> && !nodes[n].fed ? n : none;
+    return is_operation<variable_op>(def(n).op) && !nodes[n].fed ? n : none;
   }
   /// The write whose first output, the variable, this is, under whatever name; none where it is not one.
   std::uint32_t writer_behind(value v) const {

@@ -23,7 +23,7 @@ inline void prune(program& p) {
   };
   const auto need = [&](std::uint32_t n) {
     if (state[n] == needed || state[n] == fed) return;
-    if (g[n].def.op == &operation_of<random_position_op>) {
+    if (is_operation<random_position_op>(g[n].def.op)) {
       state[n] = fed;
       p.positions.push_back(n);
       return;
@@ -50,7 +50,7 @@ inline void prune(program& p) {
   while (!pending.empty()) {
     const graph_node& node = g[pending.back()];
     pending.pop_back();
-    if (node.def.op == &operation_of<placeholder_op>)
+    if (is_operation<placeholder_op>(node.def.op))
       throw error(error_code::invalid_argument, node.name,
                   {"the placeholder of ", name(node.def.outputs[0].type), " ", g.to_string(node.def.outputs[0].extents),
                    " is needed but not fed: add it to feed() or with()"});

@@ -74,7 +74,7 @@ WEFT_DECL std::string describe(const compiled_step& step, const binding* current
 WEFT_DECL std::string placement_log(const program& p, const placement& place) {
   std::string text;
   for (std::uint32_t n = 0; n < p.running; ++n)
-    if (p.computes(n) || p.def(n).op == &operation_of<variable_op>)
+    if (p.computes(n) || is_operation<variable_op>(p.def(n).op))
       append(text, {p.name(n), ": (", p.op(n).name, "): ", place.full_name(p.nodes[n].on), "\n"});
   return text;
 }

@@ -71,7 +71,7 @@ class task_support {
 
 /// Connects a session to the cluster of the task at an address, "weft://host:port"; null in programs that do not
 /// include <weft/distributed/remote/graph_client.hpp>.
-inline task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
+inline WEFT_API task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
 
 }  // namespace plan
 }  // namespace weft

@@ -3,6 +3,9 @@
 #include <weft/ops/update_view.hpp>
 #include <weft/plan/program.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
@@ -197,3 +200,5 @@ inline void group_updates(program& p, const value_info* infos) { update_groups(p
 }  // namespace weft::plan
 
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

@@ -75,6 +75,7 @@ inline deadline deadline_of_run(std::int64_t nanoseconds) {
 /// inputs: one value or, of `many`, one batch of each component. The output has no elements.
 struct enqueue_op {
   static constexpr const char* name = "enqueue";
+  static constexpr operation_id id{"weft.enqueue"};
   static constexpr bool ordered = true;
   struct attributes {
     attribute<std::int64_t> time_limit;  ///< nanoseconds
@@ -87,6 +88,7 @@ struct enqueue_op {
 /// rest.
 struct dequeue_op {
   static constexpr const char* name = "dequeue";
+  static constexpr operation_id id{"weft.dequeue"};
   static constexpr bool ordered = true;
   struct attributes {
     attribute<std::int64_t> time_limit;

@@ -36,7 +36,7 @@ struct queue_options {
 namespace detail {
 
 /// An object that outlives its handles in a container.
-class resource {
+class WEFT_API resource {
  public:
   resource() = default;
   resource(const resource&) = delete;
@@ -56,7 +56,7 @@ class resource {
 };
 
 /// The resources of this process that have names.
-class resource_table {
+class WEFT_API resource_table {
  public:
   static resource_table& of_process() {
     static resource_table all;

@@ -82,6 +82,7 @@ using recorded_section = recorded_resource<section_state>;
 /// The output is the number of the visit.
 struct enter_section_op {
   static constexpr const char* name = "enter_section";
+  static constexpr operation_id id{"weft.enter_section"};
   static constexpr bool ordered = true;
   struct attributes {
     attribute<std::int64_t> time_limit;  ///< nanoseconds

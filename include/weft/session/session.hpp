@@ -375,7 +375,7 @@ void initialize(session& s, const variable_list& list);
 WEFT_DECL void initialize(session& s) {
   const graph& g = s.of();
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op>) s.initialize_variable(n);
+    if (is_operation<variable_op>(g[n].def.op)) s.initialize_variable(n);
 }
 WEFT_DECL void initialize(session& s, const variable_list& list) {
   for (const symbol& v : list.erased()) {
@@ -603,7 +603,7 @@ WEFT_DECL void detail::session_core::adopt_new_variables() {
 WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n) const {
   plan::variable_state v;
   const graph& g = nodes();
-  if (g[n].def.op != &operation_of<variable_op>) return v;
+  if (!is_operation<variable_op>(g[n].def.op)) return v;
   const value_info info = variable_info(n);
   v.where = place.of(n);
   if (tasks && v.where.task != tasks->self()) {

@@ -160,7 +160,7 @@ WEFT_DECL std::string step_plan::find_untrained_copies(bool only_new) const {
   if (!p.g.find_untrained_copies()) return {};
   sequence<std::uint32_t> read;
   for (std::uint32_t n = 0; n < p.nodes.size(); ++n)
-    if (p.def(n).op == &operation_of<variable_op>) read.push_back(p.nodes[n].number);
+    if (is_operation<variable_op>(p.def(n).op)) read.push_back(p.nodes[n].number);
   return p.g.find_untrained_copies()(p.g, read, only_new);
 }
 WEFT_DECL void step_plan::report_untrained_copies() const {

@@ -25,12 +25,12 @@ inline std::int64_t tensorflow_type(dtype type) {
 }
 
 inline const char* tensorflow_operation(const node_def& def) {
-  return def.op == &operation_of<variable_op>      ? "VariableV2"
-         : def.op == &operation_of<placeholder_op> ? "Placeholder"
-         : def.op == &operation_of<constant_op>    ? "Const"
-         : def.op == &operation_of<identity_op>    ? "Identity"
-         : def.op == &operation_of<group_op>       ? "NoOp"
-                                                   : def.op->name;
+  return is_operation<variable_op>(def.op)      ? "VariableV2"
+         : is_operation<placeholder_op>(def.op) ? "Placeholder"
+         : is_operation<constant_op>(def.op)    ? "Const"
+         : is_operation<identity_op>(def.op)    ? "Identity"
+         : is_operation<group_op>(def.op)       ? "NoOp"
+                                                : def.op->name;
 }
 
 inline data::protobuf_writer shape_message(const graph& g, const shape& s) {

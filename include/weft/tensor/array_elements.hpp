@@ -78,7 +78,29 @@ class tensor_elements : public array_extents<T> {
   tensor_elements(const shape& extents, storage bytes)
       : array_extents<T>(extents), bytes_(static_cast<storage&&>(bytes)) {}
 
+  tensor_elements(const tensor_elements&) = default;
+  tensor_elements& operator=(const tensor_elements&) = default;
+  // A scalar has an element whatever happens: its moves copy.
+  tensor_elements(tensor_elements&& from) noexcept : array_extents<T>(from) { take_elements(from); }
+  tensor_elements& operator=(tensor_elements&& from) noexcept {
+    if (this == &from) return *this;
+    shape_ = from.shape_;
+    take_elements(from);
+    return *this;
+  }
+  ~tensor_elements() = default;
+
   T* raw() { return reinterpret_cast<T*>(bytes_.data()); }
+
+  /// Leaves `from` with extents of 0.
+  void take_elements(tensor_elements& from) noexcept {
+    if (shape_.rank == 0) {
+      bytes_ = from.bytes_;
+      return;
+    }
+    bytes_ = static_cast<storage&&>(from.bytes_);
+    for (std::size_t axis = 0; axis < shape_.rank; ++axis) from.shape_[axis] = 0;
+  }
 
   void detach() {
     if (bytes_.unique()) return;

@@ -84,11 +84,16 @@ std::size_t row_offset(const shape& extents, Index i) {
   }
 }
 
+/// The view of a row. A writable one is const, so that `row = t[1]` writes the row: assigning a view that is moved, as
+/// std::sort does, is a mistake.
+template <class T, class Dims>
+using row_view = std::conditional_t<std::is_const_v<T>, tensor_view<T, Dims>, const tensor_view<T, Dims>>;
+
 /// A row is a view or, of a vector, its element.
 template <class Dims, class T>
 decltype(auto) row_at(T* first, const shape& extents) {
   if constexpr (Dims::rank > 1)
-    return tensor_view<T, without_axes<Dims, 1>>(first, row_extents(extents), extents_are_checked{});
+    return row_view<T, without_axes<Dims, 1>>(first, row_extents(extents), extents_are_checked{});
   else
     return *first;
 }

@@ -9,8 +9,12 @@
   #include <weft/tensor/block_pool.hpp>
 #endif
 
-#if defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__)
+  #define WEFT_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
   #define WEFT_ADDRESS_SANITIZER __has_feature(address_sanitizer)
+#else
+  #define WEFT_ADDRESS_SANITIZER 0
 #endif
 
 namespace weft {
@@ -77,7 +81,7 @@ namespace detail {
 inline constexpr unsigned char from_huge_pages = 0xff, from_pool = 0x80;
 
   // A sanitizer is told of every block.
-  #if defined(__SANITIZE_ADDRESS__) || WEFT_ADDRESS_SANITIZER
+  #if WEFT_ADDRESS_SANITIZER
 inline constexpr bool uses_pool = false;
   #else
 inline constexpr bool uses_pool = true;

@@ -22,11 +22,16 @@ class content_version {
   }
   /// From now on, nobody reports changes.
   void lose_track() noexcept { __atomic_store_n(&number_, 0, __ATOMIC_RELEASE); }
-  static std::uint64_t next() noexcept { return __atomic_add_fetch(&last_, 1, __ATOMIC_RELAXED); }
+  static std::uint64_t next() noexcept { return first() + __atomic_fetch_add(&count_, 1, __ATOMIC_RELAXED); }
 
  private:
+  // A module with hidden visibility has a counter of its own, whose address spreads the modules' numbers over 2^63.
+  static std::uint64_t first() noexcept {
+    return (reinterpret_cast<std::uintptr_t>(&count_) * 0x9e3779b97f4a7c15) | (std::uint64_t{1} << 63);
+  }
+
   std::uint64_t number_ = 1;
-  inline static std::uint64_t last_ = 1;
+  inline static std::uint64_t count_ = 0;
 };
 
 /// Counted shared bytes. Copies share; `unique` says whether writing would be seen through another handle.

@@ -236,9 +236,12 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     return *this;
   }
 
-  // No moves: a tensor always has its elements, also when another one was made of it by std::move.
   tensor(const tensor&) = default;
   tensor& operator=(const tensor&) = default;
+  /// The source has no elements, and extents of 0, until it is assigned.
+  tensor(tensor&&) noexcept = default;
+  tensor& operator=(tensor&&) noexcept = default;
+  ~tensor() = default;
 
   /// Row `i` along the first axis: a view through which it is written, `a[i] = b[j]`, `a[i][j] = 3`; of a vector, its
   /// element. It looks at the tensor's elements as a pointer of `data()` does. A row of a temporary is a tensor of its

@@ -17,6 +17,11 @@ namespace weft {
 template <Element T, class Dims, class Device>
 class tensor;  // tensor/tensor.hpp. Without its default arguments: clang 14 crashes on those of a precompiled header.
 
+/// Algorithms that move elements into temporaries, such as std::sort, lose rows: a moved view has no elements of its
+/// own.
+template <class View>
+struct view_is_moved : mistake<true> {};
+
 /// Elements that live elsewhere: an operand of expressions, and of steps that it is fed to. The viewed memory must
 /// outlive the view and every expression in which it stands; nothing else in Weft keeps one past the call it is given
 /// to. As with std::span, a const view of elements that are not const writes them; tensor_view<const T, ...> reads
@@ -95,10 +100,18 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
 
   tensor_view(const tensor_view&) = default;
   tensor_view& operator=(const tensor_view&) & = default;
+  tensor_view& operator=(tensor_view&& from) &
+      requires(!std::is_const_v<T>) {
+        static_assert(
+            correct<view_is_moved<tensor_view>>,
+            "tensor_view: assigned a view that is moved, as by std::sort, which would lose rows: a view owns no "
+            "elements; sort indices, and gather the rows by them");
+        return *this = from;
+      }
 
-  /// Exchanges the elements, as assignment writes them. Throws invalid_argument if the extents differ.
-  friend void swap(tensor_view a, tensor_view b)
-    requires(!std::is_const_v<T>)
+      /// Exchanges the elements, as assignment writes them. Throws invalid_argument if the extents differ.
+      friend void swap(tensor_view a, tensor_view b)
+        requires(!std::is_const_v<T>)
   {
     detail::check_same_extents("swap", b.extents(), a.extents());
     for (T *x = a.begin(), *y = b.begin(); x != a.end(); ++x, ++y) {

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Steps as large as those before them (Zeiler 2012), as tf.train.AdadeltaOptimizer.
@@ -26,3 +29,5 @@ struct adadelta {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adaptive subgradients (Duchi, Hazan and Singer 2011), as tf.train.AdagradOptimizer.
@@ -23,3 +26,5 @@ struct adagrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam by the largest gradient, of which older ones count less (Kingma and Ba 2015, section 7.1), as
@@ -32,3 +35,5 @@ struct adamax {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

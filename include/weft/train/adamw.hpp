@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam with weight decay that is no part of the gradient (Loshchilov and Hutter 2019), as torch.optim.AdamW: a step
@@ -37,3 +40,5 @@ struct adamw {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam whose rates never grow again: by the largest mean of squares so far (Reddi, Kale and Kumar 2018), as
@@ -36,3 +39,5 @@ struct amsgrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

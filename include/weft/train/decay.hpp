@@ -7,6 +7,9 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/train/changed_gradients.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// The means that keep variables small: penalties in the loss, the same in the gradients, and decay that is no part of
 /// these. A rate is a number or a scalar of the graph.
 WEFT_COLD_BEGIN
@@ -165,3 +168,5 @@ auto add_l1(const Gradients& gradients, hyperparameter rate) {
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

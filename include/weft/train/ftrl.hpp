@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Follow the regularised leader (McMahan et al. 2013), as tf.train.FtrlOptimizer with its learning_rate_power of -0.5:
@@ -29,3 +32,5 @@ struct ftrl {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

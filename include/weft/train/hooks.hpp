@@ -153,14 +153,10 @@ class log_hook final : public periodic_hook {
  private:
   void act(run_control& run, const step_report& report) override {
     std::string line = "step " + std::to_string(run.global_step());
-    char number[64];
     for (const auto& [of, name] : watched_)
-      if (const double* x = report.find(of)) {
-        std::snprintf(number, sizeof number, " = %.6g", *x);
-        line += ", " + name + number;
-      }
-    std::snprintf(number, sizeof number, " (%.1f steps/s)", speed());
-    std::fprintf(out_, "%s%s\n", line.c_str(), number);
+      if (const double* x = report.find(of)) line += ", " + name + " = " + format_number("%.*g", 6, *x);
+    line += " (" + format_number("%.*f", 1, speed()) + " steps/s)";
+    std::fprintf(out_, "%s\n", line.c_str());
     std::fflush(out_);
   }
 
@@ -198,10 +194,8 @@ class early_stop_hook final : public periodic_hook {
   void act(run_control& run, const step_report&) override {
     best_.note(measure_());
     if (best_.without() == 0 || best_.without() < patience_) return;
-    char number[32];
-    std::snprintf(number, sizeof number, "%.6g", best_.value());
-    run.request_stop("no better than " + std::string(number) + " in the last " + std::to_string(best_.without()) +
-                     " measurements");
+    run.request_stop("no better than " + format_number("%.*g", 6, best_.value()) + " in the last " +
+                     std::to_string(best_.without()) + " measurements");
   }
 
   std::function<double()> measure_;

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam with decoupled weight decay whose rate for each variable is in proportion to its norm (You et al. 2020,
@@ -49,3 +52,5 @@ struct lamb {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Momentum whose rate for each variable is in proportion to its norm (You, Gitman and Ginsburg 2017, algorithm 1).
@@ -30,3 +33,5 @@ struct lars {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

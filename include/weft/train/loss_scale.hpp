@@ -4,6 +4,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Loss scaling: gradients that pass through `half` on their way are multiplied, so that small ones are not 0 there.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -432,3 +435,5 @@ effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pa
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

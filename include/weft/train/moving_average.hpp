@@ -14,6 +14,9 @@
 #include <weft/session/session.hpp>
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Exponential moving averages of variables: what a model is evaluated with is often better than its last values.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -217,7 +220,7 @@ class written_values {
       if (seen[n]) continue;
       seen[n] = 1;
       const node_def& def = g[n].def;
-      if (def.op == &operation_of<group_op>) {
+      if (is_operation<group_op>(def.op)) {
         pending.append(g[n].control.data(), g[n].control.size());
       } else if (def.op->writes) {
         std::uint32_t& last = last_[def.inputs[0].node];
@@ -238,7 +241,7 @@ inline sequence<symbol> updated_variables(graph& g, std::uint32_t training) {
   sequence<symbol> found;
   const written_values written(g, training);
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained && written.has({n, 0}))
+    if (is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::trained && written.has({n, 0}))
       found.push_back({&g, {n, 0}});
   return found;
 }
@@ -372,7 +375,7 @@ inline std::vector<std::pair<std::string, std::string>> moving_averages::variabl
 inline std::vector<std::pair<std::string, std::string>> variables_to_restore(const graph& g) {
   std::vector<std::pair<std::string, std::string>> names;
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained)
+    if (is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::trained)
       names.emplace_back(str_cat({g[n].name, "/", detail::average_name}), g[n].name);
   if (names.empty())
     throw error(error_code::not_found, "variables_to_restore", "the graph has no trained variable to be restored");
@@ -506,3 +509,5 @@ moving_averages exponential_moving_average::apply(const X&, const V&...) const {
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

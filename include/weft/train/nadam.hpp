@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Adam with Nesterov's momentum (Dozat 2016), as torch.optim.NAdam. The momentum of step t is
@@ -47,3 +50,5 @@ struct nadam {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Momentum whose gradient is thought of as one step ahead (Nesterov 1983; Sutskever et al. 2013), as
@@ -24,3 +27,5 @@ struct nesterov_momentum {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -16,6 +16,9 @@
 #include <weft/train/recorded_updates.hpp>
 #include <weft/train/variable_gradient.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -298,3 +301,5 @@ auto compute_gradients(const Expr& loss, const V&... variables) {
 }  // namespace weft
 
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

@@ -2,6 +2,9 @@
 
 #include <weft/ops/update.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// The optimizers. Each is a formula over one element of a variable; docs/how-to/optimizers.md explains how to add one.
 namespace weft {
 
@@ -148,3 +151,5 @@ WEFT_COLD_END
 
 }  // namespace detail
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -201,10 +201,12 @@ class basic_progress {
       add(batch, "  batch %lld/%lld", static_cast<long long>(step_ > 0 ? before % options_.steps_per_epoch + 1 : 0),
           static_cast<long long>(options_.steps_per_epoch));
     }
-    add(most, "  cost %.4f", cost_);
+    parts.emplace_back(most, "  cost " + format_number("%.*f", 4, cost_));
     if (rate > 0) {
       const double us = 1e6 / rate;
-      us < 1000 ? add(step_time, "  %.0f us/step", us) : add(step_time, "  %.2f ms/step", us / 1000);
+      const bool short_step = us < 1000;
+      parts.emplace_back(step_time, "  " + format_number("%.*f", short_step ? 0 : 2, short_step ? us : us / 1000) +
+                                        (short_step ? " us/step" : " ms/step"));
       if (options_.items_per_step > 0)
         parts.emplace_back(
             speed, "  " + thousands(rate * static_cast<double>(options_.items_per_step)) + ' ' + options_.items + "/s");

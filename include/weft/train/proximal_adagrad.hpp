@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// AdaGrad and then, exactly, the pull of l1 and l2 towards 0 (Duchi and Singer 2009), as
@@ -25,3 +28,5 @@ struct proximal_adagrad {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

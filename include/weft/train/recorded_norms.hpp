@@ -8,6 +8,9 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/train/recorded_updates.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// An optimizer's norms as nodes of a graph.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -82,3 +85,5 @@ void record_norms(const void* optimizer, const symbol* operands, symbol* norms) 
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

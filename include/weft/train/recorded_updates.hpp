@@ -16,6 +16,9 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/train/variable_gradient.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// A training step as nodes of a graph, without types: gradients, slots and updates.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -71,7 +74,7 @@ symbol check_counter(const char* who, symbol);
 #if WEFT_DEFINITIONS
 
 inline bool is_trained(const graph& g, std::uint32_t n) {
-  return g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::trained;
+  return is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::trained;
 }
 
 /// A variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
@@ -97,8 +100,7 @@ WEFT_DECL bool find_rows(const graph& g, value gradient, sequence<value>& lists,
     lists.append(c.inputs.data(), 2);
     return lists.size() <= 2 * max_row_lists;
   }
-  const dtype type = g.info(gradient).type;
-  return c.detail && c.detail == g.kernels(primitive::add, type, type) && g.info(c.inputs[0]) == g.info(gradient) &&
+  return applies_only(c, skeleton::formula_id::add) && g.info(c.inputs[0]) == g.info(gradient) &&
          g.info(c.inputs[1]) == g.info(gradient) && find_rows(g, c.inputs[0], lists, sums) &&
          find_rows(g, c.inputs[1], lists, sums);
 }
@@ -339,3 +341,5 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
 
 }  // namespace weft
 WEFT_COLD_END
+
+#pragma pop_macro("slots")

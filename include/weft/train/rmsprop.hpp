@@ -2,6 +2,9 @@
 
 #include <weft/train/optimizer.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// Divides each gradient by the root of a running mean of its squares (Tieleman and Hinton 2012), as
@@ -52,3 +55,5 @@ struct centered_rmsprop {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

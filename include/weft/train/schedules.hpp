@@ -31,7 +31,7 @@ struct step_is_not_an_integer : mistake<!std::is_integral_v<value_t<Expr>> || di
 /// step.
 [[nodiscard]] inline variable_node<std::int64_t> global_step(graph& g) {
   for (std::uint32_t n = 0; n < g.size(); ++n)
-    if (g[n].def.op == &operation_of<variable_op> && kind_of(g[n].def) == variable_kind::counter &&
+    if (is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::counter &&
         g[n].name == "global_step" && g[n].def.outputs[0] == value_info{dtype::int64, shape()})
       return variable_node<std::int64_t>(symbol(&g, {n, 0}));
   return variable<std::int64_t>(g, "global_step", 0, variable_kind::counter);
@@ -40,6 +40,7 @@ struct step_is_not_an_integer : mistake<!std::is_integral_v<value_t<Expr>> || di
 /// Operand: the step. Literals: the schedule's numbers (train/schedule.hpp).
 struct schedule_op {
   static constexpr const char* name = "schedule";
+  static constexpr operation_id id{"weft.schedule"};
   static kernel* prepare(const prepare_context& p) { return new detail::schedule_kernel(p); }
 };
 
@@ -182,7 +183,7 @@ template <class Step>
   const symbol of = schedule.erased();
   const graph& g = *static_cast<const graph*>(of.builder());
   const node_def& c = g[of.id().node].def;
-  if (c.op != &operation_of<schedule_op>)
+  if (!is_operation<schedule_op>(c.op))
     throw error(error_code::invalid_argument, "linear_warmup",
                 "warms up a schedule as exponential_decay() and its kin make it, not a value computed from one");
   sequence<double> all;

@@ -169,16 +169,21 @@ WEFT_DISTRIBUTED_DECL void tcp_stream::close_socket() {
   session_.reset();
 }
 
-/// A link between hosts may fail for seconds. TCP doubles its time to repeat what was lost, up to minutes, and so
-/// is silent for long after the link is back. An option that this system does not know has no effect.
+/// A link between hosts may fail for seconds. TCP doubles its retransmission timeout, up to minutes, and so is silent
+/// long after the link is back. Probes end a connection that only receives if the other host is gone without a word. An
+/// option that this system does not know has no effect.
 WEFT_DISTRIBUTED_DECL void tcp_stream::repeat_soon() {
   #if defined(__linux__)
-  constexpr int rto_max_ms = 44;             // TCP_RTO_MAX_MS, of Linux 6.15
-  const int at_most = 1000, linear = 1;      // linear: earlier systems double it later where little is on its way
+  constexpr int rto_max_ms = 44;         // TCP_RTO_MAX_MS, of Linux 6.15
+  const int at_most = 1000, linear = 1;  // linear: earlier systems double it later where little is on its way
+  const int yes = 1, idle = 60, between = 30;
   const unsigned patience = 15 * 60 * 1000;  // else the bound on the time ends a connection after half a minute
   ::setsockopt(descriptor_, IPPROTO_TCP, rto_max_ms, &at_most, sizeof at_most);
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &linear, sizeof linear);
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+  ::setsockopt(descriptor_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+  ::setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  ::setsockopt(descriptor_, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof between);
   #endif
 }
 

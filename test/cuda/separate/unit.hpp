@@ -86,7 +86,7 @@ unit look() {
       if (f->gpu->gradient) k.gradient = f->gpu->gradient->vector.device;
       if (f->gpu->gradient_sums) k.gradient_sums = f->gpu->gradient_sums->body.device;
     }
-    if (&op == &operation_of<weft::detail::reduction_op>)
+    if (is_operation<weft::detail::reduction_op>(&op))
       if (const auto* code = *static_cast<const fused_reduction*>(g[n].def.detail)->gpu)
         k.reduction = code->body.device;
     u.nodes.push_back(k);

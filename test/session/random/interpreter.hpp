@@ -99,7 +99,7 @@ class interpreter {
   void begin(const values& variables) {
     variables_.clear();
     for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-      if (graph_[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(graph_[n].def.op)) continue;
       const value_info info = session_.variable_info(n);
       value_of& v = variables_[{n, 0}];
       v = {info.extents, info.type, std::vector<double>(info.extents.elements())};
@@ -143,8 +143,8 @@ class interpreter {
 
   void compute(std::uint32_t n) {
     const node_def& what = graph_[n].def;
-    if (known_.count({n, 0}) || what.op == &operation_of<group_op>) return;
-    if (what.op == &operation_of<variable_op>)
+    if (known_.count({n, 0}) || is_operation<group_op>(what.op)) return;
+    if (is_operation<variable_op>(what.op))
       known_[{n, 0}] = before_.at({n, 0});
     else if (what.op->writes)
       write(n);
@@ -208,8 +208,8 @@ class interpreter {
     plan::step_request request;
     request.feeds.push_back({fed_.begin()->first.first, 0});  // has the batch's size
     for (const value& in : what.inputs) {
-      if (graph_[in.node].def.op == &operation_of<constant_op>) continue;
-      if (graph_[in.node].def.op == &operation_of<random_position_op>) continue;  // the session's
+      if (is_operation<constant_op>(graph_[in.node].def.op)) continue;
+      if (is_operation<random_position_op>(graph_[in.node].def.op)) continue;  // the session's
       bool twice = false;
       for (const value& other : request.feeds) twice = twice || other == in;
       if (!twice) request.feeds.push_back(in);
@@ -316,7 +316,7 @@ class planned {
   template <class Each>
   void variables(Each each) {
     for (std::uint32_t n = 0; n < graph_.size(); ++n)
-      if (graph_[n].def.op == &operation_of<variable_op>) each(n, read(n));
+      if (is_operation<variable_op>(graph_[n].def.op)) each(n, read(n));
   }
 
  private:

@@ -61,15 +61,31 @@ WEFT_HOST_DEVICE WEFT_INLINE T kept(T sum) {
   #endif
 
 // condition ? a : b, spelt in bits: a conditional expression would be turned into a branch, and the loop with it.
+//
+// The mask is used once if every number is taken for finite: the compiler would compute ~mask by the opposite
+// comparison, and of NaN both would be false.
 WEFT_HOST_DEVICE WEFT_INLINE float select(bool condition, float a, float b) {
   const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
+  #if __FINITE_MATH_ONLY__
+  return as_float(bits(b) ^ ((bits(a) ^ bits(b)) & mask));
+  #else
   return as_float((bits(a) & mask) | (bits(b) & ~mask));
+  #endif
 }
 WEFT_HOST_DEVICE WEFT_INLINE double select(bool condition, double a, double b) {
   const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(condition);
+  #if __FINITE_MATH_ONLY__
+  return as_double(bits(b) ^ ((bits(a) ^ bits(b)) & mask));
+  #else
   return as_double((bits(a) & mask) | (bits(b) & ~mask));
+  #endif
 }
 
+// Without a branch.
+WEFT_HOST_DEVICE WEFT_INLINE bool both(bool a, bool b) { return a & b; }
+WEFT_HOST_DEVICE WEFT_INLINE bool either(bool a, bool b) { return a | b; }
+
+  // Comparisons that are false of NaN.
   #if __FINITE_MATH_ONLY__
 WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(float x) { return (bits(x) & 0x7fffffffu) > 0x7f800000u; }
 WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(double x) { return (bits(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u; }
@@ -77,6 +93,14 @@ WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(float x) { return bits(x) << 1 == 0; }
 WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(double x) { return bits(x) << 1 == 0; }
 WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(float x) { return bits(x) < 0x7f800000u; }
 WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(double x) { return bits(x) < 0x7ff0000000000000u; }
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_above(T a, T b) {
+  return (a > b) & !is_nan(a) & !is_nan(b);
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_equal(T a, T nonzero) {
+  return bits(a) == bits(nonzero);
+}
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE T at_most(T limit, T x) {
   return select((x > limit) & !is_nan(x), limit, x);
@@ -93,6 +117,14 @@ WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(T x) {
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE bool is_zero(T x) {
   return x == T(0);
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_above(T a, T b) {
+  return a > b;
+}
+template <class T>
+WEFT_HOST_DEVICE WEFT_INLINE bool is_equal(T a, T nonzero) {
+  return a == nonzero;
 }
 // Expects x > 0.
 template <class T>
@@ -180,28 +212,29 @@ WEFT_HOST_DEVICE WEFT_INLINE double floor(double x) {
 
 /// The larger operand; NaN if either is NaN.
 WEFT_HOST_DEVICE WEFT_INLINE float maximum(float a, float b) {
-  return detail::select((a > b) | detail::is_nan(a), a, b);
+  return detail::select(detail::either(detail::is_above(a, b), detail::is_nan(a)), a, b);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double maximum(double a, double b) {
-  return detail::select((a > b) | detail::is_nan(a), a, b);
+  return detail::select(detail::either(detail::is_above(a, b), detail::is_nan(a)), a, b);
 }
 
 /// The smaller operand; NaN if either is NaN.
 WEFT_HOST_DEVICE WEFT_INLINE float minimum(float a, float b) {
-  return detail::select((a < b) | detail::is_nan(a), a, b);
+  return detail::select(detail::either(detail::is_above(b, a), detail::is_nan(a)), a, b);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) {
-  return detail::select((a < b) | detail::is_nan(a), a, b);
+  return detail::select(detail::either(detail::is_above(b, a), detail::is_nan(a)), a, b);
 }
 
 /// e^x.
 WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) {
-  // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should.
+  // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should;
+  // their product would overflow before the result does.
   x = detail::at_most(89.0f, x);
   x = detail::at_least(-104.0f, x);
   const auto [biased, expm1] = detail::split_exp<254>(x);
   const std::uint32_t half = biased >> 1;
-  return (expm1 + 1.0f) * detail::as_float(half << 23) * detail::as_float((biased - half) << 23);
+  return detail::kept((expm1 + 1.0f) * detail::as_float(half << 23)) * detail::as_float((biased - half) << 23);
 }
 WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
   x = detail::at_most(710.0, x);
@@ -209,7 +242,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double exp(double x) {
   const auto [power, expm1] = detail::split_exp(x);
   const std::uint64_t biased = power + 2046;
   const std::uint64_t half = biased >> 1;
-  return (expm1 + 1.0) * detail::as_double(half << 52) * detail::as_double((biased - half) << 52);
+  return detail::kept((expm1 + 1.0) * detail::as_double(half << 52)) * detail::as_double((biased - half) << 52);
 }
 
 /// e^x - 1.
@@ -218,14 +251,14 @@ WEFT_HOST_DEVICE WEFT_INLINE float expm1(float x) {
   const float clamped = detail::at_least(-18.0f, x);
   const auto [biased, expm1] = detail::split_exp<126>(clamped);
   const float half = detail::as_float(biased << 23);
-  return detail::select(x == 0.0f, x, 2.0f * (half * expm1 + detail::kept(half - 0.5f)));
+  return detail::select(x == 0.0f, x, 2.0f * detail::kept(half * expm1 + detail::kept(half - 0.5f)));
 }
 WEFT_HOST_DEVICE WEFT_INLINE double expm1(double x) {
   x = detail::at_most(710.0, x);
   const double clamped = detail::at_least(-40.0, x);
   const auto [power, expm1] = detail::split_exp(clamped);
   const double half = detail::as_double((power + 1022) << 52);
-  return detail::select(x == 0.0, x, 2.0 * (half * expm1 + detail::kept(half - 0.5)));
+  return detail::select(x == 0.0, x, 2.0 * detail::kept(half * expm1 + detail::kept(half - 0.5)));
 }
 
 /// The natural logarithm.
@@ -323,8 +356,11 @@ WEFT_HOST_DEVICE WEFT_INLINE float pow(float x, float y) {
   const bool integer = floor(e) == e;
   const bool odd = integer & (floor(e * 0.5) != e * 0.5);
   const double result = detail::select(odd, __builtin_copysign(magnitude, static_cast<double>(x)), magnitude);
-  const bool invalid = (x < 0.0f) & !integer & (a < __builtin_inf());
-  const bool one = (y == 0.0f) | (x == 1.0f) | ((a == 1.0) & (abs(y) == __builtin_inff()));
+  const bool invalid = (x < 0.0f) & !integer & detail::below_infinity(a);
+  const bool one = detail::either(
+      detail::is_zero(y),
+      detail::either(detail::is_equal(x, 1.0f),
+                     detail::both(detail::is_equal(a, 1.0), detail::is_equal(abs(y), __builtin_inff()))));
   return static_cast<float>(detail::select(one, 1.0, detail::select(invalid, __builtin_nan(""), result)));
 }
 WEFT_HOST_DEVICE WEFT_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
@@ -364,7 +400,10 @@ WEFT_HOST_DEVICE T minimum(T a, T b) {
 template <class T>
   requires std::is_arithmetic_v<T>
 WEFT_HOST_DEVICE T sign(T x) {
-  return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
+  if constexpr (std::is_integral_v<T>)
+    return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), x));
+  else
+    return select(detail::is_above(x, T(0)), T(1), select(detail::is_above(T(0), x), T(-1), x));
 }
 
 /// 1 / sqrt(x).
@@ -391,7 +430,13 @@ WEFT_HOST_DEVICE WEFT_INLINE constexpr To nearest_integer(V x) {
   constexpr V last = limit - limit * (sizeof(V) == 4 ? V(0x1p-24) : V(0x1p-53));
   const V below = x < limit ? x : last;
   const To inside = static_cast<To>(below > static_cast<V>(least) ? below : static_cast<V>(least));
-  return x >= limit ? most : x == x ? inside : To(0);
+#if __FINITE_MATH_ONLY__
+  using word = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+  const bool is_number = __builtin_bit_cast(word, x) << 1 <= __builtin_bit_cast(word, V(__builtin_inf())) << 1;
+#else
+  const bool is_number = x == x;
+#endif
+  return !is_number ? To(0) : x >= limit ? most : inside;
 }
 
 /// e^(-x^2). 2 ulp: x^2 is rounded before it is an exponent, and that the result is corrected for.

@@ -4,6 +4,12 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/random_words.hpp>
 
+// clang cannot vectorise the loops that call into libm, and warns where they are inlined.
+#if defined(__clang__)
+  #pragma clang diagnostic push
+  #pragma clang diagnostic ignored "-Wpass-failed"
+#endif
+
 namespace weft::device {
 
 /// The words of a group of blocks, from block `first` on, a multiple of 32. See philox; here the lanes of a vector have
@@ -84,3 +90,7 @@ void draw(const kernel_context& f, random_source from, const Element& element, s
 }
 
 }  // namespace weft::device
+
+#if defined(__clang__)
+  #pragma clang diagnostic pop
+#endif

@@ -37,7 +37,7 @@ inline void cpu_relax() {
 }
 
 // Whether this thread runs a chunk of some pool: a parallel_for inside it runs inline.
-inline constinit thread_local bool inside_parallel_for = false;
+inline constinit WEFT_API thread_local bool inside_parallel_for = false;
 
 }  // namespace detail
 

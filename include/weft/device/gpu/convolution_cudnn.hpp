@@ -19,6 +19,9 @@
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/owned.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Convolutions of float, half and bfloat16 and their gradients by cuDNN: deterministic algorithms alone, in the order
 /// of its heuristic. That one can be called is only known when it has been: on the first run, the next one takes the
 /// place of one that is refused. half and bfloat16 are summed in float, by tensor cores, and rounded once.
@@ -478,3 +481,5 @@ class cudnn_convolution_kernel final : public kernel {
 };
 
 }  // namespace weft::gpu
+
+#pragma pop_macro("slots")

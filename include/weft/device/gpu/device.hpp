@@ -203,6 +203,6 @@ class platform {
 };
 
 /// The platform of this program: set when it starts by a file that includes <weft/cuda.hpp>.
-inline platform* installed_platform = nullptr;
+inline WEFT_API platform* installed_platform = nullptr;
 
 }  // namespace weft::gpu

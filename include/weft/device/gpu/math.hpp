@@ -23,6 +23,10 @@ template <class T>
 __host__ __device__ inline bool is_zero(T x) {
   return x == T(0);
 }
+template <class T>
+__host__ __device__ inline bool is_above(T a, T b) {
+  return a > b;
+}
 
 }  // namespace detail
 

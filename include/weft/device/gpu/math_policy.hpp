@@ -31,6 +31,6 @@ struct math_policy {
 };
 
 /// The policy of this process.
-inline math_policy math{};
+inline WEFT_API math_policy math{};
 
 }  // namespace weft::gpu

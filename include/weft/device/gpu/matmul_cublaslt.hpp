@@ -17,6 +17,9 @@
 #include <weft/tensor/host_memory.hpp>
 #include <weft/tensor/owned.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Matrix products by cuBLASLt, with what it can take in: scaling, accumulation, a bias for each column, ReLU.
 namespace weft::gpu {
 
@@ -348,3 +351,5 @@ class cublaslt_kernel final : public kernel {
 };
 
 }  // namespace weft::gpu
+
+#pragma pop_macro("slots")

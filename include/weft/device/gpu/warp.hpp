@@ -2,6 +2,9 @@
 
 #include <weft/device/gpu/body.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// A reduction over neighbouring threads of a block: those of a warp by shuffles, then the warps in order. It takes
 /// three phases of a body: `reduce_in_warp`; `emulate_warps`, which a GPU skips; and any that asks for `reduce_warps`.
 /// The order depends on the number of threads alone; the emulation's is the same.
@@ -69,3 +72,5 @@ WEFT_HOST_DEVICE T reduce_warps(const T* slots, unsigned lanes, const Merge& mer
 
 }  // namespace weft::gpu
 #endif
+
+#pragma pop_macro("slots")

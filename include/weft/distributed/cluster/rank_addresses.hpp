@@ -85,8 +85,12 @@ inline std::string own_folder() {
 }
 
 inline rendezvous::result meet(const place_among_ranks& place, const environment_options& options) {
-  rendezvous meeting{place.rank, place.size, given_host(options.host),
-                     options.secret ? *options.secret : cluster_secret::of_user(), options.patience};
+  rendezvous meeting{place.rank,
+                     place.size,
+                     given_host(options.host),
+                     options.secret ? *options.secret : cluster_secret::of_user(),
+                     options.patience,
+                     options.on_wait};
   std::string folder = options.folder;
   if (folder.empty())
     if (const auto given = variable_of("WEFT_RENDEZVOUS")) folder = given->value;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 #include <weft/distributed/cluster/host_list.hpp>
 #include <weft/distributed/cluster/rendezvous_host.hpp>
 #include <weft/distributed/cluster/secret.hpp>
+#include <weft/distributed/cluster/wait_log.hpp>
 #include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/owned_descriptor.hpp>
@@ -37,6 +39,7 @@ struct rendezvous {
   std::string host;       ///< by which others reach this task
   cluster_secret secret;  ///< what all prove, by a folder or by the first task
   deadline until = std::chrono::minutes(1);
+  std::function<void(const wait_change&)> on_wait = {};  ///< nothing: a line on stderr
 
   /// The outcome: the addresses of all tasks, by rank, and this task's socket, which listens already.
   struct result {
@@ -87,6 +90,10 @@ inline std::string random_word() {
   std::array<std::byte, 16> bytes;
   fill_random(bytes);
   return hexadecimal(bytes);
+}
+
+inline start_report report_of(const rendezvous& meeting) {
+  return {str_cat({"rank ", meeting.rank}), meeting.on_wait, meeting.until};
 }
 
 [[noreturn]] inline void fail_to_meet(const std::vector<int>& missing, const std::string& where, int size) {
@@ -208,6 +215,7 @@ inline std::vector<endpoint> lead_through_folder(const rendezvous& meeting, cons
     folder.write(0, text);
   };
   publish(false);
+  start_report report = report_of(meeting);
   for (patience idle;;) {
     bool changed = false;
     std::vector<int> missing;
@@ -221,11 +229,13 @@ inline std::vector<endpoint> lead_through_folder(const rendezvous& meeting, cons
     }
     if (missing.empty()) break;
     if (meeting.until.expired()) fail_to_meet(missing, folder.path(), meeting.size);
+    report.look([&] { return str_cat({names_of_ranks(missing), " of ", meeting.size, " in ", folder.path()}); });
     if (changed) idle.reset();
     if (changed || idle.to_be_repeated()) publish(false);
     idle.pause();
   }
   publish(true);
+  report.end();
   std::vector<endpoint> tasks;
   for (const rendezvous_entry& each : entries) tasks.push_back(parse_endpoint(each.address));
   // The others remove theirs when they have read this. One that has ended meanwhile is noticed by other means.
@@ -241,6 +251,14 @@ inline std::vector<endpoint> follow_through_folder(const rendezvous& meeting, co
                                                    const std::string& address) {
   rendezvous_entry mine{random_word(), address, "-"};
   folder.write(meeting.rank, mine.text(meeting.size));
+  const auto missing_ranks = [&] {
+    std::vector<int> missing;
+    for (int rank = 0; rank < meeting.size; ++rank)
+      if (!folder.has(rank)) missing.push_back(rank);
+    if (missing.empty()) missing.push_back(0);
+    return missing;
+  };
+  start_report report = report_of(meeting);
   for (patience idle;;) {
     const auto lines = folder.read(0);
     const auto my_line = static_cast<std::size_t>(meeting.rank) + 2;
@@ -251,17 +269,14 @@ inline std::vector<endpoint> follow_through_folder(const rendezvous& meeting, co
       for (std::size_t i = 2; i < lines.size(); ++i)
         tasks.push_back(parse_endpoint(lines[i].size() == 2 ? lines[i][1] : ""));
       folder.remove(meeting.rank);
+      report.end();
       return tasks;
     }
     const bool to_confirm = is_mine && lines[1][0] != mine.confirmed;
     if (to_confirm) mine.confirmed = lines[1][0];
-    if (meeting.until.expired()) {
-      std::vector<int> missing;
-      for (int rank = 0; rank < meeting.size; ++rank)
-        if (!folder.has(rank)) missing.push_back(rank);
-      if (missing.empty()) missing.push_back(0);
-      fail_to_meet(missing, folder.path(), meeting.size);
-    }
+    if (meeting.until.expired()) fail_to_meet(missing_ranks(), folder.path(), meeting.size);
+    report.look(
+        [&] { return str_cat({names_of_ranks(missing_ranks()), " of ", meeting.size, " in ", folder.path()}); });
     if (to_confirm || idle.to_be_repeated()) folder.write(meeting.rank, mine.text(meeting.size));
     if (to_confirm) idle.reset();
     idle.pause();
@@ -295,7 +310,8 @@ inline void reject_host(handshake<tcp::stream>& words, const error& why) {
 
 /// Returns nothing where the connection ended before anything was proved: rank 0 has not begun yet, or begins again.
 inline std::optional<rendezvous::result> follow_through_first(const rendezvous& meeting, tcp& network,
-                                                              const endpoint& first, std::string& note) {
+                                                              const endpoint& first, start_report& report,
+                                                              std::string& note) {
   using talk = handshake<tcp::stream>;
   tcp::stream stream;
   try {
@@ -315,6 +331,7 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
       throw error(
           error_code::deadline_exceeded, "rendezvous",
           {"rank 0 at ", to_string(first), " still waits for others; start them, or look there for why they ended"});
+    report.look([&] { return str_cat({"rank 0 at ", to_string(first), ", which waits for others"}); });
     tcp::wait_item item{&words.stream(), true, sends};
     idle.pause({&item, 1}, meeting.until);
   };
@@ -378,11 +395,18 @@ inline rendezvous::result rendezvous::through_first(const endpoint& first) const
   tcp network = detail::network_of(*this);
   if (rank == 0) {
     const detail::fresh_socket own(network, host.empty() ? first.host : host);
-    return {detail::rendezvous_host(network, first, own.address, size, secret).run(until), own.descriptor};
+    detail::start_report report = detail::report_of(*this);
+    return {detail::rendezvous_host(network, first, own.address, size, secret).run(until, report), own.descriptor};
   }
   std::string note;
-  for (detail::patience idle; !until.expired(); idle.pause())
-    if (auto found = detail::follow_through_first(*this, network, first, note)) return *found;
+  detail::start_report report = detail::report_of(*this);
+  for (detail::patience idle; !until.expired(); idle.pause()) {
+    if (auto found = detail::follow_through_first(*this, network, first, report, note)) {
+      report.end();
+      return *found;
+    }
+    report.look([&] { return str_cat({"rank 0 of ", size, " (", note, ")"}); });
+  }
   throw error(error_code::deadline_exceeded, "rendezvous",
               {"rank 0 of ", size, " was not met at ", to_string(first), " in time: ", note,
                "; start it, or correct the address"});

@@ -16,6 +16,7 @@
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/rejection_log.hpp>
 #include <weft/distributed/cluster/secret.hpp>
+#include <weft/distributed/cluster/wait_log.hpp>
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
@@ -65,19 +66,28 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
         seats_(static_cast<std::size_t>(size), nullptr),
         tasks_(seats_.size()),
         door_(loop_, network.listen(first), max_strangers, std::chrono::seconds(5), *this),
-        expiry_(loop_) {
+        expiry_(loop_),
+        quiet_(loop_) {
     tasks_[0] = own;
   }
 
   /// The addresses of all tasks, by rank.
   /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, unavailable for one that ends before
   /// it has the list.
-  std::vector<endpoint> run(deadline until) {
+  std::vector<endpoint> run(deadline until, start_report& report) {
     if (seats_.size() == 1) return tasks_;
+    quiet_.start(start_report::quiet_time + std::chrono::milliseconds(1), [&] {
+      if (!is_telling_)
+        report.look([&] {
+          return str_cat({names_of_ranks(missing()), " of ", seats_.size(), " at ", to_string(first_),
+                          note_.empty() ? "" : "; ", note_});
+        });
+    });
     expiry_.start(until.remaining(std::chrono::hours(24)), [this] { give_up(); });
     door_.resume();
     loop_.run();
     door_.close();
+    report.end();
     return tasks_;
   }
 
@@ -264,7 +274,7 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   std::list<delivery> deliveries_;
   std::vector<tcp::stream> delivered_;  // closed when all have theirs
   door<tcp, std::chrono::steady_clock> door_;
-  event_loop::timer expiry_;
+  event_loop::timer expiry_, quiet_;
 };
 
 }  // namespace weft::detail

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct environment_options {
   std::optional<cluster_secret> secret = {};   ///< nothing: cluster_secret::of_user()
   std::chrono::milliseconds patience{60'000};  ///< for the other tasks to come, where they have to meet first
   std::string ps_job = "ps", worker_job = "worker";
+  /// Receives the report of a wait for the others, and of its end. Nothing: a line on stderr.
+  std::function<void(const wait_change&)> on_wait = {};
 };
 
 /// A process's place in a cluster, as its environment tells it: what a server is made of.

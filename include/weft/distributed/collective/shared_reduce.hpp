@@ -16,6 +16,9 @@
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/transport/shared_memory.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft::detail {
 
 /// A description of one all-reduce, which must be the same on all ranks.
@@ -326,3 +329,5 @@ class shared_reduce {
 };
 
 }  // namespace weft::detail
+
+#pragma pop_macro("slots")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@ namespace weft::detail {
 struct peer_process {
   std::size_t rank = 0;
   std::uint64_t incarnation = 0;
+  friend auto operator<=>(const peer_process&, const peer_process&) = default;
 };
 
 /// Messages that one thread sends and receives on connections that do not block.

@@ -13,7 +13,7 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
-#include <weft/distributed/membership/wait_log.hpp>
+#include <weft/distributed/cluster/wait_log.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/separate.hpp>
 

@@ -72,11 +72,12 @@ class basic_server {
   /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
   /// must know the port, a device filter that names no task, a heartbeat_timeout that does not exceed the interval or a
   /// time that is out of range; and what tls_credentials::from_environment() throws.
-  basic_server(cluster_spec cluster, std::string job, int index, server_options options = {}, T network = {});
+  basic_server(cluster_spec cluster, std::string job, int index, server_options options = server_options(),
+               T network = {});
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
-  explicit basic_server(const Environment& here, server_options options = {}, T network = {});
+  explicit basic_server(const Environment& here, server_options options = server_options(), T network = {});
 
   template <class = void>
   basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options

@@ -513,12 +513,7 @@ class view_agreement {
       return false;
     }
     if (misses && policy_.then == loss_action::stop) {
-      // Others that went since have waited in vain, too.
-      const std::string overdue =
-          names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
-      const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
-      fail(error_code::unavailable,
-           {"no process has taken the place of ", overdue.empty() ? lost : overdue, " in time (collective::on_loss)"});
+      fail_after_wait();
       return false;
     }
     return true;
@@ -670,7 +665,21 @@ class view_agreement {
   }
 
   void fail(error_code code, std::initializer_list<piece> why) { failure_ = error(code, "exchange", str_cat(why)); }
+  /// Others that went since have waited in vain, too.
+  void fail_after_wait() {
+    const std::string overdue =
+        names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
+    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    fail(error_code::unavailable,
+         {"no process has taken the place of ", overdue.empty() ? lost : overdue, " in time (collective::on_loss)"});
+  }
+  /// If members have ended, those that waited with this worker have left one after the other, for the same reason.
   void fail_as_minority() {
+    const auto holds = [&](auto what) { return std::any_of(current_.members.begin(), current_.members.end(), what); };
+    if (policy_.then == loss_action::stop && !waits_for_places_ &&
+        holds([&](const view_member& each) { return is_dead(each); }) &&
+        holds([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; }))
+      return fail_after_wait();
     fail(error_code::unavailable,
          {"this worker reaches too few of the ", current_.members.size(), " workers of its view to train on (",
           missing(), "), and the others may train on without it; start it again"});

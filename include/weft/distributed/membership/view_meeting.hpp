@@ -122,7 +122,8 @@ class view_meeting {
         is_under_way_ = true;
         throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
       }
-      if (!starts || now >= began + quiet_time) report_wait(starts, until);
+      // Those that wait in vain end one after the other: nobody waits for them anew.
+      if (starts ? now >= began + quiet_time : now <= began + policy_.wait / 2) report_wait(starts, until);
       if (!moved) sleep<Clock>(pause);
     }
     say_the_rest();

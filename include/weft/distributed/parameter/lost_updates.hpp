@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// The numbers of a worker's updates that parameter servers have acknowledged and lost. An update that several servers

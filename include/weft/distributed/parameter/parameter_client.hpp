@@ -21,6 +21,9 @@
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// A worker's side of the parameter servers. Values and gradients are given as one span of bytes per variable, in the
@@ -843,3 +846,5 @@ class basic_parameter_client {
 using parameter_client = basic_parameter_client<>;
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -429,7 +429,8 @@ class parameter_service {
     const auto now = clock::now();
     std::optional<error> broken = quorum_.why_broken();
     if (links_.has_begun()) {
-      if (!broken && !have_all_finished()) broken = links_.lost_server();  // after its wait, where it is awaited
+      if (!broken && !have_all_finished() && !workers_.are_all_done())
+        broken = links_.lost_server();  // after its wait, where it is awaited
       if (!broken) broken = links_.ended();
       if (broken) {
         quorum_.interrupt(*broken);

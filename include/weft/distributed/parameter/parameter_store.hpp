@@ -24,6 +24,9 @@
 #include <weft/transport/aligned_bytes.hpp>
 #include <weft/transport/transport.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// The contents of one parameter server: the values of its variables one after the other (as they travel), the slots of
@@ -467,3 +470,5 @@ class parameter_store {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

@@ -37,7 +37,7 @@ inline constexpr std::size_t rows_begin(std::size_t bytes_before) { return (byte
 /// The shortest and the longest that all lists of these variables are, in bytes.
 inline std::uint64_t min_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
-  for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8 : 0;
+  for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8u : 0u;
   return bytes;
 }
 inline std::uint64_t max_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {

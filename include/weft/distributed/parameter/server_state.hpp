@@ -10,6 +10,9 @@
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft::detail {
 
 /// The state that parameter servers keep beside the values of their variables.
@@ -88,3 +91,5 @@ inline cluster_state read_scalar_state(const_bytes bytes, server_state& state, s
 }
 
 }  // namespace weft::detail
+
+#pragma pop_macro("slots")

@@ -11,6 +11,9 @@
 #include <weft/train/optimizers.hpp>
 #include <weft/train/schedule.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft {
 
 /// A hyperparameter that follows a schedule (train/schedule.hpp). A parameter server finds it anew before each update:
@@ -80,7 +83,7 @@ update_implementation implementation_of() {
 /// The optimizers that a parameter server of this program knows, by name: gradient_descent, momentum and adam, and
 /// those that the program adds. It adds them in every task before that starts its server; all tasks run the same
 /// program, so at the top of main() is a good place: `update_rules::add<my_optimizer>()`.
-class update_rules {
+class WEFT_API update_rules {
  public:
   /// Throws weft::error (already_exists) for a name that is taken.
   template <class Optimizer>
@@ -155,3 +158,5 @@ class update_rules {
 };
 
 }  // namespace weft
+
+#pragma pop_macro("slots")

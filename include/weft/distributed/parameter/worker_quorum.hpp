@@ -203,8 +203,9 @@ class worker_quorum {
   bool is_overdue(const worker& each, time_point now) const {
     return each.missing_since && now - *each.missing_since > terms_->on_loss.wait;
   }
+  /// Only of a worker that this server has served: others are known from a manifest and by hearsay.
   bool is_lost_after_end(const worker& each) const {
-    return each.done && members_.state(each.rank, each.incarnation) == task_state::lost;
+    return each.done && each.incarnation != 0 && members_.state(each.rank, each.incarnation) == task_state::lost;
   }
   /// Whether the loss policy keeps the place of this worker, once it is gone.
   bool waits_for(const worker& each) const {

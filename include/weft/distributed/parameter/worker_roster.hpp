@@ -131,6 +131,9 @@ class worker_roster {
       return each.given_up || (((each.done && !each.stays) || has_ended) && !is_awaited(each));
     });
   }
+  bool are_all_done() const {
+    return std::all_of(begin(), end(), [](const worker& each) { return each.done && !each.stays; });
+  }
   bool have_all_gone() const {
     return std::none_of(begin(), end(), [&](const worker& each) {
       return each.connection || members_.state(each.rank) == task_state::alive;

@@ -152,6 +152,8 @@ class basic_graph_client {
       throw error(error_code::unavailable, "step",
                   {table_name(task), " has closed its connection: the process ended, was killed or does not answer"});
   }
+  /// A connection that ends is lost, which check_there() notices.
+  void check_connection(std::size_t, std::uint64_t, typename Clock::time_point) const {}
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
                     deadline_type until) {
     link& to = *links_[task];
@@ -346,7 +348,11 @@ class basic_graph_client {
         heartbeat = deadline_type(detail::client_heartbeat);
         send_heartbeats();
       }
-      loop_.receive_when_idle(heartbeat);
+      try {
+        loop_.receive_when_idle(heartbeat);
+      } catch (const std::exception&) {  // no memory
+        detail::sleep<Clock>(std::chrono::milliseconds(10));
+      }
     }
   }
 

@@ -26,8 +26,10 @@
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
+#include <weft/distributed/remote/parked_runs.hpp>
 #include <weft/distributed/remote/remote_channels.hpp>
 #include <weft/distributed/remote/remote_tasks.hpp>
+#include <weft/distributed/remote/request_limits.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/distributed/remote/variable_table.hpp>
@@ -111,11 +113,12 @@ class graph_service {
  private:
   friend class detail::remote_tasks<graph_service>;
 
-  /// A run of a step.
-  struct run_key {
-    std::uint64_t session;
-    std::int64_t number;
-    friend auto operator<=>(const run_key&, const run_key&) = default;
+  using run_key = detail::run_key;
+
+  /// What a target refers to.
+  struct home {
+    graph_service* of;
+    std::uint32_t rank;
   };
 
   struct job {
@@ -123,25 +126,14 @@ class graph_service {
     frame_header header;
     std::vector<std::byte> payload;
     std::shared_ptr<const detail::run_message> message = {};  // of a run
+    detail::request_limits::ticket admitted = {};
+    deadline_type waits{std::chrono::seconds(10)};  // for tasks that it is passed on to
   };
   struct queue {
     std::deque<job> all;
     std::condition_variable changed;
     std::atomic<bool> ended{false};
-  };
-
-  /// What has come for a run. `from`: who sent the first of it; it is dropped if that process ends before anybody has
-  /// asked for the run.
-  struct parked_run {
-    std::shared_ptr<mailbox> box = std::make_shared<mailbox>();
-    detail::peer_process from;
-    bool is_asked_for = false;
-    deadline_type keep{std::chrono::seconds(60)};
-  };
-  struct finished_run {
-    std::int64_t number = 0;
-    detail::peer_process client;
-    deadline_type keep{std::chrono::seconds(60)};
+    std::size_t refused = 0;  // requests in turn that had to wait
   };
 
   std::size_t tasks() const { return here_.members().size(); }
@@ -193,7 +185,7 @@ class graph_service {
         return ask(from, header, std::move(payload));
       case frame_kind::read_variable:
       case frame_kind::write_variable:
-        return add(jobs_, {from, header, std::move(payload)});
+        return admit(jobs_, {from, header, std::move(payload)}, from);
       case frame_kind::step_ended:
         if (of_client) detail::message_reader::malformed();
         return runs_.end_part(from.rank, table_name(from.rank), header, detail::end_message::read(payload));
@@ -202,7 +194,7 @@ class graph_service {
         if (!why.failed) detail::message_reader::malformed();
         if (const auto box = find({header.tag, header.step}, from))
           box->fail(error(static_cast<error_code>(why.code), why.operation, why.sentence));
-        return add(jobs_, {from, header, {}});
+        return admit(jobs_, {from, header, {}}, from);
       }
       case frame_kind::list_devices:
         return tell_of_task(from, header);
@@ -219,21 +211,46 @@ class graph_service {
     auto message = std::make_shared<const detail::run_message>(detail::run_message::read(payload, tasks()));
     if (from.rank == tasks() && (message->client_rank != tasks() || message->client_incarnation != from.incarnation))
       detail::message_reader::malformed();  // a client asks for itself alone
+    const detail::peer_process client = client_of(*message);
     job next{from, header, std::move(payload), std::move(message)};
-    if (next.message->waits) return add(lane_of(next), std::move(next));
-    if (here_.members().self() != 0) return add(jobs_, std::move(next));
+    if (next.message->waits || here_.members().self() != 0) next.payload = {};  // it is not passed on
+    if (next.message->waits) return admit_in_lane(std::move(next));
+    if (here_.members().self() != 0) return admit(jobs_, std::move(next), client);
     // A session of this process forwards its runs itself; the thread that receives must not wait for other tasks.
-    if (from.rank != here_.members().self()) return add(forwarded_, std::move(next));
-    forward(next);
+    if (from.rank != here_.members().self()) return admit(forwarded_, std::move(next), client);
+    forward(next, true);
+  }
+  static detail::peer_process client_of(const detail::run_message& message) {
+    return {message.client_rank, message.client_incarnation};
   }
 
-  void add(queue& to, job&& next) {
-    const std::lock_guard lock(mutex_);
-    if (to.all.size() >= max_waiting) throw error(error_code::resource_exhausted, "step", "too many requests wait");
-    if (next.message && &to != &forwarded_) {
-      parked_run& run = boxes_[{next.header.tag, next.header.step}];
-      run.is_asked_for = true;
+  /// Puts a request into a queue, or answers the client whose limits it exceeds.
+  void admit(queue& to, job&& next, const detail::peer_process& client) {
+    if (!take_ticket(next, client)) return;
+    add(to, std::move(next));
+  }
+  bool take_ticket(job& next, const detail::peer_process& client) {
+    std::size_t bytes = sizeof(job) + next.payload.size();
+    if (next.message) bytes += next.message->extents.size() * sizeof(shape);
+    try {
+      next.admitted = limits_.admit(client, bytes);
+      return true;
+    } catch (const error& e) {
+      if (next.header.kind != frame_kind::cancel_step) post_end(client, next.header, detail::end_message::of(e, false));
+      return false;
     }
+  }
+  void add(queue& to, job&& next) {
+    {
+      const std::lock_guard lock(mutex_);
+      push(to, std::move(next));
+    }
+    // The executor waits for requests in the receiving loop, where the condition variable does not wake it.
+    if (&to == &jobs_) channels_.wake();
+  }
+  /// The mutex is locked.
+  void push(queue& to, job&& next) {
+    if (next.message && &to != &forwarded_) boxes_.ask({next.header.tag, next.header.step});
     if (&to == &jobs_) jobs_are_own_ = next.from.rank == here_.members().self();
     to.all.push_back(std::move(next));
     to.changed.notify_one();
@@ -256,14 +273,14 @@ class graph_service {
       for (const int index : here_.cluster().task_indices(name))
         append(list, {list.empty() ? "" : ",", index, "@", to_string(here_.cluster().task_address(name, index))});
     }
-    answer(from, header, said.bytes());
+    post(from, value_header(header), said.bytes());
   }
 
   /// Ends waits in queues at once. The variables are forgotten between two runs.
   void reset(const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
     detail::message_reader in(payload);
     while (in.left() > 0) detail::resource_table::of_process().reset(in.text());
-    add(jobs_, {from, header, std::move(payload)});
+    admit(jobs_, {from, header, std::move(payload)}, from);
   }
   void forget_variables(const_bytes containers) {
     detail::message_reader in(containers);
@@ -280,39 +297,16 @@ class graph_service {
   /// The mailbox of a run, which may not have begun here yet; null if it has ended.
   std::shared_ptr<mailbox> find(const run_key& key, const detail::peer_process& from) {
     const std::lock_guard lock(mutex_);
-    if (const auto last = finished_.find(key.session); last != finished_.end() && key.number <= last->second.number)
-      return nullptr;
-    if (const auto run = boxes_.find(key); run != boxes_.end()) return run->second.box;
-    if (boxes_.size() >= max_waiting) drop_orphans();
-    if (boxes_.size() >= max_waiting) throw error(error_code::resource_exhausted, "step", "too many runs wait");
-    parked_run& made = boxes_[key];
-    made.from = from;
-    return made.box;
-  }
-  template <typename Run>
-  auto drop(Run run) {
-    run->second.box->close();
-    return boxes_.erase(run);
+    return boxes_.find(key, from, from.rank == tasks(), [&](const auto& peer) { return is_gone(peer); });
   }
   void forget(const run_key& key, const detail::peer_process& client) {
     const std::lock_guard lock(mutex_);
-    finished_run& last = finished_[key.session];
-    last.number = std::max(last.number, key.number);
-    last.client = client;
-    last.keep = deadline_type(std::chrono::seconds(60));
-    // With what came early for runs that were never asked for.
-    const auto first = boxes_.lower_bound({key.session, INT64_MIN});
-    for (auto each = first; each != boxes_.end() && each->first.session == key.session;)
-      each = each->first.number <= last.number ? drop(each) : std::next(each);
+    boxes_.end(key, client);
   }
   /// Drops what clients and tasks have left behind that have ended. The mutex is locked.
   void drop_orphans() {
-    for (auto each = boxes_.begin(); each != boxes_.end();) {
-      const parked_run& run = each->second;
-      each = !run.is_asked_for && (run.keep.expired() || is_gone(run.from)) ? drop(each) : std::next(each);
-    }
-    for (auto each = finished_.begin(); each != finished_.end();)
-      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+    boxes_.drop_orphans([&](const auto& peer) { return is_gone(peer); });
+    std::erase_if(losses_, [&](const auto& each) { return is_gone(each.first); });
     for (auto each = lanes_.begin(); each != lanes_.end();) {
       if (is_gone(each->second->client)) each->second->jobs.ended = true, each->second->jobs.changed.notify_all();
       if (!each->second->jobs.ended) {
@@ -323,7 +317,7 @@ class graph_service {
       each = lanes_.erase(each);
     }
   }
-  /// Now and then, on the executor's thread.
+  /// Once a second, on the executor's thread.
   void clean_up() {
     if (!clean_up_.expired()) return;
     clean_up_ = deadline_type(std::chrono::seconds(1));
@@ -343,13 +337,40 @@ class graph_service {
     for (const auto& each : over) detail::join<clock>(each->thread);
   }
 
-  void answer(const detail::peer_process& to, const frame_header& asked, const std::vector<std::byte>& value) {
+  frame_header value_header(const frame_header& asked) const {
     frame_header header;
     header.kind = frame_kind::transfer;
     header.tag = asked.tag;
     header.step = asked.step;
     header.request = tasks();
-    channels_.send(to, header, value, deadline_type(std::chrono::seconds(10)));
+    return header;
+  }
+  /// Sends without waiting for the other process: for the thread that receives. Another task may have to be dialled, by
+  /// the thread that forwards.
+  void post(const detail::peer_process& to, const frame_header& header, std::vector<std::byte> payload) try {
+    if (to.rank == tasks()) return channels_.post_to_client(to.incarnation, header, std::move(payload));
+    if (to.rank == here_.members().self()) return channels_.send(to, header, payload, std::chrono::seconds(10));
+    job reply{to, header, std::move(payload)};
+    reply.admitted = limits_.admit(to, sizeof(job) + reply.payload.size());
+    add(forwarded_, std::move(reply));
+  } catch (const error&) {  // it is gone, or does not read; the request may have come from another process
+  }
+
+  /// A connection from a task has ended. Until the task is known to be lost, too, values may be lost that runs wait
+  /// for.
+  void lose(const detail::peer_process& from) noexcept try {
+    const std::lock_guard lock(mutex_);
+    if (losses_.size() < max_losses) losses_.insert_or_assign(from, clock::now());
+  } catch (const std::bad_alloc&) {
+  }
+  /// Throws unavailable if the connection from a task that is alive has ended since a run began, or shortly before.
+  void check_connection(std::size_t task, std::uint64_t incarnation, typename clock::time_point began) const {
+    constexpr std::chrono::seconds to_notice{1};  // in which a lost task is detected, and a request overtakes values
+    const std::lock_guard lock(mutex_);
+    const auto loss = losses_.find({task, incarnation});
+    if (loss == losses_.end() || loss->second + to_notice < began || clock::now() < loss->second + to_notice) return;
+    throw error(error_code::unavailable, "receive",
+                {"the connection from ", table_name(task), " has ended, and with it values of this step may be lost"});
   }
 
   static std::uint32_t gpus() {
@@ -358,28 +379,33 @@ class graph_service {
 
   // ---- threads ----
 
+  /// Does the requests of a queue in turn. `what` returns false for one that has to wait: others come first.
   template <typename Do>
   void work(queue& from, Do what) {
+    while (!stopping_ && !from.ended) try {
+        work_once(from, what);
+      } catch (const error&) {           // the client is gone, most likely
+      } catch (const std::exception&) {  // no memory
+        detail::sleep<clock>(std::chrono::milliseconds(10));
+      }
+  }
+  template <typename Do>
+  void work_once(queue& from, Do what) {
+    if (&from == &jobs_) clean_up();
     std::unique_lock lock(mutex_);
-    while (!stopping_ && !from.ended) {
-      if (&from == &jobs_) {
-        lock.unlock();
-        clean_up();
-        lock.lock();
-      }
-      if (from.all.empty()) {
-        await_request(from, lock);
-        continue;
-      }
-      job next = std::move(from.all.front());
-      from.all.pop_front();
-      lock.unlock();
-      try {
-        what(next);
-      } catch (const std::exception&) {  // whoever asked is gone, most likely
-      }
-      lock.lock();
+    if (from.all.empty()) return await_request(from, lock);
+    job next = std::move(from.all.front());
+    from.all.pop_front();
+    lock.unlock();
+    if (what(next)) {
+      from.refused = 0;
+      return;
     }
+    lock.lock();
+    from.all.push_back(std::move(next));
+    if (++from.refused < from.all.size()) return;
+    from.refused = 0;
+    detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(5));
   }
 
   /// Waits for a while. The executor receives its next request by itself, unless this process makes the requests.
@@ -436,32 +462,54 @@ class graph_service {
   };
 
   /// The first task passes each run on to the other tasks, so that all tasks receive all runs in the same order.
-  void forward(job& next) {
-    const in_turn here(forwarding_);
+  /// Returns false if it does not know a process yet that the client knows, and must not wait.
+  bool forward(job& next, bool may_wait) {
+    if (!next.message) {  // a reply
+      channels_.send(next.from, next.header, next.payload, std::chrono::seconds(10));
+      return true;
+    }
     const detail::run_message& message = *next.message;
     const run_key key{next.header.tag, next.header.step};
-    const detail::peer_process client{message.client_rank, message.client_incarnation};
+    const detail::peer_process client = client_of(message);
+    const std::size_t self = here_.members().self();
+    const bool is_own = next.from.rank == self;
+    const auto check = [&] {
+      const auto box = find(key, next.from);
+      if (!box) throw was_cancelled();
+      box->check();
+      check_client(client);
+    };
+    if (!may_wait && !next.waits.expired())
+      for (std::size_t k = 0; k < message.participants.size(); ++k) {
+        const std::uint32_t t = message.participants[k];
+        if (t == self || process_of(t) == message.processes[k]) continue;
+        try {
+          check();
+        } catch (const error&) {
+          break;  // the run fails without the others
+        }
+        return false;
+      }
+    const in_turn here(forwarding_);
     bool own = false;
     for (std::size_t k = 0; k < message.participants.size(); ++k) {
       const std::uint32_t t = message.participants[k];
-      own = own || t == here_.members().self();
-      if (t == here_.members().self()) continue;
+      own = own || t == self;
+      if (t == self) continue;
       // A session of this process knows the same processes as this task, and must not wait for one that is gone.
-      if (next.from.rank == here_.members().self() && !is_there(t, message.processes[k])) continue;
+      if (is_own && !is_there(t, message.processes[k])) continue;
       try {
         const deadline_type until(std::chrono::seconds(10));
-        await_process(t, message.processes[k], until, [&] {
-          const auto box = find(key, next.from);
-          if (!box) throw was_cancelled();
-          box->check();
-          check_client(client);
-        });
+        if (is_own) await_process(t, message.processes[k], until, check);
         channels_.send({t, message.processes[k]}, next.header, next.payload, until);
       } catch (const error&) {  // the client sees that the task is gone
       }
     }
-    if (own) return add(jobs_, std::move(next));
-    forget(key, client);
+    if (own)
+      add(jobs_, std::move(next));
+    else
+      forget(key, client);
+    return true;
   }
 
   void execute(job& next) {
@@ -477,10 +525,13 @@ class graph_service {
       if (next.header.kind == frame_kind::read_variable) return;
     } catch (const error& e) {
       how = detail::end_message::of(e, false);
+    } catch (const std::bad_alloc&) {
+      how = detail::end_message::of(no_memory(), false);
     }
     send_end(next.from, next.header, how);
   }
 
+  static error no_memory() { return error(error_code::resource_exhausted, "step", "no memory"); }
   static error was_cancelled() { return error(error_code::aborted, "step", "the run has been cancelled"); }
 
   /// A client cancels a run. If the run never came, because the first task ended before it passed the run on, this task
@@ -489,19 +540,24 @@ class graph_service {
     const run_key key{cancelled.header.tag, cancelled.header.step};
     {
       const std::lock_guard lock(mutex_);
-      const auto run = boxes_.find(key);
-      if (run == boxes_.end() || run->second.is_asked_for) return;  // the run has ended, or its end is sent
+      if (!boxes_.is_unasked(key)) return;  // the run has ended, or its end is sent
     }
     forget(key, cancelled.from);
     send_end(cancelled.from, cancelled.header, detail::end_message::of(was_cancelled(), true));
   }
 
-  void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
+  static frame_header end_header(const frame_header& asked) {
     frame_header header;
     header.kind = frame_kind::step_ended;
     header.tag = asked.tag;
     header.step = asked.step;
-    channels_.send(to, header, how.bytes(), deadline_type(std::chrono::seconds(10)));
+    return header;
+  }
+  void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
+    channels_.send(to, end_header(asked), how.bytes(), deadline_type(std::chrono::seconds(10)));
+  }
+  void post_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
+    post(to, end_header(asked), how.bytes());
   }
 
   struct lane;
@@ -510,38 +566,41 @@ class graph_service {
   void run(job& next, lane* by) {
     const detail::run_message& message = *next.message;
     const run_key key{next.header.tag, next.header.step};
-    const detail::peer_process client{message.client_rank, message.client_incarnation};
+    const detail::peer_process client = client_of(message);
     detail::end_message how;
-    if (const auto box = find(key, next.from)) {
-      try {
-        box->check();
-        const std::chrono::microseconds asked(
-            static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
-        served& of = serve(message.placement, message.registers ? &message.registration : nullptr);
-        runner& in = runner_of(by ? by->in : of.runs, of);
-        in.current = {key, &message, box, client,
-                      deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked))};
-        for (const detail::small_values::value& each : message.fed.all())
-          if (each.to == here_.members().self())
-            mailbox::put(mailbox::open(box, each.number, each.bytes.size(), parked_), each.bytes);
-        const struct at_end {
-          runner& of;
-          ~at_end() {
-            of.current = {};
-            of.fetched.clear();
-          }
-        } ends{in};
-        run_part(of, in, message);
-        how.fetched = std::move(in.fetched);
-      } catch (const error& e) {
-        how = detail::end_message::of(e, box->failure().has_value());
-      } catch (const std::bad_alloc&) {
-        how = detail::end_message::of(error(error_code::resource_exhausted, "step", "no memory"), false);
-      } catch (const std::exception& e) {
-        how = detail::end_message::of(error(error_code::internal, "step", e.what()), false);
-      }
-    } else {
-      how = detail::end_message::of(was_cancelled(), true);
+    std::shared_ptr<mailbox> box;
+    try {
+      box = find(key, next.from);
+      if (!box) throw was_cancelled();
+      box->check();
+      const std::chrono::microseconds asked(
+          static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
+      served& of = serve(message.placement, message.registers ? &message.registration : nullptr);
+      runner& in = runner_of(by ? by->in : of.runs, of);
+      in.current = {key,
+                    &message,
+                    box,
+                    client,
+                    deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked)),
+                    clock::now()};
+      for (const detail::small_values::value& each : message.fed.all())
+        if (each.to == here_.members().self())
+          mailbox::put(mailbox::open(box, each.number, each.bytes.size(), parked_), each.bytes);
+      const struct at_end {
+        runner& of;
+        ~at_end() {
+          of.current = {};
+          of.fetched.clear();
+        }
+      } ends{in};
+      run_part(of, in, message);
+      how.fetched = std::move(in.fetched);
+    } catch (const error& e) {
+      how = detail::end_message::of(e, !box || box->failure().has_value());
+    } catch (const std::bad_alloc&) {
+      how = detail::end_message::of(no_memory(), false);
+    } catch (const std::exception& e) {
+      how = detail::end_message::of(error(error_code::internal, "step", e.what()), false);
     }
     forget(key, client);
     send_end(client, next.header, how);
@@ -555,6 +614,7 @@ class graph_service {
     std::shared_ptr<mailbox> box;
     detail::peer_process client;
     deadline_type until{std::chrono::seconds(0)};
+    typename clock::time_point began{};
   };
 
   class own_support;
@@ -602,7 +662,10 @@ class graph_service {
       run_.box->take(
           key.number, to, bytes, run_.until, from_client ? "the client" : of_.table_name(key.from),
           [&] {
-            if (!from_client) of_.check_met(key.from, incarnation);
+            if (!from_client) {
+              of_.check_met(key.from, incarnation);
+              of_.check_connection(key.from, incarnation, run_.began);
+            }
             of_.check_client(run_.client);
             if (!run_.message->waits) of_.check_stall(run_.client);
           },
@@ -742,25 +805,61 @@ class graph_service {
     std::atomic<bool> has_ended{false};
   };
 
-  queue& lane_of(const job& first) {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = lanes_.find(first.header.tag); found != lanes_.end()) return found->second->jobs;
-    if (lanes_.size() + ended_lanes_.size() >= max_lanes)
+  void admit_in_lane(job&& next) {
+    const detail::peer_process client = client_of(*next.message);
+    if (!take_ticket(next, client)) return;
+    const frame_header asked = next.header;
+    try {
+      const std::lock_guard lock(mutex_);
+      lane& into = lane_of(next);
+      if (into.jobs.ended) throw was_cancelled();
+      push(into.jobs, std::move(next));
+    } catch (const error& e) {
+      post_end(client, asked, detail::end_message::of(e, false));
+    }
+  }
+  /// The mutex is locked.
+  lane& lane_of(const job& first) {
+    if (stopping_) throw was_cancelled();
+    if (const auto found = lanes_.find(first.header.tag); found != lanes_.end()) return *found->second;
+    const detail::peer_process client = client_of(*first.message);
+    const auto count =
+        std::count_if(lanes_.begin(), lanes_.end(), [&](auto& each) { return each.second->client == client; });
+    if (lanes_.size() + ended_lanes_.size() >= max_lanes || count >= max_lanes_of_client)
       throw error(error_code::resource_exhausted, "step", "too many sessions use queues");
-    auto made = std::make_unique<lane>();
-    lane* const own = made.get();
-    own->client = {first.message->client_rank, first.message->client_incarnation};
-    own->thread = detail::start_thread<clock>([this, own] {
-      work(own->jobs, [this, own](job& next) {
-        const in_turn here(turn_);
-        run(next, own);
-      });
-      own->has_ended = true;
+    lane* const own = lanes_.emplace(first.header.tag, std::make_unique<lane>()).first->second.get();
+    own->client = client;
+    try {
+      own->thread = detail::start_thread<clock>([this, own] { serve_lane(*own); });
+    } catch (const std::exception&) {
+      lanes_.erase(first.header.tag);
+      throw error(error_code::resource_exhausted, "step", "no thread for a session that uses queues");
+    }
+    return *own;
+  }
+  void serve_lane(lane& own) {
+    work(own.jobs, [&](job& next) {
+      const in_turn here(turn_);
+      run(next, &own);
+      return true;
     });
-    return lanes_.emplace(first.header.tag, std::move(made)).first->second->jobs;
+    std::deque<job> left;
+    {
+      const std::lock_guard lock(mutex_);
+      left.swap(own.jobs.all);
+      own.jobs.ended = true;
+    }
+    for (const job& each : left) try {
+        forget({each.header.tag, each.header.step}, own.client);
+        send_end(own.client, each.header, detail::end_message::of(was_cancelled(), true));
+      } catch (const std::exception&) {  // the client is gone
+      }
+    left.clear();
+    own.has_ended = true;
   }
   void end_lane(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
+    boxes_.end_session(session);
     const auto found = lanes_.find(session);
     if (found == lanes_.end()) return;
     found->second->jobs.ended = true;
@@ -774,6 +873,17 @@ class graph_service {
       all.push_back({parse_device(name.data(), name.size()), from.cpus[t], from.gpus[t]});
     }
     return {std::move(all), 0};
+  }
+
+  /// Throws failed_precondition unless the client knows this task's devices: its nodes are placed on them.
+  void check_devices(const detail::step_registration& from) const {
+    const std::size_t self = here_.members().self();
+    const auto cpus = static_cast<std::uint32_t>(options_.session.devices);
+    if (from.cpus[self] == cpus && from.gpus[self] == gpus()) return;
+    throw error(
+        error_code::failed_precondition, "step",
+        {"the session knows this task with ", from.cpus[self], " CPU and ", from.gpus[self],
+         " GPU devices, but it has ", cpus, " and ", gpus(), " since it was started again: make a new session"});
   }
 
   /// A local session of a graph and its placement, for the runs of one thread. A reset makes another one necessary.
@@ -800,7 +910,7 @@ class graph_service {
     const bool are_lost = !variables_.has_reset(of.config.container) &&
                           (memory_ == static_cast<std::uint8_t>(detail::task_message::memory::lost) || of.is_restarted);
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(g[n].def.op)) continue;
       plan::variable_state& state = made->variables->state_of(n);
       if (state.where.task != self) continue;
       const value_info info = made->variables->variable_info(n);
@@ -828,6 +938,7 @@ class graph_service {
     if (!from) throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
     const graph g = graph_of(*from);
     from->check(g.self(), tasks());
+    check_devices(*from);
     auto made = std::make_unique<served>(served{key, g.share(), *from});
     made->config.request = {};
     made->config.restarted = {};
@@ -859,9 +970,20 @@ class graph_service {
   }
 
   void run_part(served& of, runner& in, const detail::run_message& message) {
-    if (message.registers) {
+    // A step that fails is forgotten: it may not fit the signature that the client has given.
+    struct first_run {
+      served& of;
+      runner& in;
+      std::uint64_t signature;
+      bool is_registered = false, is_prepared = false;
+      ~first_run() {
+        if (is_registered) of.steps.erase(signature);
+        if (is_prepared) in.steps.erase(signature);
+      }
+    } first{of, in, message.signature};
+    if (message.registers && of.steps.find(message.signature) == of.steps.end()) {
       if (of.steps.size() >= max_steps) of.steps.clear();
-      of.steps.insert_or_assign(message.signature, message.registration.request);
+      first.is_registered = of.steps.emplace(message.signature, message.registration.request).second;
     }
     auto step = in.steps.find(message.signature);
     if (step == in.steps.end()) {
@@ -871,6 +993,7 @@ class graph_service {
       if (in.steps.size() >= max_prepared) in.steps.clear();
       in.support->expected = message.signature;
       step = in.steps.emplace(message.signature, prepared_step(*in.variables, known->second)).first;
+      first.is_prepared = true;
     }
     if (step->second.request().feeds.size() != message.extents.size()) detail::message_reader::malformed();
     in.support->expected = message.signature;
@@ -898,6 +1021,7 @@ class graph_service {
                   {e.sentence(), "; this task was started again and has lost its variables: restore a checkpoint"});
     }
     keep_marks();
+    first.is_registered = first.is_prepared = false;
   }
 
   void access_variable(job& next) {
@@ -922,7 +1046,7 @@ class graph_service {
                         : "the variable has no value yet: call set(), or run a step that assigns to it");
       std::vector<std::byte> value(bytes);
       variables.read_variable(n, value.data());
-      return answer(next.from, next.header, value);
+      return channels_.send(next.from, value_header(next.header), value, std::chrono::seconds(10));
     }
     if (next.header.weight == detail::initializes) {
       variables.state_of(n).initialized = shared.initialized;
@@ -935,22 +1059,24 @@ class graph_service {
     own->second->is_lost = false;
   }
 
-  static constexpr std::size_t max_waiting = 1024, max_lanes = 256;
+  static constexpr std::size_t max_losses = 1024, max_lanes = 1024;
+  static constexpr std::ptrdiff_t max_lanes_of_client = 128;
   static constexpr std::size_t max_served = 64, max_steps = 4096, max_prepared = 256;
 
   Server& here_;
   graph_service_options options_;
-  std::uint32_t home_ = 0;
+  std::vector<home> homes_;  // by rank
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint8_t> memory_{0};  // task_message::memory
 
   std::vector<graph> graphs_;  // whose steps run here
   detail::parked_bytes parked_;
-  std::mutex mutex_;
+  detail::request_limits limits_{parked_};
+  mutable std::mutex mutex_;
   queue jobs_, forwarded_;
   bool jobs_are_own_ = false;  // the last one came from this process
-  std::map<run_key, parked_run> boxes_;
-  std::map<std::uint64_t, finished_run> finished_;  // of each client's session, the last run here
+  detail::parked_runs<clock> boxes_;
+  std::map<detail::peer_process, typename clock::time_point> losses_;  // of connections, the last of each process
   std::map<std::uint64_t, std::unique_ptr<lane>> lanes_;
   std::vector<std::unique_ptr<lane>> ended_lanes_;
   detail::client_runs<clock> runs_;  // that sessions of this process ask for
@@ -980,9 +1106,17 @@ graph_service<Server>::graph_service(Server& here, const graph& g, graph_service
           [this](const detail::peer_process& from, const frame_header& header) { return open(from, header); },
           [this](const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
             handle(from, header, std::move(payload));
-          }) {
-  executor_ = detail::start_thread<clock>([this] { work(jobs_, [this](job& next) { execute(next); }); });
-  forwarder_ = detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { forward(next); }); });
+          },
+          [this](const detail::peer_process& from) { lose(from); }) {
+  for (std::uint32_t rank = 0; rank < tasks(); ++rank) homes_.push_back({this, rank});
+  executor_ = detail::start_thread<clock>([this] {
+    work(jobs_, [this](job& next) {
+      execute(next);
+      return true;
+    });
+  });
+  forwarder_ =
+      detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { return forward(next, false); }); });
 }
 
 template <typename Server>
@@ -990,7 +1124,7 @@ graph_service<Server>::~graph_service() {
   stopping_ = true;
   {
     const std::lock_guard lock(mutex_);
-    for (auto& [key, each] : boxes_) each.box->fail(error(error_code::cancelled, "step", "this task stops"));
+    boxes_.fail_all(error(error_code::cancelled, "step", "this task stops"));
     for (auto& [session, each] : lanes_) each->jobs.changed.notify_all();
   }
   jobs_.changed.notify_all();
@@ -999,27 +1133,27 @@ graph_service<Server>::~graph_service() {
   detail::join<clock>(executor_);
   detail::join<clock>(forwarder_);
   channels_.stop();
+  // No thread makes a lane any more.
   for (auto& [session, each] : lanes_) detail::join<clock>(each->thread);
   for (auto& each : ended_lanes_) detail::join<clock>(each->thread);
 }
 
 template <typename Server>
 session_target graph_service<Server>::target(std::size_t rank) {
-  home_ = static_cast<std::uint32_t>(rank);
   return {[](void* to, const graph& g) -> plan::task_support* {
-            auto& of = *static_cast<graph_service*>(to);
-            of.add_graph(g);
-            return new detail::remote_tasks<graph_service>(of, g, of.home_);
+            const home& at = *static_cast<home*>(to);
+            at.of->add_graph(g);
+            return new detail::remote_tasks<graph_service>(*at.of, g, at.rank);
           },
-          this};
+          &homes_.at(rank)};
 }
 
 template <typename Server>
 int graph_service<Server>::serve(deadline_type until) {
-  std::optional<stop_signals> signals;
-  if (here_.options().handle_signals) signals.emplace();
+  std::optional<stop_signals> caught;
+  if (here_.options().handle_signals) caught.emplace();
   while (!here_.stopping() && !until.expired()) {
-    if (signals && signals->received() != 0) return signals->received();
+    if (caught && caught->received() != 0) return caught->received();
     if (const auto why = here_.given_up()) {
       here_.set_failure(*why);
       throw *why;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,14 +41,19 @@ class parked_bytes {
   const std::uint64_t limit_;
 };
 
-/// Values that come for one task in one run. A value whose step waits for it is read into the step's memory; one that
-/// comes earlier is read into memory of its own, and only what has come by then is copied when the step asks for it.
-/// Any thread may call.
+/// The values that one task receives in one run. A value whose step already waits for it is read into the step's
+/// memory. One that arrives earlier is read into memory of its own; when the step asks for it, the bytes received by
+/// then are copied. All members are thread-safe.
 template <typename Clock = std::chrono::steady_clock>
 class mailbox {
+ public:
+  /// What a value that waits takes beside its bytes; without it, values of 0 bytes would have no limit.
+  static constexpr std::size_t value_overhead = 128;
+
+ private:
   struct value {
     std::size_t size = 0, come = 0;
-    std::byte* place = nullptr;        // null: nobody wants it any more
+    std::byte* place = nullptr;        // null: the bytes are dropped
     std::unique_ptr<std::byte[]> own;  // the place, unless that is the step's memory
     parked_bytes* counted = nullptr;
     bool is_read = false;  // a thread writes to the place
@@ -59,7 +65,7 @@ class mailbox {
     ~value() { release(); }
     void release() {
       own.reset();
-      if (counted) counted->remove(size);
+      if (counted) counted->remove(size + value_overhead);
       counted = nullptr;
     }
   };
@@ -88,7 +94,7 @@ class mailbox {
         return;
       }
       const struct reading {
-        explicit reading(arrival& a) : of(a), place(of.box_->begin_read(of.transfer_, *of.value_)) {}
+        explicit reading(arrival& a) : of(a), place(of.box_->begin_read(of.transfer_, of.value_)) {}
         ~reading() { of.box_->end_read(*of.value_); }
         arrival& of;
         std::byte* place;
@@ -118,32 +124,39 @@ class mailbox {
     std::shared_ptr<value> value_;
   };
 
-  /// A value begins to come. Its bytes are dropped if it is the second of its number, or if the run has ended. The run
-  /// fails if too many bytes wait in this process.
+  /// A value starts arriving. Its bytes are dropped if it is the second of its number, or if the run has ended. The run
+  /// fails if this process has no memory for the value, or holds more than `parked` allows.
   static arrival open(const std::shared_ptr<mailbox>& box, std::uint32_t transfer, std::size_t size,
                       parked_bytes& parked) {
     if (!box) return {};
     std::shared_ptr<value> made = std::make_shared<value>();
     made->size = size;
+    bool has_place = false;
     {
       const std::lock_guard lock(box->mutex_);
       if (box->closed_ || box->values_.find(transfer) != box->values_.end()) return {};
       const auto waits = box->wanted_.find(transfer);
       if (waits != box->wanted_.end() && waits->second.size == size) {
         made->place = waits->second.to;
-      } else if (parked.add(size)) {
+        waits->second.arriving = made;
+        has_place = true;  // which is null for a value of 0 bytes
+      } else if (parked.add(size + value_overhead)) {
         made->counted = &parked;
-        made->own = std::make_unique_for_overwrite<std::byte[]>(size);
+        made->own.reset(new (std::nothrow) std::byte[size]);
         made->place = made->own.get();
+        has_place = made->place != nullptr;
       }
-      if (made->place || size == 0) {
+      if (has_place) {
         box->values_.emplace(transfer, made);
         return {box, transfer, std::move(made)};
       }
     }
-    box->fail(error(error_code::resource_exhausted, "receive",
-                    {"values of more than ", parked.limit(),
-                     " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
+    if (made->counted)
+      box->fail(error(error_code::resource_exhausted, "receive", {"no memory for a value of ", size, " bytes"}));
+    else
+      box->fail(error(error_code::resource_exhausted, "receive",
+                      {"values of more than ", parked.limit(),
+                       " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
     return {};
   }
   /// A whole value has come from this process.
@@ -155,11 +168,15 @@ class mailbox {
     to.finish();
   }
 
-  /// Drops what has come and what is still coming.
+  /// Drops the values that have arrived and those that arrive from now on. A step that still waits fails.
   void close() {
-    const std::lock_guard lock(mutex_);
-    values_.clear();
-    closed_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      values_.clear();
+      closed_ = true;
+      if (!failure_) failure_ = error(error_code::aborted, "step", "the run has ended");
+    }
+    changed_.notify_all();
   }
   /// Ends the waits of this step with an error. The first one counts.
   void fail(const error& why) {
@@ -230,8 +247,10 @@ class mailbox {
   struct wanted {
     std::byte* to;
     std::size_t size;
+    // The value that is read into the memory. values_ does not keep it if the mailbox is closed meanwhile.
+    std::shared_ptr<value> arriving = {};
   };
-  /// A step's memory waits for a value. At the end nobody writes there any more.
+  /// A step's memory waits for a value. After the destructor no thread writes to that memory.
   struct wish {
     wish(mailbox& box, std::unique_lock<std::mutex>& held, std::uint32_t number, wanted what)
         : of(box), lock(held), transfer(number) {
@@ -240,12 +259,16 @@ class mailbox {
     wish(const wish&) = delete;
     wish& operator=(const wish&) = delete;
     ~wish() {
-      of.wanted_.erase(transfer);
-      const auto found = of.values_.find(transfer);
-      if (found == of.values_.end()) return;
-      const std::shared_ptr<value> coming = found->second;
-      coming->place = nullptr;
-      while (coming->is_read) sleep<Clock>(of.changed_, lock, between_checks);
+      const auto mine = of.wanted_.find(transfer);
+      std::shared_ptr<value> arriving = std::move(mine->second.arriving);
+      of.wanted_.erase(mine);
+      if (!arriving) {
+        const auto found = of.values_.find(transfer);
+        if (found == of.values_.end()) return;
+        arriving = found->second;
+      }
+      arriving->place = nullptr;
+      while (arriving->is_read) sleep<Clock>(of.changed_, lock, between_checks);
     }
     mailbox& of;
     std::unique_lock<std::mutex>& lock;
@@ -292,21 +315,26 @@ class mailbox {
 
   // ---- for arrivals ----
 
-  /// Where the next bytes of a value belong. What has come before its step asked for it moves to the step's memory.
-  std::byte* begin_read(std::uint32_t transfer, value& v) {
+  /// The destination of a value's next bytes. If its step asks for it by now, the bytes received earlier move to the
+  /// step's memory.
+  std::byte* begin_read(std::uint32_t transfer, const std::shared_ptr<value>& of) {
+    value& v = *of;
     std::byte* to = nullptr;
     {
       const std::lock_guard lock(mutex_);
       v.is_read = true;
-      if (const auto waits = wanted_.find(transfer); waits != wanted_.end() && v.own && waits->second.size == v.size)
+      const auto waits = wanted_.find(transfer);
+      if (!closed_ && waits != wanted_.end() && v.own && waits->second.size == v.size) {
         to = waits->second.to;
+        waits->second.arriving = of;
+      }
       if (!to) return v.place ? v.place + v.come : nullptr;
     }
     std::memcpy(to, v.own.get(), v.come);
     const std::lock_guard lock(mutex_);
     v.release();
-    const bool still = wanted_.find(transfer) != wanted_.end();  // whoever gives up waits for the end of this read
-    v.place = still ? to : nullptr;
+    const auto waits = wanted_.find(transfer);  // a step that gives up waits for the end of this read
+    v.place = waits != wanted_.end() && waits->second.arriving == of ? to : nullptr;
     return to + v.come;
   }
   void end_read(value& v) {
@@ -327,6 +355,8 @@ class mailbox {
   void drop(std::uint32_t transfer, const std::shared_ptr<value>& v) {
     const std::lock_guard lock(mutex_);
     if (const auto found = values_.find(transfer); found != values_.end() && found->second == v) values_.erase(found);
+    if (const auto waits = wanted_.find(transfer); waits != wanted_.end() && waits->second.arriving == v)
+      waits->second.arriving.reset();
   }
 
   mutable std::mutex mutex_;

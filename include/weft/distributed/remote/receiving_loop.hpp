@@ -18,8 +18,8 @@ namespace weft::detail {
 ///
 ///   stopping()          ends all loops
 ///   take_new()          adds connections that others have opened by add()
-///   advance(incoming)   receives what has come; returns whether anything has
-///   lose(incoming)      a connection has ended, or advance() has thrown
+///   advance(incoming)   receives what has arrived; returns true if anything has
+///   lose(incoming)      a connection has ended, or advance() has thrown; does not throw
 template <typename Owner, typename Incoming, transport T, typename Clock>
 class receiving_loop {
  public:
@@ -70,7 +70,7 @@ class receiving_loop {
     bool moved = false;
     for (std::size_t k = all_.size(); k-- > 0;) try {
         moved = owner_.advance(*all_[k]) || moved;
-      } catch (const std::exception&) {  // closed, malformed, or no memory: whoever waits hears of the peer's end
+      } catch (const std::exception&) {  // closed, malformed, or no memory: lose() informs those that wait
         owner_.lose(*all_[k]);
         all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
       }

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,8 +18,10 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/remote/client_answers.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/receiving_loop.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/transport.hpp>
@@ -91,8 +91,16 @@ class frame_receiver {
   std::size_t place(Stream& stream, Open open) {
     const bool begins = !std::exchange(has_begun_, true);
     if (in_.header().kind != frame_kind::transfer) {
-      payload_.resize(static_cast<std::size_t>(in_.header().payload_length));
-      in_.payload_to(mutable_bytes(payload_));
+      if (begins) payload_.clear();
+      const std::uint64_t length = in_.header().payload_length;
+      if (in_.header().kind != frame_kind::write_variable && length > max_step_message_bytes)
+        throw error(error_code::data_loss, "receive",
+                    {"a message of ", length, " bytes, but at most ", max_step_message_bytes, " are allowed"});
+      // The header is verified together with the payload, so memory grows with the bytes that have arrived.
+      const std::size_t filled = payload_.size();
+      const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(in_.left(), std::max(max_piece, filled)));
+      payload_.resize(filled + piece);
+      in_.payload_to(mutable_bytes(payload_).subspan(filled));
       return in_.advance(stream);
     }
     if (begins) value_ = open(in_.header());
@@ -141,23 +149,31 @@ class remote_channels {
   /// Called with each frame except values, on the thread that receives. For a frame that this task sends to itself, the
   /// sending thread calls it. An exception closes the connection.
   using handler = std::function<void(const peer_process& from, const frame_header&, payload_type)>;
-  /// Called on the same thread when a value begins to arrive. Returns its destination.
+  /// Called on the same thread when a value starts arriving. Returns its destination.
   using opener = std::function<typename mailbox<clock>::arrival(const peer_process& from, const frame_header&)>;
+  /// Called on the same thread when a connection from another task has ended: frames may have been lost.
+  using loser = std::function<void(const peer_process& from)>;
 
   static constexpr const char* channel_name = "graph";
 
-  remote_channels(Server& here, std::uint64_t max_bytes, opener open, handler handle)
+  remote_channels(Server& here, std::uint64_t max_bytes, opener open, handler handle, loser lose)
       : here_(here),
         max_bytes_(max_bytes),
         open_(std::move(open)),
         handle_(std::move(handle)),
+        lose_(std::move(lose)),
+        clients_(here.network(), here.waiting(), here.options().checksum, here.options().stalled, max_bytes),
         loop_(*this, here.service_bell(), {here.network(), here.waiting()}) {
     for (std::size_t rank = 0; rank < here.members().size(); ++rank) {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
     }
     thread_ = start_thread<clock>([this] {
-      while (!stopping()) loop_.receive_when_idle(deadline_type::never());
+      while (!stopping()) try {
+          loop_.receive_when_idle(deadline_type::never());
+        } catch (const std::exception&) {  // no memory
+          sleep<clock>(std::chrono::milliseconds(10));
+        }
     });
   }
   ~remote_channels() { stop(); }
@@ -168,6 +184,7 @@ class remote_channels {
     stopping_ = true;
     here_.service_bell().notify();
     if (thread_.joinable()) join<clock>(thread_);
+    clients_.stop();
   }
 
   /// See receiving_loop.
@@ -179,24 +196,27 @@ class remote_channels {
 
   std::size_t self() const { return here_.members().self(); }
 
-  bool has_client(std::uint64_t incarnation) const {
-    const std::lock_guard lock(clients_mutex_);
-    const auto found = clients_.find(incarnation);
-    return found != clients_.end() && found->second->asks;
+  bool has_client(std::uint64_t incarnation) const { return clients_.has(incarnation); }
+
+  /// Sends a frame to a client without waiting for it: for the thread that receives.
+  void post_to_client(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
+    clients_.post(incarnation, header, std::move(payload));
   }
 
   /// Returns true if nothing has arrived from a client for this time.
   bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
-    const std::lock_guard lock(clients_mutex_);
-    const auto found = clients_.find(incarnation);
-    return found == clients_.end() || clock::now() - found->second->heard > time;
+    return clients_.is_silent(incarnation, time);
   }
 
   /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
   /// process of the task is alive. Another process of the task never receives the frame. The rank of a client is the
-  /// number of tasks.
+  /// number of tasks; if a client does not read, a copy of the frame waits for it.
   void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline_type until) {
-    if (peer.rank == here_.members().size()) return send_to_client(peer.incarnation, header, payload, until);
+    if (peer.rank == here_.members().size())
+      return clients_.send(peer.incarnation, header, payload, [&] {
+        if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "send", "this server was stopped");
+        if (until.expired()) throw error(error_code::deadline_exceeded, "send", "the client has not read in time");
+      });
     const std::size_t rank = peer.rank;
     if (rank == self()) {
       frame_header own = header;
@@ -264,62 +284,21 @@ class remote_channels {
     deadline_type silence = deadline_type::never();  // of a client
   };
 
-  struct client {
-    mutex_for<clock> mutex;
-    typename network::stream answers;
-    bool asks = false;  // both connections have come
-    typename clock::time_point heard = clock::now();
-    deadline_type comes = deadline_type(std::chrono::seconds(10));
-  };
-
-  void send_to_client(std::uint64_t incarnation, const frame_header& header, const_bytes payload, deadline_type until) {
-    std::shared_ptr<client> to;
-    {
-      const std::lock_guard lock(clients_mutex_);
-      if (const auto found = clients_.find(incarnation); found != clients_.end()) to = found->second;
-    }
-    const auto gone = [] { return error(error_code::unavailable, "send", "the client is gone"); };
-    if (!to) throw gone();
-    const std::lock_guard lock(to->mutex);
-    try {
-      send_frame(waiter<network, clock>(here_.network(), here_.waiting()), to->answers, header, payload,
-                 here_.options().checksum, until, here_.options().stalled, [&] {
-                   if (stopping_ || here_.stopping())
-                     throw error(error_code::cancelled, "send", "this server was stopped");
-                   if (!has_client(incarnation)) throw gone();
-                 });
-    } catch (...) {
-      drop_client(incarnation);  // in the middle of a frame
-      throw;
-    }
-  }
-  void drop_client(std::uint64_t incarnation) {
-    const std::lock_guard lock(clients_mutex_);
-    clients_.erase(incarnation);
-  }
-
   /// Takes up what clients have opened.
   void meet_clients() {
     client_channel<network> next;
     while (here_.take_client(next)) {
-      const std::lock_guard lock(clients_mutex_);
-      const auto found = clients_.find(next.incarnation);
-      if (next.asks) {
-        if (found == clients_.end() || found->second->asks) continue;
-        found->second->asks = true;
-        loop_.add(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
-                                                         std::move(next.stream),
-                                                         frame_receiver<clock>(max_bytes_),
-                                                         deadline_type(client_silence)}));
-      } else if (found == clients_.end() && clients_.size() < max_clients) {
-        auto made = std::make_shared<client>();
-        made->answers = std::move(next.stream);
-        clients_.emplace(next.incarnation, std::move(made));
+      if (!next.asks) {
+        clients_.add(next.incarnation, std::move(next.stream));
+        continue;
       }
+      if (!clients_.admit(next.incarnation)) continue;
+      loop_.add(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
+                                                       std::move(next.stream),
+                                                       frame_receiver<clock>(max_bytes_),
+                                                       deadline_type(client_silence)}));
     }
-    const std::lock_guard lock(clients_mutex_);
-    for (auto each = clients_.begin(); each != clients_.end();)
-      each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
+    clients_.drop_late();
   }
 
   // ---- for receiving_loop ----
@@ -335,7 +314,10 @@ class remote_channels {
     meet_clients();
   }
   void lose(const incoming& from) {
-    if (from.from.rank == here_.members().size()) drop_client(from.from.incarnation);
+    if (from.from.rank == here_.members().size())
+      clients_.remove(from.from.incarnation);
+    else
+      lose_(from.from);
   }
 
   bool advance(incoming& from) {
@@ -346,45 +328,26 @@ class remote_channels {
         from.stream, [&](const frame_header& header) { return open_(from.from, header); },
         [&](const frame_header& header, payload_type payload) {
           if (is_client && header.kind == frame_kind::heartbeat)
-            answer_heartbeat(from);
+            clients_.post_heartbeat(from.from.incarnation);
           else
             handle_(from.from, header, std::move(payload));
         });
     if (is_client && total > 0) {
       from.silence = deadline_type(client_silence);
-      const std::lock_guard lock(clients_mutex_);
-      if (const auto found = clients_.find(from.from.incarnation); found != clients_.end())
-        found->second->heard = clock::now();
+      clients_.note_received(from.from.incarnation);
     }
     if (is_client && from.silence.expired())
       throw error(error_code::unavailable, "receive", "the client has fallen silent");
     return total > 0;
   }
 
-  void answer_heartbeat(const incoming& from) {
-    std::shared_ptr<client> to;
-    {
-      const std::lock_guard lock(clients_mutex_);
-      if (const auto found = clients_.find(from.from.incarnation); found != clients_.end()) to = found->second;
-    }
-    if (!to) return;
-    const std::unique_lock lock(to->mutex, std::try_to_lock);
-    if (!lock) return;  // it hears of this task anyway
-    frame_header header;
-    header.kind = frame_kind::heartbeat;
-    send_frame(waiter<network, clock>(here_.network(), here_.waiting()), to->answers, header, {}, false,
-               deadline_type(std::chrono::milliseconds(100)), std::chrono::milliseconds(100), [] {});
-  }
-
-  static constexpr std::size_t max_clients = 1024;
-
   Server& here_;
   std::uint64_t max_bytes_;
   opener open_;
   handler handle_;
+  loser lose_;
   std::vector<std::unique_ptr<outgoing>> outgoing_;  // by rank
-  mutable std::mutex clients_mutex_;
-  std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
+  client_answers<network, clock> clients_;
   std::atomic<bool> stopping_{false};
 
   receiving_loop<remote_channels, incoming, network, clock> loop_;

@@ -40,7 +40,7 @@ class remote_tasks : public plan::task_support {
   }
   ~remote_tasks() override {
     service_.runs().remove(session_);
-    if (!has_waited_) return;
+    if (number_ == 0) return;
     frame_header over;
     over.kind = frame_kind::end_session;
     over.tag = session_;
@@ -120,9 +120,9 @@ class remote_tasks : public plan::task_support {
         if (!p.nodes[n].runs || !p.op(n).ordered) continue;
         waits_ = true;
         std::int64_t own = 0;
-        if (p.def(n).op == &operation_of<enqueue_op>) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
-        if (p.def(n).op == &operation_of<dequeue_op>) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
-        if (p.def(n).op == &operation_of<enter_section_op>) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
+        if (is_operation<enqueue_op>(p.def(n).op)) own = attributes_of<enqueue_op>(p.def(n)).time_limit;
+        if (is_operation<dequeue_op>(p.def(n).op)) own = attributes_of<dequeue_op>(p.def(n)).time_limit;
+        if (is_operation<enter_section_op>(p.def(n).op)) own = attributes_of<enter_section_op>(p.def(n)).time_limit;
         limit_ = own > INT64_MAX - limit_ ? INT64_MAX : limit_ + own;
       }
       task_part::cut(p);
@@ -167,12 +167,14 @@ class remote_tasks : public plan::task_support {
   /// Begins to keep what comes for the next run or request, until the end of what it returns.
   [[nodiscard]] ending begin() {
     service_.runs().begin(state_, ++number_, service_.tasks());
+    began_ = clock::now();
     return {*this};
   }
   [[nodiscard]] ending begin_request(std::vector<std::uint32_t> of) {
     until_ = deadline_type(service_.options().step_timeout);
     participants_ = std::move(of);
     takes_turn_ = false;
+    began_ = clock::now();
     note_processes();
     return begin();
   }
@@ -184,7 +186,6 @@ class remote_tasks : public plan::task_support {
                                                       : deadline_type(step_timeout + std::chrono::nanoseconds(limit));
     participants_ = message.participants;
     takes_turn_ = !message.waits && participants_.size() > 1;
-    has_waited_ = has_waited_ || message.waits;
     const auto ended = begin();
     begins_ = &message;
     try {
@@ -303,7 +304,11 @@ class remote_tasks : public plan::task_support {
   bool is_there(std::uint32_t t) const { return service_.is_there(t, processes_[t]); }
   void check_tasks() {
     if (takes_turn_) service_.check_there(0, processes_[0]);
-    for (const std::uint32_t t : participants_) service_.check_there(t, processes_[t]);
+    for (const std::uint32_t t : participants_) check_task(t);
+  }
+  void check_task(std::uint32_t t) const {
+    service_.check_there(t, processes_[t]);
+    service_.check_connection(t, processes_[t], began_);
   }
 
   /// Which process each task is now that takes part or gives runs their turn. A task that was started again has lost
@@ -379,7 +384,7 @@ class remote_tasks : public plan::task_support {
     return [this](auto done) { return service_.receive_until(between_checks, done); };
   }
   auto check_of(std::uint32_t task) {
-    return [this, task] { service_.check_there(task, processes_[task]); };
+    return [this, task] { check_task(task); };
   }
 
   value_info info_of(std::uint32_t node) const {
@@ -447,13 +452,13 @@ class remote_tasks : public plan::task_support {
   mutable const plan::placement* placed_ = nullptr;
   mutable std::vector<step_registration::placed_nodes> all_nodes_;
   mutable std::size_t all_placed_ = 0;  // the number of nodes in it
-  bool has_waited_ = false;             // in a queue, for which tasks have a thread
 
   // Of the run or request in progress.
   std::mutex beginning_;
   run_message* begins_ = nullptr;  // until the tasks are asked
   std::int64_t number_ = 0;
   deadline_type until_{std::chrono::seconds(0)};
+  typename clock::time_point began_{};
   std::vector<std::uint32_t> participants_;
   bool takes_turn_ = false;               // task 0 passes the run on
   std::vector<std::uint64_t> processes_;  // by task

@@ -18,6 +18,8 @@ namespace weft::detail {
 
 /// Largest payload, in bytes, of a message about a step; values have limits of their own.
 inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
+/// Most devices of one kind that a task can have, and most values that a step can be fed with.
+inline constexpr std::uint32_t max_devices = 4096, max_feeds = 1u << 16;
 
 /// The weight of a write_variable frame that has no value: a variable without a value gets its first one.
 inline constexpr std::uint32_t initializes = 1;
@@ -72,6 +74,8 @@ struct step_registration {
     for (std::uint32_t t = 0; t < tasks; ++t) {
       said.cpus.push_back(in.number<std::uint32_t>());
       said.gpus.push_back(in.number<std::uint32_t>());
+      if (said.cpus.back() == 0 || said.cpus.back() > max_devices || said.gpus.back() > max_devices)
+        message_reader::malformed();
     }
     for (std::uint32_t n = count(in, 4); n > 0; --n) said.restarted.push_back(in.number<std::uint32_t>());
     const auto read_value = [&] {
@@ -216,7 +220,7 @@ struct run_message {
       if (said.participants.back() >= tasks) message_reader::malformed();
     }
     const auto feeds = in.number<std::uint32_t>();
-    if (feeds > in.left()) message_reader::malformed();
+    if (feeds > in.left() || feeds > max_feeds) message_reader::malformed();
     for (std::uint32_t f = 0; f < feeds; ++f) {
       const auto rank = in.number<std::uint8_t>();
       shape e;
@@ -229,7 +233,8 @@ struct run_message {
     }
     said.waits = in.flag();
     said.registers = in.flag();
-    if (said.client_rank > tasks || said.position < 0) message_reader::malformed();
+    // A signature of 0 would keep the task from comparing its placement with the client's.
+    if (said.client_rank > tasks || said.position < 0 || said.signature == 0) message_reader::malformed();
     if (said.registers) said.registration = step_registration::read(in);
     said.fed = small_values::read(in);
     in.end();
@@ -265,7 +270,8 @@ struct task_message {
     said.cpus = in.number<std::uint32_t>();
     said.gpus = in.number<std::uint32_t>();
     const auto variables = in.number<std::uint8_t>();
-    if (said.cpus == 0 || said.cpus > 4096 || said.gpus > 4096 || variables > static_cast<std::uint8_t>(memory::lost))
+    if (said.cpus == 0 || said.cpus > max_devices || said.gpus > max_devices ||
+        variables > static_cast<std::uint8_t>(memory::lost))
       message_reader::malformed();
     said.variables = static_cast<memory>(variables);
     const auto jobs = in.number<std::uint32_t>();

@@ -177,7 +177,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     const graph& g = variables_.of();
     std::vector<std::byte> bytes;
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(g[n].def.op)) continue;
       bytes.assign(local_.variable_info(n).bytes() + 1, {});
       if (is_chief()) {
         local_.read_variable(n, bytes.data());
@@ -703,7 +703,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     const graph& g = variables_.of();
     std::vector<std::vector<std::byte>> all(g.size());
     for (std::uint32_t n = 0; n < g.size(); ++n) {
-      if (g[n].def.op != &operation_of<variable_op>) continue;
+      if (!is_operation<variable_op>(g[n].def.op)) continue;
       std::vector<std::byte>& bytes = all[n];
       bytes.resize(local_.variable_info(n).bytes() + 1);
       if (gives) {

@@ -54,8 +54,8 @@ class gradient_processing {
 
   bool is_own(std::uint32_t n) const {
     const operation* const op = graph_[n].def.op;
-    if (op == &operation_of<random_position_op>) return true;
-    return op->stateful && !op->writes && op != &operation_of<variable_op> && op != &operation_of<constant_op>;
+    if (is_operation<random_position_op>(op)) return true;
+    return op->stateful && !op->writes && !is_operation<variable_op>(op) && !is_operation<constant_op>(op);
   }
 
   void add_sources(value of, sources& to, sequence<char>& seen) const {
@@ -79,11 +79,6 @@ class gradient_processing {
     }
   }
 
-  bool is_primitive(const node_def& def, primitive p) const {
-    const dtype type = graph_.info(def.inputs[0]).type;
-    return def.detail == graph_.kernels(p, type, def.outputs[0].type);
-  }
-
   dependence dependence_of(value v, sequence<char>& known) const {
     if (is_gradient(v)) return dependence::affine;
     if (known[v.node] == 0) known[v.node] = static_cast<char>(dependence_of_inputs(v.node, known));
@@ -101,15 +96,17 @@ class gradient_processing {
     if (!any) return dependence::none;
     if (!all_affine) return dependence::other;
     const bool second_is_fixed = of.size() < 2 || of[1] == dependence::none;
-    if (of.size() == 1 && (def.op->alias || (def.detail && (is_primitive(def, primitive::negate) ||
-                                                            is_primitive(def, primitive::convert)))))
+    using weft::detail::applies_only, skeleton::formula_id;
+    if (of.size() == 1 && (def.op->alias || applies_only(def, formula_id::negate) ||
+                           (applies_only(def, formula_id::cast) && is_floating(graph_.info(def.inputs[0]).type) &&
+                            is_floating(def.outputs[0].type))))
       return dependence::affine;
     if (def.op->row_sums && second_is_fixed) return dependence::affine;
-    if (!def.detail || of.size() != 2) return dependence::other;
-    if (is_primitive(def, primitive::add) || is_primitive(def, primitive::subtract)) return dependence::affine;
-    if (is_primitive(def, primitive::multiply) && (second_is_fixed || of[0] == dependence::none))
+    if (of.size() != 2) return dependence::other;
+    if (applies_only(def, formula_id::add) || applies_only(def, formula_id::subtract)) return dependence::affine;
+    if (applies_only(def, formula_id::multiply) && (second_is_fixed || of[0] == dependence::none))
       return dependence::affine;
-    return is_primitive(def, primitive::divide) && second_is_fixed ? dependence::affine : dependence::other;
+    return applies_only(def, formula_id::divide) && second_is_fixed ? dependence::affine : dependence::other;
   }
 
   const graph& graph_;

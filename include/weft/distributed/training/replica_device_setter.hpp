@@ -40,7 +40,7 @@ class replica_device_setter {
   explicit replica_device_setter(...) = delete;  // replica_device_setter(cluster), or (cluster, {.strategy = ...})
 
   device_spec operator()(const placement_query& q) const {
-    if (load_.empty() || std::string_view(q.operation) != operation_of<variable_op>.name) return options_.worker_device;
+    if (load_.empty() || q.operation != operation_of<variable_op>.name) return options_.worker_device;
     if (q.requested.has_job() && std::string_view(q.requested.job) != options_.ps_job) return {};
     const auto next = std::min_element(load_.begin(), load_.end());  // the first of several
     *next += options_.strategy == ps_strategy::round_robin ? 1 : bytes_of(q.output);

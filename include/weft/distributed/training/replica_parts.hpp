@@ -33,7 +33,7 @@ inline std::uint32_t compute_replica(shared_variables& variables, int own, const
   session& local = variables.local();
   std::vector<std::pair<std::uint32_t, storage>> kept;
   for (std::uint32_t n = 0; n < g.size(); ++n) {
-    if (g[n].def.op != &operation_of<variable_op> || !local.state_of(n).initialized) continue;
+    if (!is_operation<variable_op>(g[n].def.op) || !local.state_of(n).initialized) continue;
     const variable_kind kind = kind_of(g[n].def);
     if (kind != variable_kind::local && kind != variable_kind::slot) continue;
     kept.emplace_back(n, storage(local.variable_info(n).bytes()));

@@ -444,7 +444,7 @@ WEFT_DISTRIBUTED_DECL void take_updates(const graph& g, sequence<std::uint32_t>&
   sequence<std::uint32_t> rest;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::uint32_t n = targets[i];
-    if (g[n].def.op == &operation_of<group_op>)
+    if (is_operation<group_op>(g[n].def.op))
       targets.append(g[n].control.data(), g[n].control.size());
     else if (is_training_update(g, n) && kind_of(g[g[n].def.inputs[0].node].def) != variable_kind::slot)
       updates.push_back(n);

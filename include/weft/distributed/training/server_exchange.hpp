@@ -23,6 +23,9 @@
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/transport/separate.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft::detail {
 
 /// How a replicated session trains with parameter servers: gradients go to them, rows as rows, and values come back.
@@ -474,3 +477,5 @@ WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>
     deadline));
 
 }  // namespace weft::detail
+
+#pragma pop_macro("slots")

@@ -196,7 +196,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_trained(bool processes_mean) {
 
 WEFT_DISTRIBUTED_DECL void shared_variables::find_averaged_and_counters() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-    if (graph_[n].def.op != &operation_of<variable_op>) continue;
+    if (!is_operation<variable_op>(graph_[n].def.op)) continue;
     const variable_kind kind = kind_of(graph_[n].def);
     const value_info info = local_.variable_info(n);
     if (kind == variable_kind::averaged) {
@@ -216,7 +216,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_averaged_and_counters() {
 
 WEFT_DISTRIBUTED_DECL void shared_variables::find_frozen() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
-    if (graph_[n].def.op != &operation_of<variable_op> || kind_of(graph_[n].def) != variable_kind::frozen) continue;
+    if (!is_operation<variable_op>(graph_[n].def.op) || kind_of(graph_[n].def) != variable_kind::frozen) continue;
     const dtype type = local_.variable_info(n).type;
     if (type == dtype::float64 || type == dtype::float32) share(n);  // others are a worker's own, as if trained
   }
@@ -316,7 +316,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_effects(sequence<value>& neede
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     const node_def& def = graph_[n].def;
     if (averages_update(n)) effects_.push_back(n);
-    if (!def.op->writes || def.op->update || graph_[def.inputs[0].node].def.op != &operation_of<variable_op>) continue;
+    if (!def.op->writes || def.op->update || !is_operation<variable_op>(graph_[def.inputs[0].node].def.op)) continue;
     const variable_kind kind = kind_of(graph_[def.inputs[0].node].def);
     if (kind == variable_kind::trained || kind == variable_kind::averaged) continue;
     bool is_twin = false;
@@ -345,7 +345,7 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
   const update_view what(def);
   const value of = def.inputs[what.hyperparameter_input(hyperparameter)];
   const node_def& found = graph_[of.node].def;
-  if (found.op == &operation_of<schedule_op>)
+  if (is_operation<schedule_op>(found.op))
     if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
       scheduled_parameter s{hyperparameter, first_of_counter(counter), {}};
       for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
@@ -360,12 +360,10 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
 /// The counter that a value is, whatever integer it is cast to.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) const {
   const node_def& def = graph_[of.node].def;
-  if (def.op == &operation_of<variable_op>)
-    return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
-  const bool casts =
-      def.detail && def.inputs.size() == 1 &&
-      def.detail == graph_.kernels(primitive::convert, graph_.info(def.inputs[0]).type, graph_.info(of).type);
-  return casts ? counter_behind(def.inputs[0]) : graph_node::no_node;
+  if (is_operation<variable_op>(def.op)) return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
+  return weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean
+             ? counter_behind(def.inputs[0])
+             : graph_node::no_node;
 }
 
 WEFT_DISTRIBUTED_DECL std::int64_t shared_variables::first_of_counter(std::uint32_t n) {

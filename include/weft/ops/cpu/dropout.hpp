@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdio>
-
 #include <weft/device/cpu/random_words.hpp>
 #include <weft/ops/operation.hpp>
 
@@ -12,10 +10,9 @@ namespace weft::detail {
 /// Throws invalid_argument if a rate is not in [0, 1).
 inline void check_dropout_rate(double rate) {
   if (device::dropout_element<float>::is_rate(rate)) return;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", rate);
   throw error(error_code::invalid_argument, "dropout",
-              {"the rate is ", text, ", and is to be in [0, 1): the share of the elements that becomes zero"});
+              {"the rate is ", format_number("%.*g", 9, rate),
+               ", and is to be in [0, 1): the share of the elements that becomes zero"});
 }
 
 /// Where a rate comes from: a number, or a scalar that is computed.

@@ -18,7 +18,7 @@ class fill_kernel final : public kernel {
         number_(number),
         element_(element) {}
   void run(const kernel_context& f) override { device::detail::splat(size_, f.buffers[out_], &element_, elements_); }
-  std::string describe() const override { return str_cat({"fill with ", std::to_string(number_)}); }
+  std::string describe() const override { return str_cat({"fill with ", format_number("%.*g", 6, number_)}); }
 
  private:
   std::uint32_t out_;

@@ -13,6 +13,9 @@
 #include <weft/ops/update_view.hpp>
 #include <weft/tensor/sequence.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Updates of variables by an optimizer, on a CPU: of all elements, or of rows.
 namespace weft::detail {
 
@@ -245,3 +248,5 @@ WEFT_DECL kernel* prepare_update(const prepare_context& p, const update_layout& 
 WEFT_COLD_END
 
 }  // namespace weft::detail
+
+#pragma pop_macro("slots")

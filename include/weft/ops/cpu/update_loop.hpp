@@ -7,6 +7,9 @@
 #include <weft/device/exact.hpp>
 #include <weft/ops/optimizer_traits.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// An optimizer's formula as the loop that a CPU and a parameter server run.
 namespace weft::detail {
 
@@ -88,3 +91,5 @@ using advance_function = void (*)(std::uint64_t* numbers);
 inline constexpr std::size_t max_numbers = max_hyperparameters + max_slots;
 
 }  // namespace weft::detail
+
+#pragma pop_macro("slots")

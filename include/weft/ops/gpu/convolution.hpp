@@ -11,6 +11,9 @@
   #include <weft/device/gpu/convolution_cudnn.hpp>
 #endif
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// Convolutions on GPUs: cuDNN where the device has it, else plain kernels.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
@@ -119,3 +122,5 @@ struct kernels<convolution_op<T>> : kernels<moves<T>> {
 #endif
 
 }  // namespace weft::gpu
+
+#pragma pop_macro("slots")

@@ -6,6 +6,9 @@
 #include <weft/ops/fused.hpp>
 #include <weft/ops/operation.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 namespace weft::gpu {
 
 /// The epilogue that follows a product, where a library can do it in the product's own kernel: the addition of a bias
@@ -17,7 +20,6 @@ struct known_epilogue {
 
 namespace detail {
 
-// The text of an expression is one object for each of its types: its address says what the expression is.
 template <class T>
 struct epilogue_texts {
   using a0 = skeleton::argument<0, T>;
@@ -29,7 +31,7 @@ struct epilogue_texts {
 
   template <class S>
   static bool is(const fused& f) {
-    return f.text == weft::detail::tokens_of<S>.tokens;
+    return f.type == dtype_of<T> && skeleton::same(f.text, weft::detail::tokens_of<S>.tokens);
   }
   static bool is_zero(const node_def& c) {
     return !c.literals.empty() && weft::detail::literal_value<T>(c.literals[0]) == T(0);
@@ -81,3 +83,5 @@ known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_
 }
 
 }  // namespace weft::gpu
+
+#pragma pop_macro("slots")

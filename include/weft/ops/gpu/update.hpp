@@ -7,6 +7,9 @@
 #include <weft/ops/update.hpp>
 #include <weft/tensor/owned.hpp>
 
+#pragma push_macro("slots")  // a keyword of Qt
+#undef slots
+
 /// An optimizer's formula as kernels of a GPU: one for the elements of all variables that are updated together and,
 /// where there are scalar slots, one before it that brings these to their values of the step.
 #if WEFT_COMPILES_FOR_GPU
@@ -400,3 +403,5 @@ struct kernels<update_op<Optimizer, T>> : installed<update_op<Optimizer, T>, det
 
 }  // namespace weft::gpu
 #endif
+
+#pragma pop_macro("slots")

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include <weft/error.hpp>
@@ -65,11 +64,7 @@ void with_batch(const Labels& labels, const Predictions& predictions, const Weig
   use(batch);
 }
 
-inline std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.9g", x);
-  return text;
-}
+inline std::string number_text(double x) { return format_number("%.*g", 9, x); }
 
 [[noreturn]] inline void refuse_element(error_code code, const char* metric, const metric_values& of, std::size_t i,
                                         const char* why) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 
 namespace weft::detail {
@@ -59,6 +60,37 @@ class wait_log {
   mutable std::mutex mutex_;
   std::string name_, tasks_;  // that the last report names; empty: no wait was reported
   std::function<void(const wait_change&)> to_;
+};
+
+/// Reports one wait if it lasts longer than tasks differ in their starts, and its end.
+class start_report {
+ public:
+  static constexpr std::chrono::seconds quiet_time{3};
+
+  /// `who`: waits; `until`: at most.
+  start_report(std::string who, std::function<void(const wait_change&)> to, deadline until)
+      : longest_(std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit))) {
+    log_.set(std::move(who), std::move(to));
+  }
+  start_report(const start_report&) = delete;
+  start_report& operator=(const start_report&) = delete;
+
+  /// `whom()`: the tasks that are missing, in words.
+  template <class Whom>
+  void look(Whom whom) {
+    if (is_told_ || !quiet_.expired()) return;
+    is_told_ = true;
+    log_.begin(whom(), longest_ < no_limit ? longest_ : std::chrono::seconds(0), false);
+  }
+  void end() { log_.end(-1); }
+
+ private:
+  static constexpr std::chrono::hours no_limit{24};
+
+  wait_log log_;
+  std::chrono::seconds longest_;
+  deadline quiet_ = quiet_time;
+  bool is_told_ = false;
 };
 
 }  // namespace weft::detail

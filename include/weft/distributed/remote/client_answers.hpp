@@ -1,0 +1,283 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft::detail {
+
+/// Sends to the clients outside the cluster, each over a connection of its own. A client that does not read delays no
+/// other one: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class. All members
+/// are thread-safe.
+template <transport T, typename Clock>
+class client_answers {
+ public:
+  using deadline_type = basic_deadline<Clock>;
+  using payload_type = std::vector<std::byte>;
+
+  static constexpr std::size_t max_clients = 1024;
+
+  /// `stalled`: a client that reads nothing for so long is dropped, and so is one for which more than `max_waiting`
+  /// bytes wait.
+  client_answers(T network, wait_policy waiting, bool checksum, std::chrono::milliseconds stalled,
+                 std::uint64_t max_waiting)
+      : network_(std::move(network)),
+        waiting_(waiting),
+        checksum_(checksum),
+        stalled_(stalled),
+        max_waiting_(max_waiting),
+        bell_(network_) {}
+  ~client_answers() { stop(); }
+  client_answers(const client_answers&) = delete;
+  client_answers& operator=(const client_answers&) = delete;
+
+  void stop() {
+    stopping_ = true;
+    bell_.notify();
+    if (thread_.joinable()) join<Clock>(thread_);
+  }
+
+  /// A client has opened the connection on which it receives.
+  void add(std::uint64_t incarnation, typename T::stream answers) {
+    auto made = std::make_shared<client>();
+    made->answers = std::move(answers);
+    const std::lock_guard lock(mutex_);
+    if (clients_.size() >= max_clients) return;
+    if (!thread_.joinable()) thread_ = start_thread<Clock>([this] { run(); });
+    clients_.emplace(incarnation, std::move(made));
+  }
+  /// A client has opened the connection for its requests. Returns false unless the other one is open.
+  bool admit(std::uint64_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found != clients_.end() && !std::exchange(found->second->asks, true);
+  }
+  bool has(std::uint64_t incarnation) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found != clients_.end() && found->second->asks;
+  }
+  /// Bytes have arrived from a client.
+  void note_received(std::uint64_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = clients_.find(incarnation); found != clients_.end()) found->second->heard = Clock::now();
+  }
+  /// Returns true if nothing has arrived from a client for this time.
+  bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found == clients_.end() || Clock::now() - found->second->heard > time;
+  }
+  void remove(std::uint64_t incarnation) {
+    const std::lock_guard lock(mutex_);
+    clients_.erase(incarnation);
+  }
+  /// Drops clients whose second connection is overdue.
+  void drop_late() {
+    const std::lock_guard lock(mutex_);
+    for (auto each = clients_.begin(); each != clients_.end();)
+      each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
+  }
+
+  /// Sends a frame, or leaves a copy to the thread if the client does not read. Throws unavailable if the client has
+  /// left, and what `check` throws.
+  template <typename Check>
+  void send(std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
+    const std::shared_ptr<client> to = find(incarnation);
+    if (!to) throw gone();
+    bool rest_waits = false;
+    {
+      const std::lock_guard sends(to->sends);
+      try {
+        if (to->has_backlog) {  // the frame comes after those that wait
+          push(*to, {header, {payload.begin(), payload.end()}});
+          rest_waits = true;
+        } else if (!send_now(*to, incarnation, header, payload, check)) {
+          detach(*to, payload.size());
+          rest_waits = true;
+        }
+      } catch (...) {
+        remove(incarnation);  // in the middle of a frame
+        throw;
+      }
+      rest_waits = rest_waits || to->has_backlog;
+    }
+    if (rest_waits) bell_.notify();
+  }
+  /// Leaves a frame to the thread; never blocks.
+  void post(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
+    const std::shared_ptr<client> to = find(incarnation);
+    if (!to) throw gone();
+    try {
+      push(*to, {header, std::move(payload)});
+    } catch (...) {
+      remove(incarnation);
+      throw;
+    }
+    bell_.notify();
+  }
+  /// The same for a sign of life, for which any other frame stands in.
+  void post_heartbeat(std::uint64_t incarnation) {
+    const std::shared_ptr<client> to = find(incarnation);
+    if (!to || to->has_backlog) return;
+    frame_header header;
+    header.kind = frame_kind::heartbeat;
+    push(*to, {header, {}});
+    bell_.notify();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds patience{50};
+  static constexpr std::size_t max_frames = 1024;
+
+  struct frame {
+    frame_header header;
+    payload_type payload;
+  };
+
+  struct client {
+    mutex_for<Clock> sends;  // of `answers` and what follows
+    typename T::stream answers;
+    frame_writer out;
+    frame current;  // that `out` borrows
+    std::size_t bytes = 0;
+    deadline_type stalls = deadline_type::never();
+
+    std::mutex mutex;  // of what follows
+    std::deque<frame> queue;
+    std::size_t waiting = 0;               // bytes of the queue and of the rest in `out`
+    std::atomic<bool> has_backlog{false};  // then only the thread sends
+
+    bool asks = false;  // both connections are open
+    typename Clock::time_point heard = Clock::now();
+    deadline_type comes = deadline_type(std::chrono::seconds(10));
+  };
+
+  static error gone() { return error(error_code::unavailable, "send", "the client is gone"); }
+
+  std::shared_ptr<client> find(std::uint64_t incarnation) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found == clients_.end() ? nullptr : found->second;
+  }
+
+  void push(client& to, frame next) {
+    const std::lock_guard lock(to.mutex);
+    if (to.queue.size() >= max_frames || to.waiting + next.payload.size() > max_waiting_)
+      throw error(error_code::resource_exhausted, "send", "the client does not read what it has asked for");
+    to.waiting += next.payload.size();
+    to.queue.push_back(std::move(next));
+    to.has_backlog = true;
+  }
+
+  /// Returns false if the client has not read the whole frame after a while.
+  template <typename Check>
+  bool send_now(client& to, std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
+    to.out.start(header, payload, checksum_);
+    waiter<T, Clock> idle(network_, waiting_);
+    typename Clock::duration waited{};
+    while (true) {
+      const std::size_t moved = to.out.advance(to.answers);
+      if (to.out.idle()) return true;
+      if (moved > 0) {
+        idle.moved();
+        continue;
+      }
+      if (waited >= patience) return false;
+      const auto began = Clock::now();
+      typename T::wait_item item{&to.answers, false, true};
+      if (idle.pause({&item, 1}, deadline_type(patience - waited))) {
+        check();
+        if (!has(incarnation)) throw gone();
+      }
+      waited += Clock::now() - began;
+    }
+  }
+  void detach(client& to, std::size_t bytes) {
+    to.out.detach();
+    to.bytes = bytes;
+    to.stalls = deadline_type(stalled_);
+    const std::lock_guard lock(to.mutex);
+    to.waiting += bytes;
+    to.has_backlog = true;
+  }
+
+  /// Sends what the client takes now. Returns false when nothing is left.
+  bool advance(client& to) {
+    while (true) {
+      if (to.out.advance(to.answers) > 0) to.stalls = deadline_type(stalled_);
+      if (!to.out.idle()) {
+        if (to.stalls.expired()) throw error(error_code::deadline_exceeded, "send", "the client does not read");
+        return true;
+      }
+      const std::lock_guard lock(to.mutex);
+      to.waiting -= std::exchange(to.bytes, 0);
+      to.current = {};
+      if (to.queue.empty()) {
+        to.has_backlog = false;
+        return false;
+      }
+      to.current = std::move(to.queue.front());
+      to.queue.pop_front();
+      to.bytes = to.current.payload.size();
+      to.out.start(to.current.header, to.current.payload, checksum_);
+      to.stalls = deadline_type(stalled_);
+    }
+  }
+
+  void run() {
+    while (!stopping_) try {
+        send_backlogs();
+      } catch (const std::exception&) {  // no memory
+        sleep<Clock>(std::chrono::milliseconds(10));
+      }
+  }
+  void send_backlogs() {
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<client>>> late;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& each : clients_)
+        if (each.second->has_backlog) late.push_back(each);
+    }
+    std::vector<typename T::wait_item> items{{&bell_, true, false}};
+    for (const auto& [incarnation, to] : late) {
+      const std::unique_lock sends(to->sends, std::try_to_lock);
+      if (!sends) continue;  // its holder rings when it is done
+      try {
+        if (advance(*to)) items.push_back({&to->answers, false, true});
+      } catch (const std::exception&) {
+        remove(incarnation);
+      }
+    }
+    if (network_.wait(items, late.empty() ? std::chrono::milliseconds(500) : std::chrono::milliseconds(50)))
+      bell_.clear();
+  }
+
+  T network_;
+  wait_policy waiting_;
+  bool checksum_;
+  std::chrono::milliseconds stalled_;
+  std::uint64_t max_waiting_;
+  typename T::signal bell_;
+  std::atomic<bool> stopping_{false};
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
+  std::thread thread_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <memory>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/exchange_loop.hpp>
+#include <weft/distributed/remote/mailbox.hpp>
+#include <weft/error.hpp>
+
+namespace weft::detail {
+
+/// A run of a step: the client's session, and the run's number in it.
+struct run_key {
+  std::uint64_t session;
+  std::int64_t number;
+  friend auto operator<=>(const run_key&, const run_key&) = default;
+};
+
+/// The mailboxes of the runs that a task serves. The first message of a run makes its mailbox, which may be a value
+/// that arrives before the request. Not thread-safe.
+template <typename Clock>
+class parked_runs {
+ public:
+  using box_type = mailbox<Clock>;
+  using deadline_type = basic_deadline<Clock>;
+
+  static constexpr std::size_t max_of_client = 256, max_of_task = 1024;  // that no request has arrived for
+  static constexpr std::size_t max_finished = 8192;
+
+  std::size_t size() const { return runs_.size(); }
+
+  /// The mailbox of a run; null if the run has ended. `from` has sent a message for it. Throws resource_exhausted if
+  /// that is a client with too many runs that it has not asked for. For a task, which sends what clients make it send,
+  /// the oldest such run is dropped.
+  template <typename Gone>
+  std::shared_ptr<box_type> find(const run_key& key, const peer_process& from, bool is_client, Gone is_gone) {
+    if (const auto run = runs_.find(key); run != runs_.end()) return run->second.box;
+    if (has_finished(key)) return nullptr;
+    const auto counts = [&](const auto& run) { return !run.second.is_asked_for && run.second.from == from; };
+    const auto count = [&] { return static_cast<std::size_t>(std::count_if(runs_.begin(), runs_.end(), counts)); };
+    const std::size_t most = is_client ? max_of_client : max_of_task;
+    if (count() >= most) drop_orphans(is_gone);
+    if (count() >= most) {
+      if (is_client)
+        throw error(error_code::resource_exhausted, "step", "too many values for runs that nobody has asked for");
+      auto oldest = runs_.end();
+      for (auto each = runs_.begin(); each != runs_.end(); ++each)
+        if (counts(*each) && (oldest == runs_.end() || each->second.keep.at() < oldest->second.keep.at()))
+          oldest = each;
+      drop(oldest);
+    }
+    run& made = runs_[key];
+    made.from = from;
+    return made.box;
+  }
+  /// A request for a run has arrived, whose mailbox stays until end().
+  void ask(const run_key& key) {
+    if (!has_finished(key)) runs_[key].is_asked_for = true;
+  }
+  /// Returns true for a run without a mailbox, or with one that no request has arrived for.
+  bool is_unasked(const run_key& key) const {
+    const auto run = runs_.find(key);
+    return run != runs_.end() && !run->second.is_asked_for;
+  }
+  /// A run of a client has ended. Values that arrive later are dropped.
+  void end(const run_key& key, const peer_process& client) {
+    const auto [place, is_new] = finished_.try_emplace(key.session);
+    finished& last = place->second;
+    if (is_new) {
+      order_.push_back(key.session);
+      if (order_.size() > max_finished) {
+        const std::uint64_t oldest = order_.front();
+        order_.pop_front();
+        if (oldest != key.session) finished_.erase(oldest);
+      }
+    }
+    last.number = std::max(last.number, key.number);
+    last.client = client;
+    last.keep = deadline_type(std::chrono::seconds(60));
+    // And the mailboxes of earlier runs that were never asked for. A run that still waits keeps its own until it ends,
+    // since values may be arriving in its memory.
+    for (auto each = runs_.lower_bound({key.session, INT64_MIN});
+         each != runs_.end() && each->first.session == key.session;) {
+      const bool ends = each->first == key || (each->first.number < key.number && !each->second.is_asked_for);
+      each = ends ? drop(each) : std::next(each);
+    }
+  }
+  /// A session has ended: no run of it follows.
+  void end_session(std::uint64_t session) { finished_.erase(session); }
+
+  /// Drops what processes have left behind that have ended.
+  template <typename Gone>
+  void drop_orphans(Gone is_gone) {
+    for (auto each = runs_.begin(); each != runs_.end();) {
+      const run& one = each->second;
+      each = !one.is_asked_for && (one.keep.expired() || is_gone(one.from)) ? drop(each) : std::next(each);
+    }
+    for (auto each = finished_.begin(); each != finished_.end();)
+      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+  }
+
+  void fail_all(const error& why) {
+    for (auto& each : runs_) each.second.box->fail(why);
+  }
+
+ private:
+  struct run {
+    std::shared_ptr<box_type> box = std::make_shared<box_type>();
+    peer_process from;  // of the first message
+    bool is_asked_for = false;
+    deadline_type keep{std::chrono::seconds(60)};
+  };
+  struct finished {  // the last run of a session
+    std::int64_t number = INT64_MIN;
+    peer_process client;
+    deadline_type keep{std::chrono::seconds(60)};
+  };
+
+  bool has_finished(const run_key& key) const {
+    const auto last = finished_.find(key.session);
+    return last != finished_.end() && key.number <= last->second.number;
+  }
+  auto drop(typename std::map<run_key, run>::iterator run) {
+    run->second.box->close();
+    return runs_.erase(run);
+  }
+
+  std::map<run_key, run> runs_;
+  std::map<std::uint64_t, finished> finished_;  // by session
+  std::deque<std::uint64_t> order_;             // of finished_, which may have forgotten some by now
+};
+
+}  // namespace weft::detail
