@@ -118,3 +118,44 @@ BOOST_AUTO_TEST_CASE(a_part_for_fine_tuning) {
   const auto given = safetensors_file(file).read<float, dims<4, 1, 5, 5>>("conv1.weight");
   BOOST_TEST(w1(3, 2, 0, 1) == given(1, 0, 3, 2));
 }
+
+BOOST_AUTO_TEST_CASE(names_with_a_prefix_and_tied_tensors) {
+  const folder f;
+  const std::string path = f.path / "w.safetensors";
+  graph g;
+  const auto w = variable<float, dims<2, 3>>(g, "fc/weights", init::zeros{});
+  const auto head = variable<float, dims<3, 2>>(g, "head/weights", init::zeros{});
+  session s(g);
+  const tensor<float, dims<3, 2>> value{1, 2, 3, 4, 5, 6};
+  const weight_table rows{{"fc.weight", "fc/weights", pytorch::linear()},
+                          {"head.weight", "head/weights"},
+                          {"norm.num_batches_tracked", ""}};
+  const auto loads = [&](const restore_options& options) {
+    s.set(w, zeros<float, dims<2, 3>>());
+    s.set(head, zeros<float, dims<3, 2>>());
+    load_weights(path, s, rows, options);
+    BOOST_TEST(s.get(w)(1, 2) == 6);
+    BOOST_TEST(s.get(head)(2, 1) == 6);
+  };
+  const std::int64_t batches = 7;
+  write_safetensors(path, {{"module.fc.weight", value},
+                           {"module.head.weight", value},
+                           {"module.norm.num_batches_tracked", dtype::int64, shape(), &batches}});
+  loads({.rename = {{"module.", ""}}});
+  loads({.rename = [](const std::string& n) { return n.starts_with("module.") ? n.substr(7) : n; }});
+  CHECK_SAYS(failure(error_code::not_found, [&] { load_weights(path, s, rows); }), "removes a prefix");
+  // safetensors.torch.save_model writes one of the tensors that share their elements.
+  write_safetensors(path, {{"fc.weight", value}}, {{"format", "pt"}, {"head.weight", "fc.weight"}});
+  loads({});
+  write_safetensors(path, {{"model.head.weight", value}}, {{"model.fc.weight", "model.head.weight"}});
+  loads({.rename = {{"model.", ""}}});
+  // Two tensors for one variable must be equal.
+  const weight_table tied{{"fc.weight", "head/weights"}, {"head.weight", "head/weights"}};
+  const auto both = [&](const tensor<float, dims<3, 2>>& other) {
+    write_safetensors(path, {{"fc.weight", value}, {"head.weight", other}});
+    load_weights(path, s, tied, {.variables = variables_in(g, "head")});
+  };
+  both(value);
+  BOOST_TEST(s.get(head)(0, 1) == 2);
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { both(tensor<float, dims<3, 2>>{1, 2, 3, 4, 5, 7}); }), "both");
+}

@@ -5,6 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -163,6 +165,45 @@ BOOST_AUTO_TEST_CASE(names_of_the_file_become_names_of_the_graph) {
   BOOST_TEST(report.missing == names{"hidden/w"}, boost::test_tools::per_element());
   BOOST_CHECK_EXCEPTION(load_weights(path, s, {.rename = {{"head", "mean"}}}), error,
                         says(error_code::invalid_argument, "both 'head' and 'mean'"));
+}
+
+BOOST_AUTO_TEST_CASE(a_table_renames_scopes) {
+  const renaming table{{"net/encoder", "encoder"}, {"module.", ""}, {"optimizer", ""}, {"net/encoder/b", "bias"}};
+  BOOST_TEST(table("net/encoder/w") == "encoder/w");
+  BOOST_TEST(table("net/encoder") == "encoder");
+  BOOST_TEST(table("net/encoder/b") == "bias");
+  BOOST_TEST(table("net/encoders/w") == "net/encoders/w");
+  BOOST_TEST(table("module.fc.weight") == "fc.weight");
+  BOOST_TEST(table("optimizer.step") == "");
+  BOOST_TEST(table("optimizers") == "optimizers");
+}
+
+BOOST_AUTO_TEST_CASE(floating_point_types_are_converted) {
+  const folder f;
+  const std::string path = f.path / "w.safetensors";
+  const std::uint16_t half_bits[] = {0x3e00, 0xc000, 0x0001, 0x7bff, 0x3c01, 0xfc00};  // IEEE 754 binary16
+  const std::uint16_t bfloat_bits[] = {0x3fc0, 0xc049};                                // the upper half of binary32
+  const float mean[] = {0.1f, -3};
+  const float expected[] = {1.5f, -2, 5.9604645e-8f, 65504, 1.0009766f, -INFINITY};
+  write_safetensors(path, {{"hidden/w", dtype::float16, shape(3, 2), half_bits},
+                           {"hidden/b", dtype::bfloat16, shape(2), bfloat_bits},
+                           {"mean", dtype::float32, shape(2), mean}});  // a variable of double
+  model m(1);
+  session s(m.g);
+  BOOST_TEST(load_weights(path, s).complete());
+  const auto w = s.get(m.w);
+  for (std::size_t i = 0; i < 6; ++i) BOOST_TEST(w.data()[i] == expected[i], i);
+  BOOST_TEST(s.get(m.b)(0) == 1.5f);
+  BOOST_TEST(s.get(m.b)(1) == -3.140625f);
+  BOOST_TEST(s.get(m.mean)(0) == static_cast<double>(0.1f));
+  const double wide[] = {0.1, 1e-50};
+  write_safetensors(path, {{"hidden/b", dtype::float64, shape(2), wide}});
+  load_weights(path, s, {.partial = true});
+  BOOST_TEST(s.get(m.b)(0) == 0.1f);
+  BOOST_TEST(s.get(m.b)(1) == 0.0f);
+  const std::int32_t integers[] = {1, 2};
+  write_safetensors(path, {{"hidden/b", dtype::int32, shape(2), integers}});
+  BOOST_TEST(load_weights(path, s, {.partial = true}).different.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_variable_without_a_value_has_nothing_to_save) {

@@ -1,7 +1,6 @@
 // A model with a constructor does not list its layers.
 // error: model_has_no_named_members
-// max-lines: 9
-// error: a model is an aggregate of layers, or lists them
+// error: a part of a model is a layer, a variable, or an aggregate
 #include <weft/nn.hpp>
 #include <weft/weft.hpp>
 using namespace weft;

@@ -1412,7 +1412,8 @@ verdict wrong_after_servers(const schedule& plan, const outcome& out, shard_runs
     const std::string words = each->words();
     none_was_committed |=
         contains(words, "no step has been committed") || contains(words, "has no manifest of the run") ||
-        contains(words, "no step of that is committed") || contains(words, "without a shard of this run");
+        contains(words, "no step is known to be complete") || contains(words, "no step of that is committed") ||
+        contains(words, "without a shard of this run");
   }
   if (const verdict bad = wrong_shards(plan)) return bad;
   if (none_was_committed && !some_finished) {

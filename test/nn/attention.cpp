@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(a_query_without_keys_has_attention_zero) {
   auto [dv, dq] = gradients(sum(y), o.value, o.query);
   session s{o.g};
   const auto [a, b, c] =
-      std::apply([&, dv = dv, dq = dq](const auto&... w) { return s.run(fetch(y, dv, dq), w...); }, fed(o, 4, -1));
+      std::apply([&, dv = dv, dq = dq](const auto&... w) { return s.run(fetch(y, dv, dq), w...); }, fed(o, 4, 0));
   for (int q = 0; q < 5; ++q)
     for (int f = 0; f < width; ++f) {
       BOOST_CHECK_EQUAL(a(1, q, f), 0.25f);  // the bias of the output
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(keys_may_be_the_values_and_training_drops_weights) {
   operands<float> o;
   const attention<float> layer, dropped{.dropout = 0.5};
   auto y = layer(o.query, o.key), z = layer(o.query, o.key, o.key);
-  auto inferred = dropped(o.query), trained = dropped(o.query, mode::training);
+  auto inferred = dropped(o.query, mode::inference), trained = dropped(o.query, mode::training);
   BOOST_CHECK(y.id() == z.id());
   std::vector<std::string> names;
   for (const variable_description& v : variables(o.g)) names.push_back(v.name);

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -289,6 +293,159 @@ BOOST_AUTO_TEST_CASE(a_model_moves_and_copies_share_its_variables) {
   BOOST_CHECK_EQUAL(names(g).size(), 12u);
 }
 
+BOOST_AUTO_TEST_CASE(copies_before_the_first_call_are_refused) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::dense<4> layer;
+  const nn::sequential net(layer, nn::relu, layer);
+  BOOST_CHECK_EXCEPTION(net(x), error, test::says(error_code::failed_precondition, "copied before its first call"));
+  const nn::dense<4> first, second = first;
+  second(x);
+  BOOST_CHECK_EXCEPTION(first(x), error, test::says(error_code::failed_precondition, "copied before its first call"));
+  // Other names make other layers; a copy of one that was called shares its variables.
+  const nn::dense<4> proto;
+  const auto pair = nn::named(std::vector<nn::dense<4>>(2, proto), "pair");
+  const auto copy = pair;
+  pair[0](pair[1](x));
+  BOOST_CHECK_EXCEPTION(copy[0](x), error, test::says(error_code::failed_precondition, "pair/0"));
+  const auto later = pair;
+  later[0](later[1](x));
+  BOOST_CHECK_EQUAL(nn::parameters(later).size(), 4u);
+  BOOST_CHECK(later[0].weights.id() == pair[0].weights.id());
+}
+
+/// A layer of the user's, as docs/how-to/custom-layers.md shows.
+struct scaled {
+  nn::layer_state state{"scaled"};
+  mutable variable_node<float, dims<4>> scale;
+  mutable variable_node<float, dims<4>> mean;
+  nn::dense<4> inner{.use_bias = false};
+
+  auto operator()(const auto& e) const {
+    const auto x = let(e);
+    nn::layer_call call(state, x);
+    graph& g = graph_of(x);
+    if (scale.empty()) {
+      scale = variable<float, dims<4>>(g, "scale", init::ones{});
+      mean = variable<float, dims<4>>(g, "mean", init::zeros{}, variable_kind::averaged);
+    }
+    return call.result(inner(x - mean) * scale);
+  }
+};
+/// Without a state: its variables have the names that they are created with.
+template <int N>
+struct shifted {
+  mutable variable_node<float, dims<N>> shift;
+  mutable nn::parameter untyped;
+  node<float, dims<batch, N>> last;
+  auto operator()(const auto& x) const {
+    if (shift.empty()) shift = variable<float, dims<N>>(graph_of(x), "shift", init::zeros{});
+    return let(x + shift);
+  }
+};
+struct with_own_layers {
+  nn::dense<4> d;
+  scaled s;
+  shifted<4> t;
+  std::vector<scaled> more{1};
+  auto operator()(const auto& x) const { return more[0](t(s(d(x)))); }
+};
+
+BOOST_AUTO_TEST_CASE(variables_of_own_layers_belong_to_the_model) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(with_own_layers(), "net");
+  auto y = net(x);
+  net(x);
+  check_names(g, {"net/d/weights", "net/d/bias", "net/s/scale", "net/s/mean", "net/s/inner/weights", "shift",
+                  "net/more/0/scale", "net/more/0/mean", "net/more/0/inner/weights"});
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 9u);
+  BOOST_CHECK_EQUAL(nn::parameters(net.s.scale).size(), 1u);
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 20 + 20 + 4 + 20);
+  const std::string text = nn::describe(net, x);
+  BOOST_CHECK_MESSAGE(test::contains(text, "s             [batch, 4]           4              0     16\n"), text);
+  BOOST_CHECK_MESSAGE(test::contains(text, "t/shift                            4              0      0\n"), text);
+  BOOST_CHECK_MESSAGE(test::contains(text, "sum                               64             48     80\n"), text);
+
+  BOOST_CHECK_EQUAL(nn::freeze(net.s), 2u);  // not the average
+  BOOST_CHECK_EQUAL(nn::unfreeze(net.s), 2u);
+  auto train = gradient_descent{.learning_rate = 0.1}.minimize(mean(square(y)), nn::parameters(net));
+  session s{g};
+  const auto ones4 = ones<float, dims<2, 4>>();
+  s.run(fetch(train), with(x, ones4));
+  const auto scale = s.get(net.s.scale);
+  BOOST_CHECK(!(scale == ones<float, dims<4>>()));
+  BOOST_CHECK(!(s.get(net.t.shift) == zeros<float, dims<4>>()));
+  const std::string path = "nn_layers_own.safetensors";
+  nn::save_weights(path, net, s);
+  session other{g};
+  BOOST_CHECK_EQUAL(nn::load_weights(path, net, other).restored.size(), 9u);
+  BOOST_CHECK(other.get(net.s.scale) == scale);
+
+  // torch.nn.Parameter and register_buffer of the same names.
+  const auto filled4 = ones<float, dims<4>>();
+  const auto square4 = ones<float, dims<4, 4>>();
+  write_safetensors(path, {{"d.weight", square4},
+                           {"d.bias", filled4},
+                           {"s.scale", filled4},
+                           {"s.mean", filled4},
+                           {"s.inner.weight", square4},
+                           {"t.shift", filled4},
+                           {"more.0.scale", filled4},
+                           {"more.0.mean", filled4},
+                           {"more.0.inner.weight", square4}});
+  BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, other).restored.size(), 9u);
+  BOOST_CHECK(other.get(net.s.scale) == filled4);
+  std::remove(path.c_str());
+}
+
+struct tree {
+  nn::dense<4> value;
+  tree* parent = nullptr;
+  std::vector<std::unique_ptr<tree>> children;
+};
+struct pointers {
+  nn::dense<4>* raw = nullptr;
+  std::reference_wrapper<nn::dense<4>> wrapped;
+  std::vector<nn::dense<4>*> list;
+  std::map<std::string, nn::dense<4>> heads;
+  std::unordered_map<int, shifted<4>> numbered;
+  std::shared_ptr<tree> root = std::make_shared<tree>();
+  std::optional<nn::dense<4>*> maybe;
+  std::variant<int, nn::dense<4>*> either;
+  std::tuple<int, nn::dense<4>*> both;
+  nn::dense<4>* again = nullptr;  // the layer of raw
+  // Members that hold no layers.
+  graph* where = nullptr;
+  const char* text = "";
+  std::mt19937 engine;
+  std::optional<double> rate;
+  void (*function)() = nullptr;
+};
+
+BOOST_AUTO_TEST_CASE(pointers_and_maps_lead_to_layers) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  nn::dense<4> a, b, c, d, e, f;
+  pointers p{.raw = &a, .wrapped = b, .list = {&c, nullptr}, .maybe = &d, .either = &e, .both = {1, &f}, .again = &a};
+  p.heads["left"], p.heads["right"], p.numbered[7];
+  p.root->children.push_back(std::make_unique<tree>());
+  p.root->children[0]->parent = p.root.get();
+  const auto net = nn::named(std::move(p), "net");
+  for (const nn::dense<4>* each :
+       std::initializer_list<const nn::dense<4>*>{&a, &b, &c, &d, &e, &f, &net.heads.at("left"), &net.heads.at("right"),
+                                                  &net.root->value, &net.root->children[0]->value})
+    (*each)(x);
+  net.numbered.at(7)(x);
+  std::vector<std::string> expected{"shift"}, there = names(g);
+  for (const char* layer : {"raw", "wrapped", "list/0", "maybe", "either", "both/1", "heads/left", "heads/right",
+                            "root/value", "root/children/0/value"})
+    for (const char* variable : {"weights", "bias"}) expected.push_back(std::string("net/") + layer + "/" + variable);
+  std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 21u);
+}
+
 BOOST_AUTO_TEST_CASE(results_are_those_of_the_functions) {
   graph g;
   auto images = placeholder<float, dims<batch, 28, 28, 1>>(g, "images");
@@ -315,6 +472,19 @@ BOOST_AUTO_TEST_CASE(results_are_those_of_the_functions) {
   }();
   const auto result = s.eval(y, with(images, x));
   for (std::size_t i = 0; i < z.elements(); ++i) BOOST_CHECK_SMALL(result.data()[i] - z.data()[i], 1e-4f);
+}
+
+BOOST_AUTO_TEST_CASE(functions_are_activations) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::dense<3> function{.activation = gelu_tanh}, value{.activation = nn::gelu_tanh};
+  BOOST_CHECK((nn::dense<3>{.activation = relu}).activation.is_relu());
+  BOOST_CHECK(!function.activation.is_relu());
+  auto a = function(x), b = value(x);
+  session s{g};
+  s.set(value.weights.as<dims<4, 3>>(), s.get(function.weights.as<dims<4, 3>>()));
+  const auto in = filled<dims<batch, 4>>(shape(3, 4), 0.1f);
+  BOOST_CHECK(s.eval(a, with(x, in)) == s.eval(b, with(x, in)));
 }
 
 BOOST_AUTO_TEST_CASE(layers_train) {
@@ -634,6 +804,11 @@ BOOST_AUTO_TEST_CASE(weights_of_one_model_are_saved_and_loaded) {
   BOOST_CHECK(s.get(w1) == saved);
   BOOST_CHECK(s.get(w2) == (ones<float, dims<4, 4>>()));
   BOOST_CHECK(test::code_of([&] { nn::load_weights(path, second, s); }) == error_code::invalid_argument);  // missing
+  nn::load_weights(path, second, s, {.rename = {{"first", "second"}}});                                    // a scope
+  BOOST_CHECK(s.get(w2) == saved);
+  s.set(w2, ones<float, dims<4, 4>>());
+  nn::load_weights(path, second, s, {.rename = {{"first/", ""}}});  // names in the model
+  BOOST_CHECK(s.get(w2) == saved);
   std::remove(path.c_str());
 }
 
@@ -674,6 +849,9 @@ BOOST_AUTO_TEST_CASE(weights_of_a_pytorch_module_are_reordered) {
   BOOST_CHECK(test::code_of([&] { nn::load_pytorch_weights(path, net, s); }) == error_code::not_found);
   write(path, true);
   BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, s).restored.size(), 8u);
+  // The table alone leaves num_batches_tracked out, too.
+  BOOST_CHECK_EQUAL(load_weights(path, s, nn::pytorch_table(net), {.variables = nn::parameters(net)}).restored.size(),
+                    8u);
   const auto w = s.get(net.conv.weights.as<dims<1, 2, 2, 3>>());
   for (int x = 0; x < 2; ++x)
     for (int i = 0; i < 2; ++i)

@@ -119,6 +119,30 @@ BOOST_AUTO_TEST_CASE(recurrent_layers) {
   check("rnn", rnn), check("lstm", lstm), check("gru", gru), check("deep_gru", deep), check("unbiased", unbiased);
 }
 
+BOOST_AUTO_TEST_CASE(two_biases_are_those_of_pytorch) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, dyn<"time">, 3>>(g, "x");
+  auto net = nn::named(recurrent(), "net");
+  net.rnn.two_biases = true;
+  for (auto& layer : net.lstm.layers) layer.forward.two_biases = layer.backward.two_biases = true;
+  const auto rnn = net.rnn(x).states;
+  const auto lstm = net.lstm(x).states;
+  net.deep_gru(x), net.unbiased(x), net.gru(x);
+  const auto in = net.lstm.layers[1].backward.bias.as<dims<8>>();
+  const auto hidden = net.lstm.layers[1].backward.recurrent_bias.as<dims<8>>();
+  const auto train = gradient_descent{.learning_rate = 0.1}.minimize(sum(square(lstm)));
+  session s{g};
+  BOOST_CHECK_EQUAL(load(net, s).restored.size(), 4u + 4 * 4 + 2 * 4 + 3 * 4 + 2);
+  const auto sequences = right().tensor<float, dims<2, 5, 3>>("sequences");
+  right().check("rnn", s.eval(rnn, with(x, sequences)), 1e-5);
+  right().check("lstm", s.eval(lstm, with(x, sequences)), 1e-5);
+  const auto in_before = s.get(in), hidden_before = s.get(hidden);
+  s.run(fetch(train), with(x, sequences));
+  const auto in_step = eval(s.get(in) - in_before), hidden_step = eval(s.get(hidden) - hidden_before);
+  BOOST_CHECK(!(in_step == zeros<float, dims<8>>()));
+  for (int i = 0; i < 8; ++i) BOOST_CHECK_SMALL(in_step(i) - hidden_step(i), 1e-6f);
+}
+
 BOOST_AUTO_TEST_CASE(attention_layers) {
   graph g;
   const auto q = placeholder<float, dims<batch, 3, 4>>(g, "q");

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <string>
@@ -18,10 +20,13 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// From a tensor's name in a file to the variable's in the graph: a table, in which a name that is not there stays as
-/// it is, or a function. An empty name leaves the tensor out.
+/// From a tensor's name in a file to the variable's in the graph: a table of names and scopes, or a function. A name
+/// that is not in the table stays as it is. An empty name leaves the tensor out. A scope matches whole components, in
+/// names with "/" and with "."; one that ends with "/" or "." is a prefix.
 ///
 ///     {{"fc.weight", "dense/weights"}, {"fc.bias", "dense/biases"}}
+///     {{"net/encoder", "encoder"}}  // "net/encoder/weights" becomes "encoder/weights"
+///     {{"module.", ""}}             // "module.fc.weight" becomes "fc.weight"
 ///     [](const std::string& name) { return "encoder/" + name; }
 class renaming {
  public:
@@ -32,6 +37,12 @@ class renaming {
       : function_([table = std::move(table)](const std::string& name) {
           for (const auto& [from, to] : table)
             if (from == name) return to;
+          for (const auto& [from, to] : table) {
+            if (from.empty() || !name.starts_with(from)) continue;
+            const char last = from.back(), next = name[from.size()];
+            if (last == '/' || last == '.') return to + name.substr(from.size());
+            if (next == '/' || next == '.') return to.empty() ? to : to + name.substr(from.size());
+          }
           return name;
         }) {}
   template <class F>
@@ -94,13 +105,70 @@ inline bool is_weight(const graph& g, std::uint32_t n) {
   return kind == variable_kind::trained || kind == variable_kind::averaged || kind == variable_kind::frozen;
 }
 
+/// Returns true if a tensor of one type can be the value of a variable of the other: both are floating-point types.
+inline bool converts(const std::string& in_file, dtype type) {
+  const auto is_floating = [](dtype t) {
+    return t == dtype::float16 || t == dtype::bfloat16 || t == dtype::float32 || t == dtype::float64;
+  };
+  const safetensors_type* const from = find_safetensors_type(in_file);
+  return from && from->known && is_floating(from->type) && is_floating(type);
+}
+
+template <class From, class To>
+void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
+  using wide = std::conditional_t<std::is_same_v<From, double> && std::is_same_v<To, double>, double, float>;
+  for (std::size_t i = 0; i < count; ++i) {
+    From a;
+    std::memcpy(&a, from + i * sizeof(From), sizeof(From));
+    const To b = static_cast<To>(static_cast<wide>(a));
+    std::memcpy(to + i * sizeof(To), &b, sizeof(To));
+  }
+}
+template <class From>
+void convert_elements(const std::byte* from, dtype to_type, std::byte* to, std::size_t count) {
+  switch (to_type) {
+    case dtype::float16:
+      return convert_elements<From, half>(from, to, count);
+    case dtype::bfloat16:
+      return convert_elements<From, bfloat16>(from, to, count);
+    case dtype::float64:
+      return convert_elements<From, double>(from, to, count);
+    default:
+      return convert_elements<From, float>(from, to, count);
+  }
+}
+/// Elements of a file's floating-point type, rounded to another one.
+inline void convert_elements(const std::string& in_file, const std::byte* from, dtype to_type, std::byte* to,
+                             std::size_t count) {
+  switch (find_safetensors_type(in_file)->type) {
+    case dtype::float16:
+      return convert_elements<half>(from, to_type, to, count);
+    case dtype::bfloat16:
+      return convert_elements<bfloat16>(from, to_type, to, count);
+    case dtype::float64:
+      return convert_elements<double>(from, to_type, to, count);
+    default:
+      return convert_elements<float>(from, to_type, to, count);
+  }
+}
+
+/// Reads a tensor as elements of `type`, which it has or converts to.
+inline void read_as(const safetensors_file& file, const safetensors_entry& e, dtype type, void* to) {
+  if (e.type == safetensors_name(type)) return file.read(e, to);
+  std::vector<std::byte> given(static_cast<std::size_t>(e.bytes));
+  file.read(e, given.data());
+  convert_elements(e.type, given.data(), type, static_cast<std::byte*>(to),
+                   given.size() * 8 / find_safetensors_type(e.type)->bits);
+}
+
 inline std::string described(const safetensors_entry& e) { return e.type + " " + extents_text(e.extents); }
 
-/// Finds the variable of each tensor. `wanted(node)` says which variables must have one. Unless it is to be partial,
-/// throws invalid_argument if something does not fit, and nothing has been written then.
+/// Finds the variable of each tensor. `wanted(node)` says which variables must have one. With `convert`, floating-point
+/// tensors fit variables of other floating-point types. Unless `options.partial` is set, throws invalid_argument if
+/// something does not fit; nothing has been written then.
 template <class Wanted>
 restore_plan plan_restore(session& s, const std::string& path, const std::vector<restorable>& tensors,
-                          const restore_options& options, Wanted wanted) {
+                          const restore_options& options, Wanted wanted, bool convert = false) {
   const graph& g = s.of();
   std::vector<std::pair<std::string, std::uint32_t>> variables;
   for (std::uint32_t n = 0; n < g.size(); ++n)
@@ -124,7 +192,9 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
                    "' and '", t.entry->name, "' are renamed to"});
     by = t.entry;
     const value_info info = s.variable_info(found->second);
-    if (is_of(*t.entry, info.type, info.extents)) {
+    const dtype type_in_file =
+        convert && converts(t.entry->type, info.type) ? find_safetensors_type(t.entry->type)->type : info.type;
+    if (is_of(*t.entry, type_in_file, info.extents)) {
       plan.variables.push_back({t, found->second});
       plan.report.restored.push_back(name);
     } else {
@@ -154,7 +224,7 @@ void restore_variable(session& s, const restored_variable& v, Read read) {
     state.initialized = true;
     return;
   }
-  const storage staged(static_cast<std::size_t>(v.from.entry->bytes));
+  const storage staged(s.variable_info(v.node).bytes());
   read(staged.data());
   check_bools(path, *v.from.entry, staged.data());
   s.write_variable(v.node, staged.data());

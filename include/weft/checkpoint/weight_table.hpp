@@ -26,6 +26,8 @@ struct weight_layout {
   std::vector<std::size_t> axes{};
   std::size_t merged = 0;
   std::size_t part = 0, parts = 1;
+
+  bool operator==(const weight_layout&) const = default;
 };
 
 /// Layouts of PyTorch's modules, as Weft and TensorFlow have them.
@@ -59,9 +61,10 @@ inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t he
 
 }  // namespace pytorch
 
-/// A row of a table of weights: a tensor's name in the file, the variable's in the graph, empty where the tensor is
-/// left out, and how the one becomes the other. A tensor has several rows where its parts are several variables. `plus`
-/// names another tensor of the same elements and extents that is added: PyTorch's recurrent layers have two biases.
+/// A row of a table of weights: a tensor's name in the file, the variable's in the graph, and how the one becomes the
+/// other. A row without a variable leaves the tensor out, if the file has it. A tensor has several rows where its parts
+/// are several variables. `plus` names another tensor of the same elements and extents that is added: PyTorch's
+/// recurrent layers have two biases.
 struct weight_row {
   std::string in_file;
   std::string variable;
@@ -82,8 +85,10 @@ struct weight_table {
   }
 };
 
-/// Gives variables the values of a safetensors file of another library, by a table of names and layouts; a tensor that
-/// is not in the table has its own layout, and the name that `options.rename` says:
+/// Gives variables the values of a safetensors file of another library, by a table of names and layouts. The table has
+/// names of the file, or names that `options.rename` gives them: `{.rename = {{"module.", ""}}}` removes the prefix of
+/// torch.nn.DataParallel. A tensor that is not in the table keeps its layout and has the name that `rename` gives it.
+/// Tensors that share their elements, of which safetensors.torch.save_model writes one, are found by all their names.
 ///
 ///     load_weights("lenet.safetensors", s, {{"conv1.weight", "conv1/weights", pytorch::conv2d()},
 ///                                           {"conv1.bias", "conv1/bias"},
@@ -193,6 +198,45 @@ inline safetensors_entry entry_of(const std::string& path, const weight_row& row
   return entry;
 }
 
+/// The tensors of a file by their names, by the names that a renaming gives them, and by the names of tensors that
+/// share their elements: safetensors.torch.save_model writes one of them, and its name under the others' in the
+/// metadata.
+class renamed_tensors {
+ public:
+  renamed_tensors(const safetensors_file& file, const renaming& rename) : file_(file) {
+    for (const safetensors_entry& e : file.entries()) add(rename(e.name), e);
+    for (const auto& [name, kept] : file.metadata())
+      if (const safetensors_entry* e = file.find(kept)) {
+        add(name, *e);
+        add(rename(name), *e);
+      }
+  }
+  /// Null if there is none.
+  const safetensors_entry* find(const std::string& name) const {
+    if (const safetensors_entry* e = file_.find(name)) return e;
+    for (const auto& [other, e] : renamed_)
+      if (other == name) return e;
+    return nullptr;
+  }
+
+ private:
+  void add(std::string name, const safetensors_entry& e) {
+    if (!name.empty()) renamed_.emplace_back(std::move(name), &e);
+  }
+
+  const safetensors_file& file_;
+  std::vector<std::pair<std::string, const safetensors_entry*>> renamed_;
+};
+
+/// Returns true if two tensors have the same type, extents and elements.
+inline bool have_equal_elements(const safetensors_file& file, const safetensors_entry& a, const safetensors_entry& b) {
+  if (a.type != b.type || a.extents != b.extents) return false;
+  std::vector<std::byte> of_a(static_cast<std::size_t>(a.bytes)), of_b(of_a.size());
+  file.read(a, of_a.data());
+  file.read(b, of_b.data());
+  return of_a == of_b;
+}
+
 /// to += from. half and bfloat16 are added in float and rounded once.
 template <class T>
 void add_elements(std::byte* to, const std::byte* from, std::size_t count) {
@@ -227,12 +271,15 @@ inline void add_elements(dtype type, std::byte* to, const std::byte* from, std::
 inline restore_report load_weights(const std::string& path, session& s, const weight_table& table,
                                    const restore_options& options) {
   const safetensors_file file(path);
+  const detail::renamed_tensors names(file, options.rename);
   for (const weight_row& row : table.rows)
     for (const std::string* name : {&row.in_file, &row.plus})
-      if (!name->empty() && !file.find(*name) && !options.partial)
-        throw error(error_code::not_found, "load_weights",
-                    {path, " has no tensor '", *name,
-                     "', which the table names; restore_options{.partial = true} takes what is there"});
+      if (!row.variable.empty() && !name->empty() && !names.find(*name) && !options.partial)
+        throw error(
+            error_code::not_found, "load_weights",
+            {path, " has no tensor '", *name,
+             "', which the table names; restore_options{.rename = {{\"prefix.\", \"\"}}} removes a prefix of the "
+             "file's names, {.partial = true} takes what is there"});
 
   struct source {
     const safetensors_entry* tensor;
@@ -241,24 +288,29 @@ inline restore_report load_weights(const std::string& path, session& s, const we
   };
   std::vector<safetensors_entry> entries;  // with the extents that they will have
   std::vector<source> sources;             // of each
+  std::vector<const safetensors_entry*> named;
+  for (const weight_row& row : table.rows) {
+    const safetensors_entry* const tensor = names.find(row.in_file);
+    const safetensors_entry* const other = row.plus.empty() ? nullptr : names.find(row.plus);
+    for (const safetensors_entry* each : {tensor, other})
+      if (each) named.push_back(each);
+    if (!tensor || row.variable.empty() || (!row.plus.empty() && !other)) continue;
+    if (other && (other->type != tensor->type || other->extents != tensor->extents))
+      throw error(error_code::invalid_argument, "load_weights",
+                  {path, ": '", tensor->name, "' is ", detail::described(*tensor), " and cannot be added to '",
+                   other->name, "', which is ", detail::described(*other)});
+    const bool is_tied = std::any_of(sources.begin(), sources.end(), [&](const source& before) {
+      return before.row->variable == row.variable && before.row->layout == row.layout &&
+             (before.tensor == tensor || detail::have_equal_elements(file, *before.tensor, *tensor));
+    });
+    if (is_tied) continue;
+    source from{tensor, &row, {}};
+    entries.push_back(detail::entry_of(path, row, *tensor, from.order));
+    entries.back().name = detail::name_of_part(row);
+    sources.push_back(std::move(from));
+  }
   for (const safetensors_entry& tensor : file.entries()) {
-    bool named = false;
-    for (const weight_row& row : table.rows) {
-      named |= row.in_file == tensor.name || row.plus == tensor.name;
-      if (row.in_file != tensor.name || row.variable.empty()) continue;
-      if (!row.plus.empty()) {
-        const safetensors_entry* const other = file.find(row.plus);
-        if (!other) continue;
-        if (other->type != tensor.type || other->extents != tensor.extents)
-          throw error(error_code::invalid_argument, "load_weights",
-                      {path, ": '", tensor.name, "' is ", detail::described(tensor), " and cannot be added to '",
-                       other->name, "', which is ", detail::described(*other)});
-      }
-      source from{&tensor, &row, {}};
-      entries.push_back(detail::entry_of(path, row, tensor, from.order));
-      sources.push_back(std::move(from));
-    }
-    if (named) continue;
+    if (std::find(named.begin(), named.end(), &tensor) != named.end()) continue;
     entries.push_back(tensor);
     sources.push_back({&tensor, nullptr, {}});
   }
@@ -271,17 +323,19 @@ inline restore_report load_weights(const std::string& path, session& s, const we
       if (!row.variable.empty() && detail::name_of_part(row) == name) return row.variable;
     return options.rename(name);
   };
-  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, by_table), wanted);
+  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, by_table), wanted, true);
   for (const detail::restored_variable& v : plan.variables) {
     const source& from = sources[static_cast<std::size_t>(v.from.entry - entries.data())];
     detail::restore_variable(s, v, [&](void* to) {
-      if (!from.row) return file.read(*from.tensor, to);
       const dtype type = s.variable_info(v.node).type;
-      std::vector<std::byte> given(static_cast<std::size_t>(from.tensor->bytes));
-      file.read(*from.tensor, given.data());
-      if (const safetensors_entry* other = from.row->plus.empty() ? nullptr : file.find(from.row->plus)) {
+      if (!from.row) return detail::read_as(file, *from.tensor, type, to);
+      const std::size_t bytes = v.from.entry->bytes * from.row->layout.parts * size_of(type) * 8 /
+                                detail::find_safetensors_type(from.tensor->type)->bits;
+      std::vector<std::byte> given(bytes);
+      detail::read_as(file, *from.tensor, type, given.data());
+      if (!from.row->plus.empty()) {
         std::vector<std::byte> added(given.size());
-        file.read(*other, added.data());
+        detail::read_as(file, *names.find(from.row->plus), type, added.data());
         detail::add_elements(type, given.data(), added.data(), given.size() / size_of(type));
       }
       from.order.copy(given.data() + from.row->layout.part * (given.size() / from.row->layout.parts),

@@ -28,6 +28,8 @@ void save_weights(const std::string& path, session& s, const safetensors_metadat
 ///
 ///     load_weights(path, s, {.partial = true, .rename = {{"fc.weight", "dense/weights"}}});
 ///
+/// Tensors of F16, BF16, F32 and F64 are rounded to the floating-point type of the variable.
+///
 /// Throws invalid_argument if something is missing, extra or of other extents and `partial` is not said: then no
 /// variable has changed. Throws what safetensors_file throws, too; if the disk fails on the way, some variables have
 /// the file's values and others not.
@@ -100,9 +102,10 @@ inline restore_report load_weights(const std::string& path, session& s, const re
   std::vector<detail::restorable> tensors;
   for (const safetensors_entry& e : file.entries()) tensors.push_back({&file, &e});
   const detail::wanted_variables wanted(s, options.variables);
-  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, options), wanted);
+  detail::restore_plan plan = detail::plan_restore(s, path, tensors, wanted.only(s, options), wanted, true);
   for (const detail::restored_variable& v : plan.variables)
-    detail::restore_variable(s, v, [&](void* to) { file.read(*v.from.entry, to); });
+    detail::restore_variable(s, v,
+                             [&](void* to) { detail::read_as(file, *v.from.entry, s.variable_info(v.node).type, to); });
   return std::move(plan.report);
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <type_traits>
+#include <utility>
+
 #include <weft/nn/layer.hpp>
 #include <weft/ops/elementwise.hpp>
 
@@ -22,17 +25,21 @@ symbol record_untyped(const Expr& e, const shape& extents) {
 template <class Formula, class T>
 symbol record_activation(const symbol& x, const symbol& bias) {
   using leaf = node<T>;
-  const auto apply = [&](const auto& e) {
+  if constexpr (!std::is_floating_point_v<T>) {
+    return x;  // a mistake, which the layer reports
+  } else {
+    const auto apply = [&](const auto& e) {
+      if constexpr (std::is_void_v<Formula>)
+        return record_untyped(e, x.extents());
+      else
+        return record_untyped(weft::detail::function<Formula>(e), x.extents());
+    };
+    if (!bias.is_number()) return apply(leaf(x) + leaf(bias));
     if constexpr (std::is_void_v<Formula>)
-      return record_untyped(e, x.extents());
+      return x;
     else
-      return record_untyped(weft::detail::function<Formula>(e), x.extents());
-  };
-  if (!bias.is_number()) return apply(leaf(x) + leaf(bias));
-  if constexpr (std::is_void_v<Formula>)
-    return x;
-  else
-    return apply(leaf(x));
+      return apply(leaf(x));
+  }
 }
 
 }  // namespace detail
@@ -75,14 +82,49 @@ inline constexpr activation<formula::hard_sigmoid> hard_sigmoid{};
 /// The activation x * hard_sigmoid(x): weft::hard_swish.
 inline constexpr activation<formula::hard_swish> hard_swish{};
 
-/// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is.
+namespace detail {
+
+/// The type of the function of a formula, of nodes: `weft::relu`.
+template <class Formula, class T, bool Floating = std::is_floating_point_v<T>>
+struct activation_function {
+  using type = decltype(weft::detail::function<Formula>(std::declval<const node<T>&>())) (*)(const node<T>&);
+};
+template <class Formula, class T>
+struct activation_function<Formula, T, false> {
+  using type = void (*)(Formula, T);  // of no function: a mistake, which the layer reports
+};
+
+}  // namespace detail
+
+/// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is. The
+/// functions of the same names, `weft::relu`, are accepted too.
 template <class T>
 class activation_option {
+  template <class Formula>
+  using function_of = typename detail::activation_function<Formula, T>::type;
+
  public:
   constexpr activation_option() = default;
   template <class Formula>
   constexpr activation_option(activation<Formula>)
       : record_(detail::record_activation<Formula, T>), is_relu_(std::is_same_v<Formula, formula::relu>) {}
+
+#define WEFT_ACTIVATION(name) \
+  constexpr activation_option(function_of<formula::name>) : activation_option(nn::name) {}
+  WEFT_ACTIVATION(relu)
+  WEFT_ACTIVATION(sigmoid)
+  WEFT_ACTIVATION(tanh)
+  WEFT_ACTIVATION(softplus)
+  WEFT_ACTIVATION(relu6)
+  WEFT_ACTIVATION(elu)
+  WEFT_ACTIVATION(selu)
+  WEFT_ACTIVATION(gelu)
+  WEFT_ACTIVATION(gelu_tanh)
+  WEFT_ACTIVATION(silu)
+  WEFT_ACTIVATION(softsign)
+  WEFT_ACTIVATION(hard_sigmoid)
+  WEFT_ACTIVATION(hard_swish)
+#undef WEFT_ACTIVATION
 
   bool is_relu() const { return is_relu_; }
   /// Of x + bias, or of x where the bias is a number.

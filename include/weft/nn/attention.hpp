@@ -6,7 +6,6 @@
 #include <weft/nn/sequence_arguments.hpp>
 #include <weft/nn/visit.hpp>
 #include <weft/ops/dropout.hpp>
-#include <weft/ops/range.hpp>
 #include <weft/ops/softmax.hpp>
 
 /// Attention: docs/how-to/sequences.md.
@@ -77,7 +76,7 @@ inline symbol record_attended(const attention_call& s) {
     attended = record_untyped(index(row) >= index(record_steps(where, keys)), shape(queries, keys));
   }
   if (!s.lengths.is_number()) {
-    const symbol n = reshape(s.lengths, shape(batch, 1, 1, 1));
+    const symbol n = reshape(checked_lengths(s.lengths, keys), shape(batch, 1, 1, 1));
     attended =
         record_and(attended, record_untyped(index(record_steps(where, keys)) < index(n), shape(batch, 1, 1, keys)));
   }
@@ -119,7 +118,7 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
   if (!s.lengths.is_number()) {
     const std::int64_t batch = key.extents()[0], keys = key.extents()[1];
     const symbol step = reshape(record_steps(*key.builder(), keys), shape(keys, 1));
-    const symbol n = reshape(s.lengths, shape(batch, 1, 1));
+    const symbol n = reshape(checked_lengths(s.lengths, keys), shape(batch, 1, 1));
     const symbol valid = record_untyped(node<std::int32_t>(step) < node<std::int32_t>(n), shape(batch, keys, 1));
     key = without_padding<T>(valid, s.key);
     value = s.value.id() == s.key.id() ? key : without_padding<T>(valid, s.value);
@@ -261,9 +260,9 @@ struct multi_head_attention {
     if constexpr (!correct<attention_mistake<Query, K, V, multi_head_attention, Arguments>>)
       return weft::detail::after_mistake<T, dims_t<Query>>(query);
     else
-      return weft::detail::make_node<T, dims_t<Query>, device_t<Query>>(
-          record({let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
-                  detail::symbols_of(a.masks), Heads, causal, use_bias, a.how == mode::training ? dropout : 0}));
+      return weft::detail::make_node<T, dims_t<Query>, device_t<Query>>(record(
+          {let(query).erased(), let(key).erased(), let(value).erased(), detail::symbol_of(a.lengths),
+           detail::symbols_of(a.masks), Heads, causal, use_bias, a.dropout_rate("multi_head_attention", dropout)}));
   }
   symbol record(const detail::attention_call& s) const {
     const std::int64_t width = s.query.extents()[2];

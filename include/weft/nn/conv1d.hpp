@@ -42,7 +42,8 @@ struct conv1d {
     using mistaken =
         first_mistake<sequences_are_not_of_rank_3<D>, features_mistake<X, T, In>, conv1d_mistake<D, Kernel, Options>>;
     static_assert(correct<mistaken>,
-                  "conv1d: needs a node [batch, length, channels] of the layer's elements and input channels");
+                  "conv1d: needs a node [batch, length, channels] of the layer's elements, float or double, and its "
+                  "input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(sequences);
     } else {

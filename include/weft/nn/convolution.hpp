@@ -49,7 +49,8 @@ struct conv2d {
     using mistaken =
         first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>, conv2d_mistake<D, Kernel, Options>>;
     static_assert(correct<mistaken>,
-                  "conv2d: needs a node [batch, height, width, channels] of the layer's elements and input channels");
+                  "conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or double, and "
+                  "its input channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);
     } else {

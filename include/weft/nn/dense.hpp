@@ -3,6 +3,7 @@
 #include <weft/nn/activation.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/nn/visit.hpp>
+#include <weft/ops/check.hpp>
 #include <weft/ops/matmul.hpp>
 
 WEFT_COLD_BEGIN
@@ -65,7 +66,7 @@ constexpr auto features_of() {
 template <class X, class T, int In>
 using features_mistake =
     first_mistake<value_not_in_a_graph<X>, operand_has_no_features<dims_t<X>>, features_are_dynamic<dims_t<X>>,
-                  features_differ<dims_t<X>, In>, element_types_differ<value_t<X>, T>>;
+                  features_differ<dims_t<X>, In>, element_types_differ<value_t<X>, T>, not_floating<T>>;
 
 /// A fully connected layer: activation(x * weights + bias), x [..., in], weights [in, Out], the result [..., Out]
 /// (tf.keras.layers.Dense, torch.nn.Linear). `dense<10>` takes `in` from its first operand; `dense<10, 784>` names it,
@@ -87,7 +88,8 @@ struct dense {
     using D = dims_t<X>;
     using mistaken = features_mistake<X, T, In>;
     static_assert(correct<mistaken>,
-                  "dense: needs a node [..., in] of the layer's elements and input features: dense<out, in, T>");
+                  "dense: needs a node [..., in] of the layer's elements, float or double, and its input features: "
+                  "dense<out, in, T>");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(x);
     } else {
@@ -102,6 +104,20 @@ struct dense {
     v.layer(path, state, {{"weights", &weights}, {"bias", &bias}});
   }
 };
+
+/// `dense layer(10, relu)`: extents are arguments of the type.
+template <class... Arguments>
+struct extents_are_template_arguments : mistake<true> {};
+template <class T>
+struct dense<-1, deduced, T> {
+  template <class... Arguments>
+  explicit dense(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "dense: the number of outputs is a template argument: nn::dense<10> layer{.activation = nn::relu}");
+  }
+};
+template <class First, class... More>
+dense(const First&, const More&...) -> dense<-1>;
 
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -2,6 +2,7 @@
 
 #include <weft/nn/layer.hpp>
 #include <weft/ops/dropout.hpp>
+#include <weft/tensor/mistake.hpp>
 
 namespace weft::nn {
 
@@ -15,6 +16,13 @@ struct dropout {
   auto operator()(const X& x, mode how) const {
     return how == mode::training ? weft::dropout(x, rate, options) : node<value_t<X>, dims_t<X>, device_t<X>>(let(x));
   }
+  template <Expression X>
+  auto operator()(const X& x) const {
+    static_assert(correct<mode_is_missing<X>>,
+                  "dropout: needs a mode, nn::mode::training or nn::mode::inference: drop(x, how)");
+    return (*this)(x, mode::inference);
+  }
+  static constexpr bool needs_mode = true;
 };
 
 }  // namespace weft::nn

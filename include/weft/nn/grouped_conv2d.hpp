@@ -60,7 +60,8 @@ struct grouped_conv2d {
     using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
                                    grouped_conv2d_mistake<D, Kernel, Groups, Options>>;
     static_assert(correct<mistaken>,
-                  "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements and input "
+                  "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
+                  "double, and its input "
                   "channels, a multiple of the groups");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(images);

@@ -8,6 +8,8 @@
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/scopes.hpp>
 #include <weft/graph/variables.hpp>
+#include <weft/tensor/intrusive_ptr.hpp>
+#include <weft/tensor/mistake.hpp>
 
 /// What every layer is made of: a name, variables that its first call creates, and initializers that it stores.
 WEFT_COLD_BEGIN
@@ -15,6 +17,10 @@ namespace weft::nn {
 
 /// How a model is called: batch normalization and dropout differ (the argument `training` of Keras's layers).
 enum class mode : unsigned char { inference, training };
+
+/// A layer that computes something else in training is called without a mode. `Called` is the layer or its operand.
+template <class Called>
+struct mode_is_missing : mistake<true> {};
 
 /// A variable of a layer whose extents follow from the layer's first operand. It is empty until that call. Valid as
 /// nodes are.
@@ -66,11 +72,22 @@ struct recorded_call {
   std::uint32_t first = 0;  ///< the first node that the call added
 };
 
+/// Copies of a layer that were made before its first call. One of them can have the variables.
+struct layer_copies final : weft::detail::ref_counted {
+  bool called = false;
+};
+
 /// The name of a layer, and its last call. `named` (model.hpp) sets the name. A layer without a name is called after
 /// its kind, with a number if the graph has several: "dense", "dense_1".
+///
+/// A class with a member layer_state is a layer: its members that are variables have the layer's name.
 class layer_state {
  public:
   explicit layer_state(const char* kind) : kind_(kind) {}
+  layer_state(const layer_state& other);
+  layer_state(layer_state&&) noexcept = default;
+  layer_state& operator=(const layer_state& other) { return *this = layer_state(other); }
+  layer_state& operator=(layer_state&&) noexcept = default;
 
   const char* kind() const { return kind_; }
   /// Its scope in the graph, relative to the scopes around its first call: "encoder/hidden".
@@ -85,6 +102,7 @@ class layer_state {
   const char* kind_;
   mutable std::string path_;
   mutable recorded_call call_;
+  mutable weft::detail::intrusive_ptr<layer_copies> copies_;
 };
 
 /// A variable that a call of a layer needs: `slot` is the layer's handle to it.
@@ -98,20 +116,39 @@ struct parameter_request {
 
 /// One call of a layer, while it records its nodes in the layer's scope. The first call creates the variables, of
 /// elements of `type`; a later one checks them. Throws invalid_argument if the layer belongs to another graph or its
-/// variables have other extents.
+/// variables have other extents, and failed_precondition in the first call of a layer that is a copy of one that has
+/// variables by now.
 class layer_call {
  public:
   layer_call(const layer_state& layer, const symbol& x, const parameter_request* parameters, std::size_t count,
              dtype type);
+  /// A layer that creates its variables itself, by variable(): their names begin with the layer's while this object
+  /// exists. x is a node.
+  template <class X>
+    requires(std::is_base_of_v<weft::detail::handle, X>)
+  layer_call(const layer_state& layer, const X& x) : layer_call(layer, x.erased(), nullptr, 0, dtype_of<value_t<X>>) {}
+  ~layer_call() { innermost_ = outer_; }
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
 
   /// The variable of a request.
   const symbol& operator[](std::size_t i) const { return parameters_[i].slot.erased(); }
-  /// Notes the result, and returns it.
+  /// Notes the result for describe(), and returns it.
   symbol result(const symbol& y);
+  /// Notes the result for describe(), and returns it as a node.
+  template <Expression Y>
+  auto result(const Y& y) {
+    auto noted = let(y);
+    result(noted.erased());
+    return noted;
+  }
 
  private:
+  std::string scope_in_outer() const;
+
+  static inline thread_local const layer_call* innermost_ = nullptr;
+
+  const layer_call* outer_ = innermost_;
   const layer_state& layer_;
   const parameter_request* parameters_;
   graph& graph_;
@@ -131,7 +168,14 @@ WEFT_DECL void layer_state::set_path(const std::string& path) const {
   if (!call_.result.is_number() && path != path_)
     throw error(error_code::failed_precondition, path_,
                 {"the layer has variables of this name already: name the model \"", path, "\" before its first call"});
+  if (path != path_) copies_ = nullptr;
   path_ = path;
+}
+
+WEFT_DECL layer_state::layer_state(const layer_state& other)
+    : kind_(other.kind_), path_(other.path_), call_(other.call_), copies_(other.copies_) {
+  if (copies_ || !call_.result.is_number()) return;
+  other.copies_ = copies_ = weft::detail::intrusive_ptr<layer_copies>(new layer_copies);
 }
 
 namespace detail {
@@ -171,7 +215,16 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
       graph_(graph_of(x)),
       operand_(x),
       first_(static_cast<std::uint32_t>(graph_.size())),
-      scope_(graph_, detail::scope_of(layer.path_, layer.kind_, graph_)) {
+      scope_(graph_, scope_in_outer()) {
+  if (layer.copies_ && layer.call_.result.is_number()) {
+    if (layer.copies_->called)
+      throw error(
+          error_code::failed_precondition, layer.path_,
+          "the layer was copied before its first call, and a copy has variables already: copy a model after its "
+          "first call to share its variables, or give the copy another name, nn::named(copy, \"other\"), for "
+          "variables of its own");
+    layer.copies_->called = true;
+  }
   for (std::size_t i = 0; i < count; ++i)
     if (!parameters[i].slot.empty()) detail::check_parameter(layer.path_, graph_, type, parameters[i]);
   static const char* const no_names[max_rank + 1] = {};
@@ -181,6 +234,17 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
       p.slot = weft::detail::handle(
           weft::detail::record_variable(graph_, p.name, type, p.extents, no_names, p.first.first_value(), p.kind));
   }
+  innermost_ = this;
+}
+
+/// The layer's path, without that of a layer in whose scope it is called.
+WEFT_DECL std::string layer_call::scope_in_outer() const {
+  const std::string& path = detail::scope_of(layer_.path_, layer_.kind_, graph_);
+  if (!outer_ || &outer_->graph_ != &graph_) return path;
+  const std::string& outer = outer_->layer_.path_;
+  return path.size() > outer.size() + 1 && path.starts_with(outer) && path[outer.size()] == '/'
+             ? path.substr(outer.size() + 1)
+             : path;
 }
 
 WEFT_DECL symbol layer_call::result(const symbol& y) {

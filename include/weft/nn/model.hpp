@@ -49,7 +49,8 @@ namespace detail {
 /// Collects the variables of a model.
 class parameter_collector final : public layer_visitor {
  public:
-  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+  void layer(const std::string& path, const layer_state&, const parameter_list&) override;
+  void variable(const std::string& path, const weft::detail::handle&) override;
   variable_list list() const;
   std::int64_t count() const;
   std::size_t set_frozen(bool frozen) const;
@@ -65,16 +66,21 @@ parameter_collector collect_parameters(const Model& model) {
   return v;
 }
 
-/// Names the layers of a model.
+/// Names the layers of a model. A layer that several members share has the name of the first.
 class path_setter final : public layer_visitor {
  public:
-  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+  void layer(const std::string& path, const layer_state&, const parameter_list&) override;
+  void variable(const std::string&, const weft::detail::handle&) override {}
+
+ private:
+  sequence<const layer_state*> named_;
 };
 
 /// Collects the rows of a description, in the order of the calls.
 class layer_table final : public layer_visitor {
  public:
-  void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) override;
+  void layer(const std::string& path, const layer_state&, const parameter_list&) override;
+  void variable(const std::string& path, const weft::detail::handle&) override;
   std::string text(bool called);
 
  private:
@@ -83,8 +89,11 @@ class layer_table final : public layer_visitor {
     std::int64_t parameters = 0, multiply_adds = 0, bytes = 0;
     std::uint32_t first = 0;
   };
+  void add(row r);
+
   sequence<row> rows_;
   sequence<symbol> found_, results_;
+  sequence<std::string> counted_;  // the scopes of the layers so far
 };
 
 template <class Model, class... Operands>
@@ -97,20 +106,30 @@ void call_for_inference(const Model& model, const Operands&... operands) {
 
 /// Adds a variable to those found; false if it is one of them.
 bool add_once(sequence<symbol>& found, const symbol& variable);
+/// Returns true if a member of a model is a variable. An empty one is not, nor a node that is computed.
+bool is_variable(const weft::detail::handle& member);
 /// The elements of a variable; 0 of a moving average.
 std::int64_t parameters_of(const symbol& variable);
 
 #if WEFT_DEFINITIONS
 
-WEFT_DECL void path_setter::layer(const std::string& path, const layer_state& l,
-                                  std::initializer_list<named_parameter>) {
+WEFT_DECL void path_setter::layer(const std::string& path, const layer_state& l, const parameter_list&) {
+  for (const layer_state* other : named_)
+    if (other == &l) return;
+  named_.push_back(&l);
   l.set_path(path);
 }
 
-WEFT_DECL void parameter_collector::layer(const std::string&, const layer_state&,
-                                          std::initializer_list<named_parameter> variables) {
-  for (const named_parameter& p : variables)
-    if (!p.variable->empty()) add_once(found_, p.variable->erased());
+WEFT_DECL void parameter_collector::layer(const std::string& path, const layer_state&,
+                                          const parameter_list& variables) {
+  for (const named_parameter& p : variables) variable(path, *p.variable);
+}
+WEFT_DECL void parameter_collector::variable(const std::string&, const weft::detail::handle& member) {
+  if (is_variable(member)) add_once(found_, member.erased());
+}
+
+WEFT_DECL bool is_variable(const weft::detail::handle& member) {
+  return !member.empty() && is_operation<variable_op>(graph_of(member.erased())[member.id().node].def.op);
 }
 
 WEFT_DECL bool add_once(sequence<symbol>& found, const symbol& variable) {
@@ -164,6 +183,11 @@ inline double multiply_adds_of(const graph& g, const node_def& d) {
   if (d.op->multiply_adds)
     sum = d.op->multiply_adds(of_one_example(g.info(d.inputs[0]).extents), of_one_example(g.info(d.inputs[1]).extents),
                               of_one_example(d.outputs[0].extents));
+  // A transposed convolution: filters [height, width, out, in], images [batch, height, width, in].
+  if (std::string_view(d.op->name) == "conv2d_input_gradient") {
+    const shape filters = g.info(d.inputs[0]).extents, images = of_one_example(g.info(d.inputs[1]).extents);
+    sum = static_cast<double>(filters[0] * filters[1] * filters[2]) * static_cast<double>(images.elements());
+  }
   if (!d.op->iterations) return sum;
   const std::int64_t iterations = d.op->iterations(d);
   for (const std::uint32_t b : d.subgraphs) {
@@ -173,20 +197,25 @@ inline double multiply_adds_of(const graph& g, const node_def& d) {
   }
   return sum;
 }
-inline double multiply_adds_of(const graph& g, const recorded_call& call) {
+/// Of one call, without the layers in it, whose scopes are `counted`.
+inline double multiply_adds_of(const graph& g, const recorded_call& call, const sequence<std::string>& counted) {
   double sum = 0;
+  const auto is_counted = [&](const std::string& name) {
+    for (const std::string& inner : counted)
+      if (inner.size() > call.scope.size() && name.starts_with(inner)) return true;
+    return false;
+  };
   sequence<char> reached(call.result.id().node + 1, 0);
   reached[call.result.id().node] = 1;
   for (std::uint32_t n = call.result.id().node + 1; n-- > 0;) {
     if (!reached[n] || n == call.operand.id().node || !g[n].name.starts_with(call.scope)) continue;
-    sum += multiply_adds_of(g, g[n].def);
+    if (!is_counted(g[n].name)) sum += multiply_adds_of(g, g[n].def);
     for (const value& in : g[n].def.inputs) reached[in.node] = 1;
   }
   return sum;
 }
 
-WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
-                                  std::initializer_list<named_parameter> variables) {
+WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l, const parameter_list& variables) {
   const recorded_call& call = l.last_call();
   if (call.result.is_number() || !add_once(results_, call.result)) return;
   const graph& g = graph_of(call.result);
@@ -195,10 +224,24 @@ WEFT_DECL void layer_table::layer(const std::string& path, const layer_state& l,
   r.output = g.to_string(call.result.extents());
   r.first = call.first;
   for (const named_parameter& p : variables)
-    if (!p.variable->empty() && add_once(found_, p.variable->erased()))
+    if (is_variable(*p.variable) && add_once(found_, p.variable->erased()))
       r.parameters += parameters_of(p.variable->erased());
-  r.multiply_adds = static_cast<std::int64_t>(multiply_adds_of(g, call));
+  r.multiply_adds = static_cast<std::int64_t>(multiply_adds_of(g, call, counted_));
   r.bytes = static_cast<std::int64_t>(value_info{call.result.type(), of_one_example(call.result.extents())}.bytes());
+  counted_.push_back(call.scope);
+  add(static_cast<row&&>(r));
+}
+
+WEFT_DECL void layer_table::variable(const std::string& path, const weft::detail::handle& member) {
+  if (!is_variable(member) || !add_once(found_, member.erased())) return;
+  row r;
+  r.name = path.empty() ? "variable" : path;
+  r.parameters = parameters_of(member.erased());
+  r.first = member.id().node;
+  add(static_cast<row&&>(r));
+}
+
+WEFT_DECL void layer_table::add(row r) {
   std::size_t at = rows_.size();
   rows_.push_back(r);
   for (; at > 0 && rows_[at - 1].first > r.first; --at) rows_[at] = rows_[at - 1];
@@ -251,6 +294,7 @@ WEFT_DECL std::string layer_table::text(bool called) {
 
 template <class Model>
 Model named(Model model, const std::string& name) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   detail::path_setter v;
   detail::visit_model(name, model, v);
   return model;
@@ -258,25 +302,30 @@ Model named(Model model, const std::string& name) {
 
 template <class Model>
 variable_list parameters(const Model& model) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   return detail::collect_parameters(model).list();
 }
 
 template <class Model>
 std::size_t freeze(const Model& model) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   return detail::collect_parameters(model).set_frozen(true);
 }
 template <class Model>
 std::size_t unfreeze(const Model& model) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   return detail::collect_parameters(model).set_frozen(false);
 }
 
 template <class Model>
 std::int64_t parameter_count(const Model& model) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   return detail::collect_parameters(model).count();
 }
 
 template <class Model, class... Operands>
 std::string describe(const Model& model, const Operands&... operands) {
+  static_assert(correct<model_mistake<Model>>, WEFT_NEEDS_LAYERS);
   if constexpr (sizeof...(Operands) > 0) detail::call_for_inference(model, operands...);
   detail::layer_table v;
   detail::visit_model("", model, v);

@@ -109,6 +109,13 @@ struct batch_norm {
     else
       return call(x, symbol(), how);
   }
+  template <Expression X, class... Residual>
+  auto operator()(const X& x, const Residual&...) const {
+    static_assert(correct<mode_is_missing<batch_norm>>,
+                  "batch_norm: needs a mode, nn::mode::training or nn::mode::inference: norm(x, how)");
+    return call(x, symbol(), mode::inference);
+  }
+  static constexpr bool needs_mode = true;
 
   void visit(const std::string& path, layer_visitor& v) const {
     v.layer(
@@ -121,7 +128,9 @@ struct batch_norm {
   auto call(const X& x, const symbol& residual, mode how) const {
     using D = dims_t<X>;
     using mistaken = features_mistake<X, T, In>;
-    static_assert(correct<mistaken>, "batch_norm: needs a node [..., channels] of the layer's elements and channels");
+    static_assert(
+        correct<mistaken>,
+        "batch_norm: needs a node [..., channels] of the layer's elements, float or double, and its channels");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(x);
     } else {
@@ -154,7 +163,8 @@ struct layer_norm {
   auto operator()(const X& e) const {
     using D = dims_t<X>;
     using mistaken = features_mistake<X, T, In>;
-    static_assert(correct<mistaken>, "layer_norm: needs a node [..., width] of the layer's elements and width");
+    static_assert(correct<mistaken>,
+                  "layer_norm: needs a node [..., width] of the layer's elements, float or double, and its width");
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(e);
     } else {

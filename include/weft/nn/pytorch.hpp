@@ -20,11 +20,14 @@ namespace weft::nn {
 ///     table["fc1.weight"].layout = pytorch::linear_after_flatten(64, 7, 7);
 ///
 /// Of recurrent layers, stacked and bidirectional ones are one torch.nn.RNN, LSTM or GRU, whose tensors are
-/// "lstm.weight_ih_l1_reverse"; an lstm's bias is the sum of bias_ih and bias_hh. Of attention, queries, keys and
-/// values are the thirds of in_proj_weight.
+/// "lstm.weight_ih_l1_reverse"; an lstm's bias is the sum of bias_ih and bias_hh, unless it has `.two_biases`. Of
+/// attention, queries, keys and values are the thirds of in_proj_weight.
 ///
-/// Throws unimplemented if PyTorch has no module for a layer of the model, and failed_precondition before the model's
-/// first call.
+/// Variables of the model's own, and of layers that Weft does not have, are parameters of the same names and extents:
+/// "scaled.scale".
+///
+/// Throws unimplemented if PyTorch has no module for a recurrent layer of the model, and failed_precondition before the
+/// model's first call.
 template <class Model>
 [[nodiscard]] weight_table pytorch_table(const Model& model);
 
@@ -34,8 +37,9 @@ template <class Model>
 ///     safetensors.torch.save_file(torchvision.models.resnet50(weights="DEFAULT").state_dict(), "resnet50.safetensors")
 ///     nn::load_pytorch_weights("resnet50.safetensors", net, s);
 ///
-/// It uses `pytorch_table`, and leaves out counters (num_batches_tracked). Throws what pytorch_table and load_weights
-/// with a table throw.
+/// It uses `pytorch_table`. `options.rename` removes prefixes of the file's names: `{.rename = {{"module.", ""}}}` for
+/// torch.nn.DataParallel, `{{"_orig_mod.", ""}}` for torch.compile. Throws what pytorch_table and load_weights with a
+/// table throw.
 template <class Model>
 restore_report load_pytorch_weights(const std::string& path, const Model& model, session& s,
                                     restore_options options = {});
@@ -46,15 +50,21 @@ namespace detail {
 /// suffixes of the tensors' names: "lstm.weight_ih_l1_reverse" is what "lstm/1/backward" has.
 class pytorch_rows final : public layer_visitor {
  public:
-  void layer(const std::string& path, const layer_state& l,
-             std::initializer_list<named_parameter> parameters) override {
+  void layer(const std::string& path, const layer_state& l, const parameter_list& parameters) override {
     const std::string_view kind = l.kind();
     if (kind == "lstm" || kind == "gru" || kind == "simple_rnn")
-      recurrent(kind == "gru", path, parameters);
+      recurrent(path, parameters);
     else if (kind == "attention")
       attention(path, parameters);
     else
       plain(kind, path, parameters);
+  }
+  /// A torch.nn.Parameter of the same name and extents.
+  void variable(const std::string& path, const weft::detail::handle& member) override {
+    if (!is_variable(member)) return;
+    std::string name = prefix_of(path);
+    name.pop_back();
+    add(std::move(name), {"", &member});
   }
   void enter(const std::string& path, const char* kind) override {
     if (!around_.empty() &&
@@ -85,7 +95,7 @@ class pytorch_rows final : public layer_visitor {
                           std::move(layout), std::move(plus)});
   }
 
-  void plain(std::string_view kind, const std::string& path, std::initializer_list<named_parameter> parameters) {
+  void plain(std::string_view kind, const std::string& path, const parameter_list& parameters) {
     static constexpr std::pair<std::string_view, const char*> names[] = {{"weights", "weight"},
                                                                          {"bias", "bias"},
                                                                          {"scale", "weight"},
@@ -94,11 +104,13 @@ class pytorch_rows final : public layer_visitor {
                                                                          {"moving_mean", "running_mean"},
                                                                          {"moving_variance", "running_var"}};
     const bool convolves = kind == "conv2d" || kind == "grouped_conv2d" || kind == "conv2d_transpose";
-    if (!convolves && kind != "dense" && kind != "depthwise_conv2d" && kind != "conv1d" && kind != "batch_norm" &&
-        kind != "layer_norm" && kind != "embedding")
-      throw error(error_code::unimplemented, path,
-                  {"no rule says how PyTorch stores the weights of a ", std::string(kind)});
     const std::string prefix = prefix_of(path);
+    if (!convolves && kind != "dense" && kind != "depthwise_conv2d" && kind != "conv1d" && kind != "batch_norm" &&
+        kind != "layer_norm" && kind != "embedding") {
+      for (const named_parameter& p : parameters)
+        if (is_variable(*p.variable)) add(prefix + std::string(p.name), p);
+      return;
+    }
     for (const named_parameter& p : parameters)
       for (const auto& [ours, theirs] : names)
         if (ours == p.name && !p.variable->empty())
@@ -108,9 +120,10 @@ class pytorch_rows final : public layer_visitor {
               : kind == "dense"            ? pytorch::linear()
               : kind == "depthwise_conv2d" ? pytorch::depthwise_conv2d(p.variable->erased().extents())
                                            : pytorch::conv2d());
+    if (kind == "batch_norm") table.rows.push_back({prefix + "num_batches_tracked", ""});
   }
 
-  void recurrent(bool is_gru, const std::string& path, std::initializer_list<named_parameter> parameters) {
+  void recurrent(const std::string& path, const parameter_list& parameters) {
     std::string_view rest = path;  // "1/backward" behind the path of the whole layer
     if (!around_.empty()) rest.remove_prefix(around_[0].path.size() + !around_[0].path.empty());
     const std::string prefix = prefix_of(around_.empty() ? path : around_[0].path);
@@ -118,11 +131,13 @@ class pytorch_rows final : public layer_visitor {
     if (!around_.empty() && around_[0].kind == "stacked")
       suffix = str_cat({"_l", std::string(rest.substr(0, rest.find('/')))});
     if (!around_.empty() && rest.ends_with("backward")) suffix += "_reverse";
+    bool two_biases = false;
+    for (const named_parameter& p : parameters) two_biases |= p.name == "recurrent_bias" && !p.variable->empty();
     for (const named_parameter& p : parameters) {
       if (p.variable->empty()) continue;
       const std::string_view name = p.name;
       if (name == "bias")
-        add(prefix + "bias_ih" + suffix, p, {}, is_gru ? std::string() : prefix + "bias_hh" + suffix);
+        add(prefix + "bias_ih" + suffix, p, {}, two_biases ? std::string() : prefix + "bias_hh" + suffix);
       else if (name == "recurrent_bias")
         add(prefix + "bias_hh" + suffix, p);
       else
@@ -131,7 +146,7 @@ class pytorch_rows final : public layer_visitor {
   }
 
   /// Where keys and values have as many features as queries, one tensor has the weights of all three.
-  void attention(const std::string& path, std::initializer_list<named_parameter> parameters) {
+  void attention(const std::string& path, const parameter_list& parameters) {
     static constexpr const char* of_operand[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     const std::string prefix = prefix_of(path);
     const named_parameter* const p = parameters.begin();  // query, key, value, output: the weights, then the biases
@@ -165,9 +180,6 @@ weight_table pytorch_table(const Model& model) {
 template <class Model>
 restore_report load_pytorch_weights(const std::string& path, const Model& model, session& s, restore_options options) {
   options.variables = parameters(model);
-  options.rename = [rename = std::move(options.rename)](const std::string& name) {
-    return name.ends_with("num_batches_tracked") ? std::string() : rename(name);
-  };
   return load_weights(path, s, pytorch_table(model), options);
 }
 

@@ -148,7 +148,8 @@ auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool bac
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct simple_rnn {
   bool use_bias = true;
-  bool reverse = false;  ///< from the last step to the first
+  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, which begins as 0
+  bool reverse = false;     ///< from the last step to the first
   activation_option<T> activation = nn::tanh;
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
@@ -157,6 +158,7 @@ struct simple_rnn {
   mutable parameter weights{};            ///< [in, Units]
   mutable parameter recurrent_weights{};  ///< [Units, Units]
   mutable parameter bias{};               ///< [Units]
+  mutable parameter recurrent_bias{};     ///< [Units], with two_biases
 
   using element_type = T;
   static constexpr recurrent_options options = Options;
@@ -175,15 +177,21 @@ struct simple_rnn {
     return detail::call_recurrent<recurrent_result>(*this, x, a, backwards);
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
+    const stored_initializer zeros = init::zeros{};
     return detail::record_recurrent<T>(s, state,
                                        {{"weights", shape(s.x.extents()[2], Units), weights_init, weights},
                                         {"recurrent_weights", shape(Units, Units), recurrent_init, recurrent_weights},
-                                        {"bias", shape(Units), bias_init, bias}},
-                                       use_bias, detail::simple_cell<T>{activation});
+                                        {"bias", shape(Units), bias_init, bias},
+                                        {"recurrent_bias", shape(Units), zeros, recurrent_bias}},
+                                       use_bias ? two_biases ? 2u : 1u : 0u, detail::simple_cell<T>{activation});
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
-    v.layer(path, state, {{"weights", &weights}, {"recurrent_weights", &recurrent_weights}, {"bias", &bias}});
+    v.layer(path, state,
+            {{"weights", &weights},
+             {"recurrent_weights", &recurrent_weights},
+             {"bias", &bias},
+             {"recurrent_bias", &recurrent_bias}});
   }
 };
 
@@ -195,12 +203,14 @@ struct simple_rnn {
 ///     h = sigmoid(o) * tanh(c)
 ///
 /// The columns of the variables are the gates i, f, g, o, as in torch and Keras. Of torch, weights are weight_ih',
-/// recurrent_weights weight_hh', and the bias is bias_ih + bias_hh. Lengths, initial states (h and c) and `.reverse`
-/// are as in simple_rnn. The bias of the forget gate begins as 1; `.bias_init = init::zeros{}` lets it begin as 0.
+/// recurrent_weights weight_hh', and the bias is bias_ih + bias_hh, or both with `.two_biases`. Lengths, initial states
+/// (h and c), `.reverse` and `.two_biases` are as in simple_rnn. The bias of the forget gate begins as 1; `.bias_init =
+/// init::zeros{}` lets it begin as 0.
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct lstm {
   bool use_bias = true;
-  bool reverse = false;  ///< from the last step to the first
+  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, which begins as 0
+  bool reverse = false;     ///< from the last step to the first
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = unit_forget_bias<T>{};
@@ -208,6 +218,7 @@ struct lstm {
   mutable parameter weights{};            ///< [in, 4 * Units]
   mutable parameter recurrent_weights{};  ///< [Units, 4 * Units]
   mutable parameter bias{};               ///< [4 * Units]
+  mutable parameter recurrent_bias{};     ///< [4 * Units], with two_biases
 
   using element_type = T;
   static constexpr recurrent_options options = Options;
@@ -225,16 +236,22 @@ struct lstm {
     return detail::call_recurrent<lstm_result>(*this, x, a, backwards);
   }
   detail::recurrent_symbols record(const detail::recurrent_call& s) const {
+    const stored_initializer zeros = init::zeros{};
     return detail::record_recurrent<T>(
         s, state,
         {{"weights", shape(s.x.extents()[2], 4 * Units), weights_init, weights},
          {"recurrent_weights", shape(Units, 4 * Units), recurrent_init, recurrent_weights},
-         {"bias", shape(4 * Units), bias_init, bias}},
-        use_bias, detail::lstm_cell<T>());
+         {"bias", shape(4 * Units), bias_init, bias},
+         {"recurrent_bias", shape(4 * Units), zeros, recurrent_bias}},
+        use_bias ? two_biases ? 2u : 1u : 0u, detail::lstm_cell<T>());
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
-    v.layer(path, state, {{"weights", &weights}, {"recurrent_weights", &recurrent_weights}, {"bias", &bias}});
+    v.layer(path, state,
+            {{"weights", &weights},
+             {"recurrent_weights", &recurrent_weights},
+             {"bias", &bias},
+             {"recurrent_bias", &recurrent_bias}});
   }
 };
 
@@ -284,7 +301,7 @@ struct gru {
          {"recurrent_weights", shape(Units, 3 * Units), recurrent_init, recurrent_weights},
          {"bias", shape(3 * Units), bias_init, bias},
          {"recurrent_bias", shape(3 * Units), bias_init, recurrent_bias}},
-        use_bias, detail::gru_cell<T>());
+        use_bias ? 2u : 0u, detail::gru_cell<T>());
   }
 
   void visit(const std::string& path, layer_visitor& v) const {
@@ -371,8 +388,9 @@ struct stacked {
   void call_from(Result& result, const Arguments& a, bool backwards) const {
     if constexpr (Index < Count) {
       const auto& x = result.layers[Index - 1].states;
+      const double rate = a.dropout_rate("stacked", dropout);
       result.layers[Index] =
-          layers[Index].run(a.how == mode::training ? weft::dropout(x, dropout) : x,
+          layers[Index].run(rate > 0 ? weft::dropout(x, rate) : x,
                             detail::arguments_for_part<Index * Layer::states, Layer::states>(a), backwards);
       call_from<Index + 1>(result, a, backwards);
     }

@@ -60,6 +60,7 @@ struct cell_step {
 template <class T>
 struct simple_cell {
   static constexpr std::size_t states = 1;
+  static constexpr bool adds_bias_to_product = false;
   const activation_option<T>& activation;
 
   void operator()(cell_step& s) const {
@@ -71,6 +72,7 @@ struct simple_cell {
 template <class T>
 struct lstm_cell {
   static constexpr std::size_t states = 2;
+  static constexpr bool adds_bias_to_product = false;
 
   void operator()(cell_step& s) const {
     using leaf = node<T>;
@@ -85,6 +87,7 @@ struct lstm_cell {
 template <class T>
 struct gru_cell {
   static constexpr std::size_t states = 1;
+  static constexpr bool adds_bias_to_product = true;  ///< the recurrent bias is inside of the reset gate
 
   void operator()(cell_step& s) const {
     using leaf = node<T>;
@@ -107,23 +110,26 @@ inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
 }
 
 /// The states of all steps, from the variables weights [features, gates * units], recurrent_weights [units, gates *
-/// units] and biases. One product before the loop multiplies the inputs of all steps.
+/// units] and `biases` of them. One product before the loop multiplies the inputs of all steps.
 template <class T, class Cell>
 recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& layer,
-                                   std::initializer_list<parameter_request> p, bool use_bias, const Cell& cell) {
+                                   std::initializer_list<parameter_request> p, std::size_t biases, const Cell& cell) {
   gpu::compile_kernels<matmul_op, T>();
   gpu::compile_kernels<gpu::moves, T>();
   for (const symbol& state : s.states) weft::detail::check_same_graph(layer.kind(), s.x.builder(), state);
   if (!s.lengths.is_number()) weft::detail::check_same_graph(layer.kind(), s.x.builder(), s.lengths);
-  layer_call call(layer, s.x, p.begin(), use_bias ? p.size() : 2, dtype_of<T>);
+  layer_call call(layer, s.x, p.begin(), 2 + biases, dtype_of<T>);
   graph& g = graph_of(s.x);
   symbol x = s.time_major ? s.x : swap_batch_and_time<T>(s.x), valid_steps;
   if (!s.lengths.is_number()) {
-    valid_steps = record_valid_steps(x, s.lengths);
+    valid_steps = record_valid_steps(x, checked_lengths(s.lengths, x.extents()[0]));
     x = without_padding<T>(valid_steps, x);
   }
   symbol products = matmul<T>(x, call[0]);
-  if (use_bias) products = add<T>(products, call[2]);
+  if (biases == 2 && !Cell::adds_bias_to_product)
+    products = record_untyped(node<T>(products) + node<T>(call[2]) + node<T>(call[3]), products.extents());
+  else if (biases > 0)
+    products = add<T>(products, call[2]);
   const value_info state{dtype_of<T>, shape(x.extents()[1], p.begin()[1].extents[0])};
 
   using weft::detail::scan_role;
@@ -133,7 +139,7 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   operands.push_back({products, scan_role::rows});
   operands.push_back({call[1], scan_role::invariant});
   const std::size_t bias = operands.size();
-  if (use_bias && p.size() > 3) operands.push_back({call[3], scan_role::invariant});
+  if (biases == 2 && Cell::adds_bias_to_product) operands.push_back({call[3], scan_role::invariant});
   const std::size_t valid = operands.size();
   if (!s.lengths.is_number()) operands.push_back({valid_steps, scan_role::rows});
 

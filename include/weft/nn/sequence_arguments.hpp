@@ -2,10 +2,10 @@
 
 #include <tuple>
 
+#include <weft/nn/check_lengths.hpp>
 #include <weft/nn/dense.hpp>
 #include <weft/nn/layer.hpp>
 #include <weft/ops/elementwise.hpp>
-#include <weft/ops/range.hpp>
 #include <weft/tensor/sequence.hpp>
 
 /// What recurrent layers and attention are called with beside their operands: lengths, first states, masks, the mode.
@@ -18,8 +18,8 @@ struct lengths_argument {
   X value;
 };
 /// The numbers of valid steps of the sequences of a batch, [batch] of std::int32_t: `encoder(x, nn::lengths(n))`. A
-/// number below 0 counts as 0, and one above the number of steps as that. Steps behind them may hold any values, NaN
-/// too.
+/// step throws out_of_range if a length is negative or larger than the number of steps. Steps behind the valid ones may
+/// hold any values, NaN too.
 template <Expression X>
 [[nodiscard]] auto lengths(const X& x) {
   return lengths_argument<X>{x};
@@ -65,6 +65,16 @@ struct sequence_arguments {
   States states;
   Masks masks;
   mode how = mode::inference;
+  bool mode_given = false;
+
+  /// The rate of dropout in this call: 0 in inference. Throws invalid_argument if the layer has dropout and the call no
+  /// mode, which would train without dropout.
+  double dropout_rate(const char* layer, double rate) const {
+    if (rate > 0 && !mode_given)
+      throw error(error_code::invalid_argument, layer,
+                  "the layer has dropout, so its call needs a mode: layer(x, nn::mode::training or inference)");
+    return how == mode::training ? rate : 0;
+  }
 
   static constexpr std::size_t states_given = std::tuple_size_v<States>;
 };
@@ -109,8 +119,8 @@ auto masks_in(const A& a) {
     return std::tuple<>();
 }
 template <class Lengths, class States, class Masks>
-auto make_arguments(Lengths l, States s, Masks m, mode how) {
-  return sequence_arguments<Lengths, States, Masks>{l, s, m, how};
+auto make_arguments(Lengths l, States s, Masks m, mode how, bool mode_given) {
+  return sequence_arguments<Lengths, States, Masks>{l, s, m, how, mode_given};
 }
 template <class... A>
 auto arguments_of(const A&... a) {
@@ -120,7 +130,7 @@ auto arguments_of(const A&... a) {
   };
   (take_mode(a), ...);
   return make_arguments(std::tuple_cat(lengths_in(a)...), std::tuple_cat(states_in(a)...),
-                        std::tuple_cat(masks_in(a)...), how);
+                        std::tuple_cat(masks_in(a)...), how, (std::is_same_v<A, mode> || ...));
 }
 
 template <class... A>
@@ -130,10 +140,10 @@ using arguments_type = decltype(arguments_of(std::declval<const A&>()...));
 template <std::size_t Begin, std::size_t Count, class Lengths, class States, class Masks>
 auto arguments_for_part(const sequence_arguments<Lengths, States, Masks>& a) {
   if constexpr (std::tuple_size_v<States> < Begin + Count)
-    return make_arguments(a.lengths, std::tuple<>(), a.masks, a.how);
+    return make_arguments(a.lengths, std::tuple<>(), a.masks, a.how, a.mode_given);
   else
     return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-      return make_arguments(a.lengths, std::tuple{std::get<Begin + Index>(a.states)...}, a.masks, a.how);
+      return make_arguments(a.lengths, std::tuple{std::get<Begin + Index>(a.states)...}, a.masks, a.how, a.mode_given);
     }(std::make_index_sequence<Count>());
 }
 
@@ -156,12 +166,6 @@ constexpr auto find_lengths_mistake(std::tuple<L...>*) {
 /// The mistake in the lengths among these arguments, if there is one.
 template <class Arguments, class Batch>
 using lengths_mistake = decltype(find_lengths_mistake<Batch>(static_cast<decltype(Arguments::lengths)*>(nullptr)));
-
-/// The numbers of the steps, [count] from 0 on.
-inline symbol record_steps(op_builder& where, std::int64_t count) {
-  gpu::compile_kernels<range_op, std::int32_t>();
-  return weft::detail::record_range<std::int32_t>(where, {dtype::int32, shape(count)}, 0, 1);
-}
 
 /// The operand with 0 instead of its padding, whatever that holds: a product with 0 would keep a NaN. `valid`, of bool,
 /// broadcasts to x.

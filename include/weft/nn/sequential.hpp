@@ -8,25 +8,71 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/elementwise.hpp>
 
-/// Layers of layers. Each part is a layer, a model, or any function of a node: a lambda, or nn::relu.
+/// Layers of layers. Each part is a layer, a model, a pointer to one, or any function of a node: a lambda, or nn::relu.
 namespace weft::nn {
 namespace detail {
 
-/// Passes the mode to parts that take one.
+/// Passes the mode, if the call has one, to parts that take one.
+template <class Part, class X>
+auto call_part(const Part& part, const X& x) {
+  if constexpr (std::is_pointer_v<Part>)
+    return (*part)(x);
+  else
+    return part(x);
+}
 template <class Part, class X>
 auto call_part(const Part& part, const X& x, mode how) {
-  if constexpr (requires { part(x, how); })
+  if constexpr (std::is_pointer_v<Part>)
+    return call_part(*part, x, how);
+  else if constexpr (requires { part(x, how); })
     return part(x, how);
   else
     return part(x);
 }
 
-template <std::size_t Index, class Parts, class X>
-auto call_from(const Parts& parts, const X& x, mode how) {
+template <std::size_t Index, class Parts, class X, class... Mode>
+auto call_from(const Parts& parts, const X& x, Mode... how) {
   if constexpr (Index == std::tuple_size_v<Parts>)
     return x;
   else
-    return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how), how);
+    return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how...), how...);
+}
+
+/// Returns true for a layer that says so, and for a model that can be called with a mode only.
+template <class Part, class X>
+constexpr bool part_needs_mode() {
+  if constexpr (std::is_pointer_v<Part>)
+    return part_needs_mode<std::remove_cv_t<std::remove_pointer_t<Part>>, X>();
+  else if constexpr (requires { Part::needs_mode; })
+    return Part::needs_mode;
+  else
+    return !requires(const Part& part, const X& x) { part(x); } &&
+           requires(const Part& part, const X& x) { part(x, mode::inference); };
+}
+/// The first part of a chain that needs a mode.
+template <std::size_t Index, class Parts, class X>
+constexpr auto find_missing_mode() {
+  if constexpr (Index == std::tuple_size_v<Parts>) {
+    return mistake<false>();
+  } else {
+    using part = std::tuple_element_t<Index, Parts>;
+    if constexpr (part_needs_mode<part, X>())
+      return mode_is_missing<part>();
+    else
+      return find_missing_mode<Index + 1, Parts,
+                               decltype(call_part(std::declval<const part&>(), std::declval<const X&>()))>();
+  }
+}
+template <class Parts, class X>
+using chain_mistake = decltype(find_missing_mode<0, Parts, X>());
+
+/// True if a part is a layer that needs a mode, or holds one.
+template <class Part>
+constexpr bool says_mode_is_needed() {
+  if constexpr (requires { Part::needs_mode; })
+    return Part::needs_mode;
+  else
+    return false;
 }
 
 template <class... Parts>
@@ -41,8 +87,25 @@ void visit_parts(const std::string& path, const std::tuple<Parts...>& parts, lay
 template <class Branch, class X>
 struct branch_changes_extents : mistake<!std::is_same_v<Branch, X>> {};
 
+/// The mistake in the branch of a residual, if there is one.
+template <class Branch, class X>
+using branch_mistake =
+    first_mistake<element_types_differ<value_t<Branch>, value_t<X>>, branch_changes_extents<dims_t<Branch>, dims_t<X>>>;
+
+namespace detail {
+
+template <bool Correct, class X, class Branch>
+auto add_branch(const X& x, const Branch& y) {
+  if constexpr (Correct)
+    return let(x + y);
+  else
+    return x;
+}
+
+}  // namespace detail
+
 /// One part after the other (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
-/// dense<10>{})`. Part i is called i: "net/0/weights".
+/// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
 template <class... Parts>
 class sequential {
  public:
@@ -52,8 +115,17 @@ class sequential {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& x, mode how = mode::inference) const {
+  auto operator()(const X& x, mode how) const {
     return let(detail::call_from<0>(parts_, x, how));
+  }
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using mistaken = detail::chain_mistake<layer_parts, X>;
+    static_assert(correct<mistaken>, "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
+    if constexpr (correct<mistaken>)
+      return let(detail::call_from<0>(parts_, x));
+    else
+      return (*this)(x, mode::inference);
   }
 
   /// Part i.
@@ -62,9 +134,11 @@ class sequential {
     return std::get<Index>(parts_);
   }
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  std::tuple<Parts...> parts_;
+  layer_parts parts_;
 };
 
 /// x + parts(x), of branches that keep the extents (He et al., CVPR 2016).
@@ -77,22 +151,34 @@ class residual {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& e, mode how = mode::inference) const {
+  auto operator()(const X& e, mode how) const {
     const auto x = let(e);
     const auto y = let(detail::call_from<0>(parts_, x, how));
-    using mistaken = first_mistake<element_types_differ<value_t<decltype(y)>, value_t<X>>,
-                                   branch_changes_extents<dims_t<decltype(y)>, dims_t<X>>>;
+    using mistaken = branch_mistake<decltype(y), decltype(x)>;
     static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
-    if constexpr (correct<mistaken>)
-      return let(x + y);
-    else
-      return x;
+    return detail::add_branch<correct<mistaken>>(x, y);
+  }
+  template <Expression X>
+  auto operator()(const X& e) const {
+    const auto x = let(e);
+    using missing = detail::chain_mistake<layer_parts, std::remove_const_t<decltype(x)>>;
+    static_assert(correct<missing>, "residual: a part needs a mode: block(x, nn::mode::training or inference)");
+    if constexpr (correct<missing>) {
+      const auto y = let(detail::call_from<0>(parts_, x));
+      using mistaken = branch_mistake<decltype(y), decltype(x)>;
+      static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
+      return detail::add_branch<correct<mistaken>>(x, y);
+    } else {
+      return (*this)(x, mode::inference);
+    }
   }
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  std::tuple<Parts...> parts_;
+  layer_parts parts_;
 };
 
 /// The results of all parts side by side along the last axis: a block of Inception (Szegedy et al., CVPR 2015).
@@ -105,18 +191,35 @@ class parallel {
       : parts_(std::move(parts)...) {}
 
   template <Expression X>
-  auto operator()(const X& e, mode how = mode::inference) const {
-    const auto x = let(e);
-    // A list in braces: its elements are computed in order.
-    const auto results =
-        std::apply([&](const auto&... part) { return std::tuple{let(detail::call_part(part, x, how))...}; }, parts_);
-    return std::apply([](const auto&... result) { return concat<-1>(result...); }, results);
+  auto operator()(const X& x, mode how) const {
+    return concat_parts(let(x), how);
+  }
+  template <Expression X>
+  auto operator()(const X& e) const {
+    using x = decltype(let(e));
+    using mistaken = first_mistake<mistake<false>, std::conditional_t<detail::part_needs_mode<Parts, x>(),
+                                                                      mode_is_missing<Parts>, mistake<false>>...>;
+    static_assert(correct<mistaken>, "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
+    if constexpr (correct<mistaken>)
+      return concat_parts(let(e));
+    else
+      return concat_parts(let(e), mode::inference);
   }
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
+  using layer_parts = std::tuple<Parts...>;
+  static constexpr bool needs_mode = (detail::says_mode_is_needed<Parts>() || ...);
 
  private:
-  std::tuple<Parts...> parts_;
+  template <class X, class... Mode>
+  auto concat_parts(const X& x, Mode... how) const {
+    // A list in braces: its elements are computed in order.
+    const auto results =
+        std::apply([&](const auto&... part) { return std::tuple{let(detail::call_part(part, x, how...))...}; }, parts_);
+    return std::apply([](const auto&... result) { return concat<-1>(result...); }, results);
+  }
+
+  layer_parts parts_;
 };
 
 }  // namespace weft::nn

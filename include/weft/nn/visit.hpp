@@ -8,19 +8,41 @@
 #include <utility>
 
 #include <weft/nn/layer.hpp>
+#include <weft/nn/members.hpp>
+#include <weft/tensor/mistake.hpp>
+#include <weft/tensor/sequence.hpp>
 
-/// The layers of a model, and their names: those of its members.
+/// The layers and variables of a model, and their names, which are the names of its members.
 WEFT_COLD_BEGIN
-namespace weft::nn {
+namespace weft {
+
+class session;
+
+namespace nn {
 
 /// A layer's variable under its name in the layer: "weights".
 struct named_parameter {
-  const char* name;
-  weft::detail::handle* variable;
+  std::string_view name;
+  const weft::detail::handle* variable;
+};
+
+/// The variables of a layer. Refers to an array.
+class parameter_list {
+ public:
+  parameter_list(std::initializer_list<named_parameter> each) : parameter_list(each.begin(), each.size()) {}
+  parameter_list(const named_parameter* first, std::size_t count) : first_(first), count_(count) {}
+
+  const named_parameter* begin() const { return first_; }
+  const named_parameter* end() const { return first_ + count_; }
+  std::size_t size() const { return count_; }
+
+ private:
+  const named_parameter* first_;
+  std::size_t count_;
 };
 
 /// Receives each layer of a model, with its path in the model: "encoder/hidden". A model with base classes, private
-/// members or a constructor lists its layers by a function of its own:
+/// members or a constructor lists its members by a function of its own:
 ///
 ///     void visit(const std::string& path, nn::layer_visitor& v) const {
 ///       v(path, "stem", stem);
@@ -28,246 +50,83 @@ struct named_parameter {
 ///     }
 class layer_visitor {
  public:
-  /// The layers of a member: of a layer, a model, or a list of them.
+  /// Visits the layers and variables of a member: a layer, a model, a variable, or a list of them.
   template <class T>
   void operator()(const std::string& path, std::string_view name, const T& member);
 
-  virtual void layer(const std::string& path, const layer_state&, std::initializer_list<named_parameter>) = 0;
+  virtual void layer(const std::string& path, const layer_state&, const parameter_list&) = 0;
+  /// A variable that is a member of a model, outside of Weft's layers. The handle can be empty, and a node that is not
+  /// a variable.
+  virtual void variable(const std::string& path, const weft::detail::handle&) = 0;
   /// Until `leave`, layers are those of one recurrent layer at this path: "stacked" ones, whose names are their
   /// numbers, or the two of a "bidirectional" one.
   virtual void enter(const std::string& /*path*/, const char* /*kind*/) {}
   virtual void leave() {}
 
+  /// Begins the visit of an object. Returns false if the visit is in this object already: a pointer leads back to it.
+  bool begin(const void* object, const void* type);
+  void end() { objects_.pop_back(); }
+
  protected:
   ~layer_visitor() = default;
+
+ private:
+  struct visited {
+    const void *object, *type;
+  };
+  sequence<visited> objects_;
 };
 
-/// A type without members that Weft can name: it is no aggregate of at most 32 members, and has no function `visit`.
-template <class Model>
+/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases or references, or is a
+/// lambda that captures; and it has no function `visit`.
+template <class Part>
 struct model_has_no_named_members : mistake<true> {};
 
-/// Whether members of this type, in a model, hold no layers, which are never trivially copyable. Specialise it for a
-/// class that Weft cannot look into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`.
+/// True if members of this type hold neither layers nor variables. Specialise it for a class that Weft cannot look
+/// into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`. By default it is true for
+/// numbers, and for classes that can be copied as bytes and are too small or too little aligned to hold a pointer.
 template <class T>
 inline constexpr bool has_no_layers =
-    std::is_trivially_copyable_v<T> || Expression<T> || std::is_base_of_v<weft::detail::handle, T>;
+    !std::is_class_v<T> && !std::is_union_v<T> && !std::is_pointer_v<T> && !std::is_array_v<T>;
+template <class T>
+  requires(std::is_class_v<T> || std::is_union_v<T>)
+inline constexpr bool has_no_layers<T> = (std::is_trivially_copyable_v<T> && alignof(T) < alignof(void*)) ||
+                                         (Expression<T> && !std::is_base_of_v<weft::detail::handle, T>) ||
+                                         std::is_same_v<T, effect> || std::is_same_v<T, layer_state>;
+template <>
+inline constexpr bool has_no_layers<graph> = true;
+template <>
+inline constexpr bool has_no_layers<session> = true;
 
 namespace detail {
 
-/// Converts to any member of an aggregate, to count them.
-struct any_member {
-  template <class T>
-  operator T() const;
-};
-
-inline constexpr std::size_t max_members = 32, max_initializers = 256;
-
-/// The most initializers that an aggregate takes: one for each member, but one for each element of an array. Fewer may
-/// be too few, where a member has no default value. A number above max_initializers if they are more, or unknown.
-template <class T, bool Enough = false, class... Initializers>
-constexpr std::size_t count_initializers() {
-  constexpr std::size_t count = sizeof...(Initializers);
-  if constexpr (count > max_initializers || (!Enough && count > max_members))
-    return max_initializers + 1;
-  else if constexpr (requires { T{std::declval<Initializers>()...}; })
-    return count_initializers<T, true, Initializers..., any_member>();
-  else if constexpr (Enough)
-    return count - 1;
-  else
-    return count_initializers<T, false, Initializers..., any_member>();
-}
-
-/// Whether T{{}, {}, ...} compiles: then no member is an array of several elements, if T takes `Count` initializers.
-template <class T, std::size_t Count>
-constexpr bool takes_braces() {
-  if constexpr (Count == 0) return true;
-#define WEFT_BRACES_8 \
-  {}, {}, {}, {}, {}, {}, {}, {}
-#define WEFT_BRACES(count, ...) else if constexpr (Count == count) return requires { T{__VA_ARGS__}; };
-  WEFT_BRACES(1, {})
-  WEFT_BRACES(2, {}, {})
-  WEFT_BRACES(3, {}, {}, {})
-  WEFT_BRACES(4, {}, {}, {}, {})
-  WEFT_BRACES(5, {}, {}, {}, {}, {})
-  WEFT_BRACES(6, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(7, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(8, {}, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(9, WEFT_BRACES_8, {})
-  WEFT_BRACES(10, WEFT_BRACES_8, {}, {})
-  WEFT_BRACES(11, WEFT_BRACES_8, {}, {}, {})
-  WEFT_BRACES(12, WEFT_BRACES_8, {}, {}, {}, {})
-  WEFT_BRACES(13, WEFT_BRACES_8, {}, {}, {}, {}, {})
-  WEFT_BRACES(14, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(15, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(16, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(17, WEFT_BRACES_8, WEFT_BRACES_8, {})
-  WEFT_BRACES(18, WEFT_BRACES_8, WEFT_BRACES_8, {}, {})
-  WEFT_BRACES(19, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {})
-  WEFT_BRACES(20, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {})
-  WEFT_BRACES(21, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {})
-  WEFT_BRACES(22, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(23, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(24, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(25, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {})
-  WEFT_BRACES(26, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {})
-  WEFT_BRACES(27, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {})
-  WEFT_BRACES(28, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {})
-  WEFT_BRACES(29, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {})
-  WEFT_BRACES(30, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(31, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {})
-  WEFT_BRACES(32, WEFT_BRACES_8, WEFT_BRACES_8, WEFT_BRACES_8, {}, {}, {}, {}, {}, {}, {}, {})
-#undef WEFT_BRACES
-#undef WEFT_BRACES_8
-  else return false;
-}
-
-/// Whether T{a, ..., {b, ...}, c, ...} compiles.
-template <class T, std::size_t Before, std::size_t Within, std::size_t Behind>
-constexpr bool takes_nested() {
-  return []<std::size_t... A, std::size_t... B, std::size_t... C>(std::index_sequence<A...>, std::index_sequence<B...>,
-                                                                  std::index_sequence<C...>) {
-    return requires {
-      T{(static_cast<void>(A), any_member())...,
-        {(static_cast<void>(B), any_member())...},
-        (static_cast<void>(C), any_member())...};
-    };
-  }(std::make_index_sequence<Before>(), std::make_index_sequence<Within>(), std::make_index_sequence<Behind>());
-}
-
-/// The number of elements of the array that begins with initializer `At` of `Count`; 1 if none does. In braces, the
-/// elements take the place of one member, and nothing else does without further members.
-template <class T, std::size_t Count, std::size_t At, std::size_t Elements = 2>
-constexpr std::size_t elements_of_array() {
-  if constexpr (At + Elements > Count)
-    return 1;
-  else if constexpr (takes_nested<T, At, Elements, Count - At - Elements>() &&
-                     !takes_nested<T, At, Elements, Count - At - Elements + 1>())
-    return Elements;
-  else
-    return elements_of_array<T, Count, At, Elements + 1>();
-}
-template <class T, std::size_t Count, std::size_t At = 0>
-constexpr std::size_t count_members_from() {
-  if constexpr (At >= Count)
-    return 0;
-  else
-    return 1 + count_members_from<T, Count, At + elements_of_array<T, Count, At>()>();
-}
-
-/// The members of an aggregate; a number above max_members if they are more, or unknown.
-template <class T>
-constexpr std::size_t count_members() {
-  constexpr std::size_t count = count_initializers<T>();
-  if constexpr (count > max_initializers)
-    return count;
-  else if constexpr (takes_braces<T, count>())
-    return count;
-  else
-    return count_members_from<T, count>();
-}
-
-/// function(member...) of an aggregate of at most 32 members.
-template <std::size_t Count, class T, class F>
-constexpr decltype(auto) with_members(T& object, F&& function) {
-  if constexpr (Count == 0) return function();
-#define WEFT_MEMBERS(count, ...)       \
-  else if constexpr (Count == count) { \
-    auto& [__VA_ARGS__] = object;      \
-    return function(__VA_ARGS__);      \
-  }
-  WEFT_MEMBERS(1, a)
-  WEFT_MEMBERS(2, a, b)
-  WEFT_MEMBERS(3, a, b, c)
-  WEFT_MEMBERS(4, a, b, c, d)
-  WEFT_MEMBERS(5, a, b, c, d, e)
-  WEFT_MEMBERS(6, a, b, c, d, e, f)
-  WEFT_MEMBERS(7, a, b, c, d, e, f, g)
-  WEFT_MEMBERS(8, a, b, c, d, e, f, g, h)
-  WEFT_MEMBERS(9, a, b, c, d, e, f, g, h, i)
-  WEFT_MEMBERS(10, a, b, c, d, e, f, g, h, i, j)
-  WEFT_MEMBERS(11, a, b, c, d, e, f, g, h, i, j, k)
-  WEFT_MEMBERS(12, a, b, c, d, e, f, g, h, i, j, k, l)
-  WEFT_MEMBERS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
-  WEFT_MEMBERS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, n)
-  WEFT_MEMBERS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
-  WEFT_MEMBERS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
-  WEFT_MEMBERS(17, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q)
-  WEFT_MEMBERS(18, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r)
-  WEFT_MEMBERS(19, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s)
-  WEFT_MEMBERS(20, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u)
-  WEFT_MEMBERS(21, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v)
-  WEFT_MEMBERS(22, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w)
-  WEFT_MEMBERS(23, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x)
-  WEFT_MEMBERS(24, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y)
-  WEFT_MEMBERS(25, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z)
-  WEFT_MEMBERS(26, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa)
-  WEFT_MEMBERS(27, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab)
-  WEFT_MEMBERS(28, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab, ac)
-  WEFT_MEMBERS(29, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab, ac, ad)
-  WEFT_MEMBERS(30, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab, ac, ad, ae)
-  WEFT_MEMBERS(31, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab, ac, ad, ae, af)
-  WEFT_MEMBERS(32, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, u, v, w, x, y, z, aa, ab, ac, ad, ae, af,
-               ag)
-#undef WEFT_MEMBERS
-}
-
-// The name of a member is in the name of a function whose template argument is the member's address.
-
-#if defined(__clang__)
-  #pragma clang diagnostic push
-  #pragma clang diagnostic ignored "-Wundefined-var-template"
-  #pragma clang diagnostic ignored "-Wundefined-internal"
-#endif
-template <class T>
-struct wrapped {
-  T value;
-};
-template <class T>
-extern const wrapped<T> no_model;  // never defined: only addresses of its members are formed
-
-template <class Member>
-struct member_pointer {
-  const Member* address;
-};
-template <std::size_t Index, class First, class... Rest>
-constexpr auto pointer_to(const First& first, const Rest&... rest) {
-  if constexpr (Index == 0)
-    return member_pointer<First>{&first};
-  else
-    return pointer_to<Index - 1>(rest...);
-}
-template <class T, std::size_t Count, std::size_t Index>
-consteval auto pointer_in() {
-  return with_members<Count>(no_model<T>.value, [](const auto&... m) { return pointer_to<Index>(m...); });
-}
-#if defined(__clang__)
-  #pragma clang diagnostic pop
-#endif
-template <auto Pointer>
-constexpr std::string_view function_name() {
-  return __PRETTY_FUNCTION__;
-}
-
-/// "first" in "...member_pointer<...>{(& no_model<lenet>.wrapped<lenet>::value.lenet::first)}...".
-template <class T, std::size_t Count, std::size_t Index>
-consteval std::string_view member_name() {
-  const std::string_view text = function_name<pointer_in<T, Count, Index>()>();
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  std::size_t end = text.rfind('}');
-  while (!is_letter(text[end - 1])) --end;
-  std::size_t begin = end;
-  while (is_letter(text[begin - 1])) --begin;
-  return text.substr(begin, end - begin);
-}
-
+/// A class with a function `visit` for its own members. One that inherits it lists the members of its base only.
 template <class T>
 concept Visitable = requires(const T& t, const std::string& path, layer_visitor& v) { t.visit(path, v); };
+
+template <class Base>
+constexpr std::size_t size_of_visited(void (Base::*)(const std::string&, layer_visitor&) const) {
+  return sizeof(Base);
+}
+/// Returns true if T inherits `visit`, and has members that its base does not have.
+template <class T>
+constexpr bool visits_only_its_base() {
+  if constexpr (requires { size_of_visited(&T::visit); })
+    return size_of_visited(&T::visit) != sizeof(T);
+  else
+    return false;
+}
+
 template <class T>
 concept List = requires(T& t) {
   typename T::value_type;
   t.begin() != t.end();
+};
+/// std::map or std::unordered_map: its keys are the names.
+template <class T>
+concept Map = List<const T> && requires {
+  typename T::mapped_type;
+  requires std::is_same_v<typename T::value_type, std::pair<const typename T::key_type, typename T::mapped_type>>;
 };
 
 /// A pair or a tuple, whose members have numbers.
@@ -275,11 +134,17 @@ template <class T>
 concept Tuple = requires { std::tuple_size<T>::value; };
 /// Something that may own a layer: std::optional, std::unique_ptr, std::shared_ptr.
 template <class T>
-concept Owner = std::is_class_v<T> && requires(const T& t) {
+concept Owner = requires(const T& t) {
   *t;
   static_cast<bool>(t);
 };
-
+/// A std::reference_wrapper, whose header only programs that have one include.
+template <class T>
+concept Wrapper = requires(const T& t) {
+  typename T::type;
+  requires std::is_same_v<decltype(t.get()), typename T::type&>;
+  requires std::is_convertible_v<const T&, typename T::type&>;
+};
 /// A std::variant, whose header only programs that have one include.
 template <class T>
 concept Variant = requires(const T& t) {
@@ -287,75 +152,248 @@ concept Variant = requires(const T& t) {
   t.valueless_by_exception();
 };
 
+template <class T>
+constexpr std::string_view name_of_type() {
+  return __PRETTY_FUNCTION__;
+}
+/// Returns true for a class of the standard library or of Weft that can be copied as bytes. One that is none of the
+/// above holds numbers: std::complex, std::chrono::duration, random number engines, shape.
+template <class T>
+constexpr bool is_library_value() {
+  constexpr std::string_view name = name_of_type<T>();
+  return std::is_trivially_copyable_v<T> &&
+         (name.find("T = std::") != name.npos || name.find("T = weft::") != name.npos);
+}
+
+/// How the layers of a part are found.
+enum class part_kind : unsigned char {
+  none,
+  variable,
+  visited,  ///< by a function `visit`
+  list,
+  map,
+  pointer,  ///< or an owner: `*part`
+  wrapper,
+  variant,
+  tuple,
+  members,
+  unknown
+};
+
+template <class T>
+constexpr part_kind kind_of_part() {
+  if constexpr (has_no_layers<T>) {
+    return part_kind::none;
+  } else if constexpr (std::is_pointer_v<T>) {
+    using pointee = std::remove_cv_t<std::remove_pointer_t<T>>;
+    if constexpr (std::is_pointer_v<pointee>)
+      return part_kind::pointer;
+    else if constexpr (!std::is_class_v<pointee> && !std::is_union_v<pointee>)
+      return part_kind::none;
+    else if constexpr (requires { sizeof(pointee); })
+      return kind_of_part<pointee>() == part_kind::none ? part_kind::none : part_kind::pointer;
+    else if constexpr (std::is_same_v<pointee, session>)
+      return part_kind::none;
+    else
+      return part_kind::unknown;
+  } else if constexpr (std::is_base_of_v<weft::detail::handle, T>) {
+    return part_kind::variable;
+  } else if constexpr (Visitable<T>) {
+    return visits_only_its_base<T>() ? part_kind::unknown : part_kind::visited;
+  } else if constexpr (Wrapper<T>) {
+    return part_kind::wrapper;
+  } else if constexpr (Map<T>) {
+    return part_kind::map;
+  } else if constexpr (List<const T>) {
+    return part_kind::list;
+  } else if constexpr (Owner<T>) {
+    return part_kind::pointer;
+  } else if constexpr (Variant<T>) {
+    return part_kind::variant;
+  } else if constexpr (Tuple<T>) {
+    return part_kind::tuple;
+  } else if constexpr (std::is_aggregate_v<T>) {
+    return count_named_members<T>() == no_members ? part_kind::unknown : part_kind::members;
+  } else {
+    return is_library_value<T>() ? part_kind::none : part_kind::unknown;
+  }
+}
+
+template <class...>
+struct part_types {};
+struct make_part_types {
+  template <class... Each>
+  part_types<std::remove_cv_t<Each>...> operator()(const Each&...) const {
+    return {};
+  }
+};
+
+/// The types of the parts that a type has, to be looked into.
+template <class T>
+constexpr auto parts_of() {
+  constexpr part_kind kind = kind_of_part<T>();
+  if constexpr (kind == part_kind::list)
+    return part_types<typename T::value_type>();
+  else if constexpr (kind == part_kind::map)
+    return part_types<typename T::mapped_type>();
+  else if constexpr (kind == part_kind::pointer)
+    return part_types<std::remove_cvref_t<decltype(*std::declval<const T&>())>>();
+  else if constexpr (kind == part_kind::wrapper)
+    return part_types<std::remove_cv_t<typename T::type>>();
+  else if constexpr (kind == part_kind::members)
+    return decltype(with_members<count_named_members<T>()>(std::declval<const T&>(), make_part_types()))();
+  else if constexpr (kind == part_kind::variant)
+    return []<template <class...> class Whole, class... Each>(const Whole<Each...>*) {
+      return part_types<std::remove_cvref_t<Each>...>();
+    }(static_cast<const T*>(nullptr));
+  else if constexpr (kind == part_kind::tuple)
+    return []<std::size_t... Index>(std::index_sequence<Index...>) {
+      return part_types<std::remove_cvref_t<std::tuple_element_t<Index, T>>...>();
+    }(std::make_index_sequence<std::tuple_size<T>::value>());
+  else if constexpr (kind == part_kind::visited && requires { typename T::layer_parts; })
+    return parts_of<typename T::layer_parts>();
+  else
+    return part_types<>();
+}
+
+template <class... Around, class... Each>
+constexpr auto find_unknown_among(part_types<Each...>);
+
+/// The first part of T, or of its parts, that Weft cannot look into. `Around` are the types that T is a part of: a type
+/// can have pointers to itself.
+template <class T, class... Around>
+constexpr auto find_unknown_part() {
+  if constexpr ((std::is_same_v<T, Around> || ...))
+    return mistake<false>();
+  else if constexpr (kind_of_part<T>() == part_kind::unknown)
+    return model_has_no_named_members<T>();
+  else
+    return find_unknown_among<T, Around...>(parts_of<T>());
+}
+template <class... Around, class... Each>
+constexpr auto find_unknown_among(part_types<Each...>) {
+  return first_mistake<mistake<false>, decltype(find_unknown_part<std::remove_all_extents_t<Each>, Around...>())...>();
+}
+
+}  // namespace detail
+
+/// The part of a model that Weft cannot look into, if there is one.
+template <class Part>
+using part_mistake = decltype(detail::find_unknown_part<std::remove_all_extents_t<Part>>());
+
+/// A number, a string or an activation is not a model.
+template <class Model>
+struct model_has_no_parts : mistake<!std::is_class_v<Model> && !std::is_array_v<Model> &&
+                                    detail::kind_of_part<Model>() == detail::part_kind::none> {};
+
+template <class Model>
+using model_mistake = first_mistake<model_has_no_parts<Model>, part_mistake<Model>>;
+
+#define WEFT_NEEDS_LAYERS                                                                                             \
+  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references and "    \
+  "lambdas that capture; another class lists its members: void visit(const std::string& path, nn::layer_visitor& v) " \
+  "const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>"
+
+namespace detail {
+
 std::string path_of(const std::string& outer, std::string_view name);
 std::string path_of(const std::string& outer, std::size_t index);
+/// The path of an element of a map.
+template <class Key>
+std::string path_of_key(const std::string& outer, const Key& key, std::size_t index) {
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>)
+    return path_of(outer, std::string_view(key));
+  else if constexpr (std::is_integral_v<Key> || std::is_enum_v<Key>)
+    return path_of(outer, str_cat({static_cast<std::int64_t>(key)}));
+  else
+    return path_of(outer, index);
+}
 
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v);
 
+/// Has an address for each type.
+template <class T>
+inline constexpr char type_mark = 0;
+
+/// Adds a member that is a variable.
+template <class T>
+void add_parameter(sequence<named_parameter>& parameters, std::string_view name, const T& member) {
+  if constexpr (std::is_base_of_v<weft::detail::handle, T> && !has_no_layers<T>) parameters.push_back({name, &member});
+}
+inline const layer_state* find_state() { return nullptr; }
+template <class First, class... Rest>
+const layer_state* find_state(const First& first, const Rest&... rest) {
+  if constexpr (std::is_same_v<First, layer_state>)
+    return &first;
+  else
+    return find_state(rest...);
+}
+
+/// The members of an aggregate. One with a layer_state is a layer: its variables have names in it.
 template <std::size_t Count, class T>
 void visit_members(const std::string& path, const T& t, layer_visitor& v) {
   with_members<Count>(t, [&](const auto&... m) {
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
-      (visit_any(path_of(path, member_name<T, Count, Index>()), m, v), ...);
+      constexpr bool is_layer = (std::is_same_v<std::remove_cvref_t<decltype(m)>, layer_state> || ...);
+      [[maybe_unused]] const auto visit = [&]<class M>(std::string_view name, const M& member) {
+        if constexpr (!has_no_layers<M> && !(is_layer && std::is_base_of_v<weft::detail::handle, M>))
+          visit_any(path_of(path, name), member, v);
+      };
+      (visit(member_name<T, Count, Index>(), m), ...);
+      if constexpr (is_layer) {
+        sequence<named_parameter> parameters;
+        (add_parameter(parameters, member_name<T, Count, Index>(), m), ...);
+        v.layer(path, *find_state(m...), {parameters.data(), parameters.size()});
+      }
     }(std::make_index_sequence<sizeof...(m)>());
   });
 }
 
-/// A member of a model whose layers would be skipped: they would be neither named nor saved.
-template <class T>
-constexpr void refuse_members_without_names() {
-  static_assert(correct<model_has_no_named_members<T>>,
-                "a part of a model is an aggregate of at most 32 members, or lists its layers: void visit(const "
-                "std::string& path, nn::layer_visitor& v) const { v(path, \"name\", member); }; has_no_layers<T> says "
-                "that it has none");
-}
-
-/// Members that hold no layers, numbers for instance, are passed over.
+/// The layers and variables of a part.
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v) {
   if constexpr (std::is_array_v<T>) {
-    using element = std::remove_all_extents_t<T>;
-    if constexpr (std::is_class_v<element> && !has_no_layers<element>)
+    if constexpr (!has_no_layers<std::remove_all_extents_t<T>>)
       for (std::size_t i = 0; i < std::extent_v<T>; ++i) visit_any(path_of(path, i), t[i], v);
-  } else if constexpr (Visitable<T>) {
-    t.visit(path, v);
-  } else if constexpr (!std::is_class_v<T> || has_no_layers<T>) {
-    return;
-  } else if constexpr (List<const T>) {
-    if constexpr (std::is_class_v<typename T::value_type>) {
-      std::size_t i = 0;
-      for (const auto& each : t) visit_any(path_of(path, i++), each, v);
-    }
-  } else if constexpr (Owner<T>) {
-    if (t) visit_any(path, *t, v);
-  } else if constexpr (Variant<T>) {
-    if (!t.valueless_by_exception()) visit([&](const auto& m) { visit_any(path, m, v); }, t);
-  } else if constexpr (Tuple<T>) {
-    with_members<std::tuple_size<T>::value>(t, [&](const auto&... m) {
-      std::size_t i = 0;
-      (visit_any(path_of(path, i++), m, v), ...);
-    });
-  } else if constexpr (std::is_aggregate_v<T>) {
-    constexpr std::size_t members = count_members<T>();
-    if constexpr (members > max_members || (members == 0 && !std::is_empty_v<T>))
-      refuse_members_without_names<T>();
-    else
-      visit_members<members>(path, t, v);
   } else {
-    refuse_members_without_names<T>();
+    constexpr part_kind kind = kind_of_part<T>();
+    if constexpr (kind == part_kind::variable) {
+      v.variable(path, t);
+    } else if constexpr (kind == part_kind::visited || kind == part_kind::members) {
+      if (!v.begin(&t, &type_mark<T>)) return;
+      if constexpr (kind == part_kind::visited)
+        t.visit(path, v);
+      else
+        visit_members<count_named_members<T>()>(path, t, v);
+      v.end();
+    } else if constexpr (kind == part_kind::map) {
+      std::size_t i = 0;
+      for (const auto& [key, each] : t) visit_any(path_of_key(path, key, i++), each, v);
+    } else if constexpr (kind == part_kind::list) {
+      if constexpr (!has_no_layers<typename T::value_type>) {
+        std::size_t i = 0;
+        for (const auto& each : t) visit_any(path_of(path, i++), each, v);
+      }
+    } else if constexpr (kind == part_kind::pointer) {
+      if (t) visit_any(path, *t, v);
+    } else if constexpr (kind == part_kind::wrapper) {
+      visit_any(path, t.get(), v);
+    } else if constexpr (kind == part_kind::variant) {
+      if (!t.valueless_by_exception()) visit([&](const auto& m) { visit_any(path, m, v); }, t);
+    } else if constexpr (kind == part_kind::tuple) {
+      with_members<std::tuple_size<T>::value>(t, [&](const auto&... m) {
+        std::size_t i = 0;
+        (visit_any(path_of(path, i++), m, v), ...);
+      });
+    }
   }
 }
 
 /// The layers of a whole model.
 template <class Model>
 void visit_model(const std::string& path, const Model& model, layer_visitor& v) {
-  constexpr bool has_members = Visitable<Model> || List<const Model> || std::is_aggregate_v<Model> || Owner<Model> ||
-                               Variant<Model> || Tuple<Model>;
-  static_assert(correct<std::conditional_t<has_members, mistake<false>, model_has_no_named_members<Model>>>,
-                "a model is an aggregate of layers, or lists them: void visit(const std::string& path, "
-                "nn::layer_visitor& v) const { v(path, \"name\", member); }");
-  if constexpr (has_members) visit_any(path, model, v);
+  if constexpr (correct<model_mistake<Model>>) visit_any(path, model, v);
 }
 
 #if WEFT_DEFINITIONS
@@ -371,8 +409,21 @@ WEFT_DECL std::string path_of(const std::string& outer, std::size_t index) { ret
 
 template <class T>
 void layer_visitor::operator()(const std::string& path, std::string_view name, const T& member) {
-  detail::visit_any(detail::path_of(path, name), member, *this);
+  static_assert(correct<part_mistake<T>>, WEFT_NEEDS_LAYERS);
+  if constexpr (correct<part_mistake<T>>) detail::visit_any(detail::path_of(path, name), member, *this);
 }
 
-}  // namespace weft::nn
+#if WEFT_DEFINITIONS
+
+WEFT_DECL bool layer_visitor::begin(const void* object, const void* type) {
+  for (const visited& each : objects_)
+    if (each.object == object && each.type == type) return false;
+  objects_.push_back({object, type});
+  return true;
+}
+
+#endif
+
+}  // namespace nn
+}  // namespace weft
 WEFT_COLD_END

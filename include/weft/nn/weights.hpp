@@ -1,12 +1,38 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <weft/checkpoint/weights.hpp>
 #include <weft/nn/model.hpp>
 
 /// The weights of one model in a file, where a graph has several. Included by name, since it needs checkpoints.
 namespace weft::nn {
+
+namespace detail {
+
+/// The variables of a model by their names in it: "hidden/weights" is "net/encoder/hidden/weights" in the graph.
+class relative_names final : public layer_visitor {
+ public:
+  void layer(const std::string& path, const layer_state&, const parameter_list& parameters) override {
+    for (const named_parameter& p : parameters) variable(path_of(path, p.name), *p.variable);
+  }
+  void variable(const std::string& path, const weft::detail::handle& member) override {
+    if (is_variable(member)) names_.emplace_back(path, graph_of(member.erased())[member.id().node].name);
+  }
+  /// The name in the graph; the same name if the model does not have it.
+  std::string in_graph(const std::string& name) const {
+    for (const auto& [in_model, found] : names_)
+      if (in_model == name) return found;
+    return name;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> names_;
+};
+
+}  // namespace detail
 
 /// Writes the variables of a model, by their names in the graph, into a safetensors file:
 /// `save_weights("encoder.safetensors", net.encoder, s)`. Throws failed_precondition before the model's first call or
@@ -17,10 +43,18 @@ void save_weights(const std::string& path, const Model& model, session& s, const
 }
 
 /// Gives the variables of a model the values of a safetensors file, and leaves all other variables as they are. The
-/// options are those of weft::load_weights, and so are the errors.
+/// file has the names of the variables in the graph, "net/encoder/hidden/weights", or in the model, "hidden/weights".
+/// `options.rename` maps other names to either: `{.rename = {{"net/encoder", "other/encoder"}}}`. Options and errors
+/// are those of weft::load_weights.
 template <class Model>
 restore_report load_weights(const std::string& path, const Model& model, session& s, restore_options options = {}) {
   options.variables = parameters(model);
+  detail::relative_names names;
+  detail::visit_model("", model, names);
+  options.rename = [rename = options.rename, &names, &s](const std::string& in_file) {
+    const std::string name = rename(in_file);
+    return name.empty() || s.of().find(name) != graph_node::no_node ? name : names.in_graph(name);
+  };
   return weft::load_weights(path, s, options);
 }
 

@@ -304,6 +304,13 @@ template <int Groups, Expression X, Expression Scale, Expression Offset>
                                             typename detail::make_indices<dims_t<X>::rank - 2>::type());
 }
 
+template <auto...>
+auto layer_normalization(...) WEFT_DELETED;  // of x, scale and offset: layer_normalization(x, scale, offset)
+template <auto...>
+auto rms_normalization(...) WEFT_DELETED;  // of x and scale: rms_normalization(x, scale)
+template <auto...>
+auto group_normalization(...) WEFT_DELETED;  // of x, scale and offset: group_normalization<8>(x, scale, offset)
+
 }  // namespace weft
 
 #if WEFT_COMPILES_FOR_GPU

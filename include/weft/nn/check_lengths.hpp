@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include <weft/graph/graph_of.hpp>
+#include <weft/graph/scopes.hpp>
+#include <weft/ops/operation.hpp>
+#include <weft/ops/range.hpp>
+
+/// The check of the lengths of sequences when a step runs.
+WEFT_COLD_BEGIN
+namespace weft {
+namespace detail {
+
+class check_lengths_kernel final : public kernel {
+ public:
+  explicit check_lengths_kernel(const prepare_context& p)
+      : in_(p.input_slots[0]),
+        out_(p.output_slots[0]),
+        count_(p.inputs[0].extents.elements()),
+        steps_(static_cast<std::int64_t>(p.inputs[1].extents.elements())) {}
+  void run(const kernel_context& f) override {
+    const auto* const lengths = reinterpret_cast<const std::int32_t*>(f.buffers[in_]);
+    for (std::size_t i = 0; i < count_; ++i)
+      if (lengths[i] < 0 || lengths[i] > steps_)
+        throw error(
+            error_code::out_of_range, "lengths",
+            {"the length of sequence ", i, " must be 0 to ", steps_, ", the number of steps; it is ", lengths[i]});
+    if (count_) std::memcpy(f.buffers[out_], lengths, count_ * sizeof *lengths);
+  }
+  std::string describe() const override { return str_cat({"check of ", count_, " lengths"}); }
+
+ private:
+  std::uint32_t in_, out_;
+  std::size_t count_;
+  std::int64_t steps_;
+};
+
+}  // namespace detail
+
+/// Inputs: lengths [batch], and the numbers of the steps, whose elements are not read; output: the lengths.
+struct check_lengths_op {
+  static constexpr const char* name = "check_lengths";
+  static kernel* prepare(const prepare_context& p) { return new detail::check_lengths_kernel(p); }
+};
+
+namespace nn::detail {
+
+/// The numbers of the steps, [count] from 0 on.
+inline symbol record_steps(op_builder& where, std::int64_t count) {
+  gpu::compile_kernels<range_op, std::int32_t>();
+  return weft::detail::record_range<std::int32_t>(where, {dtype::int32, shape(count)}, 0, 1);
+}
+
+/// The lengths, of sequences of `steps` steps. A step throws out_of_range if one is negative or larger.
+inline symbol checked_lengths(const symbol& lengths, std::int64_t steps) {
+  graph& g = graph_of(lengths);
+  const graph::device_scope there(g, cpu{});  // the check has no kernel for a GPU
+  return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(g, steps)}, lengths.info());
+}
+
+}  // namespace nn::detail
+}  // namespace weft
+WEFT_COLD_END
