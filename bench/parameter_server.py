@@ -4,7 +4,7 @@
 usage: parameter_server.py [--program FILE] [--mode async|sync|allreduce] [--hidden H] [--steps N] [--ps N] [--workers N]
                            [--batch N] [--lr X] [--data DIR]
 Without --mode and --hidden: all modes, 100 and 2000. Steps are those of all workers together.
-Prints one JSON object each, with the keys of peers/mnist_ps_tf.py (async, sync) and peers/mnist_ddp_torch.py (allreduce).
+Prints one JSON object each, with the keys of bench/peers/mnist_ps_tf.py (async, sync) and bench/peers/mnist_ddp_torch.py (allreduce).
 """
 import argparse
 import json

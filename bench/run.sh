@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures Weft, beside its peers where those are installed. Installs what is missing on Debian and Ubuntu, peers excepted.
+# Measures Weft and the installed peers. Installs missing packages on Debian and Ubuntu, except for the peers.
 #
-#   bash bench/run.sh [SUITE...] [--peers DIR] [--peer-programs DIR] [--rounds N] [--quick | --publish]
+#   bash bench/run.sh [SUITE...] [--peers DIR] [--rounds N] [--quick | --publish]
 #
 # A suite is bench/SUITE.cpp or SUITE.py: without an argument it prints one JSON object a line, "peer": "weft" among its
-# keys. --peers names a folder of Python environments, `torch` (PyTorch), `tf` (TensorFlow and JAX) and `tensorboard`
-# (pandas); --peer-programs
-# that of the programs which time them. Weft and the peers run in turn, case by case, N times over (3 unless said), since
-# machines are noisy; the table at the end has medians over the rounds, ratios, and whether the figures that are wanted
-# are reached. --quick is one round of short measurements without the slowest peers: a look, no figures to publish.
-# --publish writes docs/explanation/results.json and README.md's table of results from what was measured.
+# keys. `bash bench/peers/install.sh` installs the Python peers into build/peers; --peers names another folder with the
+# environments `torch` and `tf`. Weft and the peers run in turn, case by case, in N rounds (3 by default), since
+# machines are noisy. The table at the end has medians over the rounds, ratios and goals. --quick runs one round of short
+# measurements without the slowest peers; its figures are not for publication. --publish writes
+# docs/explanation/results.json and README.md's table of results, unless a published figure varies by more than 20 % between
+# the rounds.
 # All rows: build/bench/rows.jsonl; `python3 bench/table.py build/bench/rows.jsonl` prints them again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,25 +19,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 known=(step models loops optimizers checkpoint overhead serving queues data planner elementwise normalization matmul allreduce mpi parameter_server transfer trust spanning scale failures compile)
 suites=()
-environments=
-programs=
+environments=build/peers
 rounds=
 quick=
 publish=
 while [[ $# -gt 0 ]]; do
   case $1 in
-    --peers | --peer-programs | --rounds)
+    --peers | --rounds)
       [[ $# -ge 2 ]] || { echo "error: $1 needs a value" >&2; exit 2; }
       case $1 in
-        --peers) environments=$2 ;;
-        --peer-programs) programs=$2 ;;
+        --peers) environments=$2; [[ -d $2 ]] || { echo "error: there is no folder $2" >&2; exit 2; } ;;
         --rounds) rounds=$2 ;;
       esac
       shift
       ;;
     --quick) quick=yes ;;
     --publish) publish=yes ;;
-    -*) echo "error: unknown argument $1 (--peers, --peer-programs, --rounds, --quick, --publish)" >&2; exit 2 ;;
+    -*) echo "error: unknown argument $1 (--peers, --rounds, --quick, --publish)" >&2; exit 2 ;;
     *)
       [[ " ${known[*]} " == *" $1 "* ]] || { echo "error: there is no suite $1; there are: ${known[*]}" >&2; exit 2; }
       suites+=("$1")
@@ -50,9 +48,10 @@ if [[ -n $quick && -n $publish ]]; then echo "error: --quick measures too little
 rounds=${rounds:-${quick:+1}}
 rounds=${rounds:-3}
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || { echo "error: --rounds $rounds is not a number of rounds" >&2; exit 2; }
-for folder in $environments $programs; do
-  [[ -d $folder ]] || { echo "error: there is no folder $folder" >&2; exit 2; }
-done
+if [[ -n $publish && $rounds -lt 2 ]]; then echo "error: --publish compares at least 2 rounds" >&2; exit 2; fi
+if [[ ! -d $environments ]]; then
+  echo "the Python peers are not installed, so Weft runs without them: bash bench/peers/install.sh" >&2
+fi
 
 need_benchmarks
 if [[ " ${suites[*]} " == *" transfer "* ]]; then need iperf3 "what a stream between two programs can carry" command -v iperf3; fi
@@ -63,10 +62,10 @@ rows=$folder/rows.jsonl
 mkdir -p "$folder"
 : > "$rows"
 
-# The link that the rows to come have passed over, where a suite says so.
+# The link that the following rows use, if the suite sets one.
 over=
 
-# measure COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.
+# measure COMMAND...: runs the command and keeps the JSON objects that it prints. Reports a failure and continues.
 measure() {
   if ! timeout 1200 "$@" 2> "$folder/stderr" | tee >(cat >&2) |
     sed -n "s/^{/{\"suite\": \"$suite\", \"round\": $round, ${over:+\"over\": \"$over\", }/p" >> "$rows"; then
@@ -84,29 +83,22 @@ weft() {
   fi
 }
 
-# peer ENVIRONMENT PROGRAM ARGUMENT...: a peer's Python program, where both are there.
+# peer ENVIRONMENT PROGRAM ARGUMENT...: runs a Python program of bench/peers if the environment is installed.
 peer() {
-  local python=$environments/$1/bin/python program=$programs/$2
+  local python=$environments/$1/bin/python program=bench/peers/$2
   shift 2
-  if [[ -n $environments && -n $programs && -x $python && -e $program ]]; then measure "$python" "$program" "$@"; fi
+  if [[ -x $python ]]; then measure "$python" "$program" "$@"; fi
 }
 
-# own_peer ENVIRONMENT PROGRAM ARGUMENT...: the same of a program that stands here, under bench/.
-own_peer() {
-  local python=$environments/$1/bin/python program=bench/$2
-  shift 2
-  if [[ -n $environments && -x $python ]]; then measure "$python" "$program" "$@"; fi
-}
-
-# compiled NAME COMPILER...: makes $folder/NAME_peer of a peer's C++ program, where both are there.
+# compiled NAME COMPILER...: compiles bench/peers/NAME.cpp to $folder/NAME_peer. Returns 1 without the compiler.
 compiled() {
-  local source=$programs/$1.cpp program=$folder/$1_peer
+  local source=bench/peers/$1.cpp program=$folder/$1_peer
   shift
-  [[ -n $programs && -e $source ]] && command -v "$1" > /dev/null || return 1
+  command -v "$1" > /dev/null || return 1
   [[ $program -nt $source ]] || "$@" "$source" -o "$program"
 }
 
-# ---- a suite's cases, Weft and the peers in turn ----
+# ---- the cases of each suite; Weft and the peers run in turn ----
 
 step_case() {
   weft mlp "$@" ${quick:+--seconds 1}
@@ -117,6 +109,11 @@ step_case() {
     peer tf mnist_step.py tf_xla "$@"
   fi
   peer tf mnist_step.py jax "$@"
+  # JAX's single thread is fastest on a core of its own.
+  if [[ "$*" == *"--threads 1"* ]]; then peer tf mnist_step.py jax "$@" --pin; fi
+  if [[ $* == *--infer* ]]; then
+    peer torch inference_peers.py mlp ${*/--infer/}
+  fi
 }
 
 suite_step() {
@@ -127,15 +124,21 @@ suite_step() {
   weft deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
   weft deep_mlp --batch 16 --threads 2 --inter-op ${quick:+--seconds 2}
   peer torch model_step.py deep_mlp --batch 16 --threads 2 ${quick:+--seconds 2}
+  if [[ -z $quick ]]; then peer torch model_step.py deep_mlp --batch 16 --threads 2 --compile; fi
 }
 
-# Training and inference of whole networks. PyTorch in both of its layouts: the faster one counts.
+# Training and inference of whole networks. The fastest peer counts: PyTorch in each layout and compiled, ONNX Runtime,
+# OpenVINO.
 suite_models() {
   local case
   for case in "--batch 64 --threads 2" "--batch 1 --threads 2 --infer"; do
     weft lenet $case --seconds $((${#quick} ? 2 : 8))
     peer torch model_step.py lenet $case --channels-last --seconds $((${#quick} ? 2 : 8))
     peer torch model_step.py lenet $case --seconds $((${#quick} ? 2 : 8))
+    if [[ -z $quick ]]; then peer torch model_step.py lenet $case --channels-last --compile --seconds 8; fi
+    if [[ $case == *--infer* ]]; then
+      peer torch inference_peers.py lenet ${case/--infer/} --seconds $((${#quick} ? 2 : 8))
+    fi
   done
 }
 
@@ -153,7 +156,7 @@ suite_scale() {
   for case in "start 200" "workers 64" "restarts 1000"; do weft $case; done
 }
 
-# Losses of workers, and what comes after them.
+# Losses of workers, and the recovery.
 suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)) $((${#quick} ? 3 : 30)) $((${#quick} ? 5 : 60)); }
 
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.
@@ -175,10 +178,10 @@ suite_serving() { weft ${quick:+--seconds 0.5}; }
 
 suite_queues() {
   weft ${quick:+--seconds 0.2}
-  own_peer tf queues_tf.py ${quick:+--seconds 0.2}
+  peer tf queues_tf.py ${quick:+--seconds 0.2}
 }
 
-# The price of tags and of TLS between tasks.
+# The cost of authentication and of TLS between tasks.
 suite_trust() {
   weft ${quick:+--rounds 3}
 }
@@ -190,7 +193,7 @@ suite_spanning() { weft ${quick:+--rounds 2}; }
 suite_data() {
   local threads
   weft csv
-  peer tensorboard input_peers.py csv
+  peer torch input_peers.py csv
   weft tfrecord
   peer tf input_peers.py tfrecord
   weft shuffle
@@ -215,13 +218,13 @@ suite_elementwise() {
   done
 }
 
-# The program takes turns with a copy by itself.
+# The program itself alternates with a copy.
 suite_normalization() { weft ${quick:+--seconds 0.5}; }
 
-# The program takes turns with dnnl_sgemm by itself.
+# The program itself alternates with dnnl_sgemm.
 suite_matmul() { weft ${quick:+--seconds 0.1}; }
 
-# Over TCP, and within the host's memory. Open MPI, too, gives its cores up where there are fewer than ranks.
+# Over TCP and over shared memory. With fewer cores than ranks, Open MPI yields its cores, as Weft does.
 suite_allreduce() {
   local ranks
   local -A links=([tcp]="--mca btl tcp,self" [memory]="")
@@ -238,7 +241,7 @@ suite_allreduce() {
   over=
 }
 
-# The program takes turns with MPI_Allreduce by itself, for each library.
+# The program itself alternates with MPI_Allreduce, for each library.
 suite_mpi() {
   local library ranks
   for library in openmpi mpich; do
@@ -264,15 +267,15 @@ suite_parameter_server() {
   done
 }
 
-# The program takes turns with iperf3 by itself.
+# The program itself alternates with iperf3.
 suite_transfer() {
   weft ${quick:+--rounds 3}
-  own_peer tf transfer_tf.py --ports $(free_ports 2) ${quick:+--rounds 3}
+  peer tf transfer_tf.py --ports $(free_ports 2) ${quick:+--rounds 3}
 }
 
 suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }
 
-# ---- all of it ----
+# ---- main ----
 
 targets=()
 for suite in "${suites[@]}"; do
@@ -284,7 +287,7 @@ if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
 read -r load _ < /proc/loadavg
 if awk -v load="$load" -v cores="$(nproc)" 'BEGIN { exit !(load > cores / 4) }'; then
-  echo "the machine is not quiet, its load is $load: peers that wait for several threads suffer most, ratios are not to be trusted" >&2
+  echo "the load of this machine is $load: do not trust the ratios, since a load slows peers with several threads most" >&2
 fi
 for ((round = 1; round <= rounds; ++round)); do
   for suite in "${suites[@]}"; do
@@ -299,6 +302,7 @@ echo "$(date +%F), $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $
 python3 bench/table.py "$rows"
 if [[ -n $publish ]]; then
   python3 bench/table.py "$rows" --results docs/explanation/results.json \
-    "$(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(g++ --version | head -n 1) -O2"
+    "$(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1), $(g++ --version | head -n 1) -O2" \
+    "$(git describe --always --dirty 2> /dev/null || true)"
   python3 bench/table.py --readme README.md docs/explanation/results.json
 fi

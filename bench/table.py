@@ -1,12 +1,13 @@
 """Prints the rows that bench/run.sh has collected as tables, with ratios to the peers and to what is wanted.
 
 usage: table.py ROWS.jsonl [--least]
-       table.py ROWS.jsonl --results RESULTS.json MACHINE   updates the README's figures in RESULTS.json
+       table.py ROWS.jsonl --results RESULTS.json MACHINE COMMIT   updates the README's figures in RESULTS.json
        table.py --readme README.md RESULTS.json [--check]   writes the README's table, or compares it with RESULTS.json
 
 A row is one JSON object: its suite and round, who was measured ("peer"), what was measured (sizes, batches, threads, ...)
 and the figures. Rows that differ in nothing but round and figures are one measurement: the table has the median of its
-rounds. "x" is how many times as fast as that peer Weft is, whichever way the figure runs: the median of the rounds'
+rounds. --results refuses a figure that varies by more than 20 % between the rounds: something disturbed it.
+"x" is how many times as fast as that peer Weft is, whichever way the figure runs: the median of the rounds'
 ratios, since both were measured a moment apart in each. --least judges a step by its minimum in place of its median,
 which other programs on the machine disturb less.
 """
@@ -116,17 +117,21 @@ class Shown:
         self.title, self.suite, self.case, self.unit, self.peer = title, suite, case, unit, peer
 
 
-NAMES = {"torch DDP": "PyTorch DDP", "torch": "PyTorch", "tensorflow": "TensorFlow", "jax": "JAX", "onednn": "oneDNN",
-         "openmpi": "Open MPI"}
+NAMES = {"torch DDP": "PyTorch DDP", "torch": "PyTorch", "tensorflow": "TensorFlow", "tf_": "TensorFlow",
+         "jax pinned": "JAX pinned to a core", "jax": "JAX", "onednn": "oneDNN", "onnxruntime": "ONNX Runtime",
+         "openvino": "OpenVINO", "openmpi": "Open MPI"}
+# The most by which a published figure may vary between the rounds, relative to the smallest one.
+VARIATION = 0.2
 SHOWN = [
     Shown("training step, MLP 784-100-10, batch 1, 1 thread", "step", one_thread_training(1), "us", ""),
+    Shown("training step, MLP 784-100-10, batch 10, 1 thread", "step", one_thread_training(10), "us", ""),
     Shown("training step, MLP 784-100-10, batch 100, 1 thread", "step", one_thread_training(100), "us", ""),
     Shown("training step, MLP of 64 layers, batch 16, 2 threads", "step",
           lambda asked: asked.get("model") == "deep_mlp" and asked["threads"] == 2, "ms", "torch"),
     Shown("training step, LeNet, batch 64, 2 threads", "models",
           lambda asked: asked["model"] == "lenet" and asked["mode"] == "train" and asked["threads"] == 2, "ms", "torch"),
     Shown("inference, LeNet, one image, 2 threads", "models",
-          lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer" and asked["threads"] == 2, "ms", "torch"),
+          lambda asked: asked["model"] == "lenet" and asked["mode"] == "infer" and asked["threads"] == 2, "ms", ""),
     Shown("matrix product 1024 x 1024 x 1024, 1 thread", "matmul",
           lambda asked: asked["n"] == 1024 and asked["threads"] == 1, "us", "onednn"),
     Shown("asynchronous parameter server, 2 workers", "parameter_server",
@@ -204,26 +209,45 @@ def display_name(peer):
     return next((name for prefix, name in NAMES.items() if peer.startswith(prefix)), peer)
 
 
-def update_results(rows, results, machine):
-    """Replaces the figures that ROWS has, and drops those of another machine, which are not comparable."""
+def disturbed(by_peer, peer, compared, larger_is_better):
+    """One sentence for each figure that varies too much to publish: Weft's, that of the published peer, and those of
+    compared peers that were faster in some round than the published median."""
+    published = statistics.median(by_peer[peer].values())
+    fastest = max if larger_is_better else min
+    names = ["weft"] + [name for name in compared if fastest(fastest(by_peer[name].values()), published) != published or name == peer]
+    sentences = []
+    for name in names:
+        figures = by_peer[name].values()
+        if len(figures) < 2:
+            sentences.append(f"{name} was measured in one round only")
+        elif max(figures) > (1 + VARIATION) * min(figures):
+            sentences.append(f"{name} varies from {number(min(figures))} to {number(max(figures))}")
+    return sentences
+
+
+def update_results(rows, results, machine, commit):
+    """Replaces the figures that ROWS has. Writes nothing if a figure varies too much."""
     path, suites = pathlib.Path(results), read(rows, least=False)
     old = json.loads(path.read_text()) if path.exists() else {}
-    kept = {row["what"]: row for row in old.get("rows", []) if old.get("machine") == machine}
+    kept, faults = {row["what"]: row for row in old.get("rows", [])}, []
     for shown in SHOWN:
         for (asked, unit, larger_is_better), by_peer in suites.get(shown.suite, {}).items():
             peers = {name: ratio_of(by_peer["weft"], figures, larger_is_better) for name, figures in by_peer.items()
                      if "weft" in by_peer and name.startswith(shown.peer) and not name.startswith("weft")}
             if unit == shown.unit and shown.case(dict(asked)) and peers:
                 peer = min(peers, key=peers.get)
+                faults += [f"{shown.title}: {fault}" for fault in disturbed(by_peer, peer, peers, larger_is_better)]
                 kept[shown.title] = {
-                    "what": shown.title, "date": f"{datetime.date.today()}", "unit": unit,
+                    "what": shown.title, "date": f"{datetime.date.today()}", "machine": machine, "commit": commit, "unit": unit,
                     "weft": statistics.median(by_peer["weft"].values()), "peer": display_name(peer),
                     "peer_figure": statistics.median(by_peer[peer].values()), "times_as_fast": round(peers[peer], 3)}
+    if faults:
+        sys.exit("\n".join([f"{results} is unchanged, since figures vary by more than {VARIATION:.0%} between rounds; "
+                            "measure again on a quiet machine:", *faults]))
     order = [shown.title for shown in SHOWN]
-    new = {"machine": machine, "rows": [kept[title] for title in order if title in kept]}
-    path.write_text(json.dumps(new, indent=2) + "\n")
+    path.write_text(json.dumps({"rows": [kept[title] for title in order if title in kept]}, indent=2) + "\n")
     missing = [title for title in order if title not in kept]
-    print("".join(f"not measured here: {title}\n" for title in missing), end="", file=sys.stderr)
+    print("".join(f"never measured: {title}\n" for title in missing), end="", file=sys.stderr)
 
 
 BEGIN = "<!-- results: bench/table.py --readme writes this table from docs/explanation/results.json -->"
@@ -231,15 +255,16 @@ END = "<!-- end of results -->"
 
 
 def readme_table(results):
-    found = json.loads(pathlib.Path(results).read_text())
-    dates = sorted({row["date"] for row in found["rows"]})
-    lines = [f"Medians of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}, {found['machine']}:", "",
-             "| measurement | Weft | fastest peer measured | times as fast |", "|---|---:|---:|---:|"]
-    for row in found["rows"]:
+    """One table for each machine, date and commit."""
+    tables = {}
+    for row in json.loads(pathlib.Path(results).read_text())["rows"]:
         unit, times = row["unit"], row["times_as_fast"]
-        lines.append(f"| {row['what']} | {number(row['weft'])} {unit} | {row['peer']}, {number(row['peer_figure'])} {unit} "
-                     f"| {times:.{2 if times < 2 else 1}f} |")
-    return "\n".join(lines)
+        commit = f", commit {row['commit']}" if row.get("commit") else ""
+        tables.setdefault(f"Medians of {row['date']}, {row['machine']}{commit}:", []).append(
+            f"| {row['what']} | {number(row['weft'])} {unit} | {row['peer']}, {number(row['peer_figure'])} {unit} "
+            f"| {times:.{2 if times < 2 else 1}f} |")
+    head = ["", "| measurement | Weft | fastest peer measured | times as fast |", "|---|---:|---:|---:|"]
+    return "\n\n".join("\n".join([caption, *head, *lines]) for caption, lines in tables.items())
 
 
 def write_readme(readme, results, check):
@@ -261,7 +286,7 @@ def main():
         return write_readme(*words, check="--check" in sys.argv) if len(words) == 2 else sys.exit(__doc__)
     if "--results" in sys.argv:
         words = [word for word in sys.argv[1:] if word != "--results"]
-        return update_results(*words) if len(words) == 3 else sys.exit(__doc__)
+        return update_results(*words) if len(words) == 4 else sys.exit(__doc__)
     least = "--least" in sys.argv
     paths = [word for word in sys.argv[1:] if word != "--least"]
     if len(paths) != 1:

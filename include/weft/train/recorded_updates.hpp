@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
@@ -295,7 +294,7 @@ WEFT_DECL void check_limits(const char* optimizer, const hyperparameter* given, 
     const hyperparameter_range range = limits[i].range;
     const bool is_within = range == hyperparameter_range::below_one   ? x < 1
                            : range == hyperparameter_range::up_to_one ? x <= 1
-                                                                      : x < std::numeric_limits<double>::infinity();
+                                                                      : x < __builtin_inf();
     if (x >= 0 && is_within) continue;
     throw error(error_code::invalid_argument, optimizer,
                 {limits[i].name, " must be ",
