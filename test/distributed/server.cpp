@@ -12,6 +12,7 @@
 #include <deque>
 #include <future>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>
@@ -303,9 +304,14 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(join_ends_with_the_chief, T, transports) {
         ends[static_cast<std::size_t>(index - 1)] =
             str_cat({report.lost.size(), " lost; ", report.finished.empty() ? "" : report.finished[0]});
       });
-    if (ps > 0) tasks.emplace_back([&] { server_on<T>(cluster, "ps", 0, {}, network).join(20s, 20s); });
+    std::optional<server_on<T>> server_of_parameters;
+    if (ps > 0) server_of_parameters.emplace(cluster, "ps", 0, server_options(), network);
     for (int index = 1; index < 3; ++index) chief.connect_to(cluster.rank({"worker", index}));
-    chief.wait_ready(10s);
+    chief.wait_ready(20s);
+    if (ps > 0) {
+      server_of_parameters->wait_ready(20s);
+      tasks.emplace_back([&] { server_of_parameters->join(20s, 20s); });
+    }
     chief.stop();
     for (std::thread& each : tasks) each.join();
     for (const std::string& end : ends) BOOST_TEST(end == "0 lost; /job:worker/task:0");
