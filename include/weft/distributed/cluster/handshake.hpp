@@ -222,14 +222,14 @@ class handshake {
   [[noreturn]] void hear_rejection() const {
     if (received_.size() >= sizeof(sha256_digest)) {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
+      if (read_error(said, "handshake").code() == error_code::permission_denied)
+        throw error(error_code::unauthenticated, "handshake",
+                    {"a task that looked for ", name_, " rejects this task's certificate, which names another"});
       if (same_digest(proof_of("refuses", {said}), received_proof()))
         throw error(error_code::failed_precondition, "handshake",
                     {"a task with the same secret looked for another task than ", name_,
                      " here: the two were given different jobs or addresses; give every task the same cluster, with "
                      "the same parameter servers"});
-      if (read_error(said, "handshake").code() == error_code::permission_denied)
-        throw error(error_code::unauthenticated, "handshake",
-                    {"a task that looked for ", name_, " rejects this task's certificate, which names another"});
     }
     stranger();  // to the other this side is one
   }
