@@ -584,8 +584,12 @@ struct hostile {
         case 3:
         case 4: {
           const int which = static_cast<int>(random() % 5);
-          detail::notice lie{which < 3 ? any_task() : task_id{"worker", which - 4}, random(), random() % 2 == 0,
-                             random() % 2 == 0, "is dead"};
+          detail::notice lie{which < 3 ? any_task() : task_id{"worker", which - 4},
+                             random(),
+                             random() % 2 == 0,
+                             random() % 2 == 0,
+                             random() % 2 == 0,
+                             "is dead"};
           say(frame({.kind = frame_kind::notice}, lie.bytes()));
           break;
         }
