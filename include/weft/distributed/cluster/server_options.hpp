@@ -14,6 +14,7 @@
 #include <weft/error.hpp>
 #include <weft/transport/endpoint.hpp>
 #include <weft/transport/owned_descriptor.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/tls.hpp>
 #include <weft/transport/transport.hpp>
 
@@ -46,7 +47,10 @@ struct wait_change {
 };
 
 /// "training waits up to 30 s for a process in place of /job:worker/task:1 (it has closed its connection)"
-inline std::string to_string(const wait_change& c) {
+std::string to_string(const wait_change& c);
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL std::string to_string(const wait_change& c) {
   if (c.is_over && c.step >= 0)
     return str_cat({"training continues with step ", c.step, c.tasks.empty() ? "" : "; ", c.tasks});
   if (c.is_over) return str_cat({"the wait is over for ", c.tasks});
@@ -55,6 +59,7 @@ inline std::string to_string(const wait_change& c) {
   return str_cat({c.trains ? "training waits " : "waits ", ms > 0 ? "up to " + time + " " : std::string(), "for ",
                   c.trains ? "a process in place of " : "", c.tasks});
 }
+#endif
 
 /// The treatment of gradients that are not finite: some element is infinite or not a number.
 enum class nonfinite_gradients : unsigned char {

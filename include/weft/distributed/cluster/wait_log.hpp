@@ -42,43 +42,51 @@ class wait_log {
   }
 
   /// Reports that the task waits for these tasks, unless the last report was of a wait for the same ones.
-  void begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains) {
-    {
-      std::lock_guard lock(mutex_);
-      if (tasks_.names == tasks.names) return;
-      tasks_ = tasks;
-    }
-    report({false, trains, tasks.text, longest, -1});
-  }
+  void begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains);
   /// The wait is over, and the next step is `step`, or -1 before training; `with`: the tasks that train on. Reported if
   /// the wait was, or if `always` is set.
-  void end(std::int64_t step, const std::string& with = {}, bool always = false) {
-    awaited_tasks tasks;
-    {
-      std::lock_guard lock(mutex_);
-      if (tasks_.empty() && !always) return;
-      std::swap(tasks, tasks_);
-    }
-    report({true, step >= 0, step >= 0 ? with : tasks.text, {}, step});
-  }
+  void end(std::int64_t step, const std::string& with = {}, bool always = false);
   bool has_begun() const {
     std::lock_guard lock(mutex_);
     return !tasks_.empty();
   }
 
  private:
-  void report(const wait_change& change) const {
-    if (to_)
-      to_(change);
-    else
-      std::fprintf(stderr, "weft: %s: %s\n", name_.c_str(), to_string(change).c_str());
-  }
+  void report(const wait_change& change) const;
 
   mutable std::mutex mutex_;
   std::string name_;
   awaited_tasks tasks_;  // of the last report; empty if no wait was reported
   std::function<void(const wait_change&)> to_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL void wait_log::begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains) {
+  {
+    std::lock_guard lock(mutex_);
+    if (tasks_.names == tasks.names) return;
+    tasks_ = tasks;
+  }
+  report({false, trains, tasks.text, longest, -1});
+}
+
+WEFT_DISTRIBUTED_DECL void wait_log::end(std::int64_t step, const std::string& with, bool always) {
+  awaited_tasks tasks;
+  {
+    std::lock_guard lock(mutex_);
+    if (tasks_.empty() && !always) return;
+    std::swap(tasks, tasks_);
+  }
+  report({true, step >= 0, step >= 0 ? with : tasks.text, {}, step});
+}
+
+WEFT_DISTRIBUTED_DECL void wait_log::report(const wait_change& change) const {
+  if (to_)
+    to_(change);
+  else
+    std::fprintf(stderr, "weft: %s: %s\n", name_.c_str(), to_string(change).c_str());
+}
+#endif
 
 /// Reports one wait if it lasts longer than tasks differ in their starts, and its end.
 class start_report {

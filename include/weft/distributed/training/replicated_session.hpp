@@ -49,6 +49,21 @@ struct example_count {
   explicit example_count(const Node& n) : of(n.id()), is_wide(sizeof(value_t<Node>) == 8) {}
 };
 
+/// The error of a task that makes a session although it is not a worker.
+error session_outside_workers(const server_options& options, const std::string& job, const std::string& task);
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL error session_outside_workers(const server_options& options, const std::string& job,
+                                                    const std::string& task) {
+  return error(error_code::failed_precondition, "replicated_session",
+               job == options.ps_job
+                   ? str_cat({"a parameter server must call join(), and ", task,
+                              " makes a session: write if (here.job() == \"", options.ps_job, "\") here.join();"})
+                   : str_cat({task, " is not a worker; the tasks of job '", options.worker_job,
+                              "' make sessions (server_options::worker_job)"}));
+}
+#endif
+
 }  // namespace detail
 
 /// An example count is a scalar node of std::int32_t or std::int64_t.
@@ -323,12 +338,7 @@ class replicated_session {
   static void check_is_worker(basic_server<T, Clock>& here) {
     const server_options& of = here.options();
     if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
-    const error why(error_code::failed_precondition, "replicated_session",
-                    here.job() == of.ps_job
-                        ? str_cat({"a parameter server must call join(), and ", here.name(),
-                                   " makes a session: write if (here.job() == \"", of.ps_job, "\") here.join();"})
-                        : str_cat({here.name(), " is not a worker; the tasks of job '", of.worker_job,
-                                   "' make sessions (server_options::worker_job)"}));
+    const error why = detail::session_outside_workers(of, here.job(), here.name());
     here.set_failure(why);
     throw why;
   }
