@@ -519,6 +519,16 @@ BOOST_AUTO_TEST_CASE(a_lock_overwrites_nothing_and_shows_no_control_characters) 
   CHECK_SAYS(said, "is in use by \\x1b[31mnobody, which");
   ::close(holder);
   keeper.lock(f.path);
+  // The file of another user who shares the folder names the new holder.
+  const std::filesystem::path shared = f.path / "shared";
+  std::filesystem::create_directory(shared);
+  std::ofstream(shared / "checkpoint.lock") << "process 1 on another host\n";
+  if (::geteuid() == 0) BOOST_REQUIRE(::chown((shared / "checkpoint.lock").c_str(), 65534, 65534) == 0);
+  saver sharing;
+  sharing.lock(shared);
+  std::string signature;
+  std::getline(std::ifstream(shared / "checkpoint.lock"), signature);
+  BOOST_TEST(signature.starts_with("process " + std::to_string(::getpid()) + " on "), signature);
 }
 
 // A killed process cannot release a lock; the kernel does.

@@ -5,12 +5,14 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -312,6 +314,139 @@ BOOST_AUTO_TEST_CASE(copies_before_the_first_call_are_refused) {
   later[0](later[1](x));
   BOOST_CHECK_EQUAL(nn::parameters(later).size(), 4u);
   BOOST_CHECK(later[0].weights.id() == pair[0].weights.id());
+}
+
+BOOST_AUTO_TEST_CASE(copies_have_variables_in_graphs_of_their_own) {
+  const auto blueprint = nn::named(part(), "net");
+  const std::vector<std::string> expected{"net/hidden/weights", "net/hidden/bias"};
+  for (int fold = 0; fold < 2; ++fold) {
+    graph g;
+    const auto net = blueprint;
+    net(placeholder<float, dims<batch, 4>>(g, "x"));
+    check_names(g, expected);
+  }
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto first = blueprint;
+  first(x);
+  // Threads copy one model at a time, each for a graph of its own.
+  std::vector<std::vector<std::string>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& each : found)
+    threads.emplace_back([&blueprint, &each] {
+      graph own;
+      const auto net = blueprint;
+      try {
+        net(placeholder<float, dims<batch, 4>>(own, "x"));
+        each = names(own);
+      } catch (const error& e) {
+        each = {e.what()};
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  for (const auto& each : found)
+    BOOST_CHECK_EQUAL_COLLECTIONS(each.begin(), each.end(), expected.begin(), expected.end());
+  // The first graph still exists.
+  const auto second = blueprint;
+  BOOST_CHECK_EXCEPTION(second(x), error, test::says(error_code::failed_precondition, "copied before its first call"));
+}
+
+/// Does not note its result, and can fail in its first call.
+struct unnoted {
+  nn::layer_state state{"unnoted"};
+  mutable variable_node<float, dims<4>> scale;
+  mutable int failures = 0;
+  auto operator()(const auto& x) const {
+    nn::layer_call call(state, x);
+    if (failures-- > 0) throw error(error_code::unavailable, "unnoted", "fails");
+    if (scale.empty()) scale = variable<float, dims<4>>(graph_of(x), "scale", init::ones{});
+    return let(x * scale);
+  }
+};
+
+BOOST_AUTO_TEST_CASE(a_layer_is_not_a_copy_of_itself) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto first = nn::named(unnoted(), "first"), copy = first;
+  first(x), first(x);
+  check_names(g, {"first/scale"});
+  BOOST_CHECK_EXCEPTION(copy(x), error, test::says(error_code::failed_precondition, "copied before its first call"));
+  BOOST_CHECK_EXCEPTION(static_cast<void>(nn::named(first, "other")), error,
+                        test::says(error_code::failed_precondition, "before its first call"));
+  const auto failing = nn::named(unnoted{nn::layer_state("unnoted"), {}, 1}, "failing");
+  BOOST_CHECK_EXCEPTION(failing(x), error, test::says(error_code::unavailable, "fails"));
+  failing(x);
+  check_names(g, {"first/scale", "failing/scale"});
+}
+
+struct borrower {
+  std::reference_wrapper<const nn::dense<4>> embedding;
+  nn::dense<4> own;
+};
+
+BOOST_AUTO_TEST_CASE(borrowed_layers_keep_their_names) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const nn::dense<4> called;
+  const auto named = nn::named(nn::dense<4>(), "embedding");
+  const nn::dense<4> unnamed;
+  called(x);
+  const auto net = nn::named(nn::sequential(&called, nn::relu, &named, &unnamed, nn::dense<4>()), "net");
+  const auto wrapped = nn::named(borrower{named, {}}, "wrapped");
+  net(wrapped.own(wrapped.embedding(x)));
+  check_names(g, {"dense/weights", "dense/bias", "embedding/weights", "embedding/bias", "wrapped/own/weights",
+                  "wrapped/own/bias", "net/3/weights", "net/3/bias", "net/4/weights", "net/4/bias"});
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 8u);
+  BOOST_CHECK_EXCEPTION(static_cast<void>(nn::named(called, "other")), error,
+                        test::says(error_code::failed_precondition, "before its first call"));
+}
+
+struct forty_numbers {
+  double a[20], b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u;
+};
+struct many_numbers {
+  double a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, aa, bb, cc, dd, ee, ff, gg, hh;
+};
+struct opaque;
+class sink {
+ public:
+  explicit sink(int level) : level_(level) {}
+  int level() const { return level_; }
+
+ private:
+  int level_;
+  std::string name_;
+};
+struct with_foreign_members {
+  nn::dense<4> hidden;
+  forty_numbers settings{};
+  many_numbers limits{};
+  std::FILE* file = nullptr;
+  std::ostream* out = nullptr;
+  opaque* handle = nullptr;
+  const sink* log = nullptr;
+  std::multimap<std::string, nn::dense<4>> heads;
+};
+
+BOOST_AUTO_TEST_CASE(members_without_layers_are_passed_over) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto scaled_by = nn::named(
+      nn::sequential(nn::dense<4>(), [s = 0.5, n = 2](const auto& h) { return let(h * static_cast<float>(s * n)); }),
+      "chain");
+  scaled_by(x);
+  with_foreign_members made;
+  made.heads.emplace("left", nn::dense<4>()), made.heads.emplace("left", nn::dense<4>());
+  made.out = &std::cout;
+  const sink log(1);
+  made.log = &log;
+  const auto net = nn::named(std::move(made), "net");
+  net.hidden(x);
+  // Two layers of one key have different names.
+  for (const auto& each : net.heads) each.second(x);
+  check_names(g, {"chain/0/weights", "chain/0/bias", "net/hidden/weights", "net/hidden/bias", "net/heads/0/1/weights",
+                  "net/heads/0/1/bias", "net/heads/1/1/weights", "net/heads/1/1/bias"});
+  BOOST_CHECK_EQUAL(nn::parameters(net).size(), 6u);
 }
 
 /// A layer of the user's, as docs/how-to/custom-layers.md shows.

@@ -161,6 +161,74 @@ BOOST_AUTO_TEST_CASE(attention_layers) {
                 1e-5);
 }
 
+/// A layer that is called like one of Weft's.
+struct homonym {
+  nn::layer_state state;
+  mutable variable_node<float, dims<3>> gain;
+  mutable variable_node<float, dims<3>> running;
+  mutable variable_node<std::int64_t, dims<>> steps;
+  auto operator()(const auto& x) const {
+    nn::layer_call call(state, x);
+    graph& g = graph_of(x);
+    if (gain.empty()) {
+      gain = variable<float, dims<3>>(g, "gain", init::ones{});
+      running = variable<float, dims<3>>(g, "running", init::zeros{}, variable_kind::averaged);
+      steps = variable<std::int64_t>(g, "steps", 0, variable_kind::counter);
+    }
+    return call.result(x * gain);
+  }
+};
+struct homonyms {
+  homonym attention{nn::layer_state("attention")}, conv2d{nn::layer_state("conv2d")}, lstm{nn::layer_state("lstm")};
+  mutable variable_node<std::int64_t, dims<>> step;
+  const nn::dense<3>* again = nullptr;
+  nn::dense<3> head;
+};
+
+BOOST_AUTO_TEST_CASE(own_layers_have_rows_whatever_their_kinds_are_called) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, 3>>(g, "x");
+  auto net = nn::named(homonyms(), "net");
+  net.again = &net.head;
+  net.step = variable<std::int64_t>(g, "step", 0, variable_kind::counter);
+  net.head(net.lstm(net.conv2d(net.attention(x))));
+  std::vector<std::string> rows;
+  const weight_table table = nn::pytorch_table(net);
+  for (const weight_row& row : table.rows)
+    if (!row.variable.empty()) rows.push_back(row.in_file);
+  const std::vector<std::string> expected{"attention.gain", "attention.running", "conv2d.gain",  "conv2d.running",
+                                          "lstm.gain",      "lstm.running",      "again.weight", "again.bias",
+                                          "head.weight",    "head.bias"};
+  BOOST_CHECK_EQUAL_COLLECTIONS(rows.begin(), rows.end(), expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL(nn::parameter_count(net), 3 * 3 + 12);
+  const weight_table alone = nn::pytorch_table(net.lstm.gain);
+  BOOST_REQUIRE_EQUAL(alone.rows.size(), 1u);
+  BOOST_CHECK_EQUAL(alone.rows[0].in_file, "gain");
+
+  // The file needs one of the names of a layer.
+  const auto threes = ones<float, dims<3>>();
+  const auto square3 = ones<float, dims<3, 3>>();
+  const std::string path = "pytorch_layers_tied.safetensors";
+  const tensor<std::int64_t, dims<>> steps{};
+  session s{g};
+  for (const std::string name : {"head", "again"}) {
+    write_safetensors(path, {{"attention.gain", threes},
+                             {"attention.running", threes},
+                             {"conv2d.gain", threes},
+                             {"conv2d.running", threes},
+                             {"lstm.gain", threes},
+                             {"lstm.running", threes},
+                             {"lstm.steps", steps},
+                             {name + ".weight", square3},
+                             {name + ".bias", threes}});
+    BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, s).restored.size(), 8u);
+  }
+  write_safetensors(path, {{"attention.gain", threes}});
+  BOOST_CHECK_EXCEPTION(load_weights(path, s, table), weft::error,
+                        test::says(error_code::not_found, "attention.running"));
+  std::remove(path.c_str());
+}
+
 BOOST_AUTO_TEST_CASE(a_stack_in_each_direction_is_no_module_of_pytorch) {
   graph g;
   const auto x = placeholder<float, dims<batch, 5, 3>>(g, "x");

@@ -83,11 +83,11 @@ class WEFT_API folder_lock {
     return file;
   }
 
-  /// Writes the holder into the lock's file, unless a hard link or another user placed it: signing would overwrite the
-  /// file that they chose.
+  /// Writes the holder into the lock's file. A file with several names is left alone: one of them can be a file that
+  /// must not be overwritten. The file can belong to another user who shares the folder.
   static void sign(int file) {
     struct stat status{};
-    if (::fstat(file, &status) != 0 || status.st_nlink != 1 || status.st_uid != ::geteuid()) return;
+    if (::fstat(file, &status) != 0 || status.st_nlink != 1) return;
     char host[256] = "an unknown host", since[32] = "";
     ::gethostname(host, sizeof host - 1);
     const std::time_t now = std::time(nullptr);

@@ -114,13 +114,37 @@ inline bool converts(const std::string& in_file, dtype type) {
   return from && from->known && is_floating(from->type) && is_floating(type);
 }
 
+/// Rounds to odd: an inexact result has a last bit of 1, so that rounding it again, to half or bfloat16, gives what
+/// rounding `a` once gives (Boldo and Melquiond, IEEE Transactions on Computers, 2008).
+inline float round_to_odd(double a) {
+  const float nearest = static_cast<float>(a);
+  const double back = static_cast<double>(nearest);
+  if (back == a || a != a) return nearest;
+  std::uint32_t bits;
+  std::memcpy(&bits, &nearest, sizeof bits);
+  if ((back > a) == (a > 0)) --bits;  // the nearest is farther from 0
+  bits |= 1;
+  float odd;
+  std::memcpy(&odd, &bits, sizeof odd);
+  return odd;
+}
+
+template <class To, class From>
+To convert_element(From a) {
+  if constexpr (is_storage_type<To> && std::is_same_v<From, double>)
+    return static_cast<To>(round_to_odd(a));
+  else if constexpr (is_storage_type<To> || is_storage_type<From>)
+    return static_cast<To>(static_cast<float>(a));
+  else
+    return static_cast<To>(a);
+}
+
 template <class From, class To>
 void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
-  using wide = std::conditional_t<std::is_same_v<From, double> && std::is_same_v<To, double>, double, float>;
   for (std::size_t i = 0; i < count; ++i) {
     From a;
     std::memcpy(&a, from + i * sizeof(From), sizeof(From));
-    const To b = static_cast<To>(static_cast<wide>(a));
+    const To b = convert_element<To>(a);
     std::memcpy(to + i * sizeof(To), &b, sizeof(To));
   }
 }

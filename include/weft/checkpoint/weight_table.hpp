@@ -64,12 +64,13 @@ inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t he
 /// A row of a table of weights: a tensor's name in the file, the variable's in the graph, and how the one becomes the
 /// other. A row without a variable leaves the tensor out, if the file has it. A tensor has several rows where its parts
 /// are several variables. `plus` names another tensor of the same elements and extents that is added: PyTorch's
-/// recurrent layers have two biases.
+/// recurrent layers have two biases. Of the `tied` rows of one variable, the file needs the tensors of one only.
 struct weight_row {
   std::string in_file;
   std::string variable;
   weight_layout layout = {};
   std::string plus = {};
+  bool tied = false;
 };
 
 /// The rows, in braces. It is no vector, or `load_weights(path, s, {.partial = true})` would be ambiguous beside it.
@@ -272,9 +273,15 @@ inline restore_report load_weights(const std::string& path, session& s, const we
                                    const restore_options& options) {
   const safetensors_file file(path);
   const detail::renamed_tensors names(file, options.rename);
+  const auto is_missing = [&](const std::string& name) { return !name.empty() && !names.find(name); };
+  const auto is_found_elsewhere = [&](const weight_row& row) {
+    return row.tied && std::any_of(table.rows.begin(), table.rows.end(), [&](const weight_row& other) {
+             return other.variable == row.variable && !is_missing(other.in_file) && !is_missing(other.plus);
+           });
+  };
   for (const weight_row& row : table.rows)
     for (const std::string* name : {&row.in_file, &row.plus})
-      if (!row.variable.empty() && !name->empty() && !names.find(*name) && !options.partial)
+      if (!row.variable.empty() && is_missing(*name) && !is_found_elsewhere(row) && !options.partial)
         throw error(
             error_code::not_found, "load_weights",
             {path, " has no tensor '", *name,

@@ -215,7 +215,7 @@ struct multi_head_attention {
   double dropout = 0;
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"attention"};
+  layer_state state{detail::layer_class::attention};
   mutable parameter query_weights{}, key_weights{}, value_weights{};  ///< [features of each, features]
   mutable parameter output_weights{};                                 ///< [features, features]
   mutable parameter query_bias{}, key_bias{}, value_bias{}, output_bias{};

@@ -31,7 +31,7 @@ struct conv1d {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"conv1d"};
+  layer_state state{detail::layer_class::conv1d};
   mutable typename detail::parameter_type<In != deduced, T, dims<Window, In, Filters>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
 

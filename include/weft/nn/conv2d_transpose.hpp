@@ -32,7 +32,7 @@ struct conv2d_transpose {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"conv2d_transpose"};
+  layer_state state{detail::layer_class::conv2d_transpose};
   mutable
       typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, Filters, In>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};

@@ -37,7 +37,7 @@ struct conv2d {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"conv2d"};
+  layer_state state{detail::layer_class::conv2d};
   mutable
       typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In, Filters>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};

@@ -79,7 +79,7 @@ struct dense {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"dense"};
+  layer_state state{detail::layer_class::dense};
   mutable typename detail::parameter_type<In != deduced, T, dims<In, Out>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Out>>::type bias{};
 

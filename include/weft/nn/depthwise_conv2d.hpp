@@ -19,7 +19,7 @@ struct depthwise_conv2d {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"depthwise_conv2d"};
+  layer_state state{detail::layer_class::depthwise_conv2d};
   mutable typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In, Multiplier>>::type
       weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<In * Multiplier>>::type bias{};

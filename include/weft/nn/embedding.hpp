@@ -19,7 +19,7 @@ struct indices_are_not_integers
 template <int Rows, int Width, Element T = float>
 struct embedding {
   stored_initializer table_init = init::uniform{};
-  layer_state state{"embedding"};
+  layer_state state{detail::layer_class::embedding};
   mutable variable_node<T, dims<Rows, Width>> table{};
 
   template <Expression X>

@@ -47,7 +47,7 @@ struct grouped_conv2d {
   activation_option<T> activation{};
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"grouped_conv2d"};
+  layer_state state{detail::layer_class::grouped_conv2d};
   mutable
       typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, In / Groups, Filters>>::type
           weights{};

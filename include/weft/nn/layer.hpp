@@ -72,10 +72,46 @@ struct recorded_call {
   std::uint32_t first = 0;  ///< the first node that the call added
 };
 
-/// Copies of a layer that were made before its first call. One of them can have the variables.
-struct layer_copies final : weft::detail::ref_counted {
-  bool called = false;
+namespace detail {
+
+/// The classes of Weft's layers. Other layers are `custom`, whatever their names are.
+enum class layer_class : unsigned char {
+  custom,
+  dense,
+  conv1d,
+  conv2d,
+  conv2d_transpose,
+  depthwise_conv2d,
+  grouped_conv2d,
+  batch_norm,
+  layer_norm,
+  embedding,
+  simple_rnn,
+  lstm,
+  gru,
+  attention
 };
+
+/// Shared by a layer and the copies made of it before its first call: the graphs in which one of them has variables.
+/// Threads can each have a copy and a graph.
+class layer_copies final : public weft::detail::ref_counted {
+ public:
+  /// Returns true if one of the copies has variables in the graph of x.
+  bool have_variables_in(const symbol& x);
+  void add_graph_of(const symbol& x);
+
+ private:
+  void lock() {
+    while (__atomic_test_and_set(&locked_, __ATOMIC_ACQUIRE)) {
+    }
+  }
+  void unlock() { __atomic_clear(&locked_, __ATOMIC_RELEASE); }
+
+  bool locked_ = false;
+  sequence<symbol> operands_;  // one in each graph
+};
+
+}  // namespace detail
 
 /// The name of a layer, and its last call. `named` (model.hpp) sets the name. A layer without a name is called after
 /// its kind, with a number if the graph has several: "dense", "dense_1".
@@ -83,26 +119,32 @@ struct layer_copies final : weft::detail::ref_counted {
 /// A class with a member layer_state is a layer: its members that are variables have the layer's name.
 class layer_state {
  public:
-  explicit layer_state(const char* kind) : kind_(kind) {}
-  layer_state(const layer_state& other);
-  layer_state(layer_state&&) noexcept = default;
-  layer_state& operator=(const layer_state& other) { return *this = layer_state(other); }
-  layer_state& operator=(layer_state&&) noexcept = default;
+  explicit layer_state(const char* kind) : layer_state(kind, detail::layer_class::custom) {}
+  explicit layer_state(detail::layer_class type);
 
   const char* kind() const { return kind_; }
+  detail::layer_class type() const { return type_; }
   /// Its scope in the graph, relative to the scopes around its first call: "encoder/hidden".
   const std::string& path() const { return path_; }
   /// Throws failed_precondition if the layer was called already under another name.
   void set_path(const std::string& path) const;
   const recorded_call& last_call() const { return call_; }
+  /// Returns true after the first call, also in copies that were made after it.
+  bool has_variables() const { return !first_operand_.is_number(); }
 
  private:
   friend class layer_call;
 
+  layer_state(const char* kind, detail::layer_class type);
+  /// Marks this layer as the one of the copies that has variables in the graph of x.
+  void own_variables_in_graph_of(const symbol& x) const;
+
   const char* kind_;
+  detail::layer_class type_;
   mutable std::string path_;
   mutable recorded_call call_;
-  mutable weft::detail::intrusive_ptr<layer_copies> copies_;
+  mutable symbol first_operand_;  // of the call that created the variables
+  mutable weft::detail::intrusive_ptr<detail::layer_copies> copies_;
 };
 
 /// A variable that a call of a layer needs: `slot` is the layer's handle to it.
@@ -116,8 +158,8 @@ struct parameter_request {
 
 /// One call of a layer, while it records its nodes in the layer's scope. The first call creates the variables, of
 /// elements of `type`; a later one checks them. Throws invalid_argument if the layer belongs to another graph or its
-/// variables have other extents, and failed_precondition in the first call of a layer that is a copy of one that has
-/// variables by now.
+/// variables have other extents, and failed_precondition in the first call of a layer if another copy of it has
+/// variables in the same graph.
 class layer_call {
  public:
   layer_call(const layer_state& layer, const symbol& x, const parameter_request* parameters, std::size_t count,
@@ -165,20 +207,59 @@ WEFT_DECL void parameter::check(const value_info& asked) const {
 }
 
 WEFT_DECL void layer_state::set_path(const std::string& path) const {
-  if (!call_.result.is_number() && path != path_)
+  if (has_variables() && path != path_)
     throw error(error_code::failed_precondition, path_,
                 {"the layer has variables of this name already: name the model \"", path, "\" before its first call"});
-  if (path != path_) copies_ = nullptr;
+  if (path != path_) copies_ = weft::detail::intrusive_ptr<detail::layer_copies>(new detail::layer_copies);
   path_ = path;
 }
 
-WEFT_DECL layer_state::layer_state(const layer_state& other)
-    : kind_(other.kind_), path_(other.path_), call_(other.call_), copies_(other.copies_) {
-  if (copies_ || !call_.result.is_number()) return;
-  other.copies_ = copies_ = weft::detail::intrusive_ptr<layer_copies>(new layer_copies);
+WEFT_DECL layer_state::layer_state(const char* kind, detail::layer_class type)
+    : kind_(kind), type_(type), copies_(new detail::layer_copies) {}
+
+WEFT_DECL layer_state::layer_state(detail::layer_class type)
+    : layer_state(
+          [type] {
+            constexpr const char* names[] = {"layer",
+                                             "dense",
+                                             "conv1d",
+                                             "conv2d",
+                                             "conv2d_transpose",
+                                             "depthwise_conv2d",
+                                             "grouped_conv2d",
+                                             "batch_norm",
+                                             "layer_norm",
+                                             "embedding",
+                                             "simple_rnn",
+                                             "lstm",
+                                             "gru",
+                                             "attention"};
+            return names[static_cast<std::size_t>(type)];
+          }(),
+          type) {}
+
+WEFT_DECL void layer_state::own_variables_in_graph_of(const symbol& x) const {
+  if (has_variables()) return;
+  first_operand_ = x;
+  if (copies_) copies_->add_graph_of(x);
 }
 
 namespace detail {
+
+WEFT_DECL bool layer_copies::have_variables_in(const symbol& x) {
+  bool found = false;
+  lock();
+  for (const symbol& other : operands_) found |= other.is_in_a_graph() && other.builder() == x.builder();
+  unlock();
+  return found;
+}
+WEFT_DECL void layer_copies::add_graph_of(const symbol& x) {
+  lock();
+  for (std::size_t i = operands_.size(); i-- > 0;)
+    if (!operands_[i].is_in_a_graph()) operands_.erase(i);
+  operands_.push_back(x);
+  unlock();
+}
 
 /// The path of a layer. One without a path gets a name that no other scope has: "dense", "dense_1".
 inline const std::string& scope_of(std::string& path, const char* kind, graph& g) {
@@ -216,24 +297,22 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
       operand_(x),
       first_(static_cast<std::uint32_t>(graph_.size())),
       scope_(graph_, scope_in_outer()) {
-  if (layer.copies_ && layer.call_.result.is_number()) {
-    if (layer.copies_->called)
-      throw error(
-          error_code::failed_precondition, layer.path_,
-          "the layer was copied before its first call, and a copy has variables already: copy a model after its "
-          "first call to share its variables, or give the copy another name, nn::named(copy, \"other\"), for "
-          "variables of its own");
-    layer.copies_->called = true;
-  }
+  if (!layer.has_variables() && layer.copies_ && layer.copies_->have_variables_in(x))
+    throw error(error_code::failed_precondition, layer.path_,
+                "the layer was copied before its first call, and a copy has variables already: copy a model after its "
+                "first call to share its variables, or give the copy another name, nn::named(copy, \"other\"), for "
+                "variables of its own");
   for (std::size_t i = 0; i < count; ++i)
     if (!parameters[i].slot.empty()) detail::check_parameter(layer.path_, graph_, type, parameters[i]);
   static const char* const no_names[max_rank + 1] = {};
   for (std::size_t i = 0; i < count; ++i) {
     const parameter_request& p = parameters[i];
-    if (p.slot.empty())
-      p.slot = weft::detail::handle(
-          weft::detail::record_variable(graph_, p.name, type, p.extents, no_names, p.first.first_value(), p.kind));
+    if (!p.slot.empty()) continue;
+    p.slot = weft::detail::handle(
+        weft::detail::record_variable(graph_, p.name, type, p.extents, no_names, p.first.first_value(), p.kind));
+    layer.own_variables_in_graph_of(x);
   }
+  layer.own_variables_in_graph_of(x);  // also of a layer that creates its variables itself
   innermost_ = this;
 }
 

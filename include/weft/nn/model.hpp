@@ -12,7 +12,8 @@ namespace weft::nn {
 
 /// The model with names for all of its layers, before their first call: `auto net = nn::named(lenet{}, "lenet")` has
 /// the variables "lenet/first/weights", "lenet/first/bias", ... A layer in an array or a vector has its index as its
-/// name: "lenet/blocks/0/weights". Throws failed_precondition if a layer was called already under another name.
+/// name: "lenet/blocks/0/weights". A layer behind a raw pointer or a std::reference_wrapper keeps its name if it has
+/// one. Throws failed_precondition if another layer was called already under another name.
 template <class Model>
 [[nodiscard]] Model named(Model model, const std::string& name);
 
@@ -29,9 +30,9 @@ std::size_t freeze(const Model& model);
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// The number of elements of a model's variables after its first call, of trained and of frozen ones; moving averages
-/// do not count (the sum of numel() over PyTorch's parameters()). Variables that several layers share count once.
-/// Throws failed_precondition before the first call.
+/// The number of elements of a model's trained and frozen floating-point variables after its first call; moving
+/// averages and counters do not count (the sum of numel() over PyTorch's parameters()). Variables that several layers
+/// share count once. Throws failed_precondition before the first call.
 template <class Model>
 [[nodiscard]] std::int64_t parameter_count(const Model& model);
 
@@ -108,7 +109,9 @@ void call_for_inference(const Model& model, const Operands&... operands) {
 bool add_once(sequence<symbol>& found, const symbol& variable);
 /// Returns true if a member of a model is a variable. An empty one is not, nor a node that is computed.
 bool is_variable(const weft::detail::handle& member);
-/// The elements of a variable; 0 of a moving average.
+/// Returns true for trained and frozen variables of floating-point numbers: PyTorch's parameters().
+bool is_parameter(const symbol& variable);
+/// The elements of a variable; 0 if it is not a parameter.
 std::int64_t parameters_of(const symbol& variable);
 
 #if WEFT_DEFINITIONS
@@ -116,6 +119,7 @@ std::int64_t parameters_of(const symbol& variable);
 WEFT_DECL void path_setter::layer(const std::string& path, const layer_state& l, const parameter_list&) {
   for (const layer_state* other : named_)
     if (other == &l) return;
+  if (is_borrowed() && (l.has_variables() || !l.path().empty())) return;
   named_.push_back(&l);
   l.set_path(path);
 }
@@ -139,9 +143,13 @@ WEFT_DECL bool add_once(sequence<symbol>& found, const symbol& variable) {
   return true;
 }
 
+WEFT_DECL bool is_parameter(const symbol& variable) {
+  const variable_kind kind = kind_of(graph_of(variable)[variable.id().node].def);
+  return (kind == variable_kind::trained || kind == variable_kind::frozen) && is_floating(variable.type());
+}
+
 WEFT_DECL std::int64_t parameters_of(const symbol& variable) {
-  const bool averaged = kind_of(graph_of(variable)[variable.id().node].def) == variable_kind::averaged;
-  return averaged ? 0 : static_cast<std::int64_t>(variable.extents().elements());
+  return is_parameter(variable) ? static_cast<std::int64_t>(variable.extents().elements()) : 0;
 }
 
 WEFT_DECL std::int64_t parameter_collector::count() const {

@@ -92,7 +92,7 @@ struct batch_norm {
   activation_option<T> activation{};
   stored_initializer scale_init = init::ones{};
   stored_initializer offset_init = init::zeros{};
-  layer_state state{"batch_norm"};
+  layer_state state{detail::layer_class::batch_norm};
   using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
   mutable parameter_type scale{}, offset{}, moving_mean{}, moving_variance{};
 
@@ -155,7 +155,7 @@ struct layer_norm {
   double epsilon = 1e-3;
   stored_initializer scale_init = init::ones{};
   stored_initializer offset_init = init::zeros{};
-  layer_state state{"layer_norm"};
+  layer_state state{detail::layer_class::layer_norm};
   using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
   mutable parameter_type scale{}, offset{};
 

@@ -23,8 +23,9 @@ namespace weft::nn {
 /// "lstm.weight_ih_l1_reverse"; an lstm's bias is the sum of bias_ih and bias_hh, unless it has `.two_biases`. Of
 /// attention, queries, keys and values are the thirds of in_proj_weight.
 ///
-/// Variables of the model's own, and of layers that Weft does not have, are parameters of the same names and extents:
-/// "scaled.scale".
+/// Variables of the model's own, and of layers that Weft does not have, are parameters and buffers of the same names
+/// and extents: "scaled.scale". Counters and local variables keep their values. A layer that several members lead to
+/// has rows with the name of each, and the file needs one of them.
 ///
 /// Throws unimplemented if PyTorch has no module for a recurrent layer of the model, and failed_precondition before the
 /// model's first call.
@@ -46,25 +47,41 @@ restore_report load_pytorch_weights(const std::string& path, const Model& model,
 
 namespace detail {
 
+/// Returns true for parameters and moving averages, which a state_dict has.
+inline bool is_saved_by_pytorch(const symbol& variable) {
+  return weft::detail::is_weight(graph_of(variable), variable.id().node);
+}
+/// Returns the variables of a list that a state_dict has, or the whole list if it has none of them.
+inline variable_list saved_by_pytorch(variable_list all) {
+  sequence<symbol> saved;
+  for (const symbol& v : all.erased())
+    if (is_saved_by_pytorch(v)) saved.push_back(v);
+  return saved.empty() ? all : variable_list{"", saved};
+}
+
 /// Makes the rows of a model's layers. Of a recurrent layer, PyTorch has the stacked layers and the directions as
 /// suffixes of the tensors' names: "lstm.weight_ih_l1_reverse" is what "lstm/1/backward" has.
 class pytorch_rows final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state& l, const parameter_list& parameters) override {
-    const std::string_view kind = l.kind();
-    if (kind == "lstm" || kind == "gru" || kind == "simple_rnn")
-      recurrent(path, parameters);
-    else if (kind == "attention")
-      attention(path, parameters);
-    else
-      plain(kind, path, parameters);
+    switch (l.type()) {
+      case layer_class::simple_rnn:
+      case layer_class::lstm:
+      case layer_class::gru:
+        return recurrent(path, parameters);
+      case layer_class::attention:
+        if (parameters.size() == 8) return attention(path, parameters);
+        [[fallthrough]];
+      default:
+        return plain(l.type(), path, parameters);
+    }
   }
-  /// A torch.nn.Parameter of the same name and extents.
+  /// A torch.nn.Parameter or a buffer of the same name and extents.
   void variable(const std::string& path, const weft::detail::handle& member) override {
     if (!is_variable(member)) return;
-    std::string name = prefix_of(path);
+    std::string name = prefix_of(path.empty() ? last_name_of(member) : path);
     name.pop_back();
-    add(std::move(name), {"", &member});
+    add_own(std::move(name), {"", &member});
   }
   void enter(const std::string& path, const char* kind) override {
     if (!around_.empty() &&
@@ -90,12 +107,29 @@ class pytorch_rows final : public layer_visitor {
       if (c == '/') c = '.';
     return path;
   }
+  static const std::string& name_of(const weft::detail::handle& variable) {
+    return graph_of(variable.erased())[variable.id().node].name;
+  }
+  /// "scale" of "net/scale".
+  static std::string last_name_of(const weft::detail::handle& variable) {
+    const std::string& name = name_of(variable);
+    return name.substr(name.rfind('/') + 1);
+  }
   void add(std::string in_file, const named_parameter& p, weight_layout layout = {}, std::string plus = {}) {
-    table.rows.push_back({std::move(in_file), graph_of(p.variable->erased())[p.variable->id().node].name,
-                          std::move(layout), std::move(plus)});
+    weight_row row{std::move(in_file), name_of(*p.variable), std::move(layout), std::move(plus)};
+    for (weight_row& other : table.rows)
+      if (other.variable == row.variable) other.tied = row.tied = true;
+    table.rows.push_back(std::move(row));
+  }
+  /// A variable of the user's. Counters and local variables belong to a run: the file's are left out.
+  void add_own(std::string in_file, const named_parameter& p) {
+    if (is_saved_by_pytorch(p.variable->erased()))
+      add(std::move(in_file), p);
+    else
+      table.rows.push_back({std::move(in_file), ""});
   }
 
-  void plain(std::string_view kind, const std::string& path, const parameter_list& parameters) {
+  void plain(layer_class type, const std::string& path, const parameter_list& parameters) {
     static constexpr std::pair<std::string_view, const char*> names[] = {{"weights", "weight"},
                                                                          {"bias", "bias"},
                                                                          {"scale", "weight"},
@@ -103,24 +137,22 @@ class pytorch_rows final : public layer_visitor {
                                                                          {"table", "weight"},
                                                                          {"moving_mean", "running_mean"},
                                                                          {"moving_variance", "running_var"}};
-    const bool convolves = kind == "conv2d" || kind == "grouped_conv2d" || kind == "conv2d_transpose";
     const std::string prefix = prefix_of(path);
-    if (!convolves && kind != "dense" && kind != "depthwise_conv2d" && kind != "conv1d" && kind != "batch_norm" &&
-        kind != "layer_norm" && kind != "embedding") {
+    if (type == layer_class::custom || type == layer_class::attention) {
       for (const named_parameter& p : parameters)
-        if (is_variable(*p.variable)) add(prefix + std::string(p.name), p);
+        if (is_variable(*p.variable)) add_own(prefix + std::string(p.name), p);
       return;
     }
     for (const named_parameter& p : parameters)
       for (const auto& [ours, theirs] : names)
         if (ours == p.name && !p.variable->empty())
           add(prefix + theirs, p,
-              ours != "weights"            ? weight_layout()
-              : kind == "conv1d"           ? pytorch::conv1d()
-              : kind == "dense"            ? pytorch::linear()
-              : kind == "depthwise_conv2d" ? pytorch::depthwise_conv2d(p.variable->erased().extents())
-                                           : pytorch::conv2d());
-    if (kind == "batch_norm") table.rows.push_back({prefix + "num_batches_tracked", ""});
+              ours != "weights"                       ? weight_layout()
+              : type == layer_class::conv1d           ? pytorch::conv1d()
+              : type == layer_class::dense            ? pytorch::linear()
+              : type == layer_class::depthwise_conv2d ? pytorch::depthwise_conv2d(p.variable->erased().extents())
+                                                      : pytorch::conv2d());
+    if (type == layer_class::batch_norm) table.rows.push_back({prefix + "num_batches_tracked", ""});
   }
 
   void recurrent(const std::string& path, const parameter_list& parameters) {
@@ -179,7 +211,7 @@ weight_table pytorch_table(const Model& model) {
 
 template <class Model>
 restore_report load_pytorch_weights(const std::string& path, const Model& model, session& s, restore_options options) {
-  options.variables = parameters(model);
+  options.variables = detail::saved_by_pytorch(parameters(model));
   return load_weights(path, s, pytorch_table(model), options);
 }
 

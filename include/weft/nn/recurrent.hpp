@@ -154,7 +154,7 @@ struct simple_rnn {
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"simple_rnn"};
+  layer_state state{detail::layer_class::simple_rnn};
   mutable parameter weights{};            ///< [in, Units]
   mutable parameter recurrent_weights{};  ///< [Units, Units]
   mutable parameter bias{};               ///< [Units]
@@ -214,7 +214,7 @@ struct lstm {
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = unit_forget_bias<T>{};
-  layer_state state{"lstm"};
+  layer_state state{detail::layer_class::lstm};
   mutable parameter weights{};            ///< [in, 4 * Units]
   mutable parameter recurrent_weights{};  ///< [Units, 4 * Units]
   mutable parameter bias{};               ///< [4 * Units]
@@ -273,7 +273,7 @@ struct gru {
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
   stored_initializer bias_init = init::zeros{};
-  layer_state state{"gru"};
+  layer_state state{detail::layer_class::gru};
   mutable parameter weights{};            ///< [in, 3 * Units]
   mutable parameter recurrent_weights{};  ///< [Units, 3 * Units]
   mutable parameter bias{};               ///< [3 * Units]

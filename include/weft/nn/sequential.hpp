@@ -75,6 +75,11 @@ constexpr bool says_mode_is_needed() {
     return false;
 }
 
+/// True. Asks whether parts hold layers before a std::tuple of them exists: once that has asked whether a lambda can be
+/// assigned, g++ 12 reports the lambda as not trivially copyable.
+template <class... Parts>
+inline constexpr bool parts_are_examined = ((has_no_layers<Parts> || true) && ...);
+
 template <class... Parts>
 void visit_parts(const std::string& path, const std::tuple<Parts...>& parts, layer_visitor& v) {
   std::size_t i = 0;
@@ -108,6 +113,8 @@ auto add_branch(const X& x, const Branch& y) {
 /// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
 template <class... Parts>
 class sequential {
+  static_assert(detail::parts_are_examined<Parts...>);
+
  public:
   sequential() = default;
   explicit sequential(Parts... parts)
@@ -144,6 +151,8 @@ class sequential {
 /// x + parts(x), of branches that keep the extents (He et al., CVPR 2016).
 template <class... Parts>
 class residual {
+  static_assert(detail::parts_are_examined<Parts...>);
+
  public:
   residual() = default;
   explicit residual(Parts... parts)
@@ -184,6 +193,8 @@ class residual {
 /// The results of all parts side by side along the last axis: a block of Inception (Szegedy et al., CVPR 2015).
 template <class... Parts>
 class parallel {
+  static_assert(detail::parts_are_examined<Parts...>);
+
  public:
   parallel() = default;
   explicit parallel(Parts... parts)

@@ -66,15 +66,20 @@ class layer_visitor {
   /// Begins the visit of an object. Returns false if the visit is in this object already: a pointer leads back to it.
   bool begin(const void* object, const void* type);
   void end() { objects_.pop_back(); }
+  /// Until end_borrowed(), the visit is behind a raw pointer or a std::reference_wrapper.
+  void begin_borrowed() { ++borrowed_; }
+  void end_borrowed() { --borrowed_; }
 
  protected:
   ~layer_visitor() = default;
+  bool is_borrowed() const { return borrowed_ > 0; }
 
  private:
   struct visited {
     const void *object, *type;
   };
   sequence<visited> objects_;
+  int borrowed_ = 0;
 };
 
 /// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases or references, or is a
@@ -82,17 +87,38 @@ class layer_visitor {
 template <class Part>
 struct model_has_no_named_members : mistake<true> {};
 
+namespace detail {
+
+template <std::size_t Size>
+struct zero_bytes {
+  unsigned char each[Size];
+};
+/// A constant expression if T has no pointers, references and unions.
+template <class T>
+constexpr bool can_be_made_of_bytes() {
+  static_cast<void>(__builtin_bit_cast(T, zero_bytes<sizeof(T)>{}));
+  return true;
+}
+/// A class that can be copied as bytes and has no pointers, as far as can be decided. Also a lambda that captures
+/// numbers.
+template <class T>
+concept WithoutPointers =
+    std::is_trivially_copyable_v<T> &&
+    (alignof(T) < alignof(void*) || requires { typename std::bool_constant<can_be_made_of_bytes<T>()>; });
+
+}  // namespace detail
+
 /// True if members of this type hold neither layers nor variables. Specialise it for a class that Weft cannot look
 /// into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`. By default it is true for
-/// numbers, and for classes that can be copied as bytes and are too small or too little aligned to hold a pointer.
+/// numbers, and for aggregates and lambdas of numbers only.
 template <class T>
 inline constexpr bool has_no_layers =
     !std::is_class_v<T> && !std::is_union_v<T> && !std::is_pointer_v<T> && !std::is_array_v<T>;
 template <class T>
   requires(std::is_class_v<T> || std::is_union_v<T>)
-inline constexpr bool has_no_layers<T> = (std::is_trivially_copyable_v<T> && alignof(T) < alignof(void*)) ||
-                                         (Expression<T> && !std::is_base_of_v<weft::detail::handle, T>) ||
-                                         std::is_same_v<T, effect> || std::is_same_v<T, layer_state>;
+inline constexpr bool has_no_layers<T> =
+    detail::WithoutPointers<T> || (Expression<T> && !std::is_base_of_v<weft::detail::handle, T>) ||
+    std::is_same_v<T, effect> || std::is_same_v<T, layer_state>;
 template <>
 inline constexpr bool has_no_layers<graph> = true;
 template <>
@@ -122,11 +148,11 @@ concept List = requires(T& t) {
   typename T::value_type;
   t.begin() != t.end();
 };
-/// std::map or std::unordered_map: its keys are the names.
+/// std::map or std::unordered_map: its keys are the names. A std::multimap is a list of pairs.
 template <class T>
-concept Map = List<const T> && requires {
-  typename T::mapped_type;
+concept Map = List<const T> && requires(const T& t, const typename T::key_type& key) {
   requires std::is_same_v<typename T::value_type, std::pair<const typename T::key_type, typename T::mapped_type>>;
+  t.at(key);
 };
 
 /// A pair or a tuple, whose members have numbers.
@@ -165,6 +191,23 @@ constexpr bool is_library_value() {
          (name.find("T = std::") != name.npos || name.find("T = weft::") != name.npos);
 }
 
+struct call_operator {
+  void operator()() const;
+};
+/// A class with call operators, of which `&T::operator()` is ambiguous in a class that has another one too.
+template <class T>
+struct with_another_call : T, call_operator {};
+/// Returns true if a class that Weft cannot look into can be a layer or a model: it can be called. Classes of the
+/// standard library are not layers, and a final class cannot be examined.
+template <class T>
+constexpr bool can_be_called() {
+  if constexpr (!std::is_class_v<T> || std::is_final_v<T> ||
+                name_of_type<T>().find("T = std::") != std::string_view::npos)
+    return false;
+  else
+    return !requires { &with_another_call<T>::operator(); };
+}
+
 /// How the layers of a part are found.
 enum class part_kind : unsigned char {
   none,
@@ -188,14 +231,12 @@ constexpr part_kind kind_of_part() {
     using pointee = std::remove_cv_t<std::remove_pointer_t<T>>;
     if constexpr (std::is_pointer_v<pointee>)
       return part_kind::pointer;
-    else if constexpr (!std::is_class_v<pointee> && !std::is_union_v<pointee>)
-      return part_kind::none;
-    else if constexpr (requires { sizeof(pointee); })
-      return kind_of_part<pointee>() == part_kind::none ? part_kind::none : part_kind::pointer;
-    else if constexpr (std::is_same_v<pointee, session>)
-      return part_kind::none;
+    else if constexpr ((!std::is_class_v<pointee> && !std::is_union_v<pointee>) || !requires { sizeof(pointee); })
+      return part_kind::none;  // handles of other libraries are pointers to incomplete classes
+    else if constexpr (constexpr part_kind kind = kind_of_part<pointee>(); kind == part_kind::unknown)
+      return can_be_called<pointee>() ? part_kind::unknown : part_kind::none;
     else
-      return part_kind::unknown;
+      return kind == part_kind::none ? part_kind::none : part_kind::pointer;
   } else if constexpr (std::is_base_of_v<weft::detail::handle, T>) {
     return part_kind::variable;
   } else if constexpr (Visitable<T>) {
@@ -376,9 +417,14 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
         for (const auto& each : t) visit_any(path_of(path, i++), each, v);
       }
     } else if constexpr (kind == part_kind::pointer) {
-      if (t) visit_any(path, *t, v);
+      if (!t) return;
+      if constexpr (std::is_pointer_v<T>) v.begin_borrowed();
+      visit_any(path, *t, v);
+      if constexpr (std::is_pointer_v<T>) v.end_borrowed();
     } else if constexpr (kind == part_kind::wrapper) {
+      v.begin_borrowed();
       visit_any(path, t.get(), v);
+      v.end_borrowed();
     } else if constexpr (kind == part_kind::variant) {
       if (!t.valueless_by_exception()) visit([&](const auto& m) { visit_any(path, m, v); }, t);
     } else if constexpr (kind == part_kind::tuple) {
