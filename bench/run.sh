@@ -62,10 +62,10 @@ rows=$folder/rows.jsonl
 mkdir -p "$folder"
 : > "$rows"
 
-# The link that the rows to come have passed over, where a suite says so.
+# The link that the following rows use, if the suite sets one.
 over=
 
-# measure COMMAND...: runs it and keeps the JSON objects that it prints. One that fails is told and passed over.
+# measure COMMAND...: runs the command and keeps the JSON objects that it prints. Reports a failure and continues.
 measure() {
   if ! timeout 1200 "$@" 2> "$folder/stderr" | tee >(cat >&2) |
     sed -n "s/^{/{\"suite\": \"$suite\", \"round\": $round, ${over:+\"over\": \"$over\", }/p" >> "$rows"; then
@@ -98,7 +98,7 @@ compiled() {
   [[ $program -nt $source ]] || "$@" "$source" -o "$program"
 }
 
-# ---- a suite's cases, Weft and the peers in turn ----
+# ---- the cases of each suite; Weft and the peers run in turn ----
 
 step_case() {
   weft mlp "$@" ${quick:+--seconds 1}
@@ -156,7 +156,7 @@ suite_scale() {
   for case in "start 200" "workers 64" "restarts 1000"; do weft $case; done
 }
 
-# Losses of workers, and what comes after them.
+# Losses of workers, and the recovery.
 suite_failures() { weft $((${#quick} ? 10 : 100)) $((${#quick} ? 3 : 100)) $((${#quick} ? 3 : 30)) $((${#quick} ? 5 : 60)); }
 
 # Updates of 25 million parameters, and of a chain of 2,000 small layers.
@@ -181,7 +181,7 @@ suite_queues() {
   peer tf queues_tf.py ${quick:+--seconds 0.2}
 }
 
-# The price of tags and of TLS between tasks.
+# The cost of authentication and of TLS between tasks.
 suite_trust() {
   weft ${quick:+--rounds 3}
 }
@@ -218,13 +218,13 @@ suite_elementwise() {
   done
 }
 
-# The program takes turns with a copy by itself.
+# The program itself alternates with a copy.
 suite_normalization() { weft ${quick:+--seconds 0.5}; }
 
-# The program takes turns with dnnl_sgemm by itself.
+# The program itself alternates with dnnl_sgemm.
 suite_matmul() { weft ${quick:+--seconds 0.1}; }
 
-# Over TCP, and within the host's memory. Open MPI, too, gives its cores up where there are fewer than ranks.
+# Over TCP and over shared memory. With fewer cores than ranks, Open MPI yields its cores, as Weft does.
 suite_allreduce() {
   local ranks
   local -A links=([tcp]="--mca btl tcp,self" [memory]="")
@@ -241,7 +241,7 @@ suite_allreduce() {
   over=
 }
 
-# The program takes turns with MPI_Allreduce by itself, for each library.
+# The program itself alternates with MPI_Allreduce, for each library.
 suite_mpi() {
   local library ranks
   for library in openmpi mpich; do
@@ -267,7 +267,7 @@ suite_parameter_server() {
   done
 }
 
-# The program takes turns with iperf3 by itself.
+# The program itself alternates with iperf3.
 suite_transfer() {
   weft ${quick:+--rounds 3}
   peer tf transfer_tf.py --ports $(free_ports 2) ${quick:+--rounds 3}
@@ -275,7 +275,7 @@ suite_transfer() {
 
 suite_compile() { weft ${quick:+--compilers g++ --nodes 125,250}; }
 
-# ---- all of it ----
+# ---- main ----
 
 targets=()
 for suite in "${suites[@]}"; do
@@ -287,7 +287,7 @@ if [[ ${#targets[@]} -gt 0 ]]; then build default "${targets[@]}"; fi
 
 read -r load _ < /proc/loadavg
 if awk -v load="$load" -v cores="$(nproc)" 'BEGIN { exit !(load > cores / 4) }'; then
-  echo "the machine is not quiet, its load is $load: peers that wait for several threads suffer most, ratios are not to be trusted" >&2
+  echo "the load of this machine is $load: do not trust the ratios, since a load slows peers with several threads most" >&2
 fi
 for ((round = 1; round <= rounds; ++round)); do
   for suite in "${suites[@]}"; do

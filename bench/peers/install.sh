@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Python peers of the benchmarks from PyPI into two environments, about 7 GB together:
+# Installs the Python peers of the benchmarks from PyPI into two environments, about 8 GB together:
 #
 #   bash bench/peers/install.sh [torch] [tf]
 #

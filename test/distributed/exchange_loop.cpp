@@ -1,7 +1,9 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 #include <weft/distributed/membership/exchange_loop.hpp>
 
 #include "local_cluster.hpp"
@@ -106,6 +108,42 @@ BOOST_AUTO_TEST_CASE(an_exchange_ends_when_its_server_stops) {
   });
   BOOST_TEST((both.run(request, 60s) == error_code::cancelled));
   stops.join();
+}
+
+// Each parameter server reports the loss in its own words, whichever comes first.
+BOOST_AUTO_TEST_CASE(a_wait_for_the_same_tasks_is_reported_once) {
+  in_process network;
+  const cluster_spec cluster = test::local_cluster(0, 4, network);
+  std::vector<std::string> reports;
+  server_options options;
+  options.on_wait = [&](const wait_change& change) { reports.push_back(to_string(change)); };
+  options.device_filters = {"/job:worker/task:3"};  // the others are known by what servers report
+  server_type here{cluster, "worker", 0, options, network}, partner{cluster, "worker", 3, {}, network};
+  membership& members = here.members();
+  here.wait_ready(20s);
+  detail::exchange_loop<server_type> loop{here, wait_policy{}};
+  loop.report_waits("worker", 20s);
+  const auto lose = [&](std::size_t rank, std::uint64_t incarnation, const std::string& seen_by) {
+    members.hear_back(rank, incarnation);
+    BOOST_REQUIRE(members.hear(rank, incarnation, task_state::lost, "has closed its connection, as " + seen_by));
+  };
+  struct reported_exchange : played_exchange<true> {
+    const std::vector<std::string>* reports;
+    std::size_t needed_reports;
+    bool is_complete() const { return reports->size() >= needed_reports; }
+  };
+  const auto wait = [&](std::size_t needed_reports, deadline until) {
+    reported_exchange exchange{{{3, members.incarnation(3)}}, &reports, needed_reports};
+    loop.run("test", until, exchange);
+  };
+  lose(1, 11, "/job:ps/task:0");
+  wait(1, 20s);
+  lose(1, 12, "/job:ps/task:1");
+  BOOST_CHECK_THROW(wait(2, 250ms), error);
+  lose(2, 21, "/job:ps/task:0");
+  wait(2, 20s);
+  CHECK_SAYS(reports[0], "in place of /job:worker/task:1 (it has closed its connection, as /job:ps/task:0)");
+  CHECK_SAYS(reports[1], "/job:worker/task:1 (it has closed its connection, as /job:ps/task:1), /job:worker/task:2 (");
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <clocale>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <weft/train/moving_average.hpp>
 #include <weft/weft.hpp>
@@ -207,6 +209,26 @@ BOOST_AUTO_TEST_CASE(a_variable_is_used_again_as_what_it_is) {
              "v: reuse::yes asks for a variable of this name, and there is none");
   const name_scope within(g, "inner");
   CHECK_SAYS(failure(error_code::not_found, [&] { variable<float>(g, "w"); }), "in the scope inner");
+}
+
+// The first value is a number of the element type or of another one.
+BOOST_AUTO_TEST_CASE(a_scalar_variable_starts_as_a_number) {
+  graph g;
+  const auto a = variable<float, dims<>>(g, "a", 0.25f);
+  const auto b = variable<float, dims<>>(g, "b", 3);
+  const auto c = variable<std::int64_t, dims<>>(g, "c", (std::int64_t{1} << 53) + 1);  // no double is equal to it
+  const auto d = variable<float>(g, "d", 0.5);
+  const auto e = variable(g, "e", -2.0);
+  static_assert(std::is_same_v<decltype(a), const variable_node<float>>);
+  static_assert(std::is_same_v<decltype(d), const variable_node<float>>);
+  static_assert(std::is_same_v<decltype(e), const variable_node<double>>);
+  session s{g, {.threads = 1}};
+  const auto [first, second, third, fourth, fifth] = s.run(fetch(a, b, c, d, e));
+  BOOST_CHECK_EQUAL(first, 0.25f);
+  BOOST_CHECK_EQUAL(second, 3.f);
+  BOOST_CHECK_EQUAL(third, 9007199254740993);
+  BOOST_CHECK_EQUAL(fourth, 0.5f);
+  BOOST_CHECK_EQUAL(fifth, -2.0);
 }
 
 BOOST_AUTO_TEST_CASE(operations_of_more_than_64_operands_have_gradients) {
@@ -509,6 +531,9 @@ BOOST_AUTO_TEST_CASE(numbers_have_a_point_in_every_locale) {
   BOOST_CHECK_NE(printed.find("1e-30"), std::string::npos);
   BOOST_CHECK_NE(to_string(tensor<float, dims<2>>{0.25f, 3}).find("0.25"), std::string::npos);
   BOOST_CHECK_EXCEPTION((variable<int, dims<2>>(g, "v", 0.5)), error, test::says(error_code::invalid_argument, "0.5"));
+  const auto w = variable<float, dims<2>>(g, "w", init::zeros{});
+  BOOST_CHECK_EXCEPTION(static_cast<void>(momentum{.learning_rate = -0.25}.minimize(sum(w))), error,
+                        test::says(error_code::invalid_argument, "it is -0.25"));
   BOOST_CHECK_EQUAL(format_number("%.*f", 2, -1234567.125), "-1234567.12");
   BOOST_CHECK_EQUAL(format_number("%.*g", 3, __builtin_inf()), "inf");
   std::setlocale(LC_ALL, "C");

@@ -1,9 +1,11 @@
-"""Checks that the README's results are those of docs/explanation/results.json, and what bench/table.py publishes.
+"""Checks that the README's results are those of docs/explanation/results.json, what bench/table.py publishes, and that
+bench/run.sh finds the peers' programs and environments.
 
 usage: results.py SOURCE_DIR
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,6 +56,18 @@ for title, peers, published, message in (
         faults.append(f"{title}: published {row}")
     if row and (row["machine"], row["commit"]) != ("a machine", "abc1234"):
         faults.append(f"{title}: the row lacks its machine or commit: {row}")
+
+script, peers = (source / "bench/run.sh").read_text(), source / "bench/peers"
+called = set(re.findall(r"\bpeer (\w+) (\w+\.py)\b", script))
+programs = {program for _, program in called} | {f"{name}.cpp" for name in re.findall(r"\bcompiled (\w+) (?:g\+\+|mpicxx)", script)}
+if len(called) < 10 or len(programs) < 12:
+    faults.append(f"bench/run.sh runs only {sorted(programs)}")
+faults += [f"bench/run.sh runs {name}, which bench/peers does not have" for name in programs if not (peers / name).is_file()]
+faults += [f"bench/peers/install.sh cannot install {name}" for name in {name for name, _ in called}
+           if not (peers / f"requirements-{name}.txt").is_file()]
+documented = (peers / "README.md").read_text()
+faults += [f"bench/peers/README.md does not describe {path.name}" for path in [*peers.glob("*.py"), *peers.glob("*.cpp")]
+           if path.name not in documented]
 
 print("\n".join(faults) or "the README has the measured results, and unsteady figures are not published")
 sys.exit(bool(faults))

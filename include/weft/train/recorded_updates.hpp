@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 
 #include <weft/device/cpu/dispatch.hpp>
@@ -297,14 +296,12 @@ WEFT_DECL void check_limits(const char* optimizer, const hyperparameter* given, 
                            : range == hyperparameter_range::up_to_one ? x <= 1
                                                                       : x < __builtin_inf();
     if (x >= 0 && is_within) continue;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", x);
     throw error(error_code::invalid_argument, optimizer,
                 {limits[i].name, " must be ",
                  range == hyperparameter_range::below_one   ? "at least 0 and less than 1"
                  : range == hyperparameter_range::up_to_one ? "from 0 to 1"
                                                             : "a finite number of at least 0",
-                 "; it is ", text});
+                 "; it is ", format_number("%.*g", 9, x)});
   }
 }
 

@@ -9,12 +9,30 @@
 #include <utility>
 
 #include <weft/deadline.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/text.hpp>
 
 namespace weft::detail {
 
-/// Reports the waits of one task to server_options::on_wait or, without one, to stderr: one report when a wait begins,
-/// one whenever it is for other tasks, and one when it is over. Any thread may call it.
+/// The tasks that a wait is for. The names identify the wait: the reason that is known for a missing task can change
+/// while the wait continues, for example when another task reports the same loss.
+struct awaited_tasks {
+  std::string names;  ///< "/job:worker/task:1, /job:worker/task:2"
+  std::string text;   ///< for the report: "/job:worker/task:1 (it has closed its connection), /job:worker/task:2"
+
+  bool empty() const { return names.empty(); }
+  /// `why`: the reason that the task is missing. Empty if none is known.
+  void add(const task_id& task, const std::string& why) {
+    const char* const separator = empty() ? "" : ", ";
+    append(names, {separator, to_string(task)});
+    append(text, {separator, to_string(task)});
+    if (!why.empty()) append(text, {" (", why, ")"});
+  }
+};
+
+/// Reports the waits of one task to server_options::on_wait or, if that is not set, to stderr: one report when a wait
+/// begins, one each time the tasks that are waited for change, and one when the wait is over. Any thread may call it.
 class wait_log {
  public:
   /// `name`: of the task, for stderr.
@@ -23,26 +41,25 @@ class wait_log {
     to_ = std::move(to);
   }
 
-  /// The task waits for these tasks, "/job:worker/task:1 (it has closed its connection)". Reported unless the last
-  /// report was of the same wait.
-  void begin(const std::string& tasks, std::chrono::milliseconds longest, bool trains) {
+  /// Reports that the task waits for these tasks, unless the last report was of a wait for the same ones.
+  void begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains) {
     {
       std::lock_guard lock(mutex_);
-      if (tasks_ == tasks) return;
+      if (tasks_.names == tasks.names) return;
       tasks_ = tasks;
     }
-    report({false, trains, tasks, longest, -1});
+    report({false, trains, tasks.text, longest, -1});
   }
   /// The wait is over, and the next step is `step`, or -1 before training; `with`: the tasks that train on. Reported if
   /// the wait was, or if `always` is set.
   void end(std::int64_t step, const std::string& with = {}, bool always = false) {
-    std::string tasks;
+    awaited_tasks tasks;
     {
       std::lock_guard lock(mutex_);
       if (tasks_.empty() && !always) return;
-      tasks.swap(tasks_);
+      std::swap(tasks, tasks_);
     }
-    report({true, step >= 0, step >= 0 ? with : tasks, {}, step});
+    report({true, step >= 0, step >= 0 ? with : tasks.text, {}, step});
   }
   bool has_begun() const {
     std::lock_guard lock(mutex_);
@@ -58,7 +75,8 @@ class wait_log {
   }
 
   mutable std::mutex mutex_;
-  std::string name_, tasks_;  // that the last report names; empty: no wait was reported
+  std::string name_;
+  awaited_tasks tasks_;  // of the last report; empty if no wait was reported
   std::function<void(const wait_change&)> to_;
 };
 
@@ -80,7 +98,8 @@ class start_report {
   void look(Whom whom) {
     if (is_told_ || !quiet_.expired()) return;
     is_told_ = true;
-    log_.begin(whom(), longest_ < no_limit ? longest_ : std::chrono::seconds(0), false);
+    const std::string tasks = whom();
+    log_.begin({tasks, tasks}, longest_ < no_limit ? longest_ : std::chrono::seconds(0), false);
   }
   void end() { log_.end(-1); }
 

@@ -87,8 +87,8 @@ class control_links {
     held_up_ = {};
   }
 
-  /// Says goodbye, and `failure` where this task ends because of one; closes all. `finished`:
-  /// membership::has_finished().
+  /// Sends the notices that are due and a goodbye to all peers, and closes the connections. `failure`: the error that
+  /// ends this task; empty if none does. `finished`: see membership::has_finished().
   void close(const std::string& failure, bool finished) {
     const std::vector<std::byte> why =
         failure.empty() ? std::vector<std::byte>{} : error_bytes(error_code::aborted, failure);
@@ -97,21 +97,19 @@ class control_links {
     header.tag = has_met_all();
     header.step = finished ? has_finished : 0;
     const basic_deadline<Clock> until = std::chrono::milliseconds(200);
-    const auto send = [&](control_link& link) {
+    const auto send_all = [&](control_link& link) {
       try {
-        do {
-          if (link.out.advance(link.stream) == 0 && !link.out.idle()) sleep<Clock>(std::chrono::milliseconds(1));
-        } while (!link.out.idle() && !until.expired());
+        while (write(link), !link.out.idle() && !until.expired()) sleep<Clock>(std::chrono::milliseconds(1));
       } catch (const error&) {
-        // it is gone already
+        // The peer has already gone.
       }
     };
     for (control_link& link : links_) {
       if (link.closed) continue;
-      send(link);  // what it is in the middle of
+      send_all(link);  // a new process learns here, at the latest, which tasks left before it was started
       if (!link.out.idle()) continue;
       link.out.start(header, const_bytes(why));
-      send(link);
+      send_all(link);
     }
     // A connection that is closed over unread bytes is reset, and a goodbye that has not left by then is lost. Peers
     // answer it by their end of the connection, or leave at the same time.
@@ -206,6 +204,7 @@ class control_links {
       const task_state state = members_.state(rank);
       if (state == task_state::lost || state == task_state::left) link.untold.push_back(rank);
     }
+    send(link);
     on_change_();
   }
 
@@ -324,27 +323,32 @@ class control_links {
     send(link);
   }
 
+  /// Writes what the stream takes of the current frame and of the notices that are due.
+  void write(control_link& link) {
+    link.out.advance(link.stream);
+    while (link.out.idle() && link.met && !link.untold.empty()) {
+      const std::size_t rank = link.untold.front();
+      link.untold.pop_front();
+      const task_state state = members_.state(rank);
+      if (state == task_state::awaited) continue;
+      const bool is_back = state == task_state::alive;
+      link.sent = notice{members_.task(rank),
+                         members_.incarnation(rank),
+                         state == task_state::left,
+                         !is_back && members_.is_hearsay(rank),
+                         is_back,
+                         members_.reason(rank)}
+                      .bytes();
+      frame_header header;
+      header.kind = frame_kind::notice;
+      link.out.start(header, const_bytes(link.sent));
+      link.out.advance(link.stream);
+    }
+  }
+
   void send(control_link& link) {
     try {
-      link.out.advance(link.stream);
-      while (link.out.idle() && link.met && !link.untold.empty()) {
-        const std::size_t rank = link.untold.front();
-        link.untold.pop_front();
-        const task_state state = members_.state(rank);
-        if (state == task_state::awaited) continue;
-        const bool is_back = state == task_state::alive;
-        link.sent = notice{members_.task(rank),
-                           members_.incarnation(rank),
-                           state == task_state::left,
-                           !is_back && members_.is_hearsay(rank),
-                           is_back,
-                           members_.reason(rank)}
-                        .bytes();
-        frame_header header;
-        header.kind = frame_kind::notice;
-        link.out.start(header, const_bytes(link.sent));
-        link.out.advance(link.stream);
-      }
+      write(link);
     } catch (const error&) {
       // A peer that is gone may have said goodbye first: what can still be read tells.
     }

@@ -90,10 +90,10 @@ class exchange_loop {
 
   void report_wait() {
     membership& members = here_.members();
-    std::string tasks;
+    awaited_tasks tasks;
     for (std::size_t rank = 0; rank < members.size(); ++rank)
       if (rank != members.self() && members.task(rank).job == waits_for_job_ && members.has_failed(rank))
-        append(tasks, {tasks.empty() ? "" : ", ", to_string(members.task(rank)), " (it ", members.reason(rank), ")"});
+        tasks.add(members.task(rank), str_cat({"it ", members.reason(rank)}));
     if (!tasks.empty()) members.waits().begin(tasks, longest_wait_, true);
   }
 

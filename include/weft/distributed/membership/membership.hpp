@@ -124,7 +124,7 @@ class membership {
     const std::chrono::seconds longest = std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit));
     for (bool reported = false;;) {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
-      std::string missing;
+      detail::awaited_tasks missing;
       for (std::size_t i = 0; i < tasks_.size(); ++i) {
         if (!needed(tasks_[i])) continue;
         const member& of = known_[i];
@@ -132,8 +132,7 @@ class membership {
           throw error(error_code::unavailable, "wait_ready", {to_string(tasks_[i]), " ", of.reason});
         if (state(i) != task_state::awaited || !connects_to(i)) continue;
         if (of.refusal) throw *of.refusal;
-        append(missing, {missing.empty() ? "" : ", ", to_string(tasks_[i])});
-        if (!of.reason.empty()) append(missing, {" (", of.reason, ")"});
+        missing.add(tasks_[i], of.reason);
       }
       if (missing.empty()) {
         lock.unlock();
@@ -142,10 +141,10 @@ class membership {
       }
       if (until.expired())
         throw error(error_code::deadline_exceeded, "wait_ready",
-                    {to_string(tasks_[self_]), " still waits for ", missing,
+                    {to_string(tasks_[self_]), " still waits for ", missing.text,
                      "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
       if (!reported && Clock::now() >= quiet_until) {
-        append(missing, {note_.empty() ? "" : "; ", note_});
+        append(missing.text, {note_.empty() ? "" : "; ", note_});
         lock.unlock();
         waits_.begin(missing, longest < no_limit ? longest : std::chrono::seconds(0), false);
         reported = true;

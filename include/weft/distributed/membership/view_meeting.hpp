@@ -139,15 +139,15 @@ class view_meeting {
   /// Reports whom the meeting waits for, if the policy waits, until the training continues or ends.
   void report_wait(bool starts, deadline_type until) {
     membership& members = here_.members();
-    std::string tasks;
+    awaited_tasks tasks;
     for (int index = 0; index < workers_; ++index) {
       const std::size_t rank = rank_of(index);
       const view_member* const former = current().find(index);
       if (index == here_.index() || !(starts ? !agreement_.has_heard(index) : former && agreement_.awaits(index)))
         continue;
       const std::string why = members.reason(rank, former ? former->incarnation : 0);
-      append(tasks, {tasks.empty() ? "" : ", ", to_string(members.task(rank)),
-                     why.empty() ? starts ? " (it has not connected)" : "" : " (it " + why + ")"});
+      tasks.add(members.task(rank),
+                why.empty() ? (starts ? "it has not connected" : std::string()) : str_cat({"it ", why}));
     }
     if (tasks.empty()) return;
     const auto left = std::chrono::ceil<std::chrono::seconds>(until.remaining(std::chrono::hours(24)));

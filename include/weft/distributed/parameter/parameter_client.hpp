@@ -488,12 +488,12 @@ class basic_parameter_client {
     }
     if (!may_wait || here_.stopping()) throw problem;
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
-      std::string missing;
+      detail::awaited_tasks missing;
       for (connection& each : servers_) {
         const task_state state = members.state(each.rank());
         if (state == task_state::alive) continue;
         if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
-        append(missing, {missing.empty() ? "" : ", ", name(each), " (it ", members.reason(each.rank()), ")"});
+        missing.add(members.task(each.rank()), str_cat({"it ", members.reason(each.rank())}));
       }
       if (!missing.empty()) here_.members().waits().begin(missing, terms_.on_loss.wait, has_position_);
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
@@ -504,7 +504,7 @@ class basic_parameter_client {
             {problem.sentence(), "; no process has taken its place within ", terms_.on_loss.wait.count(), " ms"});
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation,
-                    {"a process that takes the place of ", missing.empty() ? "a parameter server" : missing,
+                    {"a process that takes the place of ", missing.empty() ? "a parameter server" : missing.text,
                      " has not come in time"});
       if (missing.empty()) break;
     }

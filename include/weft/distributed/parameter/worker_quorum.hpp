@@ -124,9 +124,9 @@ class worker_quorum {
   /// step is made or restored. `next_step`: of the training, in this epoch.
   void report_waits(std::uint64_t epoch, std::int64_t next_step) {
     if (!terms_ || terms_->on_loss.wait.count() == 0) return;
-    std::string tasks;
+    awaited_tasks tasks;
     const auto add = [&](std::size_t rank, const std::string& why) {
-      append(tasks, {tasks.empty() ? "" : ", ", to_string(members_.task(rank)), " (it ", why, ")"});
+      tasks.add(members_.task(rank), str_cat({"it ", why}));
     };
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (members_.task(rank).job == here_.options().ps_job && members_.state(rank) == task_state::lost)
