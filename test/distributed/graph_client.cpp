@@ -266,6 +266,17 @@ class hostile_client {
       }
     return false;
   }
+  /// Waits until the task has sent something.
+  bool is_answered() {
+    std::byte any[64];
+    const mutable_bytes into(any);
+    for (const deadline until(20s); !until.expired(); std::this_thread::sleep_for(1ms)) try {
+        if (hears_.read_some({&into, 1}) > 0) return true;
+      } catch (const error&) {
+        return false;
+      }
+    return false;
+  }
   const std::uint64_t incarnation;
 
  private:
@@ -706,6 +717,19 @@ BOOST_AUTO_TEST_CASE(requests_of_clients_have_limits_of_their_own) {
   for (int n = 0; n < 5; ++n) BOOST_TEST(both(m.value) == 2.0f);
   all.clear();
   for (int n = 0; n < 5; ++n) BOOST_TEST(step(m.value) == 1.0f);
+}
+
+// A client connects again before the task has noticed the end of its earlier connections.
+BOOST_AUTO_TEST_CASE(a_client_that_connects_again_is_served) {
+  fed_graph m;
+  cluster_of<tcp> tasks(m.g, 1);
+  hostile_client before(tasks.servers[0]->address(), 101);
+  BOOST_TEST(before.say(header_of(frame_kind::list_devices, 1, 1), {}));
+  BOOST_TEST(before.is_answered());
+  hostile_client after(tasks.servers[0]->address(), 101);
+  BOOST_TEST(before.is_closed());
+  BOOST_TEST(after.say(header_of(frame_kind::list_devices, 1, 2), {}));
+  BOOST_TEST(after.is_answered());
 }
 
 // A header alone takes no memory for what it announces.

@@ -412,3 +412,40 @@ BOOST_AUTO_TEST_CASE(containers_of_variables_are_in_the_tasks) {
   BOOST_TEST(usual.get(w) == 5.0f);
   BOOST_TEST(of(1, "jobs").get(w) == 6.0f);
 }
+
+// The refusal is a reply to the process whose request exceeds the limit.
+BOOST_AUTO_TEST_CASE(a_refusal_reaches_a_session_of_another_task) {
+  graph g;
+  const auto x = placeholder<float>(g);
+  const auto y = let(x + 1.0f);
+  cluster_of<tcp> tasks(g, 2, {}, {.session = {.threads = 1}, .step_timeout = 20s, .connect_timeout = 20s});
+  tasks.services[0].reset();
+  tasks.options.max_parked_bytes = 64;
+  tasks.services[0] = std::make_unique<graph_service<>>(*tasks.servers[0], g, tasks.options);
+  session s(g, {.threads = 1, .target = tasks.services[1]->target(0)});
+  auto step = s.prepare(fetch(y), feed(x));
+  std::string said;
+  BOOST_TEST((code_of([&] { step(1.0f); }, &said) == error_code::resource_exhausted), said);
+  CHECK_SAYS(said, "requests and values of more than 64 bytes wait in the task");
+}
+
+// Each container makes another placement.
+BOOST_AUTO_TEST_CASE(many_sessions_with_placements_of_their_own_take_turns) {
+  graph g;
+  const auto count =
+      on(g, true, "/job:worker/task:1"_device, [&] { return variable<std::int64_t>(g, "count", init::zeros{}); });
+  const auto add = assign_add(count, 1);
+  cluster_of<in_process> tasks(g, 2, in_process());
+  std::vector<std::unique_ptr<session>> all;
+  using counting = decltype(all.back()->prepare(fetch(add), feed()));
+  std::vector<counting> steps;
+  for (int n = 0; n < 70; ++n) {
+    all.push_back(std::make_unique<session>(
+        g, session_options{
+               .threads = 1, .variables = variables_in(str_cat({"c", n})), .target = tasks.services[0]->target()}));
+    steps.push_back(all.back()->prepare(fetch(add), feed()));
+  }
+  for (int round = 0; round < 3; ++round)
+    for (counting& step : steps) BOOST_REQUIRE_NO_THROW(step());
+  for (const auto& each : all) BOOST_TEST(each->get(count) == 3);
+}

@@ -238,10 +238,10 @@ constexpr detail::peer_process client{3, 77}, task{1, 5};
 // A run that waits keeps its mailbox when a later run of its session ends; one that nobody has asked for does not.
 BOOST_AUTO_TEST_CASE(runs_keep_their_mailboxes_until_they_end) {
   runs all;
-  all.ask({7, 1});
+  all.ask({7, 1}, client);
   const auto waits = all.find({7, 1}, client, true, nobody_is_gone);
   const auto early = all.find({7, 2}, task, false, nobody_is_gone);
-  all.ask({7, 3});
+  all.ask({7, 3}, client);
   all.end({7, 3}, client);
   BOOST_TEST(all.find({7, 1}, task, false, nobody_is_gone) == waits);
   BOOST_TEST(!waits->failure());
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(runs_keep_their_mailboxes_until_they_end) {
   all.end({7, 1}, client);
   BOOST_TEST(all.find({7, 1}, task, false, nobody_is_gone) == nullptr);
   // A request that arrives after its run was cancelled makes no mailbox.
-  all.ask({7, 2});
+  all.ask({7, 2}, client);
   BOOST_TEST(all.size() == 0u);
 }
 
@@ -283,4 +283,36 @@ BOOST_AUTO_TEST_CASE(each_client_has_limits_of_its_own) {
   held.push_back(limits.admit(client, 1));
   held.clear();
   BOOST_TEST(parked.now() == 0u);
+}
+
+// A failure of the task itself is a cause: others have to be cancelled. One that follows a cancellation is not.
+BOOST_AUTO_TEST_CASE(a_mailbox_tells_failures_from_cancellations) {
+  parked_bytes parked(1);
+  const auto fails = std::make_shared<mailbox>(), ends = std::make_shared<mailbox>();
+  mailbox::put(mailbox::open(fails, 1, 8, parked), counted(8));
+  fails->cancel(error(error_code::aborted, "step", "too late"));
+  BOOST_TEST((fails->failure().value().code() == error_code::resource_exhausted));
+  BOOST_TEST(!fails->was_cancelled());
+  ends->cancel(error(error_code::aborted, "step", "another task failed"));
+  ends->fail(error(error_code::internal, "step", "too late"));
+  BOOST_TEST((ends->failure().value().code() == error_code::aborted));
+  BOOST_TEST(ends->was_cancelled());
+}
+
+BOOST_AUTO_TEST_CASE(runs_end_with_the_connection_of_their_client) {
+  runs all;
+  all.ask({7, 1}, client);
+  all.ask({8, 1}, task);
+  const auto asked = all.find({7, 1}, task, false, nobody_is_gone);  // passed on by a task
+  const auto early = all.find({9, 1}, client, true, nobody_is_gone);
+  const auto other = all.find({8, 1}, client, true, nobody_is_gone);
+  all.cancel_of(client, error(error_code::unavailable, "step", "the client is gone"));
+  BOOST_TEST(asked->was_cancelled());
+  BOOST_TEST(early->was_cancelled());
+  BOOST_TEST(!other->failure());
+  BOOST_TEST(all.is_over({7, 1}));
+  BOOST_TEST(!all.is_over({8, 1}));
+  BOOST_TEST(!all.is_over({10, 1}));
+  all.end({8, 1}, task);
+  BOOST_TEST(all.is_over({8, 1}));
 }

@@ -88,6 +88,39 @@ BOOST_AUTO_TEST_CASE(a_wait_in_a_queue_holds_up_no_other_run) {
   reset_containers({"jobs"});
 }
 
+// Meanwhile the task serves many other placements, more than it keeps without need.
+BOOST_AUTO_TEST_CASE(a_task_keeps_the_placement_of_a_run_that_waits) {
+  jobs j("kept");
+  cluster_of<tcp> tasks(j.g, 2);
+  std::int64_t first = 0, second = 0;
+  std::string problem;
+  std::thread consumer([&] {
+    problem = problem_of([&] {
+      session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
+      auto step = s.prepare(fetch(j.next));
+      first = step();
+      second = step();
+    });
+  });
+  const auto began = std::chrono::steady_clock::now();
+  while (j.queue.waiting() == 0 && seconds_since(began) < 20) std::this_thread::sleep_for(5ms);
+  for (int n = 0; n < 70; ++n) {
+    session other(
+        j.g,
+        {.threads = 1, .variables = variables_in("kept" + std::to_string(n)), .target = tasks.services[0]->target()});
+    BOOST_TEST(other.get(j.count) == 0);
+  }
+  session s(j.g, {.threads = 1, .target = tasks.services[0]->target()});
+  auto put = s.prepare(fetch(j.put), feed(j.x));
+  put(std::int64_t{3});
+  put(std::int64_t{4});
+  consumer.join();
+  BOOST_TEST(problem == "nothing");
+  BOOST_TEST(first == 3);
+  BOOST_TEST(second == 4);
+  reset_containers({"jobs"});
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_ends_with_its_client) {
   const cluster_spec cluster = local_cluster(0, 2);
   const std::string where = "weft://" + to_string(cluster.task_address("worker", 0));

@@ -52,25 +52,44 @@ class client_answers {
     if (thread_.joinable()) join<Clock>(thread_);
   }
 
-  /// A client has opened the connection on which it receives.
+  /// A client has opened the connection on which it receives. An earlier one is closed: the client has connected again.
   void add(std::uint64_t incarnation, typename T::stream answers) {
     auto made = std::make_shared<client>();
     made->answers = std::move(answers);
     const std::lock_guard lock(mutex_);
-    if (clients_.size() >= max_clients) return;
+    const auto found = clients_.find(incarnation);
+    if (found == clients_.end() && clients_.size() >= max_clients) return;
     if (!thread_.joinable()) thread_ = start_thread<Clock>([this] { run(); });
-    clients_.emplace(incarnation, std::move(made));
+    made->number = ++last_number_;
+    if (found == clients_.end())
+      clients_.emplace(incarnation, std::move(made));
+    else
+      found->second.swap(made);
   }
-  /// A client has opened the connection for its requests. Returns false unless the other one is open.
-  bool admit(std::uint64_t incarnation) {
+  /// A client has opened the connection for its requests. Returns the number of its connections, or 0 if it has not
+  /// opened the other one.
+  std::uint64_t admit(std::uint64_t incarnation) {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(incarnation);
-    return found != clients_.end() && !std::exchange(found->second->asks, true);
+    if (found == clients_.end() || std::exchange(found->second->asks, true)) return 0;
+    return found->second->number;
   }
   bool has(std::uint64_t incarnation) const {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(incarnation);
     return found != clients_.end() && found->second->asks;
+  }
+  /// Returns true if these connections of the client are open.
+  bool has(std::uint64_t incarnation, std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found != clients_.end() && found->second->asks && found->second->number == number;
+  }
+  /// Returns true if the client has connected again since.
+  bool is_replaced(std::uint64_t incarnation, std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = clients_.find(incarnation);
+    return found != clients_.end() && found->second->number != number;
   }
   /// Bytes have arrived from a client.
   void note_received(std::uint64_t incarnation) {
@@ -83,9 +102,11 @@ class client_answers {
     const auto found = clients_.find(incarnation);
     return found == clients_.end() || Clock::now() - found->second->heard > time;
   }
-  void remove(std::uint64_t incarnation) {
+  /// Closes these connections of the client. Newer ones stay open.
+  void remove(std::uint64_t incarnation, std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    clients_.erase(incarnation);
+    const auto found = clients_.find(incarnation);
+    if (found != clients_.end() && found->second->number == number) clients_.erase(found);
   }
   /// Drops clients whose second connection is overdue.
   void drop_late() {
@@ -100,24 +121,20 @@ class client_answers {
   void send(std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to) throw gone();
-    bool rest_waits = false;
     {
       const std::lock_guard sends(to->sends);
       try {
-        if (to->has_backlog) {  // the frame comes after those that wait
+        if (to->has_backlog)  // the frame comes after those that wait
           push(*to, {header, {payload.begin(), payload.end()}});
-          rest_waits = true;
-        } else if (!send_now(*to, incarnation, header, payload, check)) {
+        else if (!send_now(*to, incarnation, header, payload, check))
           detach(*to, payload.size());
-          rest_waits = true;
-        }
       } catch (...) {
-        remove(incarnation);  // in the middle of a frame
+        remove(incarnation, to->number);  // in the middle of a frame
         throw;
       }
-      rest_waits = rest_waits || to->has_backlog;
     }
-    if (rest_waits) bell_.notify();
+    // After the unlock: the thread skips a client whose `sends` is locked, and a post() may have rung before.
+    if (to->has_backlog) bell_.notify();
   }
   /// Leaves a frame to the thread; never blocks.
   void post(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
@@ -126,7 +143,7 @@ class client_answers {
     try {
       push(*to, {header, std::move(payload)});
     } catch (...) {
-      remove(incarnation);
+      remove(incarnation, to->number);
       throw;
     }
     bell_.notify();
@@ -144,6 +161,7 @@ class client_answers {
  private:
   static constexpr std::chrono::milliseconds patience{50};
   static constexpr std::size_t max_frames = 1024;
+  static constexpr std::size_t steady = std::size_t{1} << 20;  // bytes that restart the patience
 
   struct frame {
     frame_header header;
@@ -163,7 +181,8 @@ class client_answers {
     std::size_t waiting = 0;               // bytes of the queue and of the rest in `out`
     std::atomic<bool> has_backlog{false};  // then only the thread sends
 
-    bool asks = false;  // both connections are open
+    std::uint64_t number = 0;  // a client that connects again has another one
+    bool asks = false;         // both connections are open
     typename Clock::time_point heard = Clock::now();
     deadline_type comes = deadline_type(std::chrono::seconds(10));
   };
@@ -185,17 +204,20 @@ class client_answers {
     to.has_backlog = true;
   }
 
-  /// Returns false if the client has not read the whole frame after a while.
+  /// Returns false if the client reads nothing or slowly: less than `steady` in each `patience` of waiting.
   template <typename Check>
   bool send_now(client& to, std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
     to.out.start(header, payload, checksum_);
     waiter<T, Clock> idle(network_, waiting_);
     typename Clock::duration waited{};
+    std::size_t sent = 0;
     while (true) {
       const std::size_t moved = to.out.advance(to.answers);
       if (to.out.idle()) return true;
       if (moved > 0) {
         idle.moved();
+        sent += moved;
+        if (sent >= steady) sent = 0, waited = {};
         continue;
       }
       if (waited >= patience) return false;
@@ -203,7 +225,7 @@ class client_answers {
       typename T::wait_item item{&to.answers, false, true};
       if (idle.pause({&item, 1}, deadline_type(patience - waited))) {
         check();
-        if (!has(incarnation)) throw gone();
+        if (!has(incarnation, to.number)) throw gone();
       }
       waited += Clock::now() - began;
     }
@@ -261,7 +283,7 @@ class client_answers {
       try {
         if (advance(*to)) items.push_back({&to->answers, false, true});
       } catch (const std::exception&) {
-        remove(incarnation);
+        remove(incarnation, to->number);
       }
     }
     if (network_.wait(items, late.empty() ? std::chrono::milliseconds(500) : std::chrono::milliseconds(50)))
@@ -277,6 +299,7 @@ class client_answers {
   std::atomic<bool> stopping_{false};
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation
+  std::uint64_t last_number_ = 0;
   std::thread thread_;
 };
 

@@ -91,19 +91,20 @@ class basic_graph_client {
   friend class detail::remote_tasks<basic_graph_client>;
 
   using stream = typename T::stream;
-  enum class link_state : unsigned char { none, there, lost };
 
   struct link {
     detail::mutex_for<Clock> mutex;  // of what is sent, and of connecting
     std::optional<stream> asks;
+    std::uint64_t connections = 0;  // made until now
     std::atomic<std::uint64_t> incarnation{0};
-    std::atomic<link_state> state{link_state::none};
+    std::atomic<std::uint64_t> open{0};        // the number of the connection; 0: it is lost
+    std::atomic<std::uint32_t> unanswered{0};  // heartbeats sent since bytes arrived
     std::atomic<bool> is_sending{false};
     std::chrono::milliseconds stall{30'000};  // the task must read within this time
   };
   struct incoming {
     std::size_t task;
-    std::uint64_t incarnation;
+    std::uint64_t connection;
     typename T::stream stream;
     detail::frame_receiver<Clock> in;
     std::chrono::milliseconds patience;
@@ -126,22 +127,22 @@ class basic_graph_client {
   void await_tasks(deadline_type until) {
     for (std::size_t t = 0; t < tasks(); ++t) {
       const std::lock_guard lock(links_[t]->mutex);
-      if (links_[t]->state != link_state::there) open(t, until);
+      if (links_[t]->open == 0) open(t, until);
     }
   }
   /// The incarnation of the task's present process. Connects to a process that has come in the place of another.
   std::uint64_t process_of(std::size_t task) {
     link& to = *links_[task];
-    if (to.state != link_state::there) try {
+    if (to.open == 0) try {
         const std::lock_guard lock(to.mutex);
-        if (to.state != link_state::there) open(task, deadline_type(std::chrono::milliseconds(0)));
+        if (to.open == 0) open(task, deadline_type(std::chrono::milliseconds(0)));
       } catch (const error& problem) {
         if (problem.code() != error_code::unavailable && problem.code() != error_code::deadline_exceeded) throw;
       }
     return to.incarnation;
   }
   bool is_there(std::size_t task, std::uint64_t incarnation) const {
-    return links_[task]->state == link_state::there && links_[task]->incarnation == incarnation;
+    return links_[task]->open != 0 && links_[task]->incarnation == incarnation;
   }
   template <typename Done>
   bool receive_until(std::chrono::nanoseconds time, Done done) {
@@ -168,7 +169,7 @@ class basic_graph_client {
       detail::send_frame(idle(), *to.asks, header, payload, options_.checksum, until, to.stall,
                          [&] { check_there(task, incarnation); });
     } catch (const error& problem) {
-      to.state = link_state::lost;  // in the middle of a frame
+      to.open = 0;  // in the middle of a frame
       if (problem.code() != error_code::unavailable) throw;
       check_there(task, incarnation);
     }
@@ -286,6 +287,7 @@ class basic_graph_client {
   /// Opens both connections to a task, whose link is locked.
   void open(std::size_t task, deadline_type until) {
     const endpoint& where = cluster_.task_address(names_[task].job, names_[task].index);
+    links_[task]->asks.reset();  // the task must not take it for the new one
     opened hears = dial(where, &names_[task], detail::client_hears, until);
     opened asks = dial(where, &names_[task], detail::client_asks, until);
     adopt(task, std::move(hears), std::move(asks));
@@ -298,11 +300,12 @@ class basic_graph_client {
     if (is_near) to.stall = std::chrono::seconds(5);
     to.asks = std::move(asks.to);
     to.incarnation = asks.of.incarnation;
-    to.state = link_state::there;
+    to.unanswered = 0;
+    to.open = ++to.connections;
     const std::lock_guard lock(mutex_);
-    fresh_.push_back(std::unique_ptr<incoming>(new incoming{
-        task, asks.of.incarnation, std::move(hears.to), detail::frame_receiver<Clock>(options_.max_value_bytes),
-        is_near ? detail::task_silence_on_host : detail::client_silence}));
+    fresh_.push_back(std::unique_ptr<incoming>(
+        new incoming{task, to.connections, std::move(hears.to), detail::frame_receiver<Clock>(options_.max_value_bytes),
+                     is_near ? detail::task_silence_on_host : detail::client_silence}));
     bell_.notify();
   }
 
@@ -374,12 +377,19 @@ class basic_graph_client {
   }
 
   bool advance(incoming& from) {
+    link& to = *links_[from.task];
+    const std::uint64_t open = to.open;
+    if (open != from.connection && open != 0) throw error(error_code::unavailable, "receive", "the connection is lost");
     const std::size_t total = from.in.advance(
         from.stream, [&](const frame_header& header) { return runs_.open(header); },
         [&](const frame_header& header, const_bytes payload) { handle(from, header, payload); });
     // While a value is sent, the task receives no heartbeats that it could answer.
-    if (total > 0 || links_[from.task]->is_sending) from.silence = deadline_type(from.patience);
-    if (from.silence.expired() || links_[from.task]->incarnation != from.incarnation)
+    if (total > 0 || to.is_sending) {
+      from.silence = deadline_type(from.patience);
+      to.unanswered = 0;
+    }
+    // If this process was stopped, time has passed in which it sent no heartbeats.
+    if (from.silence.expired() && (open == 0 || to.unanswered >= from.patience / detail::client_heartbeat))
       throw error(error_code::unavailable, "receive", "the task does not answer");
     return total > 0;
   }
@@ -396,21 +406,22 @@ class basic_graph_client {
   }
 
   void lose(const incoming& from) {
-    link& to = *links_[from.task];
-    if (to.incarnation == from.incarnation) to.state = link_state::lost;
+    std::uint64_t lost = from.connection;
+    links_[from.task]->open.compare_exchange_strong(lost, 0);  // the client may have connected again
   }
 
   void send_heartbeats() {
     for (const auto& each : links_) {
       const std::unique_lock lock(each->mutex, std::try_to_lock);
-      if (!lock || each->state != link_state::there) continue;  // bytes are on their way in any case
+      if (!lock || each->open == 0) continue;  // bytes are on their way in any case
       frame_header header;
       header.kind = frame_kind::heartbeat;
       try {
         detail::send_frame(idle(), *each->asks, header, {}, false, deadline_type(std::chrono::milliseconds(100)),
                            std::chrono::milliseconds(100), [] {});
+        ++each->unanswered;
       } catch (const error&) {
-        each->state = link_state::lost;
+        each->open = 0;
       }
     }
   }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -193,13 +194,13 @@ class graph_service {
         const detail::end_message why = detail::end_message::read(payload);
         if (!why.failed) detail::message_reader::malformed();
         if (const auto box = find({header.tag, header.step}, from))
-          box->fail(error(static_cast<error_code>(why.code), why.operation, why.sentence));
+          box->cancel(error(static_cast<error_code>(why.code), why.operation, why.sentence));
         return admit(jobs_, {from, header, {}}, from);
       }
       case frame_kind::list_devices:
         return tell_of_task(from, header);
       case frame_kind::end_session:
-        return end_lane(header.tag);
+        return end_session(header.tag);
       case frame_kind::reset:
         return reset(from, header, std::move(payload));
       default:
@@ -250,8 +251,10 @@ class graph_service {
   }
   /// The mutex is locked.
   void push(queue& to, job&& next) {
-    if (next.message && &to != &forwarded_) boxes_.ask({next.header.tag, next.header.step});
-    if (&to == &jobs_) jobs_are_own_ = next.from.rank == here_.members().self();
+    if (next.message && &to != &forwarded_) boxes_.ask({next.header.tag, next.header.step}, client_of(*next.message));
+    // The first task passes runs on, also those of this process.
+    const detail::peer_process by = next.message ? client_of(*next.message) : next.from;
+    if (&to == &jobs_) jobs_are_own_ = by.rank == here_.members().self();
     to.all.push_back(std::move(next));
     to.changed.notify_one();
   }
@@ -299,6 +302,10 @@ class graph_service {
     const std::lock_guard lock(mutex_);
     return boxes_.find(key, from, from.rank == tasks(), [&](const auto& peer) { return is_gone(peer); });
   }
+  bool is_over(const run_key& key) const {
+    const std::lock_guard lock(mutex_);
+    return boxes_.is_over(key);
+  }
   void forget(const run_key& key, const detail::peer_process& client) {
     const std::lock_guard lock(mutex_);
     boxes_.end(key, client);
@@ -307,24 +314,25 @@ class graph_service {
   void drop_orphans() {
     boxes_.drop_orphans([&](const auto& peer) { return is_gone(peer); });
     std::erase_if(losses_, [&](const auto& each) { return is_gone(each.first); });
-    for (auto each = lanes_.begin(); each != lanes_.end();) {
-      if (is_gone(each->second->client)) each->second->jobs.ended = true, each->second->jobs.changed.notify_all();
-      if (!each->second->jobs.ended) {
-        ++each;
-        continue;
-      }
-      ended_lanes_.push_back(std::move(each->second));
-      each = lanes_.erase(each);
-    }
+    std::erase_if(users_, [&](const auto& each) { return is_gone(each.second.client); });
+    for (auto each = lanes_.begin(); each != lanes_.end();)
+      each = is_gone(each->second->client) ? end_lane(each) : std::next(each);
   }
   /// Once a second, on the executor's thread.
   void clean_up() {
     if (!clean_up_.expired()) return;
     clean_up_ = deadline_type(std::chrono::seconds(1));
-    std::vector<std::unique_ptr<lane>> over;
     {
       const std::lock_guard lock(mutex_);
       drop_orphans();
+    }
+    join_ended_lanes();
+  }
+  /// Joins the threads of lanes that have ended.
+  void join_ended_lanes() {
+    std::vector<std::unique_ptr<lane>> over;
+    {
+      const std::lock_guard lock(mutex_);
       for (auto each = ended_lanes_.begin(); each != ended_lanes_.end();) {
         if ((*each)->has_ended) {
           over.push_back(std::move(*each));
@@ -350,16 +358,20 @@ class graph_service {
   void post(const detail::peer_process& to, const frame_header& header, std::vector<std::byte> payload) try {
     if (to.rank == tasks()) return channels_.post_to_client(to.incarnation, header, std::move(payload));
     if (to.rank == here_.members().self()) return channels_.send(to, header, payload, std::chrono::seconds(10));
-    job reply{to, header, std::move(payload)};
-    reply.admitted = limits_.admit(to, sizeof(job) + reply.payload.size());
-    add(forwarded_, std::move(reply));
+    // The limits of the receiver's own requests do not apply: the reply may be that a request exceeds them.
+    add(forwarded_, {to, header, std::move(payload)});
   } catch (const error&) {  // it is gone, or does not read; the request may have come from another process
   }
 
   /// A connection from a task has ended. Until the task is known to be lost, too, values may be lost that runs wait
-  /// for.
+  /// for. Runs of a client end with its connection, because the client does not wait for them after it has connected
+  /// again.
   void lose(const detail::peer_process& from) noexcept try {
     const std::lock_guard lock(mutex_);
+    if (from.rank == tasks()) {
+      std::erase_if(forwarded_.all, [&](const job& each) { return each.message && client_of(*each.message) == from; });
+      return boxes_.cancel_of(from, error(error_code::unavailable, "step", "the client is gone"));
+    }
     if (losses_.size() < max_losses) losses_.insert_or_assign(from, clock::now());
   } catch (const std::bad_alloc&) {
   }
@@ -502,7 +514,9 @@ class graph_service {
         const deadline_type until(std::chrono::seconds(10));
         if (is_own) await_process(t, message.processes[k], until, check);
         channels_.send({t, message.processes[k]}, next.header, next.payload, until);
-      } catch (const error&) {  // the client sees that the task is gone
+      } catch (const error& e) {
+        // The client may be connected to the task, and would wait for it. A run that was cancelled has been reported.
+        if (!is_over(key)) post_end(client, next.header, detail::end_message::of(e, false));
       }
     }
     if (own)
@@ -561,6 +575,7 @@ class graph_service {
   }
 
   struct lane;
+  using lane_map = std::map<std::uint64_t, std::unique_ptr<lane>>;  // by session
 
   /// `by`: the lane of a run that takes no turn.
   void run(job& next, lane* by) {
@@ -575,7 +590,11 @@ class graph_service {
       box->check();
       const std::chrono::microseconds asked(
           static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
-      served& of = serve(message.placement, message.registers ? &message.registration : nullptr);
+      // Shared: while the run gives up its turn, the placement may be dropped.
+      const std::shared_ptr<served> placed =
+          serve(message.placement, message.registers ? &message.registration : nullptr);
+      served& of = *placed;
+      note_use(key.session, client, of.key);
       runner& in = runner_of(by ? by->in : of.runs, of);
       in.current = {key,
                     &message,
@@ -596,7 +615,7 @@ class graph_service {
       run_part(of, in, message);
       how.fetched = std::move(in.fetched);
     } catch (const error& e) {
-      how = detail::end_message::of(e, !box || box->failure().has_value());
+      how = detail::end_message::of(e, !box || box->was_cancelled());
     } catch (const std::bad_alloc&) {
       how = detail::end_message::of(no_memory(), false);
     } catch (const std::exception& e) {
@@ -785,15 +804,26 @@ class graph_service {
     detail::task_table table_;
   };
 
+  struct known_step {
+    plan::step_request request;
+    std::uint64_t last_used = 0;
+  };
+
   /// A graph with its placement, as one session or several sessions have it.
   struct served {
     std::uint64_t key;
     graph nodes;
     detail::step_registration config;  // without a request
     std::unique_ptr<runner> runs = nullptr;
-    bool is_restarted = false;                               // the client knows an earlier process of this task
-    std::map<std::uint64_t, plan::step_request> steps = {};  // by signature
+    bool is_restarted = false;                       // the client knows an earlier process of this task
+    std::map<std::uint64_t, known_step> steps = {};  // by signature
     std::uint64_t last_used = 0;
+  };
+
+  /// A session, and the placements that its graph has had most recently.
+  struct user {
+    detail::peer_process client;
+    std::vector<std::uint64_t> placements;  // the latest is the last one
   };
 
   /// The runs of one session that takes no turns, on a thread of its own.
@@ -809,6 +839,7 @@ class graph_service {
     const detail::peer_process client = client_of(*next.message);
     if (!take_ticket(next, client)) return;
     const frame_header asked = next.header;
+    join_ended_lanes();
     try {
       const std::lock_guard lock(mutex_);
       lane& into = lane_of(next);
@@ -825,6 +856,7 @@ class graph_service {
     const detail::peer_process client = client_of(*first.message);
     const auto count =
         std::count_if(lanes_.begin(), lanes_.end(), [&](auto& each) { return each.second->client == client; });
+    // A lane of an ended session counts until its thread has ended.
     if (lanes_.size() + ended_lanes_.size() >= max_lanes || count >= max_lanes_of_client)
       throw error(error_code::resource_exhausted, "step", "too many sessions use queues");
     lane* const own = lanes_.emplace(first.header.tag, std::make_unique<lane>()).first->second.get();
@@ -857,13 +889,19 @@ class graph_service {
     left.clear();
     own.has_ended = true;
   }
-  void end_lane(std::uint64_t session) {
+  void end_session(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     boxes_.end_session(session);
-    const auto found = lanes_.find(session);
-    if (found == lanes_.end()) return;
-    found->second->jobs.ended = true;
-    found->second->jobs.changed.notify_all();
+    users_.erase(session);
+    if (const auto found = lanes_.find(session); found != lanes_.end()) end_lane(found);
+  }
+  /// Returns the next lane. The mutex is locked.
+  typename lane_map::iterator end_lane(typename lane_map::iterator which) {
+    queue& jobs = which->second->jobs;
+    jobs.ended = true;
+    jobs.changed.notify_all();
+    ended_lanes_.push_back(std::move(which->second));
+    return lanes_.erase(which);
   }
 
   detail::task_table table_of(const detail::step_registration& from) const {
@@ -886,9 +924,10 @@ class graph_service {
          " GPU devices, but it has ", cpus, " and ", gpus(), " since it was started again: make a new session"});
   }
 
-  /// A local session of a graph and its placement, for the runs of one thread. A reset makes another one necessary.
+  /// A local session of a graph and its placement, for the runs of one thread. A reset of its container makes another
+  /// one necessary.
   runner& runner_of(std::unique_ptr<runner>& in, served& of) {
-    if (in && in->placement == of.key && in->resets == variables_.resets()) return *in;
+    if (in && in->placement == of.key && in->resets == variables_.resets(of.config.container)) return *in;
     in.reset();
     auto made = std::make_unique<runner>();
     session_options options = options_.session;
@@ -904,7 +943,7 @@ class graph_service {
                       &support};
     made->variables = std::make_shared<session>(of.nodes.self(), options);
     made->placement = of.key;
-    made->resets = variables_.resets();
+    made->resets = variables_.resets(of.config.container);
     const graph& g = of.nodes.self();
     const auto self = static_cast<std::uint32_t>(here_.members().self());
     const bool are_lost = !variables_.has_reset(of.config.container) &&
@@ -927,30 +966,68 @@ class graph_service {
     return *in;
   }
 
-  /// The graph and the placement that a client requests, new if no session has requested them before.
-  served& serve(std::uint64_t key, const detail::step_registration* from) {
+  /// Returns the graph and the placement that a client requests, new if no session has requested them before.
+  std::shared_ptr<served> serve(std::uint64_t key, const detail::step_registration* from) {
     if (from && from->key() != key) detail::message_reader::malformed();
     if (const auto found = served_.find(key); found != served_.end()) {
       if (from) from->check(found->second->nodes.self(), tasks());
       found->second->last_used = ++uses_;
-      return *found->second;
+      return found->second;
     }
-    if (!from) throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+    if (!from) throw forgotten();
     const graph g = graph_of(*from);
     from->check(g.self(), tasks());
     check_devices(*from);
-    auto made = std::make_unique<served>(served{key, g.share(), *from});
+    make_room();
+    auto made = std::make_shared<served>(served{key, g.share(), *from});
     made->config.request = {};
     made->config.restarted = {};
     const auto self = static_cast<std::uint32_t>(here_.members().self());
     made->is_restarted = std::find(from->restarted.begin(), from->restarted.end(), self) != from->restarted.end();
     runner_of(made->runs, *made);
-    if (served_.size() >= max_served)
-      served_.erase(std::min_element(served_.begin(), served_.end(), [](const auto& a, const auto& b) {
-        return a.second->last_used < b.second->last_used;
-      }));
     made->last_used = ++uses_;
-    return *served_.emplace(key, std::move(made)).first->second;
+    return served_.emplace(key, std::move(made)).first->second;
+  }
+  static error forgotten() {
+    return error(error_code::aborted, "step",
+                 "this task does not know the step: it was started again, or has served many other steps since; run "
+                 "the step once more");
+  }
+  /// Drops placements that no session uses any more, the least recently used ones first. Throws resource_exhausted if
+  /// sessions use too many.
+  void make_room() {
+    if (served_.size() < max_kept) return;
+    std::set<std::uint64_t> used;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& [session, each] : users_) used.insert(each.placements.begin(), each.placements.end());
+    }
+    while (served_.size() >= max_kept) {
+      auto oldest = served_.end();
+      for (auto each = served_.begin(); each != served_.end(); ++each)
+        if (used.count(each->first) == 0 &&
+            (oldest == served_.end() || each->second->last_used < oldest->second->last_used))
+          oldest = each;
+      if (oldest == served_.end()) break;
+      served_.erase(oldest);
+    }
+    if (served_.size() >= max_served)
+      throw error(error_code::resource_exhausted, "step",
+                  {"this task serves ", max_served, " different graphs and placements of sessions; end some sessions"});
+  }
+  /// A session keeps the placements that it has used last until it ends.
+  void note_use(std::uint64_t session, const detail::peer_process& client, std::uint64_t placement) {
+    const std::lock_guard lock(mutex_);
+    if (users_.size() >= max_users && users_.count(session) == 0) return;
+    user& by = users_[session];
+    by.client = client;
+    if (const auto found = std::find(by.placements.begin(), by.placements.end(), placement);
+        found != by.placements.end()) {
+      std::rotate(found, found + 1, by.placements.end());
+      return;
+    }
+    if (by.placements.size() >= max_placements_of_session) by.placements.erase(by.placements.begin());
+    by.placements.push_back(placement);
   }
 
   static std::vector<graph> list_of(const graph& g) {
@@ -982,17 +1059,20 @@ class graph_service {
       }
     } first{of, in, message.signature};
     if (message.registers && of.steps.find(message.signature) == of.steps.end()) {
-      if (of.steps.size() >= max_steps) of.steps.clear();
-      first.is_registered = of.steps.emplace(message.signature, message.registration.request).second;
+      if (of.steps.size() >= max_steps)
+        of.steps.erase(std::min_element(of.steps.begin(), of.steps.end(), [](const auto& a, const auto& b) {
+          return a.second.last_used < b.second.last_used;
+        }));
+      first.is_registered = of.steps.emplace(message.signature, known_step{message.registration.request}).second;
     }
+    const auto known = of.steps.find(message.signature);
+    if (known != of.steps.end()) known->second.last_used = ++uses_;
     auto step = in.steps.find(message.signature);
     if (step == in.steps.end()) {
-      const auto known = of.steps.find(message.signature);
-      if (known == of.steps.end())
-        throw error(error_code::aborted, "step", "this task does not know the step: it was started again");
+      if (known == of.steps.end()) throw forgotten();
       if (in.steps.size() >= max_prepared) in.steps.clear();
       in.support->expected = message.signature;
-      step = in.steps.emplace(message.signature, prepared_step(*in.variables, known->second)).first;
+      step = in.steps.emplace(message.signature, prepared_step(*in.variables, known->second.request)).first;
       first.is_prepared = true;
     }
     if (step->second.request().feeds.size() != message.extents.size()) detail::message_reader::malformed();
@@ -1029,7 +1109,9 @@ class graph_service {
     const auto size = in.number<std::uint32_t>();
     detail::message_reader registration(in.bytes(size));
     const auto config = detail::step_registration::read(registration);
-    served& of = serve(config.key(), &config);
+    const std::shared_ptr<served> placed = serve(config.key(), &config);
+    served& of = *placed;
+    note_use(next.header.tag, next.from, of.key);
     runner& runs = runner_of(of.runs, of);
     session& variables = *runs.variables;
     const auto n = static_cast<std::uint32_t>(next.header.request);
@@ -1061,7 +1143,9 @@ class graph_service {
 
   static constexpr std::size_t max_losses = 1024, max_lanes = 1024;
   static constexpr std::ptrdiff_t max_lanes_of_client = 128;
-  static constexpr std::size_t max_served = 64, max_steps = 4096, max_prepared = 256;
+  static constexpr std::size_t max_served = 1024, max_steps = 4096, max_prepared = 256;
+  static constexpr std::size_t max_kept = 64;  // placements, also those that no session uses any more
+  static constexpr std::size_t max_users = 8192, max_placements_of_session = 16;
 
   Server& here_;
   graph_service_options options_;
@@ -1077,14 +1161,15 @@ class graph_service {
   bool jobs_are_own_ = false;  // the last one came from this process
   detail::parked_runs<clock> boxes_;
   std::map<detail::peer_process, typename clock::time_point> losses_;  // of connections, the last of each process
-  std::map<std::uint64_t, std::unique_ptr<lane>> lanes_;
+  lane_map lanes_;
   std::vector<std::unique_ptr<lane>> ended_lanes_;
-  detail::client_runs<clock> runs_;  // that sessions of this process ask for
+  std::map<std::uint64_t, user> users_;  // by session
+  detail::client_runs<clock> runs_;      // that sessions of this process ask for
 
   // Of the thread whose turn it is.
   turn turn_, forwarding_;
   detail::variable_table variables_;
-  std::map<std::uint64_t, std::unique_ptr<served>> served_;  // by step_registration::key()
+  std::map<std::uint64_t, std::shared_ptr<served>> served_;  // by step_registration::key()
   std::uint64_t uses_ = 0;
   deadline_type clean_up_{std::chrono::seconds(1)};  // of the executor's
 
@@ -1124,7 +1209,7 @@ graph_service<Server>::~graph_service() {
   stopping_ = true;
   {
     const std::lock_guard lock(mutex_);
-    boxes_.fail_all(error(error_code::cancelled, "step", "this task stops"));
+    boxes_.cancel_all(error(error_code::cancelled, "step", "this task stops"));
     for (auto& [session, each] : lanes_) each->jobs.changed.notify_all();
   }
   jobs_.changed.notify_all();

@@ -179,12 +179,13 @@ class mailbox {
     changed_.notify_all();
   }
   /// Ends the waits of this step with an error. The first one counts.
-  void fail(const error& why) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = why;
-    }
-    changed_.notify_all();
+  void fail(const error& why) { end_waits(why, false); }
+  /// The same for an error that did not occur in this task: the client has cancelled the run or is gone.
+  void cancel(const error& why) { end_waits(why, true); }
+  /// Returns true if the step was cancelled before it failed in this task.
+  bool was_cancelled() const {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
   }
   std::optional<error> failure() const {
     const std::lock_guard lock(mutex_);
@@ -198,6 +199,7 @@ class mailbox {
     const std::lock_guard lock(mutex_);
     values_.clear();
     failure_.reset();
+    cancelled_ = false;
   }
 
   /// A wait for values that other threads receive.
@@ -242,6 +244,17 @@ class mailbox {
   }
 
  private:
+  void end_waits(const error& why, bool cancels) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) {
+        failure_ = why;
+        cancelled_ = cancels;
+      }
+    }
+    changed_.notify_all();
+  }
+
   static constexpr std::chrono::milliseconds between_checks{20};
 
   struct wanted {
@@ -364,7 +377,7 @@ class mailbox {
   std::map<std::uint32_t, std::shared_ptr<value>> values_;
   std::map<std::uint32_t, wanted> wanted_;
   std::optional<error> failure_;
-  bool closed_ = false;
+  bool closed_ = false, cancelled_ = false;
 };
 
 }  // namespace weft::detail

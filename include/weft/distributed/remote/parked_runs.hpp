@@ -61,14 +61,22 @@ class parked_runs {
     made.from = from;
     return made.box;
   }
-  /// A request for a run has arrived, whose mailbox stays until end().
-  void ask(const run_key& key) {
-    if (!has_finished(key)) runs_[key].is_asked_for = true;
+  /// A request of a client for a run has arrived. The run's mailbox stays until end().
+  void ask(const run_key& key, const peer_process& client) {
+    if (has_finished(key)) return;
+    run& asked = runs_[key];
+    asked.is_asked_for = true;
+    asked.client = client;
   }
   /// Returns true for a run without a mailbox, or with one that no request has arrived for.
   bool is_unasked(const run_key& key) const {
     const auto run = runs_.find(key);
     return run != runs_.end() && !run->second.is_asked_for;
+  }
+  /// Returns true if the run was cancelled or has ended.
+  bool is_over(const run_key& key) const {
+    const auto run = runs_.find(key);
+    return run == runs_.end() ? has_finished(key) : run->second.box->was_cancelled();
   }
   /// A run of a client has ended. Values that arrive later are dropped.
   void end(const run_key& key, const peer_process& client) {
@@ -107,14 +115,22 @@ class parked_runs {
       each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
   }
 
-  void fail_all(const error& why) {
-    for (auto& each : runs_) each.second.box->fail(why);
+  void cancel_all(const error& why) {
+    for (auto& each : runs_) each.second.box->cancel(why);
+  }
+  /// Cancels the runs of a client, also those that only its values have arrived for.
+  void cancel_of(const peer_process& client, const error& why) {
+    for (auto& each : runs_) {
+      const run& one = each.second;
+      if ((one.is_asked_for ? one.client : one.from) == client) one.box->cancel(why);
+    }
   }
 
  private:
   struct run {
     std::shared_ptr<box_type> box = std::make_shared<box_type>();
-    peer_process from;  // of the first message
+    peer_process from;    // of the first message
+    peer_process client;  // of the request
     bool is_asked_for = false;
     deadline_type keep{std::chrono::seconds(60)};
   };

@@ -151,7 +151,8 @@ class remote_channels {
   using handler = std::function<void(const peer_process& from, const frame_header&, payload_type)>;
   /// Called on the same thread when a value starts arriving. Returns its destination.
   using opener = std::function<typename mailbox<clock>::arrival(const peer_process& from, const frame_header&)>;
-  /// Called on the same thread when a connection from another task has ended: frames may have been lost.
+  /// Called on the same thread when a connection from another task or a client has ended: frames may have been lost.
+  /// For a client also before it connects, so runs of an earlier connection end before new requests arrive.
   using loser = std::function<void(const peer_process& from)>;
 
   static constexpr const char* channel_name = "graph";
@@ -282,6 +283,7 @@ class remote_channels {
     typename network::stream stream;
     frame_receiver<clock> in;
     deadline_type silence = deadline_type::never();  // of a client
+    std::uint64_t number = 0;                        // of a client's connections
   };
 
   /// Takes up what clients have opened.
@@ -289,14 +291,17 @@ class remote_channels {
     client_channel<network> next;
     while (here_.take_client(next)) {
       if (!next.asks) {
+        lose_({here_.members().size(), next.incarnation});
         clients_.add(next.incarnation, std::move(next.stream));
         continue;
       }
-      if (!clients_.admit(next.incarnation)) continue;
+      const std::uint64_t number = clients_.admit(next.incarnation);
+      if (number == 0) continue;
       loop_.add(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
                                                        std::move(next.stream),
                                                        frame_receiver<clock>(max_bytes_),
-                                                       deadline_type(client_silence)}));
+                                                       deadline_type(client_silence),
+                                                       number}));
     }
     clients_.drop_late();
   }
@@ -314,15 +319,16 @@ class remote_channels {
     meet_clients();
   }
   void lose(const incoming& from) {
-    if (from.from.rank == here_.members().size())
-      clients_.remove(from.from.incarnation);
-    else
-      lose_(from.from);
+    if (from.from.rank == here_.members().size()) {
+      if (clients_.is_replaced(from.from.incarnation, from.number)) return;  // its runs have ended
+      clients_.remove(from.from.incarnation, from.number);
+    }
+    lose_(from.from);
   }
 
   bool advance(incoming& from) {
     const bool is_client = from.from.rank == here_.members().size();
-    if (is_client && !has_client(from.from.incarnation))
+    if (is_client && !clients_.has(from.from.incarnation, from.number))
       throw error(error_code::unavailable, "receive", "the client takes no answers");
     const std::size_t total = from.in.advance(
         from.stream, [&](const frame_header& header) { return open_(from.from, header); },

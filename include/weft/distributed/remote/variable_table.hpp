@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -45,20 +44,21 @@ class variable_table {
   }
   /// Sessions that use the container's variables start again with new ones.
   void reset(const std::string& container) {
-    ++resets_;
-    reset_.insert(container);
+    ++resets_[container];
     auto each = all_.lower_bound({container, {}});
     while (each != all_.end() && each->first.first == container) each = all_.erase(each);
   }
   /// Returns true if values that an earlier process of this task had no longer matter.
-  bool has_reset(const std::string& container) const { return reset_.count(container) > 0; }
-  /// Changes with each reset.
-  std::uint64_t resets() const { return resets_; }
+  bool has_reset(const std::string& container) const { return resets(container) > 0; }
+  /// The number of resets of the container.
+  std::uint64_t resets(const std::string& container) const {
+    const auto found = resets_.find(container);
+    return found == resets_.end() ? 0 : found->second;
+  }
 
  private:
   std::map<std::pair<std::string, std::string>, std::shared_ptr<variable>> all_;
-  std::set<std::string> reset_;
-  std::uint64_t resets_ = 0;
+  std::map<std::string, std::uint64_t> resets_;  // by container
 };
 
 }  // namespace weft::detail
