@@ -520,36 +520,48 @@ inline void loop::fold(std::size_t output, std::size_t axis, const tile_extents&
 
 WEFT_COLD_END
 
+// Both go through axes until what is left, the same for each index, is rows of runs.
 inline void loop::gather(std::size_t k, std::size_t axis, const tile_extents& t, const std::byte* from,
                          std::byte* tile) const {
   const loop_operand& o = operands_[k];
-  if (axis >= o.rows) {
-    const rows_of_runs r = rows_from(k, axis, t);
-    return detail::fill_tile(o.size, tile, from, r.rows, r.columns, r.stride, inner_stride(k));
-  }
+  const auto fill = [&](const rows_of_runs& r, const std::byte* source, std::byte* to) {
+    detail::fill_tile(o.size, to, source, r.rows, r.columns, r.stride, inner_stride(k));
+  };
+  if (axis >= o.rows) return fill(rows_from(k, axis, t), from, tile);
   const std::size_t n = extent_in(t, axis), step = elements_from(axis + 1, t) * o.size;
   if (o.stride[axis] == 0) {
     gather(k, axis + 1, t, from, tile);
     return detail::repeat(tile, step, n);
   }
-  for (std::size_t i = 0; i < n; ++i) gather(k, axis + 1, t, from + bytes(k, o.stride[axis], i), tile + i * step);
+  const std::ptrdiff_t next = bytes(k, o.stride[axis], 1);
+  if (axis + 1 < o.rows) {
+    for (std::size_t i = 0; i < n; ++i, from += next, tile += step) gather(k, axis + 1, t, from, tile);
+    return;
+  }
+  const rows_of_runs r = rows_from(k, axis + 1, t);
+  for (std::size_t i = 0; i < n; ++i, from += next, tile += step) fill(r, from, tile);
 }
 
 inline void loop::combine(std::size_t output, std::size_t axis, const tile_extents& t, const std::byte* tile,
                           std::byte* to) const {
   const std::size_t k = inputs_ + output;
   const loop_operand& o = operands_[k];
-  if (axis >= o.rows) {
-    const rows_of_runs r = rows_from(k, axis, t);
-    if (o.how != reduce_op::store)
-      return o.elements->merge_tile(o.how, tile, to, r.rows, r.columns, r.stride, inner_stride(k));
+  const bool stores = o.how == reduce_op::store;
+  const auto merge = [&](const rows_of_runs& r, const std::byte* x, std::byte* into) {
+    if (!stores) return o.elements->merge_tile(o.how, x, into, r.rows, r.columns, r.stride, inner_stride(k));
     const std::size_t n = r.columns * o.size;
-    for (std::size_t i = 0; i < r.rows; ++i) __builtin_memcpy(to + bytes(k, r.stride, i), tile + i * n, n);
+    for (std::size_t i = 0; i < r.rows; ++i) __builtin_memcpy(into + bytes(k, r.stride, i), x + i * n, n);
+  };
+  if (axis >= o.rows) return merge(rows_from(k, axis, t), tile, to);
+  if (o.stride[axis] == 0 && !stores) return fold(output, axis, t, tile, to);
+  const std::size_t n = extent_in(t, axis), step = elements_from(axis + 1, t) * o.size;
+  const std::ptrdiff_t next = bytes(k, o.stride[axis], 1);
+  if (axis + 1 < o.rows) {
+    for (std::size_t i = 0; i < n; ++i, tile += step, to += next) combine(output, axis + 1, t, tile, to);
     return;
   }
-  if (o.stride[axis] == 0 && o.how != reduce_op::store) return fold(output, axis, t, tile, to);
-  const std::size_t n = extent_in(t, axis), step = elements_from(axis + 1, t) * o.size;
-  for (std::size_t i = 0; i < n; ++i) combine(output, axis + 1, t, tile + i * step, to + bytes(k, o.stride[axis], i));
+  const rows_of_runs r = rows_from(k, axis + 1, t);
+  for (std::size_t i = 0; i < n; ++i, tile += step, to += next) merge(r, tile, to);
 }
 
 // Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.

@@ -133,7 +133,7 @@ inline void repeat(std::byte* to, std::size_t n, std::size_t copies) {
 inline void fill_tile(std::size_t size, std::byte* to, const std::byte* from, std::size_t rows, std::size_t columns,
                       std::int64_t row_stride, std::int64_t column_stride) {
   if (column_stride == 0) {
-    if (row_stride == 0 || rows == 1) return splat(size, to, from, rows * columns);
+    if (row_stride == 0) columns *= rows, rows = 1;
     return spread(size, to, from, row_stride, rows, columns);
   }
   const std::size_t n = columns * size;
@@ -247,34 +247,52 @@ void fold_rows(const Add& add, const T* x, T* to, std::size_t rows, std::size_t 
   add(folded, to, columns);
 }
 
-/// Adds up each of many short rows, one term after another. `Columns` is their length, or 0 if it is `columns`.
-template <std::size_t Columns, class T>
-WEFT_LOOPS void sum_short_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride) {
-  if constexpr (Columns != 0)
-    if (row_stride != 1) return sum_short_rows<0>(x, to, rows, columns, row_stride);
-  const std::size_t n = Columns != 0 ? Columns : columns;
-  const std::int64_t step = Columns != 0 ? 1 : row_stride;
-  WEFT_VECTORIZE
-  for (std::size_t r = 0; r < rows; ++r) {
-    T sum = x[r * n];
-    for (std::size_t i = 1; i < n; ++i) sum = static_cast<T>(wrapping(sum) + wrapping(x[r * n + i]));
-    T& result = to[static_cast<std::int64_t>(r) * step];
-    result = static_cast<T>(wrapping(result) + wrapping(sum));
+/// Fewer columns than these are combined without calls.
+inline constexpr std::size_t few = 16;
+
+WEFT_COLD_END
+
+/// Combines the elements of each of many short rows, one after another: of `lanes` rows at a time, without branches.
+template <reduce_op How, class T>
+WEFT_LOOPS void merge_short_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride) {
+  constexpr std::size_t lanes = 16;
+  std::size_t r = 0;
+  for (; r + lanes <= rows; r += lanes, x += lanes * columns) {
+    T lane[lanes];
+    for (std::size_t l = 0; l < lanes; ++l) lane[l] = x[l * columns];
+    for (std::size_t i = 1; i < columns; ++i) {
+      WEFT_VECTORIZE
+      for (std::size_t l = 0; l < lanes; ++l) lane[l] = merge(How, lane[l], x[l * columns + i]);
+    }
+    for (std::size_t l = 0; l < lanes; ++l, to += row_stride) *to = merge(How, *to, lane[l]);
+  }
+  for (; r < rows; ++r, x += columns, to += row_stride) {
+    T result = x[0];
+    for (std::size_t i = 1; i < columns; ++i) result = merge(How, result, x[i]);
+    *to = merge(How, *to, result);
   }
 }
+
+/// Combines a few short rows into one.
+template <reduce_op How, class T>
+WEFT_LOOPS void merge_few_rows(const T* x, T* to, std::size_t rows, std::size_t columns) {
+  for (std::size_t c = 0; c < columns; ++c) {
+    T result = x[c];
+    for (std::size_t r = 1; r < rows; ++r) result = merge(How, result, x[r * columns + c]);
+    to[c] = merge(How, to[c], result);
+  }
+}
+
+WEFT_COLD_BEGIN
 
 template <class T>
 void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
               std::int64_t column_stride) {
-  constexpr std::size_t few = 16;
+  constexpr reduce_op how = reduce_op::sum;
   if (row_stride == 0 && column_stride == 0) columns *= rows, rows = 1;
-  if (column_stride == 0 && columns < few && rows > 1) {
-    if (columns == 2) return sum_short_rows<2>(x, to, rows, columns, row_stride);
-    if (columns == 3) return sum_short_rows<3>(x, to, rows, columns, row_stride);
-    if (columns == 4) return sum_short_rows<4>(x, to, rows, columns, row_stride);
-    if (columns == 8) return sum_short_rows<8>(x, to, rows, columns, row_stride);
-    return sum_short_rows<0>(x, to, rows, columns, row_stride);
-  }
+  if (column_stride == 0 && columns < few && rows > 1) return merge_short_rows<how>(x, to, rows, columns, row_stride);
+  if (column_stride != 0 && row_stride == 0 && columns < few && rows < few)
+    return merge_few_rows<how>(x, to, rows, columns);
   const sums_of_runs<T> by;
   if (row_stride == 0 && column_stride != 0) return fold_rows(by.add, x, to, rows, columns);
   for (; rows > 0; --rows, x += columns, to += row_stride)
@@ -297,7 +315,11 @@ template <reduce_op How, class T>
 WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
                            std::int64_t column_stride) {
   if (row_stride == 0 && column_stride == 0) columns *= rows, rows = 1;
-  if (row_stride == 0 && column_stride != 0) return fold_rows(merge_run<How, T>, x, to, rows, columns);
+  if (row_stride == 0 && column_stride != 0) {
+    if (columns < few && rows < few) return merge_few_rows<How>(x, to, rows, columns);
+    return fold_rows(merge_run<How, T>, x, to, rows, columns);
+  }
+  if (column_stride == 0 && columns < few && rows > 1) return merge_short_rows<How>(x, to, rows, columns, row_stride);
   for (; rows > 0; --rows, x += columns, to += row_stride)
     if (column_stride == 0) {
       T result = x[0];
