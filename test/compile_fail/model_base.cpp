@@ -22,4 +22,7 @@ struct classifier : encoder {
 };
 #endif
 
-int main() { auto net = nn::named(classifier(), "net"); }
+int main() {
+  const classifier made;
+  auto net = nn::named(made, "net");
+}

@@ -1,13 +1,13 @@
 // A pointer leads to a model that does not list its layers.
-// error: model_has_no_named_members<.*encoder
+// error: model_has_no_named_members<.*pointed
 // error: lists its members
 #include <weft/nn.hpp>
 #include <weft/weft.hpp>
 using namespace weft;
 
-class encoder {
+class pointed {
  public:
-  encoder() {}
+  pointed() {}
   template <class X>
   auto operator()(const X& x) const {
     return inner_(x);
@@ -19,9 +19,12 @@ class encoder {
  private:
   nn::dense<4> inner_;
 };
-struct model {
-  encoder* shared = nullptr;
+struct model_with_pointer {
+  pointed* shared = nullptr;
   nn::dense<10> head;
 };
 
-int main() { auto net = nn::named(model(), "net"); }
+int main() {
+  const model_with_pointer made;
+  auto net = nn::named(made, "net");
+}
