@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <weft/config.hpp>
+
 /// The members of an aggregate: their number, their references, and their names.
 namespace weft::nn::detail {
 

@@ -15,10 +15,10 @@
 /// The layers and variables of a model, and their names, which are the names of its members.
 WEFT_COLD_BEGIN
 namespace weft {
-
 class session;
+}  // namespace weft
 
-namespace nn {
+namespace weft::nn {
 
 /// A layer's variable under its name in the layer: "weights".
 struct named_parameter {
@@ -377,8 +377,8 @@ void visit_members(const std::string& path, const T& t, layer_visitor& v) {
   with_members<Count>(t, [&](const auto&... m) {
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
       constexpr bool is_layer = (std::is_same_v<std::remove_cvref_t<decltype(m)>, layer_state> || ...);
-      [[maybe_unused]] const auto visit = [&]<class M>(std::string_view name, const M& member) {
-        if constexpr (!has_no_layers<M> && !(is_layer && std::is_base_of_v<weft::detail::handle, M>))
+      [[maybe_unused]] const auto visit = [&]<class Part>(std::string_view name, const Part& member) {
+        if constexpr (!has_no_layers<Part> && !(is_layer && std::is_base_of_v<weft::detail::handle, Part>))
           visit_any(path_of(path, name), member, v);
       };
       (visit(member_name<T, Count, Index>(), m), ...);
@@ -470,6 +470,5 @@ WEFT_DECL bool layer_visitor::begin(const void* object, const void* type) {
 
 #endif
 
-}  // namespace nn
-}  // namespace weft
+}  // namespace weft::nn
 WEFT_COLD_END

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <optional>
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// The signals that end all tasks of a job arrive within this time.
