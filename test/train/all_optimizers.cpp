@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(hyperparameters_beyond_their_limits_are_refused) {
         BOOST_ERROR(str_cat({"accepted; expected: ", why}));
       } catch (const error& e) {
         BOOST_TEST(int(e.code()) == int(error_code::invalid_argument));
-        BOOST_TEST(std::string(e.what()).find(why) != std::string::npos, e.what());
+        BOOST_CHECK_MESSAGE(std::string(e.what()).find(why) != std::string::npos, e.what());
       }
     BOOST_TEST(g.size() < 20u);
   };
@@ -211,8 +211,8 @@ BOOST_AUTO_TEST_CASE(hyperparameters_beyond_their_limits_are_refused) {
   refused(proximal_gradient_descent{.l2 = -1}, "proximal_gradient_descent: l2 must be");
   refused(rmsprop{.decay = 1.5}, "rmsprop: decay must be");
   refused(centered_rmsprop{.momentum = 2}, "centered_rmsprop: momentum must be");
-  refused(decoupled_weight_decay(momentum{.momentum = 2}, 0.1), "momentum must be from 0 to 1");
-  refused(decoupled_weight_decay(momentum{}, -0.1), "weight_decay must be a finite number of at least 0; it is -0.1");
+  refused(decoupled_weight_decay{momentum{.momentum = 2}, 0.1}, "momentum must be from 0 to 1");
+  refused(decoupled_weight_decay{momentum{}, -0.1}, "weight_decay must be a finite number of at least 0; it is -0.1");
 
   graph g;  // the ends of the ranges are accepted, and a value of the graph is not checked
   const auto w = variable<float, dims<2>>(g, "w", init::ones{});
