@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(scopes_in_bodies_are_refused) {
       const auto y = cond(
           above,
           [&](const auto& v) {
-            const auto scope = scope_of();
+            [[maybe_unused]] const auto scope = scope_of();
             if (records) return let(tanh(v));
             return let(v * 1.0f);
           },

@@ -166,6 +166,7 @@ void check_epilogues_of_storage() {
   BOOST_CHECK(e.known && e.relu && !e.has_bias);
   BOOST_CHECK(!recognised_in<T>(g, product, cast<T>(relu(wide + bias))).known);
   BOOST_CHECK(!recognised_in<T>(g, product, cast<T>(wide * 2.0f)).known);
+  BOOST_CHECK(!recognised_in<T>(g, product, cast<T>(relu(cast<std::int32_t>(product)))).known);
 }
 
 template <class T>

@@ -254,6 +254,7 @@ struct token {
   const char* operation = nullptr;  // null for an argument or a constant
   int number = 0;                   // how many operands, or which argument; a constant's is ~number
   formula_id formula{};
+  dtype type{};
 };
 
 struct token_list {
@@ -263,15 +264,15 @@ struct token_list {
 
 template <int Index, class T>
 constexpr void list(argument<Index, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, Index};
+  to.tokens[to.count++] = {nullptr, Index, {}, dtype_of<T>};
 }
 template <int Index, class T>
 constexpr void list(constant<Index, T>*, token_list& to) {
-  to.tokens[to.count++] = {nullptr, ~Index};
+  to.tokens[to.count++] = {nullptr, ~Index, {}, dtype_of<T>};
 }
 template <class Op, class T, class... S>
 constexpr void list(apply<Op, T, S...>*, token_list& to) {
-  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S)), id_of_formula<Op>};
+  to.tokens[to.count++] = {Op::name, static_cast<int>(sizeof...(S)), id_of_formula<Op>, dtype_of<T>};
   (list(static_cast<S*>(nullptr), to), ...);
 }
 
@@ -287,11 +288,12 @@ __attribute__((noinline)) inline bool contains(const token* t, const char* opera
   return false;
 }
 
-/// Returns true if two expressions apply the same of Weft's formulas to the same arguments. Each module of a process
-/// has its own lists of tokens, so their addresses do not tell. Element types are not compared.
+/// Returns true if two expressions apply the same of Weft's formulas to the same arguments, in the same element types.
+/// Each module of a process has its own lists of tokens, so their addresses do not tell.
 __attribute__((noinline)) inline bool same(const token* a, const token* b) {
   for (int left = 1; left > 0; --left, ++a, ++b) {
-    if (!a->operation != !b->operation || a->number != b->number || a->formula != b->formula) return false;
+    if (!a->operation != !b->operation || a->number != b->number || a->formula != b->formula || a->type != b->type)
+      return false;
     if (!a->operation) continue;
     if (a->formula == formula_id{}) return false;  // users' formulas have no identifier
     left += a->number;

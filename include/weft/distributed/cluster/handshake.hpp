@@ -20,6 +20,24 @@ namespace weft::detail {
 
 using handshake_nonce = std::array<std::byte, 32>;
 
+/// False if what a stream carries can be seen outside of this host.
+template <class Stream>
+bool stays_on_host(const Stream& stream) {
+  if constexpr (requires { stream.stays_on_host(); })
+    return stream.stays_on_host();
+  else
+    return true;
+}
+
+/// True if the options of a task or of a client require tags in the frames of a connection.
+template <class Stream, class Options>
+bool authenticates(const Options& options, bool is_near) {
+  if constexpr (requires(Stream& stream) { stream.authentication(); })
+    return !options.tls && (options.authenticate || !is_near);
+  else
+    return false;
+}
+
 /// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
 /// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
 /// there. No proof is of use to an eavesdropper, or to a process that passes it on between two others: it names the

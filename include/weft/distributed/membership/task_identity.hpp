@@ -71,12 +71,16 @@ class task_identity {
     return same_host<T>(cluster_.task_address(self_.job, self_.index), address_of(rank));
   }
   /// Returns true if the options and addresses require tags in frames to and from this task.
-  bool authenticates(std::size_t rank) const { return authenticates(is_on_this_host(rank)); }
+  bool authenticates(std::size_t rank) const {
+    return detail::authenticates<typename T::stream>(options_, is_on_this_host(rank));
+  }
   /// The same for one connection, which can leave the host although the addresses are equal.
   bool authenticates(std::size_t rank, const typename T::stream& stream) const {
-    return authenticates(is_on_this_host(rank) && stays_on_host(stream));
+    return detail::authenticates<typename T::stream>(options_, is_on_this_host(rank) && detail::stays_on_host(stream));
   }
-  bool authenticates_client(const typename T::stream& client) const { return authenticates(stays_on_host(client)); }
+  bool authenticates_client(const typename T::stream& client) const {
+    return detail::authenticates<typename T::stream>(options_, detail::stays_on_host(client));
+  }
 
   // ---- handshakes ----
 
@@ -217,19 +221,6 @@ class task_identity {
   }
 
  private:
-  bool authenticates(bool is_near) const {
-    if constexpr (requires(typename T::stream& stream) { stream.authentication(); })
-      return !options_.tls && (options_.authenticate || !is_near);
-    else
-      return false;
-  }
-  static bool stays_on_host(const typename T::stream& stream) {
-    if constexpr (requires { stream.stays_on_host(); })
-      return stream.stays_on_host();
-    else
-      return true;
-  }
-
   /// Certificates make a secret needless: it is one that everybody knows then.
   cluster_secret usual_secret() const {
     if (!options_.tls) return detail::usual_secret<T>();

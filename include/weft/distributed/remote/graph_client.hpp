@@ -198,18 +198,6 @@ class basic_graph_client {
                    "' is not weft://host:port: name the address of one task of the cluster"});
     return parse_endpoint(address.substr(scheme.size()));
   }
-  bool authenticates(bool is_near) const {
-    if constexpr (requires(stream& s) { s.authentication(); })
-      return !options_.tls && (options_.authenticate || !is_near);
-    else
-      return false;
-  }
-  static bool stays_on_host(const stream& s) {
-    if constexpr (requires { s.stays_on_host(); })
-      return s.stays_on_host();
-    else
-      return true;
-  }
 
   /// `task`: who is expected there; null: whoever listens.
   opened dial(const endpoint& where, const task_id* task, const char* channel, deadline_type until) {
@@ -232,7 +220,7 @@ class basic_graph_client {
     const auto fail = [&](error_code code, std::initializer_list<piece> why) -> void {
       throw error(code, operation, why);
     };
-    if (!has_openssl && authenticates(is_loopback(where.host)))
+    if (!has_openssl && detail::authenticates<stream>(options_, is_loopback(where.host)))
       fail(error_code::failed_precondition, {"the task is on another host, and what travels there is authenticated by "
                                              "OpenSSL, without which this program "
                                              "was built; install libssl-dev and build it again"});
@@ -264,7 +252,7 @@ class basic_graph_client {
                         0,
                         until.remaining_us(),
                         channel,
-                        authenticates(stays_on_host(talk.stream()))});
+                        detail::authenticates<stream>(options_, detail::stays_on_host(talk.stream()))});
         moved = 1;
       }
       if (talk.at() == handshake_type::phase::over) break;
