@@ -7,7 +7,8 @@
 #                                          compiled where there is nvcc and run where there is a GPU; so too where CI is
 #                                          set
 #   bash test/run.sh --all --long          and what --all leaves out: what it has run already, under another preset, and all
-#                                          programs for GPUs instead of one for each family of kernels and each library
+#                                          programs for GPUs, emulated ones too, instead of one for each family of kernels
+#                                          and each library
 #   bash test/run.sh --preset P [...]      these presets of CMakePresets.json, whole
 #
 # The last lines say how long each preset took, and how much of it ccache had compiled before: its folder (CCACHE_DIR) may
@@ -19,6 +20,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 under_asan=(tensor device ops graph session data summary checkpoint train queue transport distributed fuzz gpu)
 under_tsan=(session summary checkpoint train.supervised_session queue transport distributed.hostile_peers)
+# Tests under AddressSanitizer whose kernels others have too, and which other presets run on the CPU.
+others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,storage_types}
+  emulated.oracle.{mixed_precision,rows} emulated.session.{control_flow,control_flow_scan,session}
+  emulated.train.{minimize,optimizers})
 # Folders whose tests go through the same unoptimised, and have run under AddressSanitizer.
 not_after_asan=(data checkpoint transport distributed)
 
@@ -119,9 +124,12 @@ elif [[ -z $all ]]; then
   configure=(-DWEFT_TESTS_EMULATED_GPU=ON -DWEFT_TESTS_LEAVE_OUT= -DWEFT_BUILD_BENCHMARKS=OFF)
   run default
 else
-  configure=(-DWEFT_BUILD_FUZZERS=ON)
+  leave_out=
+  if [[ -z $long ]]; then leave_out=$(IFS=';'; echo "${others_have[*]}"); fi
+  configure=(-DWEFT_BUILD_FUZZERS=ON "-DWEFT_TESTS_LEAVE_OUT=$leave_out")
   run asan "${under_asan[@]}"
-  configure=()
+  if [[ -z $long ]]; then leave_out=session.random_float_graphs; fi
+  configure=("-DWEFT_TESTS_LEAVE_OUT=$leave_out")
   run tsan "${under_tsan[@]}"
   # The emulated GPU's tests have just run.
   leave_out=
