@@ -173,6 +173,9 @@ void await(const char* what, const Condition& holds) {
   }
 }
 
+/// The seconds that a loaded machine may take longer than an idle one.
+inline constexpr double slack = 3;
+
 inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(wrong_replacements_do_not_prolong_the_wait) {
   });
   die_between_servers(all, terms, 3);
   const auto begin = std::chrono::steady_clock::now();
-  while (!ended && test::seconds_since(begin) < 6) {
+  while (!ended && test::seconds_since(begin) < 20) {
     try {
       server_type here(all.cluster, "worker", 1, {}, all.network);
       client_type client(here, variables(), other, 7, 1s);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(wrong_replacements_do_not_prolong_the_wait) {
       std::this_thread::sleep_for(50ms);
     }
   }
-  BOOST_TEST(test::seconds_since(begin) < 4);
+  BOOST_TEST(test::seconds_since(begin) < 4 + test::slack);
   chief.join();
   all.join();
   BOOST_TEST(contains(problem, "no process has taken its place within 1500 ms"));
