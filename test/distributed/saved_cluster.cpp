@@ -523,7 +523,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_a_signal_ends_leaves_at_once_where_the_chief_
     const auto begin = std::chrono::steady_clock::now();
     workers[1].signal(SIGTERM);
     CHECK_SAYS(workers[1].text(), "SIGTERM, from 0 to ");
-    BOOST_TEST(test::seconds_since(begin) < 1.5 + test::slack);  // the time of a step, and no server_options::stop_patience
+    BOOST_TEST(test::seconds_since(begin) <
+               1.5 + test::slack);  // the time of a step, and no server_options::stop_patience
     if (min_workers) {
       CHECK_SAYS(workers[0].text(), "step " + std::to_string(chief_steps) + " is reached, from 0 to ");
     } else {

@@ -29,6 +29,10 @@ class Net(torch.nn.Module):
         self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
         self.unbiased_attention = nn.MultiheadAttention(4, 2, bias=False, batch_first=True)
         self.memory = nn.MultiheadAttention(4, 2, kdim=3, vdim=5, batch_first=True)
+        self.groups = nn.GroupNorm(2, 6)
+        self.instances = nn.InstanceNorm2d(6, affine=True)
+        self.rows = nn.LayerNorm(6)
+        self.squares = nn.RMSNorm(6, eps=1e-6)
 
 
 net = Net()
@@ -65,6 +69,11 @@ for name in ["rnn", "lstm", "gru", "deep_gru", "unbiased"]:
 queries, keys, values = numbers("queries", 2, 3, 4), numbers("keys", 2, 5, 3), numbers("values", 2, 5, 5)
 for name in ["attention", "unbiased_attention"]:
     emit(name, getattr(net, name)(queries, queries, queries, need_weights=False)[0])
+images = numbers("images", 2, 3, 4, 6)
+for name in ["groups", "instances"]:
+    emit(name, getattr(net, name)(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1))
+for name in ["rows", "squares"]:
+    emit(name, getattr(net, name)(images))
 emit("memory", net.memory(queries, keys, values, need_weights=False)[0])
 
 save_file(net.state_dict(), folder / "pytorch_layers.safetensors")

@@ -42,6 +42,13 @@ struct attentions {
   nn::multi_head_attention<2> memory;
 };
 
+struct normalizations {
+  nn::group_norm<2> groups{.epsilon = 1e-5};
+  nn::instance_norm<6> instances;
+  nn::layer_norm<> rows{.epsilon = 1e-5};
+  nn::rms_norm<6> squares;
+};
+
 /// The file has tensors of other models, too.
 template <class Net>
 restore_report load(const Net& net, session& s) {
@@ -102,6 +109,22 @@ BOOST_AUTO_TEST_CASE(bias_and_activation_run_with_the_convolution) {
     const std::string plan = step.explain();
     BOOST_CHECK_MESSAGE(plan.find("1 kernels") != std::string::npos, plan);
   }
+}
+
+BOOST_AUTO_TEST_CASE(normalizations_of_groups_instances_and_rows) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, dyn<"height">, 4, 6>>(g, "x");
+  const auto net = nn::named(normalizations(), "net");
+  const auto groups = net.groups(x), instances = net.instances(x), rows = net.rows(x), squares = net.squares(x);
+  static_assert(std::is_same_v<dims_t<decltype(groups)>, dims<batch, dyn<"height">, 4, 6>>);
+  BOOST_CHECK(nn::describe(net).find("group_norm") != std::string::npos);
+  session s{g};
+  BOOST_CHECK_EQUAL(load(net, s).restored.size(), 3u * 2 + 1);
+  const auto images = right().tensor<float, dims<2, 3, 4, 6>>("images");
+  const auto check = [&](const std::string& name, const auto& y) {
+    right().check(name, s.eval(y, with(x, images)), 1e-5);
+  };
+  check("groups", groups), check("instances", instances), check("rows", rows), check("squares", squares);
 }
 
 BOOST_AUTO_TEST_CASE(recurrent_layers) {

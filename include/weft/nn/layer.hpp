@@ -85,6 +85,9 @@ enum class layer_class : unsigned char {
   grouped_conv2d,
   batch_norm,
   layer_norm,
+  group_norm,
+  instance_norm,
+  rms_norm,
   embedding,
   simple_rnn,
   lstm,
@@ -220,20 +223,10 @@ WEFT_DECL layer_state::layer_state(const char* kind, detail::layer_class type)
 WEFT_DECL layer_state::layer_state(detail::layer_class type)
     : layer_state(
           [type] {
-            constexpr const char* names[] = {"layer",
-                                             "dense",
-                                             "conv1d",
-                                             "conv2d",
-                                             "conv2d_transpose",
-                                             "depthwise_conv2d",
-                                             "grouped_conv2d",
-                                             "batch_norm",
-                                             "layer_norm",
-                                             "embedding",
-                                             "simple_rnn",
-                                             "lstm",
-                                             "gru",
-                                             "attention"};
+            constexpr const char* names[] = {
+                "layer",          "dense",      "conv1d",     "conv2d",     "conv2d_transpose", "depthwise_conv2d",
+                "grouped_conv2d", "batch_norm", "layer_norm", "group_norm", "instance_norm",    "rms_norm",
+                "embedding",      "simple_rnn", "lstm",       "gru",        "attention"};
             return names[static_cast<std::size_t>(type)];
           }(),
           type) {}

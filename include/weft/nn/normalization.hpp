@@ -147,6 +147,29 @@ struct batch_norm {
   }
 };
 
+namespace detail {
+
+/// The node normal(x, parameter...) of the layer's parameters, which have the last extent of x.
+template <class T, Expression X, class Normal>
+auto call_normalization(const X& e, const layer_state& layer, std::initializer_list<parameter_request> p,
+                        const Normal& normal) {
+  using D = dims_t<X>;
+  using parameter = node<T, dims<weft::detail::extent_at<D, D::rank - 1>::value>>;
+  const auto x = let(e);
+  layer_call call(layer, x.erased(), p.begin(), p.size(), dtype_of<T>);
+  const auto y = let(normal(x, parameter(call[0]), parameter(call[p.size() - 1])));
+  call.result(y.erased());
+  return y;
+}
+
+/// The extents of a parameter for each channel.
+template <Expression X>
+shape channels_of() {
+  return shape(dims_t<X>::spec[dims_t<X>::rank - 1]);
+}
+
+}  // namespace detail
+
 /// Layer normalization over the last axis (Ba et al., 2016; tf.keras.layers.LayerNormalization, torch.nn.LayerNorm):
 /// (x - mean) / sqrt(variance + epsilon) * scale + offset of [..., width], with the moments of each row. The default
 /// epsilon is Keras's; torch's is 1e-5.
@@ -160,24 +183,112 @@ struct layer_norm {
   mutable parameter_type scale{}, offset{};
 
   template <Expression X>
-  auto operator()(const X& e) const {
-    using D = dims_t<X>;
+  auto operator()(const X& x) const {
     using mistaken = features_mistake<X, T, In>;
     static_assert(correct<mistaken>,
                   "layer_norm: needs a node [..., width] of the layer's elements, float or double, and its width");
     if constexpr (!correct<mistaken>) {
-      return weft::detail::after_mistake<T, D>(e);
+      return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
-      const auto x = let(e);
-      const shape width(D::spec[D::rank - 1]);
-      using parameter_node = node<T, dims<weft::detail::extent_at<D, D::rank - 1>::value>>;
-      const parameter_request requests[] = {{"scale", width, scale_init, scale},
-                                            {"offset", width, offset_init, offset}};
-      layer_call call(state, x.erased(), requests, 2, dtype_of<T>);
-      const auto y =
-          let(layer_normalization(x, parameter_node(call[0]), parameter_node(call[1]), {.epsilon = epsilon}));
-      call.result(y.erased());
-      return y;
+      const shape width = detail::channels_of<X>();
+      return detail::call_normalization<T>(
+          x, state, {{"scale", width, scale_init, scale}, {"offset", width, offset_init, offset}},
+          [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"scale", &scale}, {"offset", &offset}});
+  }
+};
+
+/// Normalization by the root of the mean of squares over the last axis (Zhang and Sennrich, NeurIPS 2019;
+/// torch.nn.RMSNorm): x / sqrt(mean(x^2) + epsilon) * scale of [..., width].
+template <int In = deduced, Element T = float>
+struct rms_norm {
+  double epsilon = 1e-6;
+  stored_initializer scale_init = init::ones{};
+  layer_state state{detail::layer_class::rms_norm};
+  using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
+  mutable parameter_type scale{};
+
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using mistaken = features_mistake<X, T, In>;
+    static_assert(correct<mistaken>,
+                  "rms_norm: needs a node [..., width] of the layer's elements, float or double, and its width");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, dims_t<X>>(x);
+    } else {
+      return detail::call_normalization<T>(x, state, {{"scale", detail::channels_of<X>(), scale_init, scale}},
+                                           [this](const auto& e, const auto& by, const auto&) {
+                                             return rms_normalization(e, by, {.epsilon = epsilon});
+                                           });
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const { v.layer(path, state, {{"scale", &scale}}); }
+};
+
+/// Group normalization (Wu and He, ECCV 2018; torch.nn.GroupNorm, tf.keras.layers.GroupNormalization):
+/// (x - mean) / sqrt(variance + epsilon) * scale + offset of [batch, ..., channels], with the moments of each image and
+/// each group of neighbouring channels. `Groups` divides the channels. The default epsilon is Keras's; torch's is 1e-5.
+template <int Groups, int In = deduced, Element T = float>
+struct group_norm {
+  double epsilon = 1e-3;
+  stored_initializer scale_init = init::ones{};
+  stored_initializer offset_init = init::zeros{};
+  layer_state state{detail::layer_class::group_norm};
+  using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
+  mutable parameter_type scale{}, offset{};
+
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using mistaken = first_mistake<features_mistake<X, T, In>, groups_do_not_divide_channels<dims_t<X>, Groups>>;
+    static_assert(correct<mistaken>,
+                  "group_norm: needs a node [batch, ..., channels] of the layer's elements, float or double, and "
+                  "groups that divide the channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, dims_t<X>>(x);
+    } else {
+      const shape channels = detail::channels_of<X>();
+      return detail::call_normalization<T>(
+          x, state, {{"scale", channels, scale_init, scale}, {"offset", channels, offset_init, offset}},
+          [this](const auto&... e) { return group_normalization<Groups>(e..., {.epsilon = epsilon}); });
+    }
+  }
+
+  void visit(const std::string& path, layer_visitor& v) const {
+    v.layer(path, state, {{"scale", &scale}, {"offset", &offset}});
+  }
+};
+
+/// Instance normalization (Ulyanov et al., 2016; torch.nn.InstanceNorm2d with affine=True): group normalization of each
+/// channel alone. The default epsilon is torch's.
+template <int In = deduced, Element T = float>
+struct instance_norm {
+  double epsilon = 1e-5;
+  stored_initializer scale_init = init::ones{};
+  stored_initializer offset_init = init::zeros{};
+  layer_state state{detail::layer_class::instance_norm};
+  using parameter_type = typename detail::parameter_type<In != deduced, T, dims<In>>::type;
+  mutable parameter_type scale{}, offset{};
+
+  template <Expression X>
+  auto operator()(const X& x) const {
+    using D = dims_t<X>;
+    using mistaken = first_mistake<features_mistake<X, T, In>, groups_do_not_divide_channels<D, 1>>;
+    static_assert(
+        correct<mistaken>,
+        "instance_norm: needs a node [batch, ..., channels] of the layer's elements, float or double, and its "
+        "channels");
+    if constexpr (!correct<mistaken>) {
+      return weft::detail::after_mistake<T, D>(x);
+    } else {
+      const shape channels = detail::channels_of<X>();
+      return detail::call_normalization<T>(
+          x, state, {{"scale", channels, scale_init, scale}, {"offset", channels, offset_init, offset}},
+          [this](const auto&... e) { return group_normalization<D::spec[D::rank - 1]>(e..., {.epsilon = epsilon}); });
     }
   }
 
