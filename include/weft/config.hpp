@@ -114,6 +114,11 @@
   #define WEFT_INLINE inline
 #endif
 
+/// For functions called from a function marked WEFT_VECTORS. Under -O3, g++ does not inline other functions there,
+/// because it does not inline code of a higher optimization level into code of a lower one: they would miss its
+/// instruction set.
+#define WEFT_ALWAYS_INLINE inline __attribute__((always_inline))
+
 #define WEFT_TARGET_BASELINE WEFT_FLATTEN
 #if defined(__x86_64__)
   #define WEFT_TARGET_AVX2 __attribute__((target("avx2,fma"), flatten))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 #include <weft/weft.hpp>
@@ -161,7 +162,9 @@ BOOST_AUTO_TEST_CASE(large_sums_lose_nothing) {
 
 namespace {
 
-/// A kernel of random axes: in0 has all of them, in1 some; of up to three results each has others, and none or all.
+enum class axes { few, short_ones };
+
+/// A kernel of random axes: in0 has all of them, in1 and each of three results a random subset.
 struct random_sums {
   std::mt19937 random;
   shape space;
@@ -192,12 +195,13 @@ struct random_sums {
     return dev::reduced_operand(dtype::float32, space, keeps);
   }
 
-  /// `whole`: of small whole numbers, whose sums are exact.
-  random_sums(unsigned seed, bool whole) : random(seed) {
+  /// `whole`: of small whole numbers, whose sums are exact. Rows of several short axes are maxima and minima, too.
+  random_sums(unsigned seed, bool whole, axes kind = axes::few) : random(seed) {
     constexpr std::int64_t extents[] = {1, 2, 3, 7, 16, 17, 40, 300, 1100, 5000, 20000, 70000};
-    const auto rank = 1 + random() % 4;
+    const bool many = kind == axes::short_ones;
+    const auto rank = many ? 3 + random() % 6 : 1 + random() % 4;
     for (std::size_t left = 200'000; space.rank < rank;) {
-      const std::int64_t n = extents[random() % 12];
+      const std::int64_t n = many ? std::int64_t{1} + random() % 9 : extents[random() % 12];
       if (static_cast<std::size_t>(n) > left) continue;
       space.push_back(n);
       left /= static_cast<std::size_t>(n);
@@ -217,14 +221,25 @@ struct random_sums {
       out[k] = operand_of(kept);
       const bool stored = results(space, kept) == space.elements();
       how[k] = stored ? dev::reduce_op::store : random() % 6 == 0 ? dev::reduce_op::discard : dev::reduce_op::sum;
+      if (many && how[k] == dev::reduce_op::sum && random() % 3 == 0)
+        how[k] = random() % 2 == 0 ? dev::reduce_op::maximum : dev::reduce_op::minimum;
       of[k] = &dev::arithmetic_of<float>;
-      expected[k].assign(results(space, kept), 0);
+      const double infinity = std::numeric_limits<double>::infinity();
+      expected[k].assign(results(space, kept), how[k] == dev::reduce_op::maximum   ? -infinity
+                                               : how[k] == dev::reduce_op::minimum ? infinity
+                                                                                   : 0);
       text += ", " + std::to_string(kept) + (stored ? " stored" : how[k] == dev::reduce_op::discard ? " dropped" : "");
     }
     std::size_t index[max_rank]{}, at[5]{};
     for (std::size_t i = 0; i < space.elements(); ++i) {
       const double v = double{x[at[0]]} + double{y[at[1]]};
-      for (std::size_t k = 0; k < 3; ++k) expected[k][at[2 + k]] += k == 0 ? v : k == 1 ? 2 * v : -v;
+      for (std::size_t k = 0; k < 3; ++k) {
+        double& result = expected[k][at[2 + k]];
+        const double term = k == 0 ? v : k == 1 ? 2 * v : -v;
+        result = how[k] == dev::reduce_op::maximum   ? std::max(result, term)
+                 : how[k] == dev::reduce_op::minimum ? std::min(result, term)
+                                                     : result + term;
+      }
       for (std::size_t axis = rank; axis-- > 0;) {
         const auto step = [&](std::int64_t by) {
           const dev::operand* operands[] = {&in[0], &in[1], &out[0], &out[1], &out[2]};
@@ -283,9 +298,11 @@ struct random_sums {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(sums_along_any_axes) {
-  for (unsigned seed = 0; seed < 150; ++seed) {
-    random_sums r(seed, seed % 2 == 0);
+namespace {
+
+void check_random_sums(unsigned seeds, axes kind) {
+  for (unsigned seed = 0; seed < seeds; ++seed) {
+    random_sums r(seed, seed % 2 == 0, kind);
     const double tolerance = seed % 2 == 0 ? 0 : 1e-6;
     const auto whole = r.found(1, 0, 0);
     r.check(whole, tolerance, "whole");
@@ -296,6 +313,83 @@ BOOST_AUTO_TEST_CASE(sums_along_any_axes) {
     r.check(r.found(2, std::min<std::size_t>(rows, 40), 0), tolerance, "in calls");
     r.check(r.found(1, 0, std::min<std::size_t>(rows, 5)), tolerance, "in pieces");
   }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(sums_along_any_axes) { check_random_sums(150, axes::few); }
+BOOST_AUTO_TEST_CASE(reductions_along_any_short_axes) { check_random_sums(300, axes::short_ones); }
+
+namespace {
+
+std::size_t calls = 0;
+
+void counted_sum(const void* const* in, void* const* out, std::size_t n, const std::uint64_t*) {
+  ++calls;
+  for (std::size_t i = 0; i < n; ++i)
+    static_cast<float*>(out[0])[i] = static_cast<const float*>(in[0])[i] + static_cast<const float*>(in[1])[i];
+}
+
+}  // namespace
+
+// What group normalization of images does: the last axes are short, and each operand has others.
+BOOST_AUTO_TEST_CASE(one_call_of_the_function_covers_many_short_rows) {
+  const shape space(4, 1024, 2, 8);
+  const std::size_t n = space.elements();
+  const bool all[max_rank] = {true, true, true, true}, of_groups[max_rank] = {true, false, true, false};
+  std::vector<float> x(n), mean(8), y(n), sums(8);
+  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i % 5);
+  for (std::size_t i = 0; i < 8; ++i) mean[i] = static_cast<float>(i);
+  const dev::operand in[] = {dev::reduced_operand(dtype::float32, space, all),
+                             dev::reduced_operand(dtype::float32, space, of_groups)};
+  const void* from[] = {x.data(), mean.data()};
+  for (const auto how : {dev::reduce_op::store, dev::reduce_op::sum}) {
+    const bool stores = how == dev::reduce_op::store;
+    const auto* elements = &dev::arithmetic_of<float>;
+    const dev::loop loop(space, 2, in, 1, stores ? &in[0] : &in[1], &how, &elements, counted_sum, nullptr);
+    std::vector<std::byte> scratch(loop.scratch_bytes());
+    void* to = stores ? y.data() : sums.data();
+    calls = 0;
+    loop.run(from, &to, nullptr, 0, 1, scratch.data());
+    BOOST_CHECK_EQUAL(calls, n / 1024);
+  }
+  std::vector<float> expected(8);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t group = i / 16384 * 2 + i / 8 % 2;
+    wrong += y[i] != x[i] + mean[group];
+    expected[group] += x[i] + mean[group];
+  }
+  BOOST_CHECK_EQUAL(wrong, 0u);
+  BOOST_CHECK_EQUAL_COLLECTIONS(sums.begin(), sums.end(), expected.begin(), expected.end());
+}
+
+BOOST_AUTO_TEST_CASE(short_rows_of_every_element_type) {
+  const auto check = [](auto one) {
+    using T = decltype(one);
+    tensor<T, dims<999, 3>> x;
+    tensor<T, dims<999, 1>> factor;
+    tensor<T, dims<3>> shift{T(1), T(2), T(3)};
+    for (int r = 0; r < 999; ++r) {
+      factor(r, 0) = T(r % 4);
+      for (int c = 0; c < 3; ++c) x(r, c) = T((r + c) % 3);
+    }
+    const tensor<T, dims<999, 3>> y = x * factor + shift;
+    const tensor<T, dims<999>> rows = sum<1>(y), largest = max<1>(y);
+    const tensor<T, dims<3>> columns = max<0>(y), product = prod<0>(x - x + T(1));
+    for (int r = 0; r < 999; ++r) {
+      T total = 0, most = 0;
+      for (int c = 0; c < 3; ++c) {
+        const T expected = T(T((r + c) % 3) * T(r % 4) + T(c + 1));
+        BOOST_REQUIRE(y(r, c) == expected);
+        total = T(total + expected), most = std::max(most, expected);
+      }
+      BOOST_REQUIRE(rows(r) == total && largest(r) == most);
+    }
+    for (int c = 0; c < 3; ++c) BOOST_REQUIRE(columns(c) == T(2 * 3 + c + 1) && product(c) == T(1));
+  };
+  check(float{}), check(double{}), check(std::int64_t{}), check(std::int32_t{}), check(std::int16_t{}),
+      check(std::uint8_t{});
 }
 
 namespace {

@@ -76,14 +76,15 @@ namespace detail {
 
 // f takes the constant or no argument at all.
 template <isa set, class F>
-WEFT_INLINE void call(F& f) {
+WEFT_ALWAYS_INLINE void call(F& f) {
   if constexpr (requires { f(isa_constant<set>{}); })
     f(isa_constant<set>{});
   else
     f();
 }
 
-// An f that says `written_in_vectors` leaves the compiler nothing to vectorise, and need not cost the time of trying.
+// An f with `written_in_vectors` leaves the compiler nothing to vectorize, so trying would only cost compile time. Its
+// functions are WEFT_ALWAYS_INLINE.
 template <class F>
 concept WrittenInVectors = F::written_in_vectors;
 

@@ -3,11 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <weft/device/cpu/dispatch.hpp>
-#include <weft/device/cpu/math.hpp>
+#include <weft/device/cpu/tile.hpp>
 #include <weft/device/strides.hpp>
 #include <weft/tensor/dims.hpp>
-#include <weft/tensor/dtype.hpp>
 #include <weft/tensor/short_array.hpp>
 
 namespace weft::device {
@@ -17,293 +15,8 @@ using block_function = void (*)(const void* const* in, void* const* out, std::si
 
 inline constexpr std::size_t max_operands = 16;
 
-/// How an output takes the values computed for it: stored, combined where several land on one element, or dropped.
-enum class reduce_op : unsigned char { store, sum, product, maximum, minimum, discard };
-
 /// Whether a pass over so many bytes leaves little of them in the caches of any processor.
 constexpr bool exceeds_caches(std::size_t bytes) { return bytes > std::size_t{64} << 20; }
-
-namespace detail {
-
-inline constexpr std::size_t tile_bytes = 4096, fetched_ahead = 1024;
-
-/// Asks for the first bytes of what is read next: the processor itself does not look beyond a page.
-inline void fetch(const std::byte* from) {
-  for (std::size_t i = 0; i < fetched_ahead; i += 64) __builtin_prefetch(from + i);
-}
-
-/// Copies past the caches, which would otherwise read each line before it is overwritten. (By built-in functions: the
-/// header of their names is a twentieth of what including Weft costs the compiler.)
-inline void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
-#if defined(__x86_64__)
-  typedef float vector __attribute__((vector_size(16)));
-  std::size_t head = -reinterpret_cast<std::uintptr_t>(to) % sizeof(vector);
-  if (head > bytes) head = bytes;
-  __builtin_memcpy(to, from, head);
-  to += head, from += head, bytes -= head;
-  for (; bytes >= sizeof(vector); to += sizeof(vector), from += sizeof(vector), bytes -= sizeof(vector)) {
-    vector v;
-    __builtin_memcpy(&v, from, sizeof v);
-  #if defined(__clang__)
-    __builtin_nontemporal_store(v, reinterpret_cast<vector*>(to));
-  #else
-    __builtin_ia32_movntps(reinterpret_cast<float*>(to), v);
-  #endif
-  }
-#endif
-  __builtin_memcpy(to, from, bytes);
-}
-
-/// Before other threads are told of what was streamed.
-inline void finish_streams() {
-#if defined(__x86_64__)
-  __builtin_ia32_sfence();
-#endif
-}
-
-template <class T>
-void fill(void* to, const void* from, std::size_t n) {
-  const T value = *static_cast<const T*>(from);
-  for (std::size_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = value;
-}
-
-/// Writes n copies of one element.
-inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
-  switch (size) {
-    case 1:
-      return fill<std::uint8_t>(to, from, n);
-    case 2:
-      return fill<std::uint16_t>(to, from, n);
-    case 4:
-      return fill<std::uint32_t>(to, from, n);
-    default:
-      return fill<std::uint64_t>(to, from, n);
-  }
-}
-
-template <class T>
-WEFT_HOST_DEVICE bool is_nan(T x) {
-#if __FINITE_MATH_ONLY__ && !defined(__CUDA_ARCH__)
-  if constexpr (T(0.5) != T(0)) return math::detail::is_nan(x);
-#endif
-  return x != x;
-}
-
-template <class T>
-WEFT_HOST_DEVICE T merge(reduce_op how, T a, T b) {
-  switch (how) {
-    case reduce_op::sum:
-      return static_cast<T>(wrapping(a) + wrapping(b));
-    case reduce_op::product:
-      return static_cast<T>(wrapping(a) * wrapping(b));
-    case reduce_op::maximum:
-      return b > a || is_nan(b) ? b : a;
-    case reduce_op::minimum:
-      return b < a || is_nan(b) ? b : a;
-    default:
-      return b;
-  }
-}
-
-/// The elements of an array, combined two by two.
-template <reduce_op How, std::size_t Half, class T>
-WEFT_INLINE void fold(T* x) {
-  if constexpr (Half > 0) {
-    for (std::size_t l = 0; l < Half; ++l) x[l] = merge<T>(How, x[l], x[l + Half]);
-    fold<How, Half / 2>(x);
-  }
-}
-
-template <class T>
-void add_run(const T* x, T* to, std::size_t n) {
-  WEFT_VECTORIZE
-  for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(wrapping(to[i]) + wrapping(x[i]));
-}
-
-/// Sum of n elements of a tile, in an order that depends on n alone: the bits are the same whatever the vectors' width.
-template <class T>
-T sum_run(const T* x, std::size_t n) {
-  constexpr std::size_t lanes = 16;
-  T lane[lanes]{};
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    WEFT_VECTORIZE
-    for (std::size_t l = 0; l < lanes; ++l) lane[l] = static_cast<T>(wrapping(lane[l]) + wrapping(x[i + l]));
-  }
-  T total{};
-  for (; i < n; ++i) total = static_cast<T>(wrapping(total) + wrapping(x[i]));
-  for (std::size_t l = 0; l < lanes; ++l) total = static_cast<T>(wrapping(total) + wrapping(lane[l]));
-  return total;
-}
-
-#if defined(__x86_64__)
-template <class T>
-WEFT_TARGET_AVX2 WEFT_LOOPS void add_run_avx2(const T* x, T* to, std::size_t n) {
-  add_run(x, to, n);
-}
-template <class T>
-WEFT_TARGET_AVX2 WEFT_LOOPS T sum_run_avx2(const T* x, std::size_t n) {
-  return sum_run(x, n);
-}
-#endif
-
-/// The two for this processor.
-template <class T>
-struct sums_of_runs {
-  void (*add)(const T* x, T* to, std::size_t n) = add_run<T>;
-  T (*sum)(const T* x, std::size_t n) = sum_run<T>;
-
-  sums_of_runs() {
-#if defined(__x86_64__)
-    if constexpr (T(0.5) != T(0))
-      if (detected_isa() != isa::baseline) add = add_run_avx2<T>, sum = sum_run_avx2<T>;
-#endif
-  }
-};
-
-WEFT_COLD_BEGIN
-
-/// Adds all rows of a tile to one: so many of them side by side that a vector has work, and those two by two.
-template <class T>
-void sum_rows(const sums_of_runs<T>& by, const T* x, T* to, std::size_t rows, std::size_t columns) {
-  constexpr std::size_t room = tile_bytes / 2 / sizeof(T);
-  if (rows == 1) return by.add(x, to, columns);
-  T sums[room];
-  std::size_t together = room / 2 / columns;
-  together = together < 1 ? 1 : together < rows ? together : rows;
-  const std::size_t run = together * columns, n = rows * columns;
-  __builtin_memcpy(sums, x, run * sizeof(T));
-  for (std::size_t i = run; i < n; i += run) by.add(x + i, sums, n - i < run ? n - i : run);
-  while (together > 1) {
-    const std::size_t half = (together + 1) / 2;
-    by.add(sums + half * columns, sums, (together - half) * columns);
-    together = half;
-  }
-  by.add(sums, to, columns);
-}
-
-template <class T>
-void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
-              std::int64_t column_stride) {
-  const sums_of_runs<T> by;
-  if (row_stride == 0 && column_stride != 0) return sum_rows(by, x, to, rows, columns);
-  if (row_stride == 0) columns *= rows, rows = 1;
-  for (; rows > 0; --rows, x += columns, to += row_stride)
-    if (column_stride == 0)
-      *to = static_cast<T>(wrapping(*to) + wrapping(by.sum(x, columns)));
-    else
-      by.add(x, to, columns);
-}
-
-WEFT_COLD_END
-
-/// Anything but a sum: what it is a constant of the loops.
-template <reduce_op How, class T>
-WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
-                           std::int64_t column_stride) {
-  if (column_stride == 0 && row_stride == 0) columns *= rows, rows = 1;
-  for (; rows > 0; --rows, x += columns, to += row_stride)
-    if (column_stride == 0) {
-      T result = x[0];
-      for (std::size_t i = 1; i < columns; ++i) result = merge(How, result, x[i]);
-      *to = merge(How, *to, result);
-    } else {
-      WEFT_VECTORIZE
-      for (std::size_t c = 0; c < columns; ++c) to[c] = merge(How, to[c], x[c]);
-    }
-}
-
-/// Combines a tile of rows x columns into elements `row_stride` and `column_stride` apart.
-template <class T>
-void merge_tile(reduce_op how, const void* tile, void* into, std::size_t rows, std::size_t columns,
-                std::int64_t row_stride, std::int64_t column_stride) {
-  const T* x = static_cast<const T*>(tile);
-  T* to = static_cast<T*>(into);
-  switch (how) {
-    case reduce_op::sum:
-      return sum_tile(x, to, rows, columns, row_stride, column_stride);
-    case reduce_op::product:
-      return merge_rows<reduce_op::product>(x, to, rows, columns, row_stride, column_stride);
-    case reduce_op::maximum:
-      return merge_rows<reduce_op::maximum>(x, to, rows, columns, row_stride, column_stride);
-    case reduce_op::minimum:
-      return merge_rows<reduce_op::minimum>(x, to, rows, columns, row_stride, column_stride);
-    default:
-      return merge_rows<reduce_op::store>(x, to, rows, columns, row_stride, column_stride);
-  }
-}
-
-/// Sum of n elements that lie side by side, in halves down to tiles.
-template <class T>
-T sum_of(const T* x, std::size_t n) {
-  constexpr std::size_t tile = tile_bytes / sizeof(T);
-  if (n > tile) {
-    const std::size_t half = (n / tile + 1) / 2 * tile;
-    return sum_of(x, half) + sum_of(x + half, n - half);
-  }
-  T sum{};
-  if (n > 0) merge_tile<T>(reduce_op::sum, x, &sum, 1, n, 0, 0);
-  return sum;
-}
-
-template <class T>
-WEFT_HOST_DEVICE T identity(reduce_op how) {
-  if constexpr (T(0.5) != T(0)) {
-    switch (how) {
-      case reduce_op::product:
-        return 1;
-      case reduce_op::maximum:
-        return -__builtin_inff();
-      case reduce_op::minimum:
-        return __builtin_inff();
-      default:
-        return 0;
-    }
-  } else {
-    switch (how) {
-      case reduce_op::product:
-        return 1;
-      case reduce_op::maximum:
-        return static_cast<T>(T(-1) < T(0) ? T(1) << (8 * sizeof(T) - 1) : 0);
-      case reduce_op::minimum:
-        return static_cast<T>(~(T(-1) < T(0) ? T(1) << (8 * sizeof(T) - 1) : 0));
-      default:
-        return 0;
-    }
-  }
-}
-
-template <class T>
-void fill_identity(reduce_op how, void* to, std::size_t n) {
-  if (how == reduce_op::sum) return static_cast<void>(__builtin_memset(to, 0, n * sizeof(T)));
-  const T value = identity<T>(how);
-  for (std::size_t i = 0; i < n; ++i) static_cast<T*>(to)[i] = value;
-}
-
-template <class T>
-void divide(double divisor, const void* from, void* to, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i)
-    static_cast<T*>(to)[i] = static_cast<T>(static_cast<double>(static_cast<const T*>(from)[i]) / divisor);
-}
-
-}  // namespace detail
-
-/// The functions for combining values of one element type. Reached through a pointer, so that loops are compiled once,
-/// and for the element types that a program uses.
-struct arithmetic {
-  void (*merge_tile)(reduce_op, const void* tile, void* into, std::size_t rows, std::size_t columns,
-                     std::int64_t row_stride, std::int64_t column_stride);
-  void (*fill_identity)(reduce_op, void* to, std::size_t n);
-  void (*divide)(double divisor, const void* from, void* to, std::size_t n);
-};
-
-template <class T>
-inline constexpr arithmetic arithmetic_of = {detail::merge_tile<T>, detail::fill_identity<T>, detail::divide<T>};
-
-WEFT_INSTANTIATE(const arithmetic arithmetic_of<float>);
-WEFT_INSTANTIATE(const arithmetic arithmetic_of<double>);
-WEFT_INSTANTIATE(const arithmetic arithmetic_of<std::int32_t>);
-WEFT_INSTANTIATE(const arithmetic arithmetic_of<std::int64_t>);
 
 WEFT_COLD_BEGIN
 
@@ -368,6 +81,9 @@ WEFT_COLD_END
 /// An operand as a loop keeps it.
 struct loop_operand : operand {
   std::uint32_t size;
+  // In a tile, axes from `run` on are one run of elements, and those from `rows` to there one axis of such runs.
+  std::uint8_t rows, run;
+  std::uint16_t results;       // an output's: of a row of several axes
   reduce_op how;               // an output's
   const arithmetic* elements;  // an output's
 };
@@ -375,8 +91,9 @@ struct loop_operand : operand {
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
 /// Axes that every operand walks alike are merged first, so that most loops are one long run. The axes that are left
-/// are cut into tiles of at most `tile_bytes` per operand; an operand that does not lie contiguous in a tile is staged
-/// in a buffer, which the first-level cache holds. The function itself sees contiguous runs only.
+/// are cut into tiles of at most `tile_bytes` per operand: rows of the last axis or, if it is short, of as many axes as
+/// fit. An operand that is not contiguous in a tile is copied to a buffer, which the first-level cache holds. The
+/// function itself sees contiguous runs only.
 ///
 /// Sums run in levels: within a tile, over the tiles that share results, over each axis outside of them, and over the
 /// pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
@@ -469,7 +186,9 @@ class loop {
   std::size_t extent(std::size_t axis) const { return static_cast<std::size_t>(space_[axis]); }
   std::int64_t stride(std::size_t output, std::size_t axis) const { return operands_[inputs_ + output].stride[axis]; }
   std::int64_t inner_stride(std::size_t k) const { return operands_[k].stride[space_.rank - 1]; }
-  std::int64_t row_stride(std::size_t k) const { return space_.rank > 1 ? operands_[k].stride[space_.rank - 2] : 0; }
+  std::int64_t row_stride(std::size_t k) const {
+    return space_.rank > 1 ? operands_[k].stride[rows_of_axes_ ? inner_axis_ : space_.rank - 2] : 0;
+  }
   bool contiguous_inner(std::size_t k) const { return inner_stride(k) == 1 || space_[space_.rank - 1] == 1; }
 
   /// The bytes of all operands, each counted once.
@@ -496,7 +215,9 @@ class loop {
   std::size_t extent_in(const part& p, std::size_t axis) const {
     return axis == p.axis ? p.end - p.begin : extent(axis);
   }
+  std::size_t columns_in(const part& p) const { return rows_of_axes_ ? row_ : extent_in(p, space_.rank - 1); }
 
+  void choose_tiles();
   std::size_t choose_cut() const;
   bool cuts_columns() const { return cut_axis_ != 0 && cut_axis_ + 1 == space_.rank; }
   std::size_t cut(std::size_t chunk, std::size_t chunks) const {
@@ -521,8 +242,7 @@ class loop {
       return (l.row_stride(o) == 0 ? down : 1) * (l.inner_stride(o) == 0 ? across : 1);
     }
     std::size_t term_bytes(const loop& l, std::size_t output) const {
-      const std::size_t o = l.inputs_ + output;
-      return (l.inner_stride(o) != 0 ? columns : l.row_stride(o) != 0 ? rows : 1) * l.operands_[o].size;
+      return l.results_of_row(output, columns) * l.operands_[l.inputs_ + output].size;
     }
     /// The memory for these sums.
     std::size_t room(const loop& l, std::size_t output) const {
@@ -567,20 +287,46 @@ class loop {
   void reduce_rows(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
                    std::byte* scratch) const;
 
-  void store_tile(std::size_t k, const void* tile, std::byte* to, std::size_t rows, std::size_t columns) const {
-    const std::size_t o = inputs_ + k;
-    if (how(k) != reduce_op::store) {
-      elements_of(k)->merge_tile(how(k), tile, to, rows, columns, row_stride(o), inner_stride(o));
-      return;
-    }
-    const auto* from = static_cast<const std::byte*>(tile);
-    for (std::size_t r = 0; r < rows; ++r)
-      __builtin_memcpy(to + bytes(o, row_stride(o), r), from + r * columns * operands_[o].size,
-                       columns * operands_[o].size);
+  /// The results of a row of a tile, which is one term of a sum.
+  std::size_t results_of_row(std::size_t output, std::size_t columns) const {
+    const loop_operand& o = operands_[inputs_ + output];
+    return rows_of_axes_ ? o.results : inner_stride(inputs_ + output) != 0 ? columns : 1;
   }
+
+  struct tile_extents {
+    std::size_t rows, columns;
+  };
+  /// The elements of a tile in the axes from this one on, and how far it goes along it.
+  std::size_t elements_from(std::size_t axis, const tile_extents& t) const {
+    if (axis <= inner_axis_) return t.rows * t.columns;
+    if (!rows_of_axes_) return t.columns;
+    std::size_t n = 1;
+    for (; axis < space_.rank; ++axis) n *= extent(axis);
+    return n;
+  }
+  std::size_t extent_in(const tile_extents& t, std::size_t axis) const {
+    return axis == inner_axis_ ? t.rows : extent(axis);
+  }
+  /// The part of a tile from an axis on, where an operand walks it as rows of runs.
+  struct rows_of_runs {
+    std::size_t rows, columns;
+    std::int64_t stride;
+  };
+  rows_of_runs rows_from(std::size_t k, std::size_t axis, const tile_extents& t) const {
+    const loop_operand& o = operands_[k];
+    const std::size_t all = elements_from(axis, t);
+    if (axis >= o.run) return {1, all, 0};
+    const std::size_t columns = elements_from(o.run, t);
+    return {all / columns, columns, o.stride[o.run - 1]};
+  }
+
+  void gather(std::size_t k, std::size_t axis, const tile_extents&, const std::byte* from, std::byte* tile) const;
+  void combine(std::size_t output, std::size_t axis, const tile_extents&, const std::byte* tile, std::byte* to) const;
+  void fold(std::size_t output, std::size_t axis, const tile_extents&, const std::byte* tile, std::byte* to) const;
 
   bool lies_contiguous(std::size_t k, std::size_t rows, std::size_t columns, std::size_t row_length) const {
     if (columns > 1 && inner_stride(k) != 1) return false;
+    if (rows_of_axes_ && operands_[k].run > inner_axis_ + 1) return false;
     return rows == 1 || (columns == row_length && row_stride(k) == static_cast<std::int64_t>(columns));
   }
 
@@ -589,6 +335,8 @@ class loop {
   short_array<loop_operand, 4> operands_;
   std::size_t cut_axis_ = 0;    // that chunks are cut from
   std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
+  std::size_t row_ = 0;         // the elements of a row of tiles
+  bool rows_of_axes_ = false;   // a row is more than the last axis
   block_function block_ = nullptr, reduce_ = nullptr;
   bool direct_ = false, reduces_ = false, reduce_runs_ = false, memory_bound_ = true, far_ = false, is_line_ = false;
 };
@@ -634,19 +382,46 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
   for (std::size_t k = 0; k < inputs_; ++k) reduce_runs_ = reduce_runs_ && contiguous_inner(k);
   reduce_runs_ = reduce_runs_ && (space_.rank == 1 || extent(space_.rank - 1) >= long_row);
 
-  // Rows that are longer than tiles are terms of a sum one by one.
-  bool row_by_row = space_.rank == 1;
-  for (std::size_t k = 0; k < outputs_ && extent(space_.rank - 1) > tile_; ++k)
-    if (how[k] == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
-  inner_axis_ = space_.rank - (row_by_row ? 1 : 2);
+  choose_tiles();
   cut_axis_ = choose_cut();
   is_line_ = direct_ && !reduces_ && !far_ && space_.rank == 1 && extent(0) != 0;
+}
+
+inline void loop::choose_tiles() {
+  const std::size_t last = space_.rank - 1;
+  // Rows that are longer than tiles are terms of a sum one by one.
+  bool row_by_row = last == 0;
+  for (std::size_t k = 0; k < outputs_ && extent(last) > tile_; ++k)
+    if (how(k) == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
+  inner_axis_ = row_by_row ? last : last - 1;
+  row_ = extent(last);
+  const bool runs_alone = row_by_row || reduce_runs_ || (direct_ && !reduces_ && !far_ && row_ >= long_row);
+  while (!runs_alone && inner_axis_ > 0 && row_ * extent(inner_axis_) <= tile_ / 2) row_ *= extent(inner_axis_--);
+  rows_of_axes_ = inner_axis_ + 1 < last;
+  for (std::size_t k = 0; k < count(); ++k) {
+    loop_operand& o = operands_[k];
+    const auto joins = [&](std::size_t axis) {
+      return rows_of_axes_ && axis > inner_axis_ &&
+             o.stride[axis - 1] == o.stride[axis] * static_cast<std::int64_t>(extent(axis));
+    };
+    std::size_t run = last;
+    while (joins(run)) --run;
+    std::size_t rows = run > inner_axis_ ? run - 1 : run;
+    while (joins(rows)) --rows;
+    o.run = static_cast<std::uint8_t>(run);
+    o.rows = static_cast<std::uint8_t>(rows);
+    std::size_t results = 1;
+    for (std::size_t axis = inner_axis_ + 1; rows_of_axes_ && axis <= last; ++axis)
+      if (o.stride[axis] != 0) results *= extent(axis);
+    o.results = static_cast<std::uint16_t>(results);
+  }
 }
 
 // The outermost axis, unless every result has to be summed over it: then the first one that they are not summed over,
 // where that is long, so that no two chunks share a result.
 inline std::size_t loop::choose_cut() const {
   for (std::size_t axis = 0; axis < space_.rank; ++axis) {
+    if (rows_of_axes_ && axis > inner_axis_) break;
     std::size_t combined = 0, kept = 0;
     for (std::size_t k = 0; k < outputs_; ++k)
       if (combines(k)) ++combined, kept += stride(k, axis) != 0;
@@ -666,8 +441,7 @@ inline std::size_t loop::scratch_bytes() const {
 }
 
 inline std::size_t loop::scratch_bytes(const part& p) const {
-  const tiling tiles(*this, inner_axis_ + 1 < space_.rank ? extent_in(p, inner_axis_) : 1,
-                     extent_in(p, space_.rank - 1));
+  const tiling tiles(*this, inner_axis_ + 1 < space_.rank ? extent_in(p, inner_axis_) : 1, columns_in(p));
   std::size_t bytes = 0;
   for (std::size_t k = 0; k < outputs_; ++k) {
     if (how(k) != reduce_op::sum) continue;
@@ -692,8 +466,7 @@ inline void loop::run_range(const void* const* in, void* const* out, const std::
 inline void loop::walk(const position& from, const std::uint64_t* literals, const part& p, std::size_t axis,
                        std::byte* scratch) const {
   const std::size_t n = extent_in(p, axis);
-  if (axis == inner_axis_)
-    return run_tiles(from, literals, axis + 1 < space_.rank ? n : 1, extent_in(p, space_.rank - 1), scratch);
+  if (axis == inner_axis_) return run_tiles(from, literals, axis + 1 < space_.rank ? n : 1, columns_in(p), scratch);
   cascade sums[max_operands];
   std::size_t results[max_operands];  // 0: not summed here
   for (std::size_t k = 0; k < outputs_; ++k) {
@@ -736,7 +509,48 @@ inline void loop::reduce_rows(const position& at, const std::uint64_t* literals,
   }
 }
 
+inline void loop::fold(std::size_t output, std::size_t axis, const tile_extents& t, const std::byte* tile,
+                       std::byte* to) const {
+  alignas(64) std::byte one[tile_bytes / 2];
+  const std::size_t n = elements_from(axis + 1, t);
+  elements_of(output)->fill_identity(how(output), one, n);
+  elements_of(output)->merge_tile(how(output), tile, one, extent_in(t, axis), n, 0, 1);
+  combine(output, axis + 1, t, one, to);
+}
+
 WEFT_COLD_END
+
+inline void loop::gather(std::size_t k, std::size_t axis, const tile_extents& t, const std::byte* from,
+                         std::byte* tile) const {
+  const loop_operand& o = operands_[k];
+  if (axis >= o.rows) {
+    const rows_of_runs r = rows_from(k, axis, t);
+    return detail::fill_tile(o.size, tile, from, r.rows, r.columns, r.stride, inner_stride(k));
+  }
+  const std::size_t n = extent_in(t, axis), step = elements_from(axis + 1, t) * o.size;
+  if (o.stride[axis] == 0) {
+    gather(k, axis + 1, t, from, tile);
+    return detail::repeat(tile, step, n);
+  }
+  for (std::size_t i = 0; i < n; ++i) gather(k, axis + 1, t, from + bytes(k, o.stride[axis], i), tile + i * step);
+}
+
+inline void loop::combine(std::size_t output, std::size_t axis, const tile_extents& t, const std::byte* tile,
+                          std::byte* to) const {
+  const std::size_t k = inputs_ + output;
+  const loop_operand& o = operands_[k];
+  if (axis >= o.rows) {
+    const rows_of_runs r = rows_from(k, axis, t);
+    if (o.how != reduce_op::store)
+      return o.elements->merge_tile(o.how, tile, to, r.rows, r.columns, r.stride, inner_stride(k));
+    const std::size_t n = r.columns * o.size;
+    for (std::size_t i = 0; i < r.rows; ++i) __builtin_memcpy(to + bytes(k, r.stride, i), tile + i * n, n);
+    return;
+  }
+  if (o.stride[axis] == 0 && o.how != reduce_op::store) return fold(output, axis, t, tile, to);
+  const std::size_t n = extent_in(t, axis), step = elements_from(axis + 1, t) * o.size;
+  for (std::size_t i = 0; i < n; ++i) combine(output, axis + 1, t, tile + i * step, to + bytes(k, o.stride[axis], i));
+}
 
 // Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.
 inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
@@ -761,7 +575,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
     streamed = streamed || streams[k];
   }
 
-  alignas(64) std::byte staging[2 * max_operands][tile_bytes];
+  alignas(64) std::byte staging[2 * max_operands][tile_bytes + 64];
   const void* staged_from[max_operands]{};
   std::size_t staged_rows[max_operands]{}, staged_columns[max_operands]{};
   const tiling tiles(*this, rows, columns);
@@ -792,14 +606,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         in[k] = staging[k];
         const bool invariant = row_stride(k) == 0 || nr == 1;
         if (invariant && staged_from[k] == from && staged_rows[k] >= nr && staged_columns[k] == nc) continue;
-        for (std::size_t i = 0; i < nr; ++i) {
-          std::byte* to = staging[k] + i * nc * operands_[k].size;
-          const std::byte* row = from + bytes(k, row_stride(k), i);
-          if (inner_stride(k) == 1)
-            __builtin_memcpy(to, row, nc * operands_[k].size);
-          else
-            detail::splat(operands_[k].size, to, row, nc);
-        }
+        gather(k, inner_axis_, {nr, nc}, from, staging[k]);
         staged_from[k] = row_stride(k) == 0 ? from : nullptr;
         staged_rows[k] = nr;
         staged_columns[k] = nc;
@@ -820,10 +627,9 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
         if (streams[k] && lies_contiguous(inputs_ + k, nr, nc, columns)) {
           detail::stream(to[k], staging[inputs_ + k], nr * nc * operands_[inputs_ + k].size);
         } else if (terms[k] == 1) {
-          store_tile(k, out[k], to[k], nr, nc);
+          combine(k, inner_axis_, {nr, nc}, static_cast<const std::byte*>(out[k]), to[k]);
         } else {
-          const std::size_t o = inputs_ + k;
-          store_tile(k, out[k], sums[k].open(inner_stride(o) != 0 ? nc : row_stride(o) != 0 ? nr : 1), nr, nc);
+          combine(k, inner_axis_, {nr, nc}, static_cast<const std::byte*>(out[k]), sums[k].open(results_of_row(k, nc)));
           sums[k].close();
           if (tile % terms[k] == 0) sums[k].finish(to[k]);
         }

@@ -92,12 +92,14 @@ class loop_kernel final : public epilogue_kernel {
     sums_.clear();
     for (std::size_t k = 0; calls > 1 && k < body_.outputs(); ++k) {
       sums_.push_back({bytes});
-      if (apart_[k]) bytes += cascade::room(calls, bytes_of(k));
+      if (sums_calls(k)) bytes += cascade::room(calls, bytes_of(k));
     }
     memory_.resize(bytes / sizeof(cache_line));
     for (std::size_t k = 0; k < sums_.size(); ++k)
-      if (apart_[k]) sums_[k].sum = cascade(*body_.elements_of(k), bytes_of(k), memory(sums_[k].offset));
+      if (sums_calls(k)) sums_[k].sum = cascade(*body_.elements_of(k), bytes_of(k), memory(sums_[k].offset));
   }
+  /// True if the calls of run_part are terms of a sum in levels. Maxima and the like are combined where they belong.
+  bool sums_calls(std::size_t k) const { return k < sums_.size() && apart_[k] && body_.how(k) == reduce_op::sum; }
   std::byte* memory(std::size_t offset) { return reinterpret_cast<std::byte*>(memory_.data()) + offset; }
 
   void clear(std::size_t k, void* to) const { body_.elements_of(k)->fill_identity(body_.how(k), to, out(k).elements); }
@@ -202,7 +204,7 @@ WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin,
   void* to[max_operands];
   for (std::size_t k = 0; k < body_.outputs(); ++k) {
     to[k] = at.out[k];
-    if (apart_[k] && k < sums_.size()) at.out[k] = sums_[k].sum.open(out(k).elements);
+    if (sums_calls(k)) at.out[k] = sums_[k].sum.open(out(k).elements);
   }
   const auto part = [&](std::size_t c) {
     body_.run_rows(at.in, outputs_of(c, at.out).out, literals_.data(), begin + n * c / parts,
@@ -214,7 +216,7 @@ WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin,
     f.threads->parallel_for(parts, part);
   merge(at.out, parts);
   for (std::size_t k = 0; k < sums_.size(); ++k) {
-    if (!apart_[k]) continue;
+    if (!sums_calls(k)) continue;
     sums_[k].sum.close();
     if (end == rows) sums_[k].sum.finish(to[k]);
   }

@@ -93,8 +93,8 @@ WEFT_QUIET_BEGIN
 
 // One tile: out = alpha * A * B, or out += that.
 template <std::size_t rows, std::size_t vectors, std::size_t lanes, class T>
-WEFT_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
-                      bool add) {
+WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
+                             bool add) {
   typedef T vector __attribute__((vector_size(lanes * sizeof(T))));
   typedef T unaligned __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
   vector sum[rows][vectors] = {};
@@ -138,7 +138,7 @@ struct matmul_block {
   bool add;
 
   template <isa set>
-  WEFT_INLINE void operator()(isa_constant<set>) const {
+  WEFT_ALWAYS_INLINE void operator()(isa_constant<set>) const {
     constexpr std::size_t width = matmul_width<T>(set);
     const std::size_t whole = n / width * width;
     const std::size_t moved = packed ? 0 : width - (n - whole);
@@ -163,7 +163,7 @@ struct matmul_block {
 
  private:
   template <std::size_t rows, std::size_t width>
-  WEFT_INLINE void row_of_tiles(std::size_t i, T* spill, std::size_t moved) const {
+  WEFT_ALWAYS_INLINE void row_of_tiles(std::size_t i, T* spill, std::size_t moved) const {
     for (std::size_t j = 0; j < n; j += width) {
       const bool whole = n - j >= width;
       const T* const from = b + (packed ? j * k : whole ? j : j - moved);
@@ -272,7 +272,7 @@ struct pack_b {
   T* to;
 
   template <isa set>
-  WEFT_INLINE void operator()(isa_constant<set>) const {
+  WEFT_ALWAYS_INLINE void operator()(isa_constant<set>) const {
     constexpr std::size_t width = matmul_width<T>(set);
     T* out = to;
     for (std::size_t j = 0; j < n; j += width, out += width * k) {
