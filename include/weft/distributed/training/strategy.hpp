@@ -7,6 +7,7 @@
 
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/training_terms.hpp>
+#include <weft/tensor/mistake.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace weft {
@@ -54,11 +55,23 @@ template <int Steps>
 inline constexpr consistency_model bounded_staleness{Steps == 0 ? consistency::synchronous : consistency::asynchronous,
                                                      0, Steps == 0 ? -1 : Steps};
 
+/// A parameter_server does not name how gradients are applied.
+template <consistency_model Model>
+struct consistency_is_missing : mistake<(Model.backups < -1)> {};
+
+namespace detail {
+/// For `parameter_server{}`.
+inline constexpr consistency_model no_consistency{consistency::synchronous, -2};
+}  // namespace detail
+
 /// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from
 /// each.
-template <consistency_model Model>
+template <consistency_model Model = detail::no_consistency>
 struct parameter_server {
-  static_assert(Model.backups >= 0 && Model.staleness >= -1,
+  static_assert(correct<consistency_is_missing<Model>>,
+                "parameter_server: name how gradients are applied: parameter_server<synchronous>, or asynchronous, "
+                "synchronous_with_backups<n>, bounded_staleness<n>");
+  static_assert(!correct<consistency_is_missing<Model>> || (Model.backups >= 0 && Model.staleness >= -1),
                 "synchronous_with_backups and bounded_staleness take 0 or more");
   static constexpr consistency mode = Model.mode;
   static constexpr consistency_model model = Model;
