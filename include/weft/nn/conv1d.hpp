@@ -61,5 +61,16 @@ struct conv1d {
   }
 };
 
+template <int Window, conv1d_options Options, class T>
+struct conv1d<Window, -1, Options, deduced, T> {
+  template <class... Arguments>
+  explicit conv1d(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "conv1d: its sizes are template arguments: nn::conv1d<5, 32> layer{.activation = nn::relu}");
+  }
+};
+template <class First, class... More>
+conv1d(const First&, const More&...) -> conv1d<1, -1>;
+
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -67,5 +67,16 @@ struct conv2d {
   }
 };
 
+template <size2d Window, conv2d_options Options, class T>
+struct conv2d<Window, -1, Options, deduced, T> {
+  template <class... Arguments>
+  explicit conv2d(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "conv2d: its sizes are template arguments: nn::conv2d<5, 32> layer{.activation = nn::relu}");
+  }
+};
+template <class First, class... More>
+conv2d(const First&, const More&...) -> conv2d<1, -1>;
+
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -105,15 +105,12 @@ struct dense {
   }
 };
 
-/// `dense layer(10, relu)`: extents are arguments of the type.
-template <class... Arguments>
-struct extents_are_template_arguments : mistake<true> {};
 template <class T>
 struct dense<-1, deduced, T> {
   template <class... Arguments>
   explicit dense(const Arguments&...) {
     static_assert(correct<extents_are_template_arguments<Arguments...>>,
-                  "dense: the number of outputs is a template argument: nn::dense<10> layer{.activation = nn::relu}");
+                  "dense: its sizes are template arguments: nn::dense<10> layer{.activation = nn::relu}");
   }
 };
 template <class First, class... More>

@@ -40,5 +40,16 @@ struct embedding {
   void visit(const std::string& path, layer_visitor& v) const { v.layer(path, state, {{"table", &table}}); }
 };
 
+template <int Width, class T>
+struct embedding<-1, Width, T> {
+  template <class... Arguments>
+  explicit embedding(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "embedding: its sizes are template arguments: nn::embedding<1000, 64> layer");
+  }
+};
+template <class First, class... More>
+embedding(const First&, const More&...) -> embedding<-1, 1>;
+
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -328,5 +328,9 @@ WEFT_DECL symbol layer_call::result(const symbol& y) {
 
 #endif
 
+/// `dense layer(10, relu)`: sizes are arguments of the type.
+template <class... Arguments>
+struct extents_are_template_arguments : mistake<true> {};
+
 }  // namespace weft::nn
 WEFT_COLD_END

@@ -194,6 +194,16 @@ struct simple_rnn {
              {"recurrent_bias", &recurrent_bias}});
   }
 };
+template <recurrent_options Options, class T>
+struct simple_rnn<-1, Options, deduced, T> {
+  template <class... Arguments>
+  explicit simple_rnn(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "simple_rnn: its sizes are template arguments: nn::simple_rnn<128> layer");
+  }
+};
+template <class First, class... More>
+simple_rnn(const First&, const More&...) -> simple_rnn<-1>;
 
 /// Long short-term memory over whole sequences, x [batch, time, features], the result an lstm_result
 /// (tf.keras.layers.LSTM, torch.nn.LSTM):
@@ -254,6 +264,16 @@ struct lstm {
              {"recurrent_bias", &recurrent_bias}});
   }
 };
+template <recurrent_options Options, class T>
+struct lstm<-1, Options, deduced, T> {
+  template <class... Arguments>
+  explicit lstm(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "lstm: its sizes are template arguments: nn::lstm<128> layer");
+  }
+};
+template <class First, class... More>
+lstm(const First&, const More&...) -> lstm<-1>;
 
 /// Gated recurrent units over whole sequences, x [batch, time, features], the result a recurrent_result
 /// (tf.keras.layers.GRU, torch.nn.GRU):
@@ -312,6 +332,16 @@ struct gru {
              {"recurrent_bias", &recurrent_bias}});
   }
 };
+template <recurrent_options Options, class T>
+struct gru<-1, Options, deduced, T> {
+  template <class... Arguments>
+  explicit gru(const Arguments&...) {
+    static_assert(correct<extents_are_template_arguments<Arguments...>>,
+                  "gru: its sizes are template arguments: nn::gru<128> layer");
+  }
+};
+template <class First, class... More>
+gru(const First&, const More&...) -> gru<-1>;
 
 /// Two layers over the same sequences, the second from the last step of each to the first; the result is a
 /// bidirectional_result (tf.keras.layers.Bidirectional, torch's bidirectional=True):

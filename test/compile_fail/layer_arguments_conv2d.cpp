@@ -1,0 +1,16 @@
+// The sizes of a layer are arguments of its constructor.
+// error: extents_are_template_arguments
+// error: its sizes are template arguments: nn::
+#include <weft/nn.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+int main() {
+#ifdef WEFT_SHOULD_FAIL
+  nn::conv2d layer(5, 32);
+#else
+  nn::conv2d<5, 32> layer;
+#endif
+  const auto copy(layer);
+  static_cast<void>(copy);
+}
