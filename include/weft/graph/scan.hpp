@@ -242,8 +242,8 @@ class scan_recorder {
       }
   }
 
-  /// The parameter of the body for operand i.
-  const symbol& parameter(std::size_t i) const { return parameters_[i]; }
+  /// The parameter of the body for the next operand.
+  const symbol& next_parameter() { return parameters_[taken_++]; }
   /// Receives the results: first the carries in their order, then what is stacked.
   subgraph_recorder& body() { return body_; }
 
@@ -271,7 +271,7 @@ class scan_recorder {
   node_def loop_;
   sequence<symbol> parameters_;
   std::int64_t count_ = 0;
-  std::size_t carries_ = 0, rows_ = 0;
+  std::size_t carries_ = 0, rows_ = 0, taken_ = 0;
   symbol result_;
 };
 
@@ -287,8 +287,7 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
   graph& where = graph_around(operands...);
   constexpr std::size_t carries = (std::size_t{scan_operand<X>::is_carry} + ... + 0);
   scan_recorder made(where, {scan_recorder::operand{enter(where, operands).erased(), role_of<X>}...});
-  std::size_t next = 0;
-  const std::tuple<scan_parameter<true, X>...> parameters{scan_parameter<true, X>(made.parameter(next++))...};
+  const std::tuple<scan_parameter<true, X>...> parameters{scan_parameter<true, X>(made.next_parameter())...};
   const auto results = made.body().record_results(std::apply(body, parameters));
   made.record(o.reverse);
   const auto tuple = as_tuple(results);
