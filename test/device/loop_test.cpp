@@ -332,6 +332,40 @@ void counted_sum(const void* const* in, void* const* out, std::size_t n, const s
 
 }  // namespace
 
+BOOST_AUTO_TEST_CASE(broadcasts_over_any_axes_of_every_short_extent) {
+  const bool all[max_rank] = {true, true, true};
+  const auto how = dev::reduce_op::store;
+  const auto* elements = &dev::arithmetic_of<float>;
+  for (int middle = 1; middle <= 40; ++middle)
+    for (int last = 1; last <= 40; ++last)
+      for (int kept = 0; kept < 8; ++kept) {
+        const shape space(3, middle, last);
+        const bool some[max_rank] = {(kept & 1) != 0, (kept & 2) != 0, (kept & 4) != 0};
+        const dev::operand in[] = {dev::reduced_operand(dtype::float32, space, all),
+                                   dev::reduced_operand(dtype::float32, space, some)};
+        const std::size_t n = space.elements();
+        std::vector<float> x(n), b((some[0] ? 3 : 1) * (some[1] ? middle : 1) * (some[2] ? last : 1)), y(n);
+        for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<float>(i);
+        for (std::size_t i = 0; i < b.size(); ++i) b[i] = 0.5f + static_cast<float>(i % 7);
+        const void* from[] = {x.data(), b.data()};
+        void* to = y.data();
+        const dev::loop loop(space, 2, in, 1, &in[0], &how, &elements, counted_sum, nullptr);
+        std::vector<std::byte> scratch(loop.scratch_bytes());
+        loop.run(from, &to, nullptr, 0, 1, scratch.data());
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          const std::size_t row = i / static_cast<std::size_t>(last);
+          const std::size_t index[] = {row / static_cast<std::size_t>(middle), row % static_cast<std::size_t>(middle),
+                                       i % static_cast<std::size_t>(last)};
+          std::int64_t at = 0;
+          for (std::size_t axis = 0; axis < 3; ++axis)
+            at += static_cast<std::int64_t>(index[axis]) * in[1].stride[axis];
+          wrong += y[i] != x[i] + b[static_cast<std::size_t>(at)];
+        }
+        BOOST_REQUIRE_MESSAGE(wrong == 0, middle << " x " << last << ", axes " << kept << ": " << wrong << " elements");
+      }
+}
+
 // What group normalization of images does: the last axes are short, and each operand has others.
 BOOST_AUTO_TEST_CASE(one_call_of_the_function_covers_many_short_rows) {
   const shape space(4, 1024, 2, 8);

@@ -558,7 +558,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   if (reduce_runs_) return reduce_rows(at, literals, rows, columns, scratch);
   const void* in[max_operands];
   void* out[max_operands];
-  const bool whole_rows = direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
+  const bool whole_rows = !rows_of_axes_ && direct_ && !reduces_ && !far_ && (rows == 1 || columns >= long_row);
   if (whole_rows) {
     for (std::size_t r = 0; r < rows; ++r) {
       for (std::size_t k = 0; k < inputs_; ++k) in[k] = at.in[k] + bytes(k, row_stride(k), r);
