@@ -522,7 +522,7 @@ WEFT_DECL symbol graph::record_constant(const void* data, const value_info& decl
     const graph_node& other = data_->nodes[n];
     return is_operation<constant_op>(other.def.op) && other.def.outputs[0].type == declared.type &&
            other.def.outputs[0].extents == declared.extents && other.def.attributes == sizes &&
-           __builtin_memcmp(other.init.data.data(), data, size) == 0;
+           (size == 0 || __builtin_memcmp(other.init.data.data(), data, size) == 0);
   };
   std::uint32_t found = data_->shared.find(h.result(), same);
   if (found == detail::index_set::none) {
@@ -532,7 +532,7 @@ WEFT_DECL symbol graph::record_constant(const void* data, const value_info& decl
     def.attributes = sizes;
     found = add(std::move(def), {});
     data_->nodes[found].init = {initializer::kind_type::value, 0, 0, storage(size)};
-    __builtin_memcpy(data_->nodes[found].init.data.data(), data, size);
+    if (size > 0) __builtin_memcpy(data_->nodes[found].init.data.data(), data, size);
     data_->shared.insert(h.result(), found);
   }
   return {this, {found, 0}};

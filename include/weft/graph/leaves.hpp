@@ -210,7 +210,7 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, co
   const recorded_variable v = find_or_record(g, name, type, spec, names, kind);
   if (!v.is_new) return v.it;
   storage copy(bytes);
-  __builtin_memcpy(copy.data(), data, bytes);
+  if (bytes > 0) __builtin_memcpy(copy.data(), data, bytes);
   g.initialize(v.it.id().node, {initializer::kind_type::value, 0, 0, copy});
   return v.it;
 }

@@ -247,20 +247,29 @@ void fold_rows(const Add& add, const T* x, T* to, std::size_t rows, std::size_t 
   add(folded, to, columns);
 }
 
-/// Adds up each of many short rows, one term after another. `Columns` is their length, or 0 if it is `columns`.
-template <std::size_t Columns, class T>
-WEFT_LOOPS void sum_short_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride) {
-  if constexpr (Columns != 0)
-    if (row_stride != 1) return sum_short_rows<0>(x, to, rows, columns, row_stride);
-  const std::size_t n = Columns != 0 ? Columns : columns;
-  const std::int64_t step = Columns != 0 ? 1 : row_stride;
-  WEFT_VECTORIZE
-  for (std::size_t r = 0; r < rows; ++r) {
-    T sum = x[r * n];
-    for (std::size_t i = 1; i < n; ++i) sum = static_cast<T>(wrapping(sum) + wrapping(x[r * n + i]));
-    T& result = to[static_cast<std::int64_t>(r) * step];
-    result = static_cast<T>(wrapping(result) + wrapping(sum));
+/// Adds up each of many short rows, one term after another.
+template <class T>
+void sum_each_row(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride) {
+  for (; rows > 0; --rows, x += columns, to += row_stride) {
+    T sum = x[0];
+    for (std::size_t i = 1; i < columns; ++i) sum = static_cast<T>(wrapping(sum) + wrapping(x[i]));
+    *to = static_cast<T>(wrapping(*to) + wrapping(sum));
   }
+}
+template <std::size_t Count, class T>
+WEFT_INLINE T sum_of_few(const T* x) {
+  if constexpr (Count == 1)
+    return x[0];
+  else
+    return static_cast<T>(wrapping(sum_of_few<Count - 1>(x)) + wrapping(x[Count - 1]));
+}
+/// The same of rows of a length that is known.
+template <std::size_t Columns, class T>
+WEFT_LOOPS void sum_short_rows(const T* x, T* to, std::size_t rows, std::int64_t row_stride) {
+  if (row_stride != 1) return sum_each_row(x, to, rows, Columns, row_stride);
+  WEFT_VECTORIZE
+  for (std::size_t r = 0; r < rows; ++r)
+    to[r] = static_cast<T>(wrapping(to[r]) + wrapping(sum_of_few<Columns>(x + r * Columns)));
 }
 
 template <class T>
@@ -269,11 +278,11 @@ void sum_tile(const T* x, T* to, std::size_t rows, std::size_t columns, std::int
   constexpr std::size_t few = 16;
   if (row_stride == 0 && column_stride == 0) columns *= rows, rows = 1;
   if (column_stride == 0 && columns < few && rows > 1) {
-    if (columns == 2) return sum_short_rows<2>(x, to, rows, columns, row_stride);
-    if (columns == 3) return sum_short_rows<3>(x, to, rows, columns, row_stride);
-    if (columns == 4) return sum_short_rows<4>(x, to, rows, columns, row_stride);
-    if (columns == 8) return sum_short_rows<8>(x, to, rows, columns, row_stride);
-    return sum_short_rows<0>(x, to, rows, columns, row_stride);
+    if (columns == 2) return sum_short_rows<2>(x, to, rows, row_stride);
+    if (columns == 3) return sum_short_rows<3>(x, to, rows, row_stride);
+    if (columns == 4) return sum_short_rows<4>(x, to, rows, row_stride);
+    if (columns == 8) return sum_short_rows<8>(x, to, rows, row_stride);
+    return sum_each_row(x, to, rows, columns, row_stride);
   }
   const sums_of_runs<T> by;
   if (row_stride == 0 && column_stride != 0) return fold_rows(by.add, x, to, rows, columns);
