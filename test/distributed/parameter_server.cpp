@@ -411,6 +411,21 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
 
 // ---- exactly once ----
 
+BOOST_AUTO_TEST_CASE(workers_without_a_number_between_are_refused_at_once) {
+  const std::string all = test::free_addresses(tcp(), 3);
+  const std::size_t first = all.find(','), second = all.find(',', first + 1);
+  const cluster_spec cluster{
+      {"ps", all.substr(0, first)},
+      {"worker", "1@" + all.substr(first + 1, second - first - 1) + ",2@" + all.substr(second + 1)}};
+  server here(cluster, "worker", 1);
+  BOOST_CHECK_EXCEPTION(
+      basic_parameter_client<tcp>(here, two_variables(1), consistency::asynchronous, 7, 20s), error,
+      [](const error& e) {
+        return e.code() == error_code::failed_precondition &&
+               contains(e.what(), "the tasks of job 'worker' divide the work, so number them from 0 without holes");
+      });
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(one_client_after_the_other_goes_on_counting, T, transports) {
   all_well(run<T>(2, 1, [&](basic_server<T>& here) {
     values gradient(1), now(0);

@@ -67,6 +67,7 @@ BOOST_AUTO_TEST_CASE(ends_at_a_step_and_goes_on_from_its_checkpoint) {
     session s(model.g);
     supervised_session run(s, {.checkpoints = kept.of(s, model), .save = {.steps = 2}}, {stop_at_step(last)});
     BOOST_TEST(run.restored_step() == (last == 3 ? -1 : 3));
+    BOOST_TEST(run.saved_step() == run.restored_step());  // on the disk
     auto step = run.prepare(fetch(model.loss, model.train), feed(model.factor));
     while (!run.should_stop()) step(1.0f);
     BOOST_TEST(run.global_step() == last);

@@ -84,7 +84,7 @@ class supervised_session final : private run_control {
     if (was_chief_ && options_.checkpoints.lock && !joins_others()) options_.checkpoints.lock();
     const std::int64_t restored = options_.checkpoints.restore ? options_.checkpoints.restore() : -1;
     first_step_ = restored;
-    if (restored >= 0) steps_ = last_saved_ = restored;
+    if (restored >= 0) steps_ = last_saved_ = on_disk_ = restored;
     saved_.begin(global_step());
     for (const hook& h : hooks_) h->begin(*this);
   }

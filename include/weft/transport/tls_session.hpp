@@ -492,7 +492,8 @@ WEFT_DISTRIBUTED_DECL std::string tls_credentials::date_problem() const { return
 WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::string&, const std::string&,
                                                                   const std::string&) {
   throw error(error_code::failed_precondition, "TLS",
-              "this program was built without OpenSSL; install libssl-dev and build it again");
+              "this program was built without OpenSSL; install libssl-dev and build it again, without CMake with "
+              "-DWEFT_HAS_OPENSSL=1 -lssl -lcrypto");
 }
 
   #endif

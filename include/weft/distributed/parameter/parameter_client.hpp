@@ -72,7 +72,7 @@ class basic_parameter_client {
       throw error(error_code::failed_precondition, "parameter_client",
                   {"the cluster needs a job '", job,
                    "' to hold the variables and has none; add it, or set server_options::ps_job"});
-    check_dense(here.cluster(), job);
+    for (const std::string& each : {job, here.options().worker_job}) check_dense(here.cluster(), each);
     for (const parameter_spec& variable : variables_)
       if (variable.ps_task < 0 || variable.ps_task >= tasks)
         throw error(error_code::invalid_argument, "parameter_client",

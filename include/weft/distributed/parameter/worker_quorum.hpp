@@ -274,7 +274,7 @@ class worker_quorum {
       first =
           error(first->code(), "push_pull",
                 {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
-    if (is_synchronous() && has_decisions()) interrupted_ = first;
+    if (keeps_places() || (is_synchronous() && has_decisions())) interrupted_ = first;
     return first;
   }
 
@@ -300,7 +300,7 @@ class worker_quorum {
   std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
   std::int64_t waited_at_ = -1;        // the next step then
   bool is_stopping_ = false;
-  std::optional<error> interrupted_;  // why synchronous training cannot go on, for good
+  std::optional<error> interrupted_;  // why training cannot go on, for good
 };
 
 }  // namespace weft::detail
