@@ -242,7 +242,9 @@ class scan_recorder {
       }
   }
 
-  /// The parameter of the body for the next operand.
+  /// The parameter of the body for operand i.
+  const symbol& parameter(std::size_t i) const { return parameters_[i]; }
+  /// The same for the next operand.
   const symbol& next_parameter() { return parameters_[taken_++]; }
   /// Receives the results: first the carries in their order, then what is stacked.
   subgraph_recorder& body() { return body_; }
