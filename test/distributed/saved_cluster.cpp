@@ -543,6 +543,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_a_signal_ends_leaves_at_once_where_the_chief_
 
 // A parameter server stays until the chief has saved, and not for long where nobody leaves.
 BOOST_AUTO_TEST_CASE(a_parameter_server_that_gets_a_signal_alone_ends_in_time) {
+  const folder f;
   const auto cluster = test::local_cluster(1, 1);
   test::process ps([&]() -> std::string {
     server here(cluster, "ps", 0, {.stop_patience = 500ms});
@@ -551,7 +552,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_server_that_gets_a_signal_alone_ends_in_time) {
     return ended.interrupted ? ended.interrupted->what() : "ended in order";
   });
   test::process worker(
-      [&] { return live_with_signals(cluster, "worker", 0, "/nonexistent", in_step_by_servers{}, 100ms, false); });
+      [&] { return live_with_signals(cluster, "worker", 0, f.path, in_step_by_servers{}, 100ms, false); });
   std::this_thread::sleep_for(600ms);
   const auto start = std::chrono::steady_clock::now();
   ps.signal(SIGTERM);
