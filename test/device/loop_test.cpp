@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(broadcasts_over_any_axes_of_every_short_extent) {
       }
 }
 
-// What group normalization of images does: the last axes are short, and each operand has others.
+// Group normalization of images broadcasts over some of the short last axes.
 BOOST_AUTO_TEST_CASE(one_call_of_the_function_covers_many_short_rows) {
   const shape space(4, 1024, 2, 8);
   const std::size_t n = space.elements();

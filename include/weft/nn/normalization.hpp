@@ -168,6 +168,16 @@ shape channels_of() {
   return shape(dims_t<X>::spec[dims_t<X>::rank - 1]);
 }
 
+/// The node normal(x, scale, offset) of a layer with these two parameters.
+template <class T, Expression X, class Layer, class Normal>
+auto call_scale_and_offset(const X& x, const Layer& layer, const Normal& normal) {
+  const shape channels = channels_of<X>();
+  return call_normalization<T>(
+      x, layer.state,
+      {{"scale", channels, layer.scale_init, layer.scale}, {"offset", channels, layer.offset_init, layer.offset}},
+      normal);
+}
+
 }  // namespace detail
 
 /// Layer normalization over the last axis (Ba et al., 2016; tf.keras.layers.LayerNormalization, torch.nn.LayerNorm):
@@ -190,10 +200,8 @@ struct layer_norm {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
-      const shape width = detail::channels_of<X>();
-      return detail::call_normalization<T>(
-          x, state, {{"scale", width, scale_init, scale}, {"offset", width, offset_init, offset}},
-          [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
+      return detail::call_scale_and_offset<T>(
+          x, *this, [this](const auto&... e) { return layer_normalization(e..., {.epsilon = epsilon}); });
     }
   }
 
@@ -251,10 +259,8 @@ struct group_norm {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, dims_t<X>>(x);
     } else {
-      const shape channels = detail::channels_of<X>();
-      return detail::call_normalization<T>(
-          x, state, {{"scale", channels, scale_init, scale}, {"offset", channels, offset_init, offset}},
-          [this](const auto&... e) { return group_normalization<Groups>(e..., {.epsilon = epsilon}); });
+      return detail::call_scale_and_offset<T>(
+          x, *this, [this](const auto&... e) { return group_normalization<Groups>(e..., {.epsilon = epsilon}); });
     }
   }
 
@@ -285,10 +291,9 @@ struct instance_norm {
     if constexpr (!correct<mistaken>) {
       return weft::detail::after_mistake<T, D>(x);
     } else {
-      const shape channels = detail::channels_of<X>();
-      return detail::call_normalization<T>(
-          x, state, {{"scale", channels, scale_init, scale}, {"offset", channels, offset_init, offset}},
-          [this](const auto&... e) { return group_normalization<D::spec[D::rank - 1]>(e..., {.epsilon = epsilon}); });
+      return detail::call_scale_and_offset<T>(x, *this, [this](const auto&... e) {
+        return group_normalization<D::spec[D::rank - 1]>(e..., {.epsilon = epsilon});
+      });
     }
   }
 

@@ -289,7 +289,7 @@ __attribute__((noinline)) inline bool contains(const token* t, const char* opera
 }
 
 /// Returns true if two expressions apply the same of Weft's formulas to the same arguments, in the same element types.
-/// Each module of a process has its own lists of tokens, so their addresses do not tell.
+/// Compares values, because each module of a process has its own lists of tokens.
 __attribute__((noinline)) inline bool same(const token* a, const token* b) {
   for (int left = 1; left > 0; --left, ++a, ++b) {
     if (!a->operation != !b->operation || a->number != b->number || a->formula != b->formula || a->type != b->type)

@@ -1,4 +1,4 @@
-// A parameter_server that does not say how gradients are applied.
+// A parameter_server without a consistency.
 // error: parameter_server: name how gradients are applied
 #include <weft/distributed.hpp>
 using namespace weft;

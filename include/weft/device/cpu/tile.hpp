@@ -45,7 +45,7 @@ inline void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
   __builtin_memcpy(to, from, bytes);
 }
 
-/// Before other threads are told of what was streamed.
+/// Call it before another thread reads what `stream` has written.
 inline void finish_streams() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();
@@ -72,8 +72,8 @@ inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
   }
 }
 
-/// Writes each of `rows` elements, `stride` apart, `columns` times. Whole vectors are written, the last of which can
-/// end `slack` bytes past the end.
+/// Writes `columns` copies of each of `rows` elements that lie `stride` apart. It stores whole vectors, so the buffer
+/// needs `slack` bytes more than the copies.
 template <class T>
 void spread(void* into, const void* elements, std::int64_t stride, std::size_t rows, std::size_t columns) {
   typedef T vector __attribute__((vector_size(16)));
@@ -337,7 +337,7 @@ void merge_tile(reduce_op how, const void* tile, void* into, std::size_t rows, s
   }
 }
 
-/// Sum of n elements that lie side by side, in halves down to tiles.
+/// Returns the sum of n contiguous elements. It adds the sums of both halves, down to tiles.
 template <class T>
 T sum_of(const T* x, std::size_t n) {
   constexpr std::size_t tile = tile_bytes / sizeof(T);

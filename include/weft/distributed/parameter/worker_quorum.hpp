@@ -274,7 +274,7 @@ class worker_quorum {
       first =
           error(first->code(), "push_pull",
                 {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
-    if (keeps_places() || (is_synchronous() && has_decisions())) interrupted_ = first;
+    if (keeps_places() || has_decisions()) interrupted_ = first;
     return first;
   }
 

@@ -55,14 +55,14 @@ template <int Steps>
 inline constexpr consistency_model bounded_staleness{Steps == 0 ? consistency::synchronous : consistency::asynchronous,
                                                      0, Steps == 0 ? -1 : Steps};
 
-/// A parameter_server does not name how gradients are applied.
-template <consistency_model Model>
-struct consistency_is_missing : mistake<(Model.backups < -1)> {};
-
 namespace detail {
 /// For `parameter_server{}`.
 inline constexpr consistency_model no_consistency{consistency::synchronous, -2};
 }  // namespace detail
+
+/// A parameter_server does not name how gradients are applied.
+template <consistency_model Model>
+struct consistency_is_missing : mistake<(Model == detail::no_consistency)> {};
 
 /// Variables live on parameter servers, which apply the workers' gradients: each as it comes, or the mean of one from
 /// each.
