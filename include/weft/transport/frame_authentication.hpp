@@ -33,6 +33,9 @@ inline constexpr bool has_openssl = true;
 #else
 inline constexpr bool has_openssl = false;
 #endif
+/// What to do without it, as the end of an error.
+inline constexpr const char* build_with_openssl =
+    "install libssl-dev and build it again, without CMake with -DWEFT_HAS_OPENSSL=1 -lssl -lcrypto";
 
 namespace detail {
 

@@ -29,6 +29,7 @@
 #include <weft/error.hpp>
 #include <weft/printable.hpp>
 #include <weft/transport/frame.hpp>
+#include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/opaque.hpp>
 #include <weft/transport/separate.hpp>
 #include <weft/transport/tls.hpp>
@@ -491,9 +492,7 @@ WEFT_DISTRIBUTED_DECL std::string tls_credentials::date_problem() const { return
 
 WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::string&, const std::string&,
                                                                   const std::string&) {
-  throw error(error_code::failed_precondition, "TLS",
-              "this program was built without OpenSSL; install libssl-dev and build it again, without CMake with "
-              "-DWEFT_HAS_OPENSSL=1 -lssl -lcrypto");
+  throw error(error_code::failed_precondition, "TLS", {"this program was built without OpenSSL; ", build_with_openssl});
 }
 
   #endif

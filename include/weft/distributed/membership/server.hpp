@@ -294,8 +294,8 @@ class basic_server {
         throw error(error_code::failed_precondition, name(),
                     {to_string(members_.task(rank)),
                      " is on another host, and what travels there is authenticated by OpenSSL, without which this "
-                     "program was built; install libssl-dev and build it again, without CMake with "
-                     "-DWEFT_HAS_OPENSSL=1 -lssl -lcrypto"});
+                     "program was built; ",
+                     build_with_openssl});
     check_filters();
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (works_with(rank)) members_.set_connects_to(rank);

@@ -222,9 +222,8 @@ class basic_graph_client {
     };
     if (!has_openssl && detail::authenticates<stream>(options_, is_loopback(where.host)))
       fail(error_code::failed_precondition, {"the task is on another host, and what travels there is authenticated by "
-                                             "OpenSSL, without which this program "
-                                             "was built; install libssl-dev and build it again, without CMake with "
-                                             "-DWEFT_HAS_OPENSSL=1 -lssl -lcrypto"});
+                                             "OpenSSL, without which this program was built; ",
+                                             build_with_openssl});
     detail::handshake_nonce nonce;
     fill_random(nonce);
     stream fresh = network_.connect(where);
