@@ -214,6 +214,13 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
   const bool kept = !f.checkpoint_dir.empty();
   supervised_session run(
       s, {.checkpoints = p.kept.of(s), .save = f.checkpoints_every(), .handle_signals = alone || kept}, hooks);
+  // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
+  if (!alone && run.restored_step() >= 0) {
+    const std::int64_t made = run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
+    p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
+  }
+  follow_step();
+  check_position(p.at, p.batches);
   // A run that ends with an error may have saved a checkpoint too.
   struct tell_at_end {
     supervised_session<Session>* run;
@@ -222,13 +229,6 @@ result train_supervised(const cluster_flags& f, const plan_of_run& plan, Session
       if (run) tell_saved(*run, f);
     }
   } saved{&run, f};
-  // Only the chief's own position is in a checkpoint; a worker has made its part of the steps.
-  if (!alone && run.restored_step() >= 0) {
-    const std::int64_t made = run.restored_step() / (f.is_asynchronous() ? static_cast<std::int64_t>(plan.workers) : 1);
-    p.at.epoch = made / p.batches, p.at.batch = made % p.batches;
-  }
-  follow_step();
-  check_position(p.at, p.batches);
   if (f.is_chief()) tell_resumed(run, f);
   p.log.begin(run.global_step(), p.g);
   if (p.log) p.log_images(run.global_step());
