@@ -469,6 +469,15 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_stopped_ends_steps_and_then_its_process) {
   while (problem == "nothing" && seconds_since(began) < 20) problem = problem_of([&] { step(1.0f); });
   BOOST_TEST(seconds_since(began) < 5 + slack);  // 1.75 s of silence, and some time to end the run
   BOOST_TEST(contains(problem, "/job:worker/task:1"), problem);
+  // A new client does not wait for it as for a task that has not started.
+  const auto tried = std::chrono::steady_clock::now();
+  problem = problem_of([&] {
+    session late(g, {.threads = 1, .target = "weft://" + to_string(servers[2]->address())});
+    late.prepare(fetch(here), feed(x))(1.0f);
+  });
+  BOOST_TEST(contains(problem, "/job:worker/task:1"), problem);
+  BOOST_TEST(contains(problem, "has not answered the handshake within 2000 ms: it is paused or overloaded"), problem);
+  BOOST_TEST(seconds_since(tried) < 8 + slack);
   servers[0]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
   servers[2]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
   task.signal(SIGCONT);

@@ -291,3 +291,24 @@ BOOST_AUTO_TEST_CASE(arrays) {
   BOOST_CHECK_EQUAL(p(1, 0), 1);
   BOOST_CHECK_CLOSE(log_softmax(tensor<double, dims<2>>{-1000, 0})(0), -1000, 1e-10);
 }
+
+BOOST_AUTO_TEST_CASE(moved_from) {
+  tensor<float, dims<2, 3>> x{1, 2, 3, 4, 5, 6};
+  const auto taken = std::move(x);
+  const auto refused = says(error_code::invalid_argument, "the extents [0, 0] do not fit the declared [2, 3]");
+  BOOST_CHECK_EXCEPTION(sum(x), error, refused);
+  BOOST_CHECK_EXCEPTION(max(x * 2), error, refused);
+  BOOST_CHECK_EXCEPTION(mean(square(x)), error, refused);
+  BOOST_CHECK_EXCEPTION(eval(exp(x)), error, refused);
+  BOOST_CHECK_EXCEPTION(size(x), error, refused);
+  tensor<float, dims<3>> row{1, 2, 3};
+  const auto row_taken = std::move(row);
+  BOOST_CHECK_EXCEPTION(argmax<0>(row), error,
+                        says(error_code::invalid_argument, "argmax: the extents [0] do not fit the declared [3]"));
+  BOOST_CHECK_EQUAL(number(sum(taken)), 21);
+  tensor<float, dims<dyn<"n">>> any_length{shape(3), {1, 2, 3}};  // 0 is one of its lengths
+  const auto all_taken = std::move(any_length);
+  BOOST_CHECK_EQUAL(number(sum(any_length)), 0);
+  BOOST_CHECK_EQUAL(number(sum(all_taken)), 6);
+  BOOST_CHECK_EQUAL(number(sum(tensor<float, dims<2, 0>>())), 0);
+}

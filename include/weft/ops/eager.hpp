@@ -152,6 +152,13 @@ WEFT_DECL void run_eagerly(const operation& op, attribute_words attributes, cons
 
 #endif
 
+/// Throws invalid_argument for the extents of a tensor that was moved from and whose static extents are not 0. A result
+/// without these axes would not show it.
+template <class D>
+void check_moved_from(const char* what, const shape& extents) {
+  if (extents.elements() == 0) check_fits(what, D::spec, D::names, extents);
+}
+
 /// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
 template <class T, class D, class Dev, class... Operands>
 auto record_or_run(const operation& op, const shape& extents, attribute_words attributes, const Operands&... operands) {
@@ -163,6 +170,7 @@ auto record_or_run(const operation& op, const shape& extents, attribute_words at
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     const char* const* const names[] = {dims_t<Operands>::names...};
+    (check_moved_from<dims_t<Operands>>(op.name, operands.extents()), ...);
     auto result = make_tensor<T, D, Dev>(extents, uninitialized{});
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(result.data())};
@@ -190,6 +198,7 @@ auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>&
   } else {
     const value_info inputs[] = {value_info{dtype_of<value_t<Operands>>, operands.extents()}...};
     const char* const* const names[] = {dims_t<Operands>::names...};
+    (check_moved_from<dims_t<Operands>>(op.name, operands.extents()), ...);
     std::tuple made{make_tensor<T, D, Dev>(outputs[Index].extents, uninitialized{})...};
     std::byte* const buffers[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(operands.data()))...,
                                   reinterpret_cast<std::byte*>(std::get<Index>(made).data())...};

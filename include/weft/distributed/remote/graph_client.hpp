@@ -231,7 +231,7 @@ class basic_graph_client {
                                : handshake_type::dialling_anyone(std::move(fresh), secret_.proof(), nonce);
     // An attempt has some time of its own, so that a task which is there answers whatever is left.
     const deadline_type ends(
-        std::max<typename Clock::duration>(until.remaining(std::chrono::seconds(5)), std::chrono::milliseconds(500)));
+        std::max<typename Clock::duration>(until.remaining(options_.answer_timeout), std::chrono::milliseconds(500)));
     waiter<T, Clock> waits = idle();
     for (;;) {
       std::size_t moved = talk.advance();
@@ -256,7 +256,14 @@ class basic_graph_client {
         moved = 1;
       }
       if (talk.at() == handshake_type::phase::over) break;
-      if (ends.expired()) fail(error_code::unavailable, {"received no answer to the handshake in time"});
+      if (ends.expired()) {
+        // A process that listens has time to start, but one that has been reached has started.
+        const bool is_reached = !talk.is_sending();
+        fail(is_reached ? error_code::deadline_exceeded : error_code::unavailable,
+             {"the process that listens at ", to_string(where), " has not answered the handshake within ",
+              options_.answer_timeout.count(),
+              " ms: it is paused or overloaded (graph_client_options::answer_timeout)"});
+      }
       if (moved > 0) {
         waits.moved();
         continue;

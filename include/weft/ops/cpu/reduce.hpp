@@ -34,6 +34,7 @@ auto eager_reduce(const Expr& e, std::int64_t reduced, bool mean) {
   const tensor_leaves leaves(e);
   const auto& r = weft::reduced<S, How, false>;
   const iteration_space space(leaves, *r.body);
+  check_moved_from<dims_t<Expr>>("reduction", space.extents);
   auto result = make_tensor<T, D, Dev>(without_reduced(space.extents, reduced), uninitialized{});
   const std::size_t results = result.elements();
   T* data = result.data();
