@@ -1,5 +1,6 @@
 // Layers as members of models: their names, variables, first values, results and mistakes.
 #include <algorithm>
+#include <any>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -30,6 +31,9 @@
 
 using namespace weft;
 using nn::mode;
+
+template <>
+inline constexpr bool weft::nn::has_no_layers<std::any> = true;
 
 namespace {
 
@@ -579,6 +583,25 @@ BOOST_AUTO_TEST_CASE(pointers_and_maps_lead_to_layers) {
   std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
   BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
   BOOST_CHECK_EQUAL(nn::parameters(net).size(), 21u);
+}
+
+/// Members whose constructors take other types first: they are not base classes of the model.
+struct with_options {
+  nn::activation_option<float> activation = nn::relu;
+  nn::stored_initializer first_value = init::zeros{};
+  nn::dense<4> hidden;
+};
+struct with_any {
+  std::any anything;
+  with_options inner;
+};
+
+BOOST_AUTO_TEST_CASE(options_are_members_of_models) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(with_any(), "net");
+  net.inner.hidden(x);
+  check_names(g, {"net/inner/hidden/weights", "net/inner/hidden/bias"});
 }
 
 enum class side : unsigned char { left = 3, right = 200 };

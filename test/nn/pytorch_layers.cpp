@@ -170,6 +170,32 @@ BOOST_AUTO_TEST_CASE(two_biases_are_those_of_pytorch) {
   for (int i = 0; i < 8; ++i) BOOST_CHECK_SMALL(in_step(i) - hidden_step(i), 1e-6f);
 }
 
+BOOST_AUTO_TEST_CASE(two_biases_of_different_types_are_added) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, dyn<"time">, 1>>(g, "x");
+  const nn::lstm<1> net;
+  net(x);
+  session s{g};
+  const auto weights = ones<float, dims<4, 1>>();
+  const tensor<half, dims<4>> in{half(0.5f), half(-1.0f), half(2.0f), half(0.25f)};
+  const tensor<double, dims<4>> hidden{1.0, 0.5, -4.0, 0.125};
+  const std::string path = "pytorch_layers_biases.safetensors";
+  const auto write = [&](const auto& second) {
+    write_safetensors(
+        path, {{"weight_ih_l0", weights}, {"weight_hh_l0", weights}, {"bias_ih_l0", in}, {"bias_hh_l0", second}});
+  };
+  write(hidden);
+  BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, s).restored.size(), 3u);
+  BOOST_CHECK(s.get(net.bias.as<dims<4>>()) == (tensor<float, dims<4>>{1.5f, -0.5f, -2.0f, 0.375f}));
+  write(tensor<std::int32_t, dims<4>>{1, 2, 3, 4});
+  BOOST_CHECK_EXCEPTION(nn::load_pytorch_weights(path, net, s), weft::error,
+                        test::says(error_code::invalid_argument, "cannot be added"));
+  write(ones<double, dims<3>>());
+  BOOST_CHECK_EXCEPTION(nn::load_pytorch_weights(path, net, s), weft::error,
+                        test::says(error_code::invalid_argument, "cannot be added"));
+  std::remove(path.c_str());
+}
+
 BOOST_AUTO_TEST_CASE(attention_layers) {
   graph g;
   const auto q = placeholder<float, dims<batch, 3, 4>>(g, "q");

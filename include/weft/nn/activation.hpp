@@ -130,7 +130,7 @@ class activation_option {
   WEFT_ACTIVATION(hard_swish)
 #undef WEFT_ACTIVATION
   template <class Given>
-    requires(!std::is_same_v<Given, detail::any_member>)
+    requires(!std::is_base_of_v<detail::member_probe, Given>)
   constexpr activation_option(const Given&) {
     static_assert(correct<activation_is_not_known<Given>>,
                   "activation: needs a value of namespace nn, such as nn::relu, or nn::activation<my_formula>{}");

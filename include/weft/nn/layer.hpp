@@ -57,7 +57,7 @@ class stored_initializer {
     __builtin_memcpy(bytes_, static_cast<const void*>(&init), sizeof(Init));
   }
   template <class Given>
-    requires(!Initializer<Given> && !std::is_same_v<Given, detail::any_member>)
+    requires(!Initializer<Given> && !std::is_base_of_v<detail::member_probe, Given>)
   stored_initializer(const Given&) : make_(nullptr) {
     static_assert(correct<value_is_not_an_initializer<Given>>,
                   "a layer's variables need an initializer, such as init::constant{0.5} or init::he_normal{}");

@@ -82,8 +82,8 @@ class layer_visitor {
   int borrowed_ = 0;
 };
 
-/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases or references, or is a
-/// lambda that captures; and it has no function `visit`.
+/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases, references or unnamed
+/// unions, or is a lambda that captures; and it has no function `visit`.
 template <class Part>
 struct model_has_no_named_members : mistake<true> {};
 
@@ -182,10 +182,6 @@ concept Variant = requires(const T& t) {
   t.valueless_by_exception();
 };
 
-template <class T>
-constexpr std::string_view name_of_type() {
-  return __PRETTY_FUNCTION__;
-}
 /// Returns true for a class of the standard library or of Weft that can be copied as bytes. One that is none of the
 /// above holds numbers: std::complex, std::chrono::duration, random number engines, shape.
 template <class T>
@@ -371,11 +367,11 @@ struct model_has_no_parts : mistake<!std::is_class_v<Model> && !std::is_array_v<
 template <class Model>
 using model_mistake = first_mistake<model_has_no_parts<Model>, part_mistake<Model>>;
 
-#define WEFT_NEEDS_LAYERS                                                                                             \
-  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references and "    \
-  "lambdas that capture; another class lists its members: void visit(const std::string& path, nn::layer_visitor& v) " \
-  "const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>; keys of a map of layers are "    \
-  "integers, enumerations or strings"
+#define WEFT_NEEDS_LAYERS                                                                                            \
+  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references, "      \
+  "unnamed unions and lambdas that capture; another class lists its members: void visit(const std::string& path, "   \
+  "nn::layer_visitor& v) const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>; keys of " \
+  "a map of layers are integers, enumerations or strings"
 
 namespace detail {
 
