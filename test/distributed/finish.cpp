@@ -1,5 +1,6 @@
-// The end of collective training, in virtual time: a worker that has no more steps to make stays for those of the
-// others, however long all of them take together, and leaves in time where there are no more.
+// The end of training, in virtual time. With all-reduce, a worker that has made its last step stays for the steps of
+// the others, however long they take, and leaves in time if there are no more. With parameter servers, all tasks end in
+// time, whether training is complete or a loss ends it.
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
@@ -38,6 +39,8 @@ struct worker {
   std::optional<int> sleeps_before{};  // this step, or the end, for 100 seconds
   int finishes = 1;                    // how often finish() is called, where it runs out of time
   std::optional<milliseconds> killed_at{};
+  milliseconds stays{0};  // after finish(), to write a report
+  bool saves = false;     // the chief waits in finish() for the others, and saves
 
   // its outcome
   float w = 0;
@@ -46,29 +49,49 @@ struct worker {
   milliseconds ended{};
 };
 
-void run(std::vector<worker>& workers) {
+/// A parameter server's outcome.
+struct parameter_task {
+  std::optional<join_report> report{};
+  std::string problem{};
+  milliseconds ended{};
+};
+
+/// Trains in virtual time. With all-reduce there are no parameter servers.
+template <class Strategy = collective>
+std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {}, std::size_t servers = 0) {
   simulation world({7, 1500us, std::size_t{64} << 10});
-  std::string addresses;
-  for (std::size_t i = 0; i < workers.size(); ++i)
-    addresses += (i ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(3000 + i);
-  const cluster_spec cluster{{"worker", addresses}};
+  const auto addresses = [](std::size_t first, std::size_t count) {
+    std::string all;
+    for (std::size_t i = 0; i < count; ++i) all += (i ? ",127.0.0.1:" : "127.0.0.1:") + std::to_string(first + i);
+    return all;
+  };
+  cluster_spec cluster{{"worker", addresses(3000, workers.size())}};
+  if (servers > 0) cluster.add_job("ps", addresses(2000, servers));
   const auto began = world.now();
   const auto now = [&] { return std::chrono::duration_cast<milliseconds>(virtual_clock::now() - began); };
-  std::vector<simulation::process> processes(workers.size());
-  const auto live = [&](std::size_t i) {
-    worker& mine = workers[i];
-    server_options options;
-    options.waiting = wait_policy{};
-    server_type here(cluster, "worker", static_cast<int>(i), options, simulation::network(world));
+  std::vector<parameter_task> outcomes(servers);
+  std::vector<simulation::process> processes(servers + workers.size());
+  struct stopping {
+    simulation& in;
+    simulation::process& whose;
+    server_type& server;
+    ~stopping() { in.stop(whose, server); }
+  };
+  server_options options;
+  options.waiting = wait_policy{};
+  const auto serve = [&](std::size_t i) {
+    server_type here(cluster, "ps", static_cast<int>(i), options, simulation::network(world));
     world.adopt(processes[i]);
-    struct stopping {
-      simulation& in;
-      simulation::process& whose;
-      server_type& server;
-      ~stopping() { in.stop(whose, server); }
-    } at_end{world, processes[i], here};
+    const stopping at_end{world, processes[i], here};
+    outcomes[i].report = here.join(30s);
+  };
+  const auto train = [&](std::size_t i) {
+    worker& mine = workers[i];
+    server_type here(cluster, "worker", static_cast<int>(i), options, simulation::network(world));
+    world.adopt(processes[servers + i]);
+    const stopping at_end{world, processes[servers + i], here};
     const model m;
-    replicated_session s(m.g, here, collective{}, {.threads = 1}, 30s);
+    replicated_session s(m.g, here, how, {.threads = 1}, 30s);
     auto step = s.prepare(fetch(m.train), feed(m.x));
     for (int k = 0; k <= mine.steps; ++k) {
       if (mine.sleeps_before == k) detail::sleep<virtual_clock>(100s);
@@ -79,7 +102,7 @@ void run(std::vector<worker>& workers) {
       step(x, 300s);
     }
     for (int more = mine.finishes; more > 0; --more) try {
-        s.finish();
+        mine.saves ? s.finish(300s, [] {}) : s.finish();
         break;
       } catch (const error& problem) {
         mine.said.push_back(name(problem.code()) + (": " + std::string(problem.what())));
@@ -87,11 +110,21 @@ void run(std::vector<worker>& workers) {
       }
     mine.w = *reinterpret_cast<const float*>(s.local().state_of(m.w.id().node).data());
     mine.global_step = s.global_step();
+    detail::sleep<virtual_clock>(mine.stays);
   };
-  for (std::size_t i = 0; i < workers.size(); ++i)
+  for (std::size_t i = 0; i < servers; ++i)
     world.start(processes[i], [&, i] {
       try {
-        live(i);
+        serve(i);
+      } catch (const std::exception& problem) {
+        outcomes[i].problem = problem.what();
+      }
+      outcomes[i].ended = now();
+    });
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    world.start(processes[servers + i], [&, i] {
+      try {
+        train(i);
       } catch (const std::exception& problem) {
         if (workers[i].said.empty()) workers[i].said.push_back(problem.what());
       }
@@ -103,11 +136,14 @@ void run(std::vector<worker>& workers) {
     return all;
   };
   while (!all_ended()) {
-    for (std::size_t i = 0; i < workers.size(); ++i)
-      if (workers[i].killed_at && now() >= *workers[i].killed_at && !processes[i].dead) world.kill(processes[i], false);
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      simulation::process& its = processes[servers + i];
+      if (workers[i].killed_at && now() >= *workers[i].killed_at && !its.dead) world.kill(its, false);
+    }
     world.sleep(20ms);
   }
   for (auto& each : processes) each.thread.join();
+  return outcomes;
 }
 
 }  // namespace
@@ -166,4 +202,59 @@ BOOST_AUTO_TEST_CASE(finish_goes_on_where_the_others_have_ended_meanwhile) {
     BOOST_TEST(each.w == -3);
   }
   BOOST_TEST(all[0].said.size() == 1);
+}
+
+// ---- parameter servers ----
+
+// The worker that remains ends with an error after the wait. The servers must not wait for a process in its place, too.
+BOOST_AUTO_TEST_CASE(training_without_a_replacement_ends_after_one_wait_in_all_tasks) {
+  const auto check = [](auto how) {
+    how.on_loss = wait_for{20s};
+    std::vector<worker> all{{.steps = 80}, {.steps = 80, .killed_at = 10s}};
+    const auto servers = run(all, how, 2);
+    const std::string why = "no process has taken its place within 20000 ms";
+    BOOST_REQUIRE(all[0].said.size() == 1);
+    CHECK_SAYS(all[0].said[0], "/job:worker/task:1");
+    CHECK_SAYS(all[0].said[0], why);
+    BOOST_TEST((all[0].ended > 29s && all[0].ended < 34s));
+    for (const parameter_task& each : servers) {
+      BOOST_TEST(each.problem == "");
+      BOOST_REQUIRE((each.report && each.report->interrupted));
+      CHECK_SAYS(each.report->interrupted->what(), why);
+      BOOST_TEST((each.ended > 29s && each.ended < 36s), each.ended.count());
+    }
+  };
+  check(parameter_server<asynchronous>{});
+  check(parameter_server<bounded_staleness<4>>{});
+  check(parameter_server<synchronous>{});
+}
+
+// Nobody needs a worker after its finish(). Servers wait for a process in its place, which may have a report to write,
+// only if the policy waits and others still train when it is killed.
+BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_after_finish_costs_at_most_the_wait) {
+  const auto check = [](auto how, bool waits, bool chief_saves, bool others_train) {
+    if (waits) how.on_loss = wait_for{20s};
+    BOOST_TEST_CONTEXT("waits " << waits << ", the chief saves " << chief_saves << ", others train " << others_train) {
+      std::vector<worker> all{{.steps = others_train ? 10 : 5, .saves = chief_saves},
+                              {.steps = 5, .killed_at = 8s, .stays = 1000s}};
+      const auto servers = run(all, how, 2);
+      const milliseconds trained = others_train ? 10s : 5s;
+      BOOST_TEST(all[0].said.empty());
+      BOOST_TEST((all[0].ended >= trained && all[0].ended < trained + 1s), all[0].ended.count());
+      for (const parameter_task& each : servers) {
+        const milliseconds end = waits && others_train ? 28s : trained;
+        BOOST_TEST((each.ended >= end && each.ended < end + 1s), each.ended.count());
+        BOOST_REQUIRE(each.report);
+        BOOST_TEST(!each.report->interrupted);
+        BOOST_TEST(each.report->finished.size() == 2u);
+        BOOST_TEST(each.report->lost.empty());
+      }
+    }
+  };
+  for (const bool waits : {false, true})
+    for (const bool chief_saves : {false, true})
+      for (const bool others_train : {false, true}) {
+        check(parameter_server<synchronous>{}, waits, chief_saves, others_train);
+        check(parameter_server<asynchronous>{}, waits, chief_saves, others_train);
+      }
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -277,6 +278,19 @@ class hostile_client {
       }
     return false;
   }
+  /// Waits for the next frame from the task; its payload is then in `heard`. Returns nothing if the connection ends.
+  std::optional<frame_kind> hear() {
+    frame_reader in;
+    in.expect(std::uint64_t{64} << 20);
+    for (const deadline until(20s); !until.expired();) try {
+        if (in.advance(hears_, heard) == 0) std::this_thread::sleep_for(1ms);
+        if (in.complete()) return in.header().kind;
+      } catch (const error&) {
+        return {};
+      }
+    return {};
+  }
+  std::vector<std::byte> heard;
   const std::uint64_t incarnation;
 
  private:
@@ -591,6 +605,18 @@ detail::step_registration registration(const graph& g, std::uint32_t cpus = 1) {
   made.gpus = {0};
   return made;
 }
+/// Asks for a variable of the only task.
+bool ask_for(hostile_client& by, const graph& g, value variable, std::uint64_t session, std::int64_t number) {
+  detail::message_writer words, out;
+  registration(g).write(words);
+  const std::vector<std::byte> config = words.take();
+  out.number(static_cast<std::uint32_t>(config.size()));
+  std::vector<std::byte> payload = out.take();
+  payload.insert(payload.end(), config.begin(), config.end());
+  frame_header asked = header_of(frame_kind::read_variable, session, number);
+  asked.request = variable.node;
+  return by.say(asked, payload);
+}
 template <typename T>
 detail::run_message request(const cluster_of<T>& tasks, const hostile_client& by, std::vector<std::uint32_t> of) {
   detail::run_message made;
@@ -682,19 +708,55 @@ BOOST_AUTO_TEST_CASE(a_client_that_does_not_read_delays_no_other) {
   std::vector<std::unique_ptr<hostile_client>> all;
   for (std::uint64_t n = 0; n < 3; ++n) {
     hostile_client& bad = *all.emplace_back(std::make_unique<hostile_client>(tasks.servers[0]->address(), 100 + n));
-    detail::message_writer words, out;
-    registration(g).write(words);
-    std::vector<std::byte> config = words.take();
-    out.number(static_cast<std::uint32_t>(config.size()));
-    std::vector<std::byte> payload = out.take();
-    payload.insert(payload.end(), config.begin(), config.end());
-    frame_header asked = header_of(frame_kind::read_variable, n, 1);
-    asked.request = big.id().node;
-    BOOST_TEST(bad.say(asked, payload));
+    BOOST_TEST(ask_for(bad, g, big.id(), n, 1));
     BOOST_TEST(bad.say(header_of(frame_kind::list_devices, n, 2), {}));
     BOOST_TEST(bad.say(header_of(frame_kind::reset, n, 3), {}));
   }
   for (float n = 0; n < 10; ++n) BOOST_TEST(step(n) == n + 1);
+}
+
+// More values wait for a client than a task keeps. It reads them late, and receives all.
+BOOST_AUTO_TEST_CASE(a_client_that_reads_slowly_receives_all_its_values) {
+  graph g;
+  const auto big = variable<float, dims<8 << 20>>(g, "big", init::zeros{});
+  cluster_of<tcp> tasks(g, 1, {}, {.session = {.threads = 1}, .max_value_bytes = std::uint64_t{40} << 20});
+  session s(g, {.threads = 1, .target = address_of(tasks, 0)});
+  s.set(big, tensor<float, dims<8 << 20>>(shape(8 << 20)));
+  hostile_client slow(tasks.servers[0]->address(), 101);
+  for (int n = 1; n <= 4; ++n) BOOST_TEST(ask_for(slow, g, big.id(), 1, n));
+  std::this_thread::sleep_for(500ms);
+  for (int n = 1; n <= 4; ++n) {
+    BOOST_TEST((slow.hear() == frame_kind::transfer));
+    BOOST_TEST(slow.heard.size() == std::size_t{32} << 20);
+  }
+}
+
+// While others wait, requests of a client that does not read fail. It stays connected.
+BOOST_AUTO_TEST_CASE(requests_of_a_slow_reader_fail_before_others_wait_long) {
+  graph g;
+  const auto big = variable<float, dims<8 << 20>>(g, "big", init::zeros{});
+  const auto x = placeholder<float>(g);
+  const auto y = let(x + 1.0f);
+  cluster_of<tcp> tasks(g, 1, {}, {.session = {.threads = 1}, .max_value_bytes = std::uint64_t{40} << 20});
+  session s(g, {.threads = 1, .target = address_of(tasks, 0)});
+  s.set(big, tensor<float, dims<8 << 20>>(shape(8 << 20)));
+  auto step = s.prepare(fetch(y), feed(x));
+  step(1.0f);
+  hostile_client slow(tasks.servers[0]->address(), 101);
+  for (int n = 1; n <= 4; ++n) BOOST_TEST(ask_for(slow, g, big.id(), 1, n));
+  std::this_thread::sleep_for(500ms);
+  const auto began = std::chrono::steady_clock::now();
+  BOOST_TEST(step(2.0f) == 3.0f);
+  BOOST_TEST(seconds_since(began) < 2 + slack);  // 2 s for all requests of the client
+  BOOST_TEST((slow.hear() == frame_kind::transfer));
+  for (int n = 2; n <= 4; ++n) {
+    BOOST_TEST((slow.hear() == frame_kind::step_ended));
+    const auto how = detail::end_message::read(slow.heard);
+    BOOST_TEST((static_cast<error_code>(how.code) == error_code::resource_exhausted));
+    BOOST_TEST(contains(how.sentence, "graph_service_options::max_value_bytes"), how.sentence);
+  }
+  BOOST_TEST(ask_for(slow, g, big.id(), 1, 5));
+  BOOST_TEST((slow.hear() == frame_kind::transfer));
 }
 
 // Clients ask for as many runs as they can and leave: each has its own limit, and nothing of theirs is kept.

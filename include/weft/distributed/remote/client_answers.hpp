@@ -21,9 +21,9 @@
 
 namespace weft::detail {
 
-/// Sends to the clients outside the cluster, each over a connection of its own. A client that does not read delays no
-/// other one: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class. All members
-/// are thread-safe.
+/// Sends to the clients outside the cluster, each over a connection of its own. A client that reads slowly delays no
+/// other one: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class. Only a
+/// client that reads nothing for a while is dropped. All members are thread-safe.
 template <transport T, typename Clock>
 class client_answers {
  public:
@@ -32,8 +32,7 @@ class client_answers {
 
   static constexpr std::size_t max_clients = 1024;
 
-  /// `stalled`: a client that reads nothing for so long is dropped, and so is one for which more than `max_waiting`
-  /// bytes wait.
+  /// `stalled`: a client that reads nothing for this time is dropped. `max_waiting`: see has_room().
   client_answers(T network, wait_policy waiting, bool checksum, std::chrono::milliseconds stalled,
                  std::uint64_t max_waiting)
       : network_(std::move(network)),
@@ -115,6 +114,15 @@ class client_answers {
       each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
   }
 
+  /// Returns false if more than `max_waiting` bytes would wait for the client with a frame of `bytes`: its sender waits
+  /// before it calls send(). Returns true for a client that has left, which send() reports.
+  bool has_room(std::uint64_t incarnation, std::size_t bytes) const {
+    const std::shared_ptr<client> to = find(incarnation);
+    if (!to || !to->has_backlog) return true;
+    const std::lock_guard lock(to->mutex);
+    return to->waiting == 0 || to->waiting + cost(bytes) <= max_waiting_;
+  }
+
   /// Sends a frame, or leaves a copy to the thread if the client does not read. Throws unavailable if the client has
   /// left, and what `check` throws.
   template <typename Check>
@@ -123,25 +131,30 @@ class client_answers {
     if (!to) throw gone();
     {
       const std::lock_guard sends(to->sends);
-      try {
-        if (to->has_backlog)  // the frame comes after those that wait
-          push(*to, {header, {payload.begin(), payload.end()}});
-        else if (!send_now(*to, incarnation, header, payload, check))
-          detach(*to, payload.size());
-      } catch (...) {
-        remove(incarnation, to->number);  // in the middle of a frame
-        throw;
+      if (to->has_backlog) {  // the frame comes after those that wait
+        push(*to, {header, {payload.begin(), payload.end()}});
+      } else {
+        try {
+          if (!send_now(*to, incarnation, header, payload, check)) detach(*to, payload.size());
+        } catch (...) {
+          if (to->has_backlog)
+            bell_.notify();
+          else
+            remove(incarnation, to->number);  // in the middle of a frame
+          throw;
+        }
       }
     }
     // After the unlock: the thread skips a client whose `sends` is locked, and a post() may have rung before.
     if (to->has_backlog) bell_.notify();
   }
-  /// Leaves a frame to the thread; never blocks.
+  /// Leaves the answer to a request to the thread; never blocks. A client that keeps on asking without reading the
+  /// answers is dropped.
   void post(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to) throw gone();
     try {
-      push(*to, {header, std::move(payload)});
+      push(*to, {header, std::move(payload), true});
     } catch (...) {
       remove(incarnation, to->number);
       throw;
@@ -160,12 +173,13 @@ class client_answers {
 
  private:
   static constexpr std::chrono::milliseconds patience{50};
-  static constexpr std::size_t max_frames = 1024;
+  static constexpr std::size_t max_posted = 1024;              // answers that wait for one client
   static constexpr std::size_t steady = std::size_t{1} << 20;  // bytes that restart the patience
 
   struct frame {
     frame_header header;
     payload_type payload;
+    bool is_posted = false;
   };
 
   struct client {
@@ -178,7 +192,8 @@ class client_answers {
 
     std::mutex mutex;  // of what follows
     std::deque<frame> queue;
-    std::size_t waiting = 0;               // bytes of the queue and of the rest in `out`
+    std::size_t waiting = 0;               // bytes of the queue and of the frame in `out`
+    std::size_t posted = 0;                // frames of the queue
     std::atomic<bool> has_backlog{false};  // then only the thread sends
 
     std::uint64_t number = 0;  // a client that connects again has another one
@@ -195,12 +210,18 @@ class client_answers {
     return found == clients_.end() ? nullptr : found->second;
   }
 
+  /// The memory that a frame takes while it waits.
+  static std::size_t cost(std::size_t payload) { return sizeof(frame) + payload; }
+
   void push(client& to, frame next) {
+    const std::size_t bytes = cost(next.payload.size());
+    const bool is_posted = next.is_posted;
     const std::lock_guard lock(to.mutex);
-    if (to.queue.size() >= max_frames || to.waiting + next.payload.size() > max_waiting_)
+    if (is_posted && to.posted >= max_posted)
       throw error(error_code::resource_exhausted, "send", "the client does not read what it has asked for");
-    to.waiting += next.payload.size();
     to.queue.push_back(std::move(next));
+    to.posted += is_posted;
+    to.waiting += bytes;
     to.has_backlog = true;
   }
 
@@ -224,7 +245,12 @@ class client_answers {
       const auto began = Clock::now();
       typename T::wait_item item{&to.answers, false, true};
       if (idle.pause({&item, 1}, deadline_type(patience - waited))) {
-        check();
+        try {
+          check();
+        } catch (...) {
+          detach(to, payload.size());  // the client still receives whole frames
+          throw;
+        }
         if (!has(incarnation, to.number)) throw gone();
       }
       waited += Clock::now() - began;
@@ -232,10 +258,10 @@ class client_answers {
   }
   void detach(client& to, std::size_t bytes) {
     to.out.detach();
-    to.bytes = bytes;
+    to.bytes = cost(bytes);
     to.stalls = deadline_type(stalled_);
     const std::lock_guard lock(to.mutex);
-    to.waiting += bytes;
+    to.waiting += to.bytes;
     to.has_backlog = true;
   }
 
@@ -256,7 +282,8 @@ class client_answers {
       }
       to.current = std::move(to.queue.front());
       to.queue.pop_front();
-      to.bytes = to.current.payload.size();
+      to.posted -= to.current.is_posted;
+      to.bytes = cost(to.current.payload.size());
       to.out.start(to.current.header, to.current.payload, checksum_);
       to.stalls = deadline_type(stalled_);
     }

@@ -49,9 +49,10 @@ struct graph_service_options {
   /// The task's devices and threads. Where nodes run that name no device, and soft placement, the client's session
   /// says.
   session_options session = {};
-  std::chrono::milliseconds step_timeout{600'000};          ///< a run of a step ends within this time, or fails
-  std::chrono::milliseconds connect_timeout{60'000};        ///< a new session waits so long for the tasks
-  std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< of one value that arrives
+  std::chrono::milliseconds step_timeout{600'000};    ///< a run of a step ends within this time, or fails
+  std::chrono::milliseconds connect_timeout{60'000};  ///< a new session waits so long for the tasks
+  /// Of one value that arrives, and of all values that wait for one client that reads slowly.
+  std::uint64_t max_value_bytes = std::uint64_t{4} << 30;
   std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here for their steps
 };
 
@@ -129,6 +130,7 @@ class graph_service {
     std::shared_ptr<const detail::run_message> message = {};  // of a run
     detail::request_limits::ticket admitted = {};
     deadline_type waits{std::chrono::seconds(10)};  // for tasks that it is passed on to
+    typename clock::duration stalled_before{};      // `stalled_` when it joined the queue
   };
   struct queue {
     std::deque<job> all;
@@ -255,6 +257,7 @@ class graph_service {
     // The first task passes runs on, also those of this process.
     const detail::peer_process by = next.message ? client_of(*next.message) : next.from;
     if (&to == &jobs_) jobs_are_own_ = by.rank == here_.members().self();
+    next.stalled_before = stalled_;
     to.all.push_back(std::move(next));
     to.changed.notify_one();
   }
@@ -666,6 +669,11 @@ class graph_service {
       header.weight = key.number;
       const bool to_client = key.to == of_.tasks();
       const std::uint64_t incarnation = to_client ? run_.client.incarnation : process_of(key.to);
+      if (to_client && !of_.channels_.has_room(run_.client, bytes)) {
+        const pause here(*this);
+        of_.await_room(run_.client, bytes, run_.until, run_.message->participants.size(), !run_.message->waits,
+                       [&] { run_.box->check(); });
+      }
       if (!to_client)
         of_.await_process(key.to, incarnation, run_.until, [&] {
           run_.box->check();
@@ -751,6 +759,39 @@ class graph_service {
       throw error(error_code::unavailable, "step",
                   {"the client has been silent for ", detail::client_stall.count(),
                    " ms during its run, while other requests wait"});
+  }
+  /// Waits until a client has read enough of earlier values to receive this many bytes. `check` is called now and then.
+  /// A request that `has_turn` throws resource_exhausted before requests of other clients have waited for slow readers
+  /// for client_stall: here or, if the run is `on` several tasks, perhaps elsewhere. The client stays connected.
+  template <typename Check>
+  void await_room(const detail::peer_process& client, std::size_t bytes, deadline_type until, std::size_t on,
+                  bool has_turn, Check check) {
+    typename clock::duration waited{};
+    while (!channels_.has_room(client, bytes)) {
+      check_client(client);
+      check();
+      if (until.expired())
+        throw error(error_code::deadline_exceeded, "send", "the client has not read its values in time");
+      if (has_turn && (others_have_waited(client) || (on > 1 && waited >= detail::client_stall)))
+        throw error(error_code::resource_exhausted, "send",
+                    {"the client reads slowly while other requests wait, and ", options_.max_value_bytes,
+                     " bytes of values wait for it: fetch less in one step, or raise "
+                     "graph_service_options::max_value_bytes"});
+      const auto began = clock::now();
+      detail::sleep<clock>(std::chrono::milliseconds(5));
+      const auto passed = clock::now() - began;
+      waited += passed;
+      const std::lock_guard lock(mutex_);
+      if (has_turn) stalled_ += passed;
+    }
+  }
+  /// Returns true if a request of another client has waited for slow readers for client_stall.
+  bool others_have_waited(const detail::peer_process& client) const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(jobs_.all.begin(), jobs_.all.end(), [&](const job& each) {
+      return (each.message ? client_of(*each.message) : each.from) != client &&
+             stalled_ - each.stalled_before >= detail::client_stall;
+    });
   }
   /// Throws unavailable that names the task if its process has ended. One that this task has not met yet has not.
   void check_met(std::size_t task, std::uint64_t incarnation) {
@@ -1126,6 +1167,7 @@ class graph_service {
                     own->second->is_lost
                         ? "the variable has no value: its task was started again; restore a checkpoint"
                         : "the variable has no value yet: call set(), or run a step that assigns to it");
+      await_room(next.from, bytes, std::chrono::seconds(10), 1, true, [] {});
       std::vector<std::byte> value(bytes);
       variables.read_variable(n, value.data());
       return channels_.send(next.from, value_header(next.header), value, std::chrono::seconds(10));
@@ -1158,7 +1200,8 @@ class graph_service {
   detail::request_limits limits_{parked_};
   mutable std::mutex mutex_;
   queue jobs_, forwarded_;
-  bool jobs_are_own_ = false;  // the last one came from this process
+  bool jobs_are_own_ = false;           // the last one came from this process
+  typename clock::duration stalled_{};  // the time that requests in turn have waited for clients that read slowly
   detail::parked_runs<clock> boxes_;
   std::map<detail::peer_process, typename clock::time_point> losses_;  // of connections, the last of each process
   lane_map lanes_;

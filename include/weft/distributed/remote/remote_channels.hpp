@@ -131,7 +131,7 @@ class frame_receiver {
 inline constexpr std::chrono::milliseconds client_heartbeat{500}, client_silence{15'000};
 /// How long a task on the client's own host may be silent. Between hosts, a link may recover.
 inline constexpr std::chrono::milliseconds task_silence_on_host{2000};
-/// How long other requests wait for a run whose client is silent.
+/// How long other requests wait for a run whose client is silent, or reads slowly.
 inline constexpr std::chrono::milliseconds client_stall{2000};
 
 /// The connections over which one task exchanges the values of steps with all others. Each task opens one connection to
@@ -202,6 +202,11 @@ class remote_channels {
   /// Sends a frame to a client without waiting for it: for the thread that receives.
   void post_to_client(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
     clients_.post(incarnation, header, std::move(payload));
+  }
+
+  /// Returns false if the receiver is a client that has not read enough of earlier frames to receive this many bytes.
+  bool has_room(const peer_process& peer, std::size_t bytes) const {
+    return peer.rank != here_.members().size() || clients_.has_room(peer.incarnation, bytes);
   }
 
   /// Returns true if nothing has arrived from a client for this time.
