@@ -4,6 +4,7 @@
 
 #include <weft/nn/activation.hpp>
 #include <weft/nn/attention.hpp>
+#include <weft/nn/batch_norm.hpp>
 #include <weft/nn/convolution.hpp>
 #include <weft/nn/dense.hpp>
 #include <weft/nn/dropout.hpp>

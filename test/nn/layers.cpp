@@ -1,5 +1,6 @@
 // Layers as members of models: their names, variables, first values, results and mistakes.
 #include <algorithm>
+#include <any>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -30,6 +31,9 @@
 
 using namespace weft;
 using nn::mode;
+
+template <>
+inline constexpr bool weft::nn::has_no_layers<std::any> = true;
 
 namespace {
 
@@ -579,6 +583,57 @@ BOOST_AUTO_TEST_CASE(pointers_and_maps_lead_to_layers) {
   std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
   BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
   BOOST_CHECK_EQUAL(nn::parameters(net).size(), 21u);
+}
+
+/// Members whose constructors take other types first: they are not base classes of the model.
+struct with_options {
+  nn::activation_option<float> activation = nn::relu;
+  nn::stored_initializer first_value = init::zeros{};
+  nn::dense<4> hidden;
+};
+struct with_any {
+  std::any anything;
+  with_options inner;
+};
+
+BOOST_AUTO_TEST_CASE(options_are_members_of_models) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  const auto net = nn::named(with_any(), "net");
+  net.inner.hidden(x);
+  check_names(g, {"net/inner/hidden/weights", "net/inner/hidden/bias"});
+}
+
+enum class side : unsigned char { left = 3, right = 200 };
+struct keyed {
+  std::map<side, nn::dense<4>> sides;
+  std::unordered_map<std::int64_t, nn::dense<4>> numbered;
+  std::map<char, nn::dense<4>> letters;
+  std::map<std::string, nn::dense<4>, std::less<>> named;
+  // Maps without layers have any keys.
+  std::map<double, std::vector<int>> table;
+  std::map<const graph*, std::string> graphs;
+  std::map<std::pair<int, int>, float> pairs;
+};
+
+BOOST_AUTO_TEST_CASE(keys_of_maps_are_names) {
+  graph g;
+  auto x = placeholder<float, dims<batch, 4>>(g, "x");
+  keyed made;
+  made.sides[side::left], made.sides[side::right], made.numbered[-2], made.letters['A'], made.named["a-b"];
+  const auto net = nn::named(std::move(made), "net");
+  net.sides.at(side::left)(net.sides.at(side::right)(net.numbered.at(-2)(net.letters.at('A')(net.named.at("a-b")(x)))));
+  std::vector<std::string> expected, there = names(g);
+  for (const char* layer : {"sides/3", "sides/200", "numbered/-2", "letters/65", "named/a-b"})
+    for (const char* variable : {"weights", "bias"}) expected.push_back(std::string("net/") + layer + "/" + variable);
+  std::sort(there.begin(), there.end()), std::sort(expected.begin(), expected.end());
+  BOOST_CHECK_EQUAL_COLLECTIONS(there.begin(), there.end(), expected.begin(), expected.end());
+  for (const char* key : {"", "a.b", "a/b", ".", "/"}) {
+    keyed wrong;
+    wrong.named[key];
+    CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { (void)nn::named(std::move(wrong), "net"); }),
+               std::string("net/named: the key \"") + key + "\"");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(results_are_those_of_the_functions) {

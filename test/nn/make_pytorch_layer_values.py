@@ -3,8 +3,9 @@ pytorch_layer_values.txt, operands and results in lines of a name and numbers, b
 
 usage: PYTHON make_pytorch_layer_values.py        with a PYTHON that has torch and safetensors
 
-Images have channels last. Of the depthwise and the grouped convolution, the lines have gradients, too: of the sum of the
-result's squares.
+Images have channels last. The lines of the depthwise and the grouped convolution contain gradients, too: of the sum of
+the result's squares. Those of "synchronized" are for one batch of 7 images, which replicas share: torch.nn.SyncBatchNorm,
+which needs several processes, computes what torch.nn.BatchNorm2d computes for the whole batch.
 """
 import pathlib
 
@@ -75,6 +76,33 @@ for name in ["groups", "instances"]:
 for name in ["rows", "squares"]:
     emit(name, getattr(net, name)(images))
 emit("memory", net.memory(queries, keys, values, need_weights=False)[0])
+
+
+def synchronized():
+    norm = torch.nn.BatchNorm2d(3, eps=1e-3, momentum=0.25).double()
+    with torch.no_grad():
+        norm.weight.copy_(torch.tensor([0.75, -1.5, 1.25]))
+        norm.bias.copy_(torch.tensor([0.5, -0.25, 0.125]))
+    x = torch.randint(-16, 17, (7, 2, 2, 3)).double() / 8 + torch.tensor([0.0, 4.0, -1.0])
+    emit("synchronized.x", x).requires_grad_()
+
+    def call():
+        return norm(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+
+    before = call()
+    assert before.abs().min() > 1e-3  # else float and double differ about the slope of the ReLU
+    y = emit("synchronized", torch.relu(before))
+    ((y - 1) ** 2).sum().backward()
+    for name, gradient in [("dx", x.grad), ("dscale", norm.weight.grad), ("doffset", norm.bias.grad)]:
+        emit("synchronized." + name, gradient)
+    call()  # moves the averages a second time
+    emit("synchronized.mean", norm.running_mean)
+    emit("synchronized.variance", norm.running_var)
+    norm.eval()
+    emit("synchronized.inferred", torch.relu(call()))
+
+
+synchronized()
 
 save_file(net.state_dict(), folder / "pytorch_layers.safetensors")
 (folder / "pytorch_layer_values.txt").write_text("\n".join(lines) + "\n")

@@ -1,5 +1,10 @@
 // Layers with the weights of PyTorch's modules compute what those compute (make_pytorch_layer_values.py).
+#include <algorithm>
+#include <array>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include <boost/test/unit_test.hpp>
 #include <weft/nn.hpp>
@@ -165,6 +170,32 @@ BOOST_AUTO_TEST_CASE(two_biases_are_those_of_pytorch) {
   for (int i = 0; i < 8; ++i) BOOST_CHECK_SMALL(in_step(i) - hidden_step(i), 1e-6f);
 }
 
+BOOST_AUTO_TEST_CASE(two_biases_of_different_types_are_added) {
+  graph g;
+  const auto x = placeholder<float, dims<batch, dyn<"time">, 1>>(g, "x");
+  const nn::lstm<1> net;
+  net(x);
+  session s{g};
+  const auto weights = ones<float, dims<4, 1>>();
+  const tensor<half, dims<4>> in{half(0.5f), half(-1.0f), half(2.0f), half(0.25f)};
+  const tensor<double, dims<4>> hidden{1.0, 0.5, -4.0, 0.125};
+  const std::string path = "pytorch_layers_biases.safetensors";
+  const auto write = [&](const auto& second) {
+    write_safetensors(
+        path, {{"weight_ih_l0", weights}, {"weight_hh_l0", weights}, {"bias_ih_l0", in}, {"bias_hh_l0", second}});
+  };
+  write(hidden);
+  BOOST_CHECK_EQUAL(nn::load_pytorch_weights(path, net, s).restored.size(), 3u);
+  BOOST_CHECK(s.get(net.bias.as<dims<4>>()) == (tensor<float, dims<4>>{1.5f, -0.5f, -2.0f, 0.375f}));
+  write(tensor<std::int32_t, dims<4>>{1, 2, 3, 4});
+  BOOST_CHECK_EXCEPTION(nn::load_pytorch_weights(path, net, s), weft::error,
+                        test::says(error_code::invalid_argument, "cannot be added"));
+  write(ones<double, dims<3>>());
+  BOOST_CHECK_EXCEPTION(nn::load_pytorch_weights(path, net, s), weft::error,
+                        test::says(error_code::invalid_argument, "cannot be added"));
+  std::remove(path.c_str());
+}
+
 BOOST_AUTO_TEST_CASE(attention_layers) {
   graph g;
   const auto q = placeholder<float, dims<batch, 3, 4>>(g, "q");
@@ -258,4 +289,137 @@ BOOST_AUTO_TEST_CASE(a_stack_in_each_direction_is_no_module_of_pytorch) {
   net(x);
   BOOST_CHECK_EXCEPTION(static_cast<void>(nn::pytorch_table(net)), weft::error,
                         test::says(error_code::unimplemented, "it stacks bidirectional layers"));
+}
+
+namespace {
+
+using seven_images = dims<batch, 2, 2, 3>;
+
+template <class T>
+auto synchronized_layer() {
+  return nn::named(nn::batch_norm<3, T>{.momentum = 0.75, .activation = nn::relu}, "norm");
+}
+template <class T>
+void set_scale_and_offset(session& s, const nn::batch_norm<3, T>& norm) {
+  s.set(norm.scale, tensor<T, dims<3>>{T(0.75), T(-1.5), T(1.25)});
+  s.set(norm.offset, tensor<T, dims<3>>{T(0.5), T(-0.25), T(0.125)});
+}
+template <class T>
+void check_averages(session& s, const nn::batch_norm<3, T>& norm, double tolerance) {
+  right().check("synchronized.mean", s.get(norm.moving_mean), tolerance);
+  right().check("synchronized.variance", s.get(norm.moving_variance), tolerance);
+}
+
+/// Images begin, ..., begin + Count - 1, in a replica on device `number`.
+template <int Count, class X>
+auto replica(const X& x, int begin, int number) {
+  const device_scope there(graph_of(x), cpu{number});
+  return let(slice<0, Count>(x, begin));
+}
+
+/// `divide(x)` is a list of replicas, and `join(list)` is the list as one value.
+template <class T, class Divide, class Join>
+void check_replicas(double tolerance, const Divide& divide, const Join& join) {
+  graph g;
+  const auto x = placeholder<T, seven_images>(g, "x");
+  const auto norm = synchronized_layer<T>();
+  const auto y = let(join(norm(divide(x), nn::mode::training)));
+  const auto inferred = let(join(norm(divide(x), nn::mode::inference)));
+  const auto loss = let(sum(square(y - T(1))));
+  const auto [dx, dscale, doffset] = gradients(loss, x, norm.scale, norm.offset);
+  const auto train = gradient_descent{.learning_rate = 0.0}.minimize(loss);
+  BOOST_CHECK_EQUAL(variables(g).size(), 4u);
+  session s{g, {.threads = 2, .devices = 2}};
+  set_scale_and_offset(s, norm);
+  const auto images = right().tensor<T, seven_images>("synchronized.x", shape(7, 2, 2, 3));
+  auto step = s.prepare(fetch(y, dx, dscale, doffset, train), feed(x));
+  for (int i = 0; i < 2; ++i) {
+    const auto [of_y, of_dx, of_dscale, of_doffset, trained] = step(images);
+    right().check("synchronized", of_y, tolerance);
+    right().check("synchronized.dx", of_dx, tolerance);
+    right().check("synchronized.dscale", of_dscale, tolerance);
+    right().check("synchronized.doffset", of_doffset, tolerance);
+  }
+  check_averages(s, norm, tolerance);
+  right().check("synchronized.inferred", s.eval(inferred, with(x, images)), tolerance);
+}
+
+template <class T>
+void check_all_replicas(double tolerance) {
+  const auto join = [](const auto& list) { return std::apply([](const auto&... y) { return concat<0>(y...); }, list); };
+  check_replicas<T>(tolerance, [](const auto& x) { return std::pair(replica<3>(x, 0, 0), replica<4>(x, 3, 1)); }, join);
+  check_replicas<T>(
+      tolerance,
+      [](const auto& x) { return std::tuple(replica<2>(x, 0, 1), replica<1>(x, 2, 0), replica<4>(x, 3, 1)); }, join);
+  const auto one_by_one = [](const auto& x) {
+    std::vector<decltype(replica<1>(x, 0, 0))> list;
+    for (int i = 0; i < 7; ++i) list.push_back(replica<1>(x, i, i % 2));
+    return list;
+  };
+  check_replicas<T>(tolerance, one_by_one, [](const auto& list) {
+    return concat<0>(list[0], list[1], list[2], list[3], list[4], list[5], list[6]);
+  });
+  check_replicas<T>(tolerance, [](const auto& x) { return std::array{let(x * T(1))}; }, join);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(replicas_normalize_by_the_whole_batch) {
+  check_all_replicas<double>(1e-12);
+  check_all_replicas<float>(1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(replicas_have_any_number_of_rows) {
+  using few_images = dims<dyn<"few">, 2, 2, 3>;
+  using many_images = dims<dyn<"many">, 2, 2, 3>;
+  graph g;
+  const auto in_replica = [&]<class D>(int number, D, const char* name) {
+    const device_scope there(g, cpu{number});
+    return placeholder<double, D>(g, name);
+  };
+  const auto few = in_replica(0, few_images(), "few");
+  const auto many = in_replica(1, many_images(), "many");
+  const auto norm = synchronized_layer<double>();
+  const auto [y0, y1] = norm(std::tuple(few, many), nn::mode::training);
+  const auto loss = let(sum(square(y0 - 1.0)) + sum(square(y1 - 1.0)));
+  const auto [dx0, dx1, dscale, doffset] = gradients(loss, few, many, norm.scale, norm.offset);
+  const auto train = gradient_descent{.learning_rate = 0.0}.minimize(loss);
+  session s{g, {.threads = 1, .devices = 2}};
+  set_scale_and_offset(s, norm);
+  auto step = s.prepare(fetch(concat<0>(y0, y1), concat<0>(dx0, dx1), dscale, doffset, train), feed(few, many));
+  const std::vector<double>& images = right()["synchronized.x"];
+  const auto run = [&](int begin, int middle, int end) {
+    const auto part = [&]<class D>(D, int first, int last) {
+      tensor<double, D> t(shape(last - first, 2, 2, 3));
+      std::copy_n(images.begin() + 12 * first, t.elements(), t.data());
+      return t;
+    };
+    return step(part(few_images(), begin, middle), part(many_images(), middle, end));
+  };
+  for (const int middle : {3, 0}) {
+    const auto [y, dx, of_scale, of_offset, trained] = run(0, middle, 7);
+    right().check("synchronized", y);
+    right().check("synchronized.dx", dx);
+    right().check("synchronized.dscale", of_scale);
+    right().check("synchronized.doffset", of_offset);
+  }
+  check_averages(s, norm, 1e-12);
+  const auto [y, dx, of_scale, of_offset, trained] = run(0, 0, 0);
+  BOOST_CHECK_EQUAL(y.elements(), 0u);
+  BOOST_CHECK(of_scale == (zeros<double, dims<3>>()) && of_offset == (zeros<double, dims<3>>()));
+  check_averages(s, norm, 1e-12);
+  // Each replica's rows are summed and normalized on its own device.
+  const std::string plan = step.explain();
+  for (const char* kernel :
+       {"cpu:0  norm/reduce  sum a0 ", "cpu:1  norm/reduce_1  sum a0 ", "cpu:0  norm/reduce_2  sum square(",
+        "cpu:1  norm/reduce_3  sum square(", "cpu:0  norm/map_9  map relu(", "cpu:1  norm/map_10  map relu("})
+    CHECK_SAYS(plan, kernel);
+
+  const std::vector<node<double, few_images>> nothing;
+  BOOST_CHECK_EXCEPTION(norm(nothing, nn::mode::training), weft::error,
+                        test::says(error_code::invalid_argument, "the list of replicas is empty"));
+  graph other;
+  const std::array apart{few, placeholder<double, few_images>(other, "few")};
+  BOOST_CHECK_EXCEPTION(norm(apart, nn::mode::training), weft::error,
+                        test::says(error_code::invalid_argument, "different graphs"));
 }

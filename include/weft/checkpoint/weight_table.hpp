@@ -63,8 +63,9 @@ inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t he
 
 /// A row of a table of weights: a tensor's name in the file, the variable's in the graph, and how the one becomes the
 /// other. A row without a variable leaves the tensor out, if the file has it. A tensor has several rows where its parts
-/// are several variables. `plus` names another tensor of the same elements and extents that is added: PyTorch's
-/// recurrent layers have two biases. Of the `tied` rows of one variable, the file needs the tensors of one only.
+/// are several variables. `plus` names another tensor of the same extents that is added: PyTorch's recurrent
+/// layers have two biases. Both are converted to the type of the variable. Of the `tied` rows of one variable, the file
+/// needs the tensors of one only.
 struct weight_row {
   std::string in_file;
   std::string variable;
@@ -302,7 +303,9 @@ inline restore_report load_weights(const std::string& path, session& s, const we
     for (const safetensors_entry* each : {tensor, other})
       if (each) named.push_back(each);
     if (!tensor || row.variable.empty() || (!row.plus.empty() && !other)) continue;
-    if (other && (other->type != tensor->type || other->extents != tensor->extents))
+    const auto is_floating = [](const safetensors_entry& e) { return detail::converts(e.type, dtype::float32); };
+    if (other && (other->extents != tensor->extents ||
+                  (other->type != tensor->type && !(is_floating(*other) && is_floating(*tensor)))))
       throw error(error_code::invalid_argument, "load_weights",
                   {path, ": '", tensor->name, "' is ", detail::described(*tensor), " and cannot be added to '",
                    other->name, "', which is ", detail::described(*other)});

@@ -96,6 +96,10 @@ struct activation_function<Formula, T, false> {
 
 }  // namespace detail
 
+/// A text, a number or a lambda is not an activation: activations are values of namespace nn.
+template <class Given>
+struct activation_is_not_known : mistake<true> {};
+
 /// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is. The
 /// functions of the same names, `weft::relu`, are accepted too.
 template <class T>
@@ -125,6 +129,12 @@ class activation_option {
   WEFT_ACTIVATION(hard_sigmoid)
   WEFT_ACTIVATION(hard_swish)
 #undef WEFT_ACTIVATION
+  template <class Given>
+    requires(!std::is_base_of_v<detail::member_probe, Given>)
+  constexpr activation_option(const Given&) {
+    static_assert(correct<activation_is_not_known<Given>>,
+                  "activation: needs a value of namespace nn, such as nn::relu, or nn::activation<my_formula>{}");
+  }
 
   bool is_relu() const { return is_relu_; }
   /// Of x + bias, or of x where the bias is a number.

@@ -223,6 +223,10 @@ struct multi_head_attention {
   using element_type = T;
   static constexpr int heads = Heads, features = In;
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = attention_mistake<X, X, X, multi_head_attention, detail::arguments_type<>>;
+
   template <Expression X, detail::AttentionArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
     static_assert(correct<attention_mistake<X, X, X, multi_head_attention, detail::arguments_type<A...>>>,

@@ -35,12 +35,18 @@ struct conv1d {
   mutable typename detail::parameter_type<In != deduced, T, dims<Window, In, Filters>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
 
+  template <class D>
+  using kernel_of = dims<Window, detail::features_of<D, 3>(), Filters>;
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = first_mistake<sequences_are_not_of_rank_3<dims_t<X>>, features_mistake<X, T, In>,
+                                        conv1d_mistake<dims_t<X>, kernel_of<dims_t<X>>, Options>>;
+
   template <Expression X>
   auto operator()(const X& sequences) const {
     using D = dims_t<X>;
-    using Kernel = dims<Window, detail::features_of<D, 3>(), Filters>;
-    using mistaken =
-        first_mistake<sequences_are_not_of_rank_3<D>, features_mistake<X, T, In>, conv1d_mistake<D, Kernel, Options>>;
+    using Kernel = kernel_of<D>;
+    using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
                   "conv1d: needs a node [batch, length, channels] of the layer's elements, float or double, and its "
                   "input channels");

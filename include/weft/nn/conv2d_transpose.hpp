@@ -37,12 +37,18 @@ struct conv2d_transpose {
       typename detail::parameter_type<In != deduced, T, dims<Window.height, Window.width, Filters, In>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
 
+  template <class D>
+  using kernel_of = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = first_mistake<images_are_not_of_rank_4<dims_t<X>>, features_mistake<X, T, In>,
+                                        conv2d_transpose_mistake<dims_t<X>, kernel_of<dims_t<X>>, Options>>;
+
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using Kernel = dims<Window.height, Window.width, Filters, detail::features_of<D, 4>()>;
-    using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
-                                   conv2d_transpose_mistake<D, Kernel, Options>>;
+    using Kernel = kernel_of<D>;
+    using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
                   "conv2d_transpose: needs a node [batch, height, width, channels] of the layer's elements, float or "
                   "double, and its input "

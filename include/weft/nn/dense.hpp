@@ -83,10 +83,14 @@ struct dense {
   mutable typename detail::parameter_type<In != deduced, T, dims<In, Out>>::type weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Out>>::type bias{};
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = features_mistake<X, T, In>;
+
   template <Expression X>
   auto operator()(const X& x) const {
     using D = dims_t<X>;
-    using mistaken = features_mistake<X, T, In>;
+    using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
                   "dense: needs a node [..., in] of the layer's elements, float or double, and its input features: "
                   "dense<out, in, T>");

@@ -22,10 +22,14 @@ struct embedding {
   layer_state state{detail::layer_class::embedding};
   mutable variable_node<T, dims<Rows, Width>> table{};
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = indices_are_not_integers<X>;
+
   template <Expression X>
   auto operator()(const X& indices) const {
-    static_assert(correct<indices_are_not_integers<X>>, "embedding: needs indices of a graph, int32 or int64");
-    if constexpr (!correct<indices_are_not_integers<X>>) {
+    static_assert(correct<operand_mistake<X>>, "embedding: needs indices of a graph, int32 or int64");
+    if constexpr (!correct<operand_mistake<X>>) {
       return weft::detail::after_mistake<T, dims_t<X>>(indices);
     } else {
       const auto i = let(indices);

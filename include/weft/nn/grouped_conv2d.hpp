@@ -53,12 +53,18 @@ struct grouped_conv2d {
           weights{};
   mutable typename detail::parameter_type<In != deduced, T, dims<Filters>>::type bias{};
 
+  template <class D>
+  using kernel_of = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = first_mistake<images_are_not_of_rank_4<dims_t<X>>, features_mistake<X, T, In>,
+                                        grouped_conv2d_mistake<dims_t<X>, kernel_of<dims_t<X>>, Groups, Options>>;
+
   template <Expression X>
   auto operator()(const X& images) const {
     using D = dims_t<X>;
-    using Kernel = dims<Window.height, Window.width, detail::channels_of_group<D, Groups>(), Filters>;
-    using mistaken = first_mistake<images_are_not_of_rank_4<D>, features_mistake<X, T, In>,
-                                   grouped_conv2d_mistake<D, Kernel, Groups, Options>>;
+    using Kernel = kernel_of<D>;
+    using mistaken = operand_mistake<X>;
     static_assert(correct<mistaken>,
                   "grouped_conv2d: needs a node [batch, height, width, channels] of the layer's elements, float or "
                   "double, and its input "

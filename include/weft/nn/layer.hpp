@@ -8,6 +8,7 @@
 #include <weft/graph/leaves.hpp>
 #include <weft/graph/scopes.hpp>
 #include <weft/graph/variables.hpp>
+#include <weft/nn/members.hpp>
 #include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/mistake.hpp>
 
@@ -41,6 +42,10 @@ class parameter : public weft::detail::handle {
   void check(const value_info& asked) const;
 };
 
+/// A number or a text is not an initializer of a layer's variables.
+template <class Given>
+struct value_is_not_an_initializer : mistake<true> {};
+
 /// Any initializer, stored in a layer: `dense<10> head{.weights_init = init::normal{.stddev = 0.01}}`.
 class stored_initializer {
  public:
@@ -50,6 +55,12 @@ class stored_initializer {
         sizeof(Init) <= sizeof bytes_ && alignof(Init) <= alignof(double) && std::is_trivially_copyable_v<Init>,
         "a layer stores initializers of at most 32 bytes that can be copied as bytes");
     __builtin_memcpy(bytes_, static_cast<const void*>(&init), sizeof(Init));
+  }
+  template <class Given>
+    requires(!Initializer<Given> && !std::is_base_of_v<detail::member_probe, Given>)
+  stored_initializer(const Given&) : make_(nullptr) {
+    static_assert(correct<value_is_not_an_initializer<Given>>,
+                  "a layer's variables need an initializer, such as init::constant{0.5} or init::he_normal{}");
   }
 
   /// For record_variable; refers to this object.

@@ -10,8 +10,11 @@
 /// The members of an aggregate: their number, their references, and their names.
 namespace weft::nn::detail {
 
+/// Base of types that stand for an initializer of a member. A constructor that takes everything must not take them.
+struct member_probe {};
+
 /// Converts to any member of an aggregate, to count them.
-struct any_member {
+struct any_member : member_probe {
   template <class T>
   operator T() const;
 };
@@ -124,11 +127,49 @@ constexpr std::size_t count_members() {
 
 /// Converts to the base classes of T only.
 template <class T>
-struct any_base {
+struct any_base : member_probe {
   template <class Base>
     requires(!std::is_same_v<Base, T> && std::is_base_of_v<Base, T>)
   operator Base() const;
 };
+
+template <class T>
+constexpr std::string_view name_of_type() {
+  return __PRETTY_FUNCTION__;
+}
+template <class T>
+constexpr bool is_unnamed_union() {
+  constexpr std::string_view name = name_of_type<T>();
+  return std::is_union_v<T> && (name.find("<unnamed union>") != name.npos ||
+                                name.find("(anonymous union") != name.npos || name.find("(unnamed union") != name.npos);
+}
+/// Converts to unions without a name only.
+struct any_unnamed_union : member_probe {
+  template <class Union>
+    requires(is_unnamed_union<Union>())
+  operator Union() const;
+};
+/// Converts to nothing. Only members whose constructors take everything can be made of it.
+struct no_member : member_probe {};
+
+/// Returns true if a `Probe` can be initializer `At` of an aggregate that takes `Count` of them.
+template <class T, std::size_t Count, std::size_t At, class Probe>
+constexpr bool takes_probe() {
+  return
+      []<std::size_t... Before, std::size_t... After>(std::index_sequence<Before...>, std::index_sequence<After...>) {
+        return requires {
+          T{(static_cast<void>(Before), any_member())..., Probe(), (static_cast<void>(After), any_member())...};
+        };
+      }(std::make_index_sequence<At>(), std::make_index_sequence<Count - At - 1>());
+}
+/// Returns true if initializer `At` is of a type to which `Probe` converts.
+template <class T, std::size_t Count, std::size_t At, class Probe>
+constexpr bool member_is() {
+  if constexpr (takes_probe<T, Count, At, Probe>())
+    return !takes_probe<T, Count, At, no_member>();
+  else
+    return false;
+}
 
 /// Returns true if an aggregate that takes `Count` initializers has a base class, which the first one initializes.
 template <class T, std::size_t Count>
@@ -136,9 +177,15 @@ constexpr bool has_bases() {
   if constexpr (Count == 0)
     return false;
   else
-    return []<std::size_t... Index>(std::index_sequence<Index...>) {
-      return requires { T{any_base<T>(), (static_cast<void>(Index), any_member())...}; };
-    }(std::make_index_sequence<Count - 1>());
+    return member_is<T, Count, 0, any_base<T>>();
+}
+/// Returns true if a member is a union without a name. Its members cannot be found if it is anonymous, and a compiler
+/// tells no program which unions are.
+template <class T, std::size_t Count>
+constexpr bool has_unnamed_unions() {
+  return []<std::size_t... At>(std::index_sequence<At...>) {
+    return (member_is<T, Count, At, any_unnamed_union>() || ...);
+  }(std::make_index_sequence<Count>());
 }
 
 /// function(member...) of an aggregate of at most 32 members.
@@ -230,14 +277,14 @@ template <class T, std::size_t Count, std::size_t Index>
 concept MemberHasName = requires { typename pointer_constant<pointer_in<T, Count, Index>()>; };
 
 /// The number of members of an aggregate whose members all have names; `no_members` if Weft cannot find them: there are
-/// more than 32, or one is a reference, or the aggregate has a base class.
+/// more than 32, or one is a reference or a union without a name, or the aggregate has a base class.
 inline constexpr std::size_t no_members = ~std::size_t{0};
 template <class T>
 constexpr std::size_t count_named_members() {
   constexpr std::size_t initializers = count_initializers<T>();
   if constexpr (std::is_union_v<T> || initializers > max_initializers || (initializers == 0 && !std::is_empty_v<T>)) {
     return no_members;
-  } else if constexpr (has_bases<T, initializers>()) {
+  } else if constexpr (has_bases<T, initializers>() || has_unnamed_unions<T, initializers>()) {
     return no_members;
   } else {
     constexpr std::size_t count = count_members<T>();

@@ -10,6 +10,10 @@ namespace weft::nn {
 /// weft::max_pool2d: the largest element of each window (tf.keras.layers.MaxPool2D, torch.nn.MaxPool2d).
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid>
 struct max_pool2d {
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = pool_mistake<X, Window, Stride, Padding>;
+
   template <Expression X>
   auto operator()(const X& images) const {
     return weft::max_pool2d<Window, Stride, Padding>(images);
@@ -19,6 +23,10 @@ struct max_pool2d {
 /// weft::avg_pool2d: the mean of each window, padding not counted (tf.keras.layers.AveragePooling2D).
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid>
 struct avg_pool2d {
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = pool_mistake<X, Window, Stride, Padding>;
+
   template <Expression X>
   auto operator()(const X& images) const {
     return weft::avg_pool2d<Window, Stride, Padding>(images);
@@ -28,11 +36,14 @@ struct avg_pool2d {
 /// The mean over height and width: [batch, height, width, channels] to [batch, channels]
 /// (tf.keras.layers.GlobalAveragePooling2D).
 struct global_avg_pool2d {
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = images_are_not_of_rank_4<dims_t<X>>;
+
   template <Expression X>
   auto operator()(const X& images) const {
-    static_assert(correct<images_are_not_of_rank_4<dims_t<X>>>,
-                  "global_avg_pool2d: needs images [batch, height, width, channels]");
-    if constexpr (correct<images_are_not_of_rank_4<dims_t<X>>>)
+    static_assert(correct<operand_mistake<X>>, "global_avg_pool2d: needs images [batch, height, width, channels]");
+    if constexpr (correct<operand_mistake<X>>)
       return let(mean<1, 2>(images));
     else
       return weft::detail::same_after_mistake(images);
@@ -42,11 +53,14 @@ struct global_avg_pool2d {
 /// The largest element over height and width: [batch, height, width, channels] to [batch, channels]
 /// (tf.keras.layers.GlobalMaxPooling2D).
 struct global_max_pool2d {
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = images_are_not_of_rank_4<dims_t<X>>;
+
   template <Expression X>
   auto operator()(const X& images) const {
-    static_assert(correct<images_are_not_of_rank_4<dims_t<X>>>,
-                  "global_max_pool2d: needs images [batch, height, width, channels]");
-    if constexpr (correct<images_are_not_of_rank_4<dims_t<X>>>)
+    static_assert(correct<operand_mistake<X>>, "global_max_pool2d: needs images [batch, height, width, channels]");
+    if constexpr (correct<operand_mistake<X>>)
       return let(max<1, 2>(images));
     else
       return weft::detail::same_after_mistake(images);

@@ -165,6 +165,10 @@ struct simple_rnn {
   static constexpr int units = Units, features = In;
   static constexpr std::size_t states = 1;
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = recurrent_mistake<X, simple_rnn, detail::arguments_type<>>;
+
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
     static_assert(correct<recurrent_mistake<X, simple_rnn, detail::arguments_type<A...>>>,
@@ -235,6 +239,10 @@ struct lstm {
   static constexpr int units = Units, features = In;
   static constexpr std::size_t states = 2;
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = recurrent_mistake<X, lstm, detail::arguments_type<>>;
+
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
     static_assert(correct<recurrent_mistake<X, lstm, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("lstm"));
@@ -304,6 +312,10 @@ struct gru {
   static constexpr int units = Units, features = In;
   static constexpr std::size_t states = 1;
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = recurrent_mistake<X, gru, detail::arguments_type<>>;
+
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
     static_assert(correct<recurrent_mistake<X, gru, detail::arguments_type<A...>>>, WEFT_NEEDS_A_SEQUENCE("gru"));
@@ -355,6 +367,10 @@ struct bidirectional {
   static constexpr int units = 2 * Layer::units, features = Layer::features;
   static constexpr std::size_t states = 2 * Layer::states;
 
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = typename Layer::template operand_mistake<X>;
+
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {
     using mistaken = initial_states_differ_in_number<detail::arguments_type<A...>::states_given, states>;
@@ -390,6 +406,10 @@ struct stacked {
   static constexpr recurrent_options options = Layer::options;
   static constexpr int units = Layer::units, features = Layer::features;
   static constexpr std::size_t states = Count * Layer::states;
+
+  /// The mistake in an operand, if there is one.
+  template <class X>
+  using operand_mistake = typename Layer::template operand_mistake<X>;
 
   template <Expression X, detail::RecurrentArgument... A>
   auto operator()(const X& x, const A&... arguments) const {

@@ -10,6 +10,11 @@
 
 /// Layers of layers. Each part is a layer, a model, a pointer to one, or any function of a node: a lambda, or nn::relu.
 namespace weft::nn {
+
+/// A part is not a function of the value that it would get: a number, a text, or a function of two values.
+template <class Part, class X>
+struct part_cannot_be_called : mistake<true> {};
+
 namespace detail {
 
 /// Passes the mode, if the call has one, to parts that take one.
@@ -38,7 +43,7 @@ auto call_from(const Parts& parts, const X& x, Mode... how) {
     return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how...), how...);
 }
 
-/// Returns true for a layer that says so, and for a model that can be called with a mode only.
+/// Returns true for a layer that requires one, and for a model that can be called with a mode only.
 template <class Part, class X>
 constexpr bool part_needs_mode() {
   if constexpr (std::is_pointer_v<Part>)
@@ -49,22 +54,83 @@ constexpr bool part_needs_mode() {
     return !requires(const Part& part, const X& x) { part(x); } &&
            requires(const Part& part, const X& x) { part(x, mode::inference); };
 }
-/// The first part of a chain that needs a mode.
-template <std::size_t Index, class Parts, class X>
-constexpr auto find_missing_mode() {
-  if constexpr (Index == std::tuple_size_v<Parts>) {
+
+template <class Part, class X>
+constexpr auto find_operand_mistake() {
+  if constexpr (Expression<X> && requires { typename Part::template operand_mistake<X>; })
+    return first_mistake<mistake<false>, typename Part::template operand_mistake<X>>();
+  else
     return mistake<false>();
+}
+/// The mistake in the operand of a layer that names its mistakes.
+template <class Part, class X>
+using operand_mistake_of = decltype(find_operand_mistake<Part, X>());
+
+/// The mistake in a call of a part with a value of the type X. Layers name their mistakes, so that the error is one of
+/// the block that calls them.
+template <class Part, class X, class... Mode>
+constexpr auto find_part_mistake() {
+  if constexpr (std::is_pointer_v<Part>)
+    return find_part_mistake<std::remove_cv_t<std::remove_pointer_t<Part>>, X, Mode...>();
+  else if constexpr (Expression<X> && requires { typename Part::template mistake_of_parts<X, Mode...>; })
+    return typename Part::template mistake_of_parts<X, Mode...>();
+  else if constexpr (!correct<operand_mistake_of<Part, X>>)
+    return operand_mistake_of<Part, X>();
+  else if constexpr (sizeof...(Mode) == 0 && part_needs_mode<Part, X>())
+    return mode_is_missing<Part>();
+  else if constexpr (requires(const Part& part, const X& x) { part(x, Mode()...); })
+    return mistake<false>();
+  else if constexpr (requires(const Part& part, const X& x) { part(x); })
+    return mistake<false>();
+  else
+    return part_cannot_be_called<Part, X>();
+}
+
+/// A value in a chain of parts, and the first mistake before it.
+template <class X, class Mistake, class... Mode>
+struct chained {
+  using value_type = X;
+  using mistake_type = Mistake;
+};
+template <class Part>
+struct part_type {};
+template <class X, class Mistake, class... Mode, class Part>
+constexpr auto operator>>(chained<X, Mistake, Mode...>, part_type<Part>) {
+  if constexpr (!correct<Mistake>) {
+    return chained<X, Mistake, Mode...>();
   } else {
-    using part = std::tuple_element_t<Index, Parts>;
-    if constexpr (part_needs_mode<part, X>())
-      return mode_is_missing<part>();
+    using found = decltype(find_part_mistake<Part, X, Mode...>());
+    if constexpr (!correct<found>)
+      return chained<X, found, Mode...>();
     else
-      return find_missing_mode<Index + 1, Parts,
-                               decltype(call_part(std::declval<const part&>(), std::declval<const X&>()))>();
+      return chained<decltype(call_part(std::declval<const Part&>(), std::declval<const X&>(), Mode()...)), Mistake,
+                     Mode...>();
   }
 }
-template <class Parts, class X>
-using chain_mistake = decltype(find_missing_mode<0, Parts, X>());
+
+template <class Whole, class X, class... Mode>
+struct chain_of;
+template <template <class...> class Whole, class... Parts, class X, class... Mode>
+struct chain_of<Whole<Parts...>, X, Mode...> {
+  using type = decltype((chained<X, mistake<false>, Mode...>() >> ... >> part_type<Parts>()));
+};
+/// The value behind all parts, a tuple, that are called one after the other with a value of the type X.
+template <class Parts, class X, class... Mode>
+using chain_type = typename chain_of<Parts, X, Mode...>::type;
+
+template <class Mistake>
+inline constexpr bool is_missing_mode = false;
+template <class Part>
+inline constexpr bool is_missing_mode<mode_is_missing<Part>> = true;
+/// The mistake if it is a missing mode.
+template <class Mistake>
+using mode_mistake = std::conditional_t<is_missing_mode<Mistake>, Mistake, mistake<false>>;
+/// The mistake if it is another one.
+template <class Mistake>
+using fit_mistake = std::conditional_t<is_missing_mode<Mistake>, mistake<false>, Mistake>;
+
+template <class T>
+concept ModeArgument = std::is_same_v<T, mode>;
 
 /// True if a part is a layer that needs a mode, or holds one.
 template <class Part>
@@ -92,22 +158,22 @@ void visit_parts(const std::string& path, const std::tuple<Parts...>& parts, lay
 template <class Branch, class X>
 struct branch_changes_extents : mistake<!std::is_same_v<Branch, X>> {};
 
-/// The mistake in the branch of a residual, if there is one.
-template <class Branch, class X>
-using branch_mistake =
-    first_mistake<element_types_differ<value_t<Branch>, value_t<X>>, branch_changes_extents<dims_t<Branch>, dims_t<X>>>;
-
 namespace detail {
 
-template <bool Correct, class X, class Branch>
-auto add_branch(const X& x, const Branch& y) {
-  if constexpr (Correct)
-    return let(x + y);
+template <class Branch, class X>
+constexpr auto find_branch_mistake() {
+  if constexpr (Expression<Branch>)
+    return first_mistake<element_types_differ<value_t<Branch>, value_t<X>>,
+                         branch_changes_extents<dims_t<Branch>, dims_t<X>>>();
   else
-    return x;
+    return branch_changes_extents<Branch, X>();
 }
 
 }  // namespace detail
+
+/// The mistake in the branch of a residual, if there is one.
+template <class Branch, class X>
+using branch_mistake = decltype(detail::find_branch_mistake<Branch, X>());
 
 /// One part after the other (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
 /// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
@@ -121,18 +187,22 @@ class sequential {
     requires(sizeof...(Parts) > 0)
       : parts_(std::move(parts)...) {}
 
-  template <Expression X>
-  auto operator()(const X& x, mode how) const {
-    return let(detail::call_from<0>(parts_, x, how));
-  }
-  template <Expression X>
-  auto operator()(const X& x) const {
-    using mistaken = detail::chain_mistake<layer_parts, X>;
-    static_assert(correct<mistaken>, "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
+  /// The mistake in a call, if there is one.
+  template <class X, class... Mode>
+  using mistake_of_parts = typename detail::chain_type<std::tuple<Parts...>, X, Mode...>::mistake_type;
+
+  template <Expression X, detail::ModeArgument... Mode>
+    requires(sizeof...(Mode) < 2)
+  auto operator()(const X& x, Mode... how) const {
+    using mistaken = mistake_of_parts<X, Mode...>;
+    static_assert(correct<detail::mode_mistake<mistaken>>,
+                  "sequential: a part needs a mode: net(x, nn::mode::training or inference)");
+    static_assert(correct<detail::fit_mistake<mistaken>>,
+                  "sequential: each part must be a function of the result of the part before it");
     if constexpr (correct<mistaken>)
-      return let(detail::call_from<0>(parts_, x));
+      return let(detail::call_from<0>(parts_, x, how...));
     else
-      return (*this)(x, mode::inference);
+      return let(x);
   }
 
   /// Part i.
@@ -159,26 +229,32 @@ class residual {
     requires(sizeof...(Parts) > 0)
       : parts_(std::move(parts)...) {}
 
-  template <Expression X>
-  auto operator()(const X& e, mode how) const {
+  /// The mistake in a call, if there is one.
+  template <class X, class... Mode>
+  using mistake_of_parts =
+      first_mistake<typename detail::chain_type<std::tuple<Parts...>, X, Mode...>::mistake_type,
+                    branch_mistake<typename detail::chain_type<std::tuple<Parts...>, X, Mode...>::value_type, X>>;
+
+  template <Expression X, detail::ModeArgument... Mode>
+    requires(sizeof...(Mode) < 2)
+  auto operator()(const X& e, Mode... how) const {
     const auto x = let(e);
-    const auto y = let(detail::call_from<0>(parts_, x, how));
-    using mistaken = branch_mistake<decltype(y), decltype(x)>;
-    static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
-    return detail::add_branch<correct<mistaken>>(x, y);
-  }
-  template <Expression X>
-  auto operator()(const X& e) const {
-    const auto x = let(e);
-    using missing = detail::chain_mistake<layer_parts, std::remove_const_t<decltype(x)>>;
-    static_assert(correct<missing>, "residual: a part needs a mode: block(x, nn::mode::training or inference)");
-    if constexpr (correct<missing>) {
-      const auto y = let(detail::call_from<0>(parts_, x));
-      using mistaken = branch_mistake<decltype(y), decltype(x)>;
+    using operand = std::remove_const_t<decltype(x)>;
+    using branch = detail::chain_type<std::tuple<Parts...>, operand, Mode...>;
+    using chain_mistake = typename branch::mistake_type;
+    static_assert(correct<detail::mode_mistake<chain_mistake>>,
+                  "residual: a part needs a mode: block(x, nn::mode::training or inference)");
+    static_assert(correct<detail::fit_mistake<chain_mistake>>,
+                  "residual: each part must be a function of the result of the part before it");
+    if constexpr (correct<chain_mistake>) {
+      using mistaken = branch_mistake<typename branch::value_type, operand>;
       static_assert(correct<mistaken>, "residual: the branch must keep the extents of its operand");
-      return detail::add_branch<correct<mistaken>>(x, y);
+      if constexpr (correct<mistaken>)
+        return let(x + detail::call_from<0>(parts_, x, how...));
+      else
+        return x;
     } else {
-      return (*this)(x, mode::inference);
+      return x;
     }
   }
 
@@ -201,20 +277,22 @@ class parallel {
     requires(sizeof...(Parts) > 0)
       : parts_(std::move(parts)...) {}
 
-  template <Expression X>
-  auto operator()(const X& x, mode how) const {
-    return concat_parts(let(x), how);
-  }
-  template <Expression X>
-  auto operator()(const X& e) const {
-    using x = decltype(let(e));
-    using mistaken = first_mistake<mistake<false>, std::conditional_t<detail::part_needs_mode<Parts, x>(),
-                                                                      mode_is_missing<Parts>, mistake<false>>...>;
-    static_assert(correct<mistaken>, "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
+  /// The mistake in a call, if there is one.
+  template <class X, class... Mode>
+  using mistake_of_parts = first_mistake<mistake<false>, decltype(detail::find_part_mistake<Parts, X, Mode...>())...>;
+
+  template <Expression X, detail::ModeArgument... Mode>
+    requires(sizeof...(Mode) < 2)
+  auto operator()(const X& e, Mode... how) const {
+    const auto x = let(e);
+    using mistaken = mistake_of_parts<std::remove_const_t<decltype(x)>, Mode...>;
+    static_assert(correct<detail::mode_mistake<mistaken>>,
+                  "parallel: a part needs a mode: block(x, nn::mode::training or inference)");
+    static_assert(correct<detail::fit_mistake<mistaken>>, "parallel: each part must be a function of the operand");
     if constexpr (correct<mistaken>)
-      return concat_parts(let(e));
+      return concat_parts(x, how...);
     else
-      return concat_parts(let(e), mode::inference);
+      return x;
   }
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }

@@ -82,10 +82,14 @@ class layer_visitor {
   int borrowed_ = 0;
 };
 
-/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases or references, or is a
-/// lambda that captures; and it has no function `visit`.
+/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases, references or unnamed
+/// unions, or is a lambda that captures; and it has no function `visit`.
 template <class Part>
 struct model_has_no_named_members : mistake<true> {};
+
+/// A map of layers whose keys are not integers, enumerations or strings: the keys are the names of the layers.
+template <class Key>
+struct map_key_is_not_a_name : mistake<true> {};
 
 namespace detail {
 
@@ -178,10 +182,6 @@ concept Variant = requires(const T& t) {
   t.valueless_by_exception();
 };
 
-template <class T>
-constexpr std::string_view name_of_type() {
-  return __PRETTY_FUNCTION__;
-}
 /// Returns true for a class of the standard library or of Weft that can be copied as bytes. One that is none of the
 /// above holds numbers: std::complex, std::chrono::duration, random number engines, shape.
 template <class T>
@@ -298,6 +298,41 @@ constexpr auto parts_of() {
 }
 
 template <class... Around, class... Each>
+constexpr bool some_hold_layers(part_types<Each...>);
+
+/// Returns true if objects of the type T can hold layers or variables. `Around` are the types that T is a part of.
+template <class T, class... Around>
+constexpr bool can_hold_layers() {
+  constexpr part_kind kind = kind_of_part<T>();
+  if constexpr ((std::is_same_v<T, Around> || ...))
+    return false;
+  else if constexpr (std::is_same_v<T, layer_state> || kind == part_kind::variable || kind == part_kind::visited ||
+                     kind == part_kind::unknown)
+    return true;
+  else
+    return some_hold_layers<T, Around...>(parts_of<T>());
+}
+template <class... Around, class... Each>
+constexpr bool some_hold_layers(part_types<Each...>) {
+  return (can_hold_layers<std::remove_all_extents_t<Each>, Around...>() || ...);
+}
+
+template <class Key>
+concept NamingKey =
+    std::is_convertible_v<const Key&, std::string_view> || std::is_integral_v<Key> || std::is_enum_v<Key>;
+
+/// Returns true for a map of layers, or with layers as keys, whose keys cannot be names.
+template <class T>
+constexpr bool is_map_without_names() {
+  if constexpr (kind_of_part<T>() != part_kind::map)
+    return false;
+  else if constexpr (NamingKey<typename T::key_type>)
+    return false;
+  else
+    return some_hold_layers<T>(part_types<typename T::key_type, typename T::mapped_type>());
+}
+
+template <class... Around, class... Each>
 constexpr auto find_unknown_among(part_types<Each...>);
 
 /// The first part of T, or of its parts, that Weft cannot look into. `Around` are the types that T is a part of: a type
@@ -308,6 +343,8 @@ constexpr auto find_unknown_part() {
     return mistake<false>();
   else if constexpr (kind_of_part<T>() == part_kind::unknown)
     return model_has_no_named_members<T>();
+  else if constexpr (is_map_without_names<T>())
+    return map_key_is_not_a_name<typename T::key_type>();
   else
     return find_unknown_among<T, Around...>(parts_of<T>());
 }
@@ -330,24 +367,27 @@ struct model_has_no_parts : mistake<!std::is_class_v<Model> && !std::is_array_v<
 template <class Model>
 using model_mistake = first_mistake<model_has_no_parts<Model>, part_mistake<Model>>;
 
-#define WEFT_NEEDS_LAYERS                                                                                             \
-  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references and "    \
-  "lambdas that capture; another class lists its members: void visit(const std::string& path, nn::layer_visitor& v) " \
-  "const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>"
+#define WEFT_NEEDS_LAYERS                                                                                            \
+  "a part of a model is a layer, a variable, or an aggregate of at most 32 of them without bases, references, "      \
+  "unnamed unions and lambdas that capture; another class lists its members: void visit(const std::string& path, "   \
+  "nn::layer_visitor& v) const { v(path, \"name\", member); }, or says that it has none: has_no_layers<T>; keys of " \
+  "a map of layers are integers, enumerations or strings"
 
 namespace detail {
 
 std::string path_of(const std::string& outer, std::string_view name);
 std::string path_of(const std::string& outer, std::size_t index);
-/// The path of an element of a map.
+/// The path of an element of a map. Throws invalid_argument if the key is empty or contains "/" or ".", which join the
+/// names of Weft and of PyTorch.
+std::string path_of_key(const std::string& outer, std::string_view key);
 template <class Key>
-std::string path_of_key(const std::string& outer, const Key& key, std::size_t index) {
+std::string path_of_key(const std::string& outer, const Key& key) {
   if constexpr (std::is_convertible_v<const Key&, std::string_view>)
-    return path_of(outer, std::string_view(key));
-  else if constexpr (std::is_integral_v<Key> || std::is_enum_v<Key>)
-    return path_of(outer, str_cat({static_cast<std::int64_t>(key)}));
+    return path_of_key(outer, std::string_view(key));
+  else if constexpr (std::is_enum_v<Key>)
+    return path_of_key(outer, static_cast<std::underlying_type_t<Key>>(key));
   else
-    return path_of(outer, index);
+    return path_of(outer, str_cat({key}));
 }
 
 template <class T>
@@ -409,8 +449,8 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
         visit_members<count_named_members<T>()>(path, t, v);
       v.end();
     } else if constexpr (kind == part_kind::map) {
-      std::size_t i = 0;
-      for (const auto& [key, each] : t) visit_any(path_of_key(path, key, i++), each, v);
+      if constexpr (NamingKey<typename T::key_type>)
+        for (const auto& [key, each] : t) visit_any(path_of_key(path, key), each, v);
     } else if constexpr (kind == part_kind::list) {
       if constexpr (!has_no_layers<typename T::value_type>) {
         std::size_t i = 0;
@@ -448,6 +488,14 @@ WEFT_DECL std::string path_of(const std::string& outer, std::string_view name) {
   return outer.empty() ? std::string(name) : str_cat({outer, "/", std::string(name)});
 }
 WEFT_DECL std::string path_of(const std::string& outer, std::size_t index) { return path_of(outer, str_cat({index})); }
+WEFT_DECL std::string path_of_key(const std::string& outer, std::string_view key) {
+  if (key.empty() || key.find_first_of("/.") != key.npos)
+    throw error(error_code::invalid_argument, outer.empty() ? "model" : outer,
+                {"the key \"", std::string(key),
+                 "\" of a map of layers cannot be a name: use a key that is not empty and contains neither \"/\" nor "
+                 "\".\", which join names"});
+  return path_of(outer, key);
+}
 
 #endif
 
