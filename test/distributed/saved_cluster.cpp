@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -610,6 +612,7 @@ BOOST_AUTO_TEST_CASE(the_others_learn_why_the_chief_cannot_save) {
       auto step = run.prepare(fetch(m.train));
       while (!run.should_stop()) {
         if (here.is_chief() && run.global_step() == 4) {
+          keeper.wait();  // the checkpoint of step 3 would make the folder again
           std::filesystem::remove_all(path);
           std::ofstream(path) << "a file";
         }
@@ -704,6 +707,14 @@ test::process survivor(const cluster_spec& cluster, int index, const std::string
   return test::process([=] { return survive(cluster, job, index, path, how, steps, pause); });
 }
 
+/// Waits until a run has saved its first checkpoint.
+void await_checkpoint(const std::string& path) {
+  for (int ms = 0; !latest_checkpoint(path); ms += 5) {
+    BOOST_REQUIRE(ms < 30'000);
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
 /// Starts a cluster, and waits until it has trained for some steps: the servers are at the end.
 template <class Strategy>
 std::vector<test::process> start_survivors(const cluster_spec& cluster, const std::string& path, const Strategy& how,
@@ -712,10 +723,7 @@ std::vector<test::process> start_survivors(const cluster_spec& cluster, const st
   for (const char* job : {"worker", "ps"})
     for (int i = 0; i < cluster.num_tasks(job); ++i)
       all.push_back(survivor(cluster, i, path, how, last_step, pause, job));
-  for (int ms = 0; pause.count() > 0 && !latest_checkpoint(path); ms += 5) {
-    BOOST_REQUIRE(ms < 30'000);
-    std::this_thread::sleep_for(5ms);
-  }
+  if (pause.count() > 0) await_checkpoint(path);
   return all;
 }
 
@@ -726,22 +734,24 @@ BOOST_AUTO_TEST_CASE(the_lowest_worker_that_is_left_saves_until_the_chief_comes_
   for (const bool comes_again : {false, true}) {
     const folder f;
     const cluster_spec cluster = test::local_cluster(0, 3);
+    // The others must not end before the chief is back.
+    const std::int64_t steps = comes_again ? 100 : last_step;
+    const std::string saved = "saved " + std::to_string(steps);
     std::vector<test::process> all;
-    for (int i = 0; i < 3; ++i) all.push_back(survivor(cluster, i, f.path, shrinks, 120, 25ms));
-    std::this_thread::sleep_for(1s);
+    for (int i = 0; i < 3; ++i) all.push_back(survivor(cluster, i, f.path, shrinks, steps, 25ms));
+    await_checkpoint(f.path);
     all[0].signal(SIGKILL);
     all[0].text();
     std::string chief;
     if (comes_again) {
-      std::this_thread::sleep_for(500ms);
-      chief = survivor(cluster, 0, f.path, shrinks, 120, 25ms).text();
-      BOOST_TEST(chief.find("saved 120") != std::string::npos, chief);
+      chief = survivor(cluster, 0, f.path, shrinks, steps, 25ms).text();
+      BOOST_TEST(chief.find(saved) != std::string::npos, chief);
       BOOST_TEST(chief.find("first 0 ") == std::string::npos, chief);
     }
     const std::string next = all[1].text(), other = all[2].text();
-    BOOST_TEST((next.find("saved 120") != std::string::npos) == !comes_again, next);
+    BOOST_TEST((next.find(saved) != std::string::npos) == !comes_again, next);
     BOOST_TEST(other.find("saved -1") != std::string::npos, other);
-    BOOST_TEST(latest_checkpoint(f.path).value().find("-120") != std::string::npos);
+    BOOST_TEST(latest_checkpoint(f.path).value().find("-" + std::to_string(steps)) != std::string::npos);
   }
 }
 
@@ -752,10 +762,10 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_replaced_leaves_no_trace_in_the_checkpoint
     const folder f;
     const cluster_spec cluster = test::local_cluster(0, 2);
     std::vector<test::process> all;
-    for (int i = 0; i < 2; ++i) all.push_back(survivor(cluster, i, f.path, waits, last_step, 60ms));
+    for (int i = 0; i < 2; ++i) all.push_back(survivor(cluster, i, f.path, waits, last_step, victim < 0 ? 0ms : 60ms));
     std::string again;
     if (victim >= 0) {
-      std::this_thread::sleep_for(800ms);
+      await_checkpoint(f.path);
       all[static_cast<std::size_t>(victim)].signal(SIGKILL);
       all[static_cast<std::size_t>(victim)].text();
       again = survivor(cluster, victim, f.path, waits, last_step, 60ms).text();
@@ -769,56 +779,88 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_replaced_leaves_no_trace_in_the_checkpoint
   }
 }
 
+namespace {
+
+/// A cluster of which one worker has received SIGTERM after some steps. Several of them live at a time: each mostly
+/// waits.
+struct terminated_cluster {
+  std::function<test::process()> replacement;
+  std::function<std::vector<test::process>(const std::string& path)> undisturbed;
+  int workers;
+  std::size_t whom;
+  std::string words;
+  std::unique_ptr<folder> files = std::make_unique<folder>();
+  std::vector<test::process> tasks;
+
+  template <class Strategy>
+  terminated_cluster(const Strategy& how, int ps, int n, std::size_t index)
+      : workers(n), whom(index), words(str_cat({"servers ", ps, " workers ", n, " whom ", index})) {
+    const cluster_spec cluster = test::local_cluster(ps, workers);
+    const std::string path = files->path;
+    replacement = [=] { return survivor(cluster, static_cast<int>(index), path, how, last_step, 60ms); };
+    undisturbed = [=](const std::string& there) {
+      return start_survivors(test::local_cluster(ps, n), there, how, 0ms);
+    };
+    tasks = start_survivors(cluster, path, how, 60ms);
+    tasks[whom].signal(SIGTERM);
+  }
+
+  /// Each task that was not terminated ends as it would have.
+  void check_others(const char* worker_says) {
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      if (i != whom) CHECK_SAYS(tasks[i].text(), i < static_cast<std::size_t>(workers) ? worker_says : "signal 0");
+  }
+};
+
+}  // namespace
+
 // SIGTERM to one worker is a loss under the policy, like SIGKILL: the others wait for the process that takes its place.
 BOOST_AUTO_TEST_CASE(a_worker_that_is_terminated_is_replaced) {
-  const auto check = [](const auto& how, bool repeats_bits, int ps, int workers, std::size_t whom) {
-    BOOST_TEST_CONTEXT("servers " << ps << " workers " << workers << " whom " << whom) {
-      const folder f, straight;
-      const cluster_spec cluster = test::local_cluster(ps, workers);
-      std::vector<test::process> all = start_survivors(cluster, f.path, how, 60ms);
-      all[whom].signal(SIGTERM);
-      CHECK_SAYS(all[whom].text(), "SIGTERM, first 0 saved ");
-      CHECK_SAYS(survivor(cluster, static_cast<int>(whom), f.path, how, last_step, 60ms).text(),
-                 "step 20 is reached, first ");
-      for (std::size_t i = 0; i < all.size(); ++i)
-        if (i != whom)
-          CHECK_SAYS(all[i].text(), i < static_cast<std::size_t>(workers) ? "step 20 is reached, first 0" : "signal 0");
-      if (!repeats_bits) {  // asynchronous workers make some more steps
-        BOOST_TEST(checkpoint_reader(latest_checkpoint(f.path).value()).step() >= last_step);
-        return;
-      }
-      const std::vector<std::string> saved = content(f.path);
-      for (test::process& each : start_survivors(test::local_cluster(ps, workers), straight.path, how, 0ms))
-        each.text();
-      BOOST_TEST((saved == content(straight.path)));
-    }
-  };
   const loss_policy waits = wait_for{20s}, takes_over = wait_for{20s}.then(loss_action::take_over);
-  check(parameter_server<synchronous>{.on_loss = waits}, true, 1, 2, 0);
-  check(parameter_server<synchronous>{.on_loss = waits}, true, 2, 3, 1);
-  check(parameter_server<synchronous>{.on_loss = takes_over}, true, 2, 3, 2);
-  check(parameter_server<synchronous>{.on_loss = wait_for{20s}.then(loss_action::shrink)}, true, 2, 2, 1);
-  check(parameter_server<asynchronous>{.on_loss = waits}, false, 1, 3, 0);
-  check(parameter_server<asynchronous>{.on_loss = waits}, false, 2, 2, 1);
-  check(collective{.on_loss = waits}, true, 0, 3, 0);
+  std::vector<terminated_cluster> all;
+  all.emplace_back(parameter_server<synchronous>{.on_loss = waits}, 1, 2, 0u);
+  all.emplace_back(parameter_server<synchronous>{.on_loss = waits}, 2, 3, 1u);
+  all.emplace_back(parameter_server<synchronous>{.on_loss = takes_over}, 2, 3, 2u);
+  all.emplace_back(parameter_server<synchronous>{.on_loss = wait_for{20s}.then(loss_action::shrink)}, 2, 2, 1u);
+  all.emplace_back(collective{.on_loss = waits}, 0, 3, 0u);
+  std::vector<test::process> replacements;
+  for (terminated_cluster& each : all) {
+    CHECK_SAYS(each.tasks[each.whom].text(), "SIGTERM, first 0 saved ");
+    replacements.push_back(each.replacement());
+  }
+  for (std::size_t k = 0; k < all.size(); ++k) BOOST_TEST_CONTEXT(all[k].words) {
+      CHECK_SAYS(replacements[k].text(), "step 20 is reached, first ");
+      all[k].check_others("step 20 is reached, first 0");
+      const folder straight;
+      for (test::process& each : all[k].undisturbed(straight.path)) each.text();
+      BOOST_TEST((content(all[k].files->path) == content(straight.path)));
+    }
+}
+
+// Asynchronous workers do not wait for it, and make some more steps.
+BOOST_AUTO_TEST_CASE(an_asynchronous_worker_that_is_terminated_is_replaced) {
+  for (const int servers : {1, 2}) {
+    terminated_cluster one(parameter_server<asynchronous>{.on_loss = wait_for{20s}}, servers, 4 - servers,
+                           static_cast<std::size_t>(servers - 1));
+    CHECK_SAYS(one.tasks[one.whom].text(), "SIGTERM, first 0 saved ");
+    CHECK_SAYS(one.replacement().text(), "step 20 is reached, first ");
+    one.check_others("step 20 is reached, first 0");
+    BOOST_TEST(checkpoint_reader(latest_checkpoint(one.files->path).value()).step() >= last_step);
+  }
 }
 
 // Nobody takes its place, and the others continue.
 BOOST_AUTO_TEST_CASE(a_worker_that_is_terminated_is_left_out_or_taken_over) {
-  const auto check = [](const auto& how, int ps, std::size_t whom) {
-    const folder f;
-    const cluster_spec cluster = test::local_cluster(ps, 3);
-    std::vector<test::process> all = start_survivors(cluster, f.path, how, 60ms);
-    all[whom].signal(SIGTERM);
-    CHECK_SAYS(all[whom].text(), "SIGTERM, first 0 saved ");
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (i != whom) CHECK_SAYS(all[i].text(), i >= 3 ? "signal 0" : "step 20 is reached, first 0");
-  };
+  std::vector<terminated_cluster> all;
   for (const loss_action then : {loss_action::shrink, loss_action::take_over}) {
-    check(parameter_server<synchronous>{.on_loss = wait_for{0s}.then(then)}, 2, 1);
-    check(collective{.on_loss = wait_for{0s}.then(then)}, 0, 2);
+    all.emplace_back(parameter_server<synchronous>{.on_loss = wait_for{0s}.then(then)}, 2, 3, 1u);
+    all.emplace_back(collective{.on_loss = wait_for{0s}.then(then)}, 0, 3, 2u);
   }
-  check(parameter_server<synchronous_with_backups<1>>{}, 2, 2);
+  all.emplace_back(parameter_server<synchronous_with_backups<1>>{}, 2, 3, 2u);
+  for (terminated_cluster& each : all) BOOST_TEST_CONTEXT(each.words) {
+      CHECK_SAYS(each.tasks[each.whom].text(), "SIGTERM, first 0 saved ");
+      each.check_others("step 20 is reached, first 0");
+    }
 }
 
 // All tasks receive it, in any order: all end, and the chief saves.

@@ -400,8 +400,10 @@ class parameter_service {
       if (!quorum_.keeps_places()) from.refused = stopped_by_signal;
       return answers_.acknowledge(from, quorum_.why_broken() ? stopping : 0u);
     }
-    if (!quorum_.is_synchronous())  // in synchronous training this worker's last step was complete
+    if (!quorum_.is_synchronous()) {  // in synchronous training this worker's last step was complete
       if (const auto broken = quorum_.why_broken()) throw *broken;
+      from.done = from.stays = true;  // other servers may have answered already, and the worker may end
+    }
     if (!is_secured(from, false)) return static_cast<void>(defer(from));
     from.done = true;
     from.stays = false;
