@@ -24,8 +24,8 @@ under_tsan=(session summary checkpoint train.supervised_session queue transport 
 others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,storage_types}
   emulated.oracle.{mixed_precision,rows} emulated.session.{control_flow,control_flow_scan,session}
   emulated.train.{minimize,optimizers})
-# Folders whose tests go through the same unoptimised, and have run under AddressSanitizer.
-not_after_asan=(data checkpoint transport distributed)
+# Tests that are compiled unoptimised in any preset, and have run under AddressSanitizer.
+not_after_asan=(data graph checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
 
 all=${CI:+yes}
 long=

@@ -1,9 +1,12 @@
 // The end of training, in virtual time. With all-reduce, a worker that has made its last step stays for the steps of
 // the others, however long they take, and leaves in time if there are no more. With parameter servers, all tasks end in
 // time, whether training is complete or a loss ends it.
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,16 +52,32 @@ struct worker {
   milliseconds ended{};
 };
 
-/// A parameter server's outcome.
+/// A parameter server's outcome, of the last of its processes.
 struct parameter_task {
   std::optional<join_report> report{};
   std::string problem{};
   milliseconds ended{};
 };
 
-/// Trains in virtual time. With all-reduce there are no parameter servers.
+/// A parameter server that is killed, and started again.
+struct server_loss {
+  std::size_t task = 0;
+  milliseconds killed{}, again{};
+};
+
+/// A folder for shards.
+struct folder {
+  std::string path = "/dev/shm/weft-finish-" + std::to_string(::getpid());
+  folder() { std::filesystem::remove_all(path); }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  ~folder() { std::filesystem::remove_all(path); }
+};
+
+/// Trains in virtual time. With all-reduce there are no parameter servers. Those that are lost have shards.
 template <class Strategy = collective>
-std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {}, std::size_t servers = 0) {
+std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {}, std::size_t servers = 0,
+                                std::optional<server_loss> loss = {}) {
   simulation world({7, 1500us, std::size_t{64} << 10});
   const auto addresses = [](std::size_t first, std::size_t count) {
     std::string all;
@@ -71,6 +90,8 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   const auto now = [&] { return std::chrono::duration_cast<milliseconds>(virtual_clock::now() - began); };
   std::vector<parameter_task> outcomes(servers);
   std::vector<simulation::process> processes(servers + workers.size());
+  simulation::process replacement;
+  const folder shards;
   struct stopping {
     simulation& in;
     simulation::process& whose;
@@ -79,11 +100,22 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   };
   server_options options;
   options.waiting = wait_policy{};
-  const auto serve = [&](std::size_t i) {
+  if (loss) options.shards = {.folder = shards.path, .every_steps = 2};
+  const auto serve = [&](std::size_t i, simulation::process& its) {
     server_type here(cluster, "ps", static_cast<int>(i), options, simulation::network(world));
-    world.adopt(processes[i]);
-    const stopping at_end{world, processes[i], here};
-    outcomes[i].report = here.join(30s);
+    world.adopt(its);
+    const stopping at_end{world, its, here};
+    outcomes[i].report = here.join();
+  };
+  const auto start_server = [&](std::size_t i, simulation::process& its) {
+    world.start(its, [&, i] {
+      try {
+        serve(i, its);
+      } catch (const std::exception& problem) {
+        outcomes[i].problem = problem.what();
+      }
+      outcomes[i].ended = now();
+    });
   };
   const auto train = [&](std::size_t i) {
     worker& mine = workers[i];
@@ -112,15 +144,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
     mine.global_step = s.global_step();
     detail::sleep<virtual_clock>(mine.stays);
   };
-  for (std::size_t i = 0; i < servers; ++i)
-    world.start(processes[i], [&, i] {
-      try {
-        serve(i);
-      } catch (const std::exception& problem) {
-        outcomes[i].problem = problem.what();
-      }
-      outcomes[i].ended = now();
-    });
+  for (std::size_t i = 0; i < servers; ++i) start_server(i, processes[i]);
   for (std::size_t i = 0; i < workers.size(); ++i)
     world.start(processes[servers + i], [&, i] {
       try {
@@ -133,9 +157,11 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   const auto all_ended = [&] {
     bool all = true;
     for (const auto& each : processes) all &= each.has_ended();
-    return all;
+    return all && (!loss || (replacement.first && replacement.has_ended()));
   };
   while (!all_ended()) {
+    if (loss && now() >= loss->killed && !processes[loss->task].dead) world.kill(processes[loss->task], false);
+    if (loss && now() >= loss->again && !replacement.first) start_server(loss->task, replacement);
     for (std::size_t i = 0; i < workers.size(); ++i) {
       simulation::process& its = processes[servers + i];
       if (workers[i].killed_at && now() >= *workers[i].killed_at && !its.dead) world.kill(its, false);
@@ -143,6 +169,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
     world.sleep(20ms);
   }
   for (auto& each : processes) each.thread.join();
+  if (loss) replacement.thread.join();
   return outcomes;
 }
 
@@ -257,4 +284,38 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_after_finish_costs_at_most_the_wait
         check(parameter_server<synchronous>{}, waits, chief_saves, others_train);
         check(parameter_server<asynchronous>{}, waits, chief_saves, others_train);
       }
+}
+
+// A server is restored while one worker trains and the other has finished: it writes a report, has left, or was killed.
+// The shards record its end, so nobody waits for its gradients, or for longer than the policy says.
+BOOST_AUTO_TEST_CASE(a_server_that_is_restored_does_not_wait_for_a_worker_that_has_finished) {
+  const auto check = [](auto how, std::size_t victim) {
+    how.on_loss = wait_for{20s};
+    how.on_rollback = [](std::int64_t, std::int64_t) {};
+    enum class fate { writes_a_report, has_left, was_killed_before, is_killed_later };
+    for (const fate of : {fate::writes_a_report, fate::has_left, fate::was_killed_before, fate::is_killed_later}) {
+      const bool is_killed = of == fate::was_killed_before || of == fate::is_killed_later;
+      worker finished{.steps = 5, .stays = of == fate::has_left ? 0s : 60s};
+      if (is_killed) finished.killed_at = of == fate::was_killed_before ? 7s : 12s;
+      std::vector<worker> all{{.steps = 15}, finished};
+      const auto servers = run(all, how, 2, server_loss{victim, 9s, 10s});
+      BOOST_TEST_CONTEXT("server " << victim << ", fate " << static_cast<int>(of)) {
+        BOOST_TEST(all[0].said.empty());
+        BOOST_TEST(all[1].said.empty());
+        BOOST_TEST((all[0].ended > 15s && all[0].ended < 20s), all[0].ended.count());  // it repeats a step or two
+        for (const parameter_task& each : servers) {
+          BOOST_TEST(each.ended < (is_killed ? 33s : 20s), each.ended.count());
+          BOOST_TEST(each.problem == "");
+          BOOST_REQUIRE(each.report);
+          BOOST_TEST(!each.report->interrupted);
+          BOOST_TEST(each.report->finished.size() == 2u);
+          BOOST_TEST(each.report->lost.empty());
+        }
+      }
+    }
+  };
+  for (const std::size_t victim : {0u, 1u}) {
+    check(parameter_server<synchronous>{}, victim);
+    check(parameter_server<asynchronous>{}, victim);
+  }
 }

@@ -423,7 +423,7 @@ void shard_status(input in) {
 void shard_order(input in) {
   const std::size_t workers = in.byte() % 5;
   reads_what_it_writes(
-      message_of(in, "qqqibqqq[b]"), [=](const_bytes bytes) { return detail::shard_order::read(bytes, workers); },
+      message_of(in, "qqqibqqq[bq]"), [=](const_bytes bytes) { return detail::shard_order::read(bytes, workers); },
       [](const auto& said) { return said.bytes(); });
 }
 

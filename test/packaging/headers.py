@@ -1,10 +1,8 @@
 """Checks that every header compiles without a warning: alone, or all of them together, in order and backwards.
 
 What a header forgets to include is the same whichever compiler says so: one is asked about each header alone, which takes
-minutes, the others about all together. A header that another one includes before anything else is alone there.
-Clang reads what many headers include in precompiled form, where that is all the same: a header that includes another one,
-by itself or through others, sees no more of it that way, and the precompiled one was alone when it was compiled. The
-header that such a one includes first is not alone there.
+minutes, the others about all together. A header that includes another one, by itself or through others, sees no more if
+that one comes first. So headers are compiled in chains, and Clang reads what many of them include in precompiled form.
 
 Headers that need CUDA's are passed over unless a flag is -DWEFT_HAS_CUDA=1.
 
@@ -72,11 +70,33 @@ def reach(header):
     return reached[header]
 
 
+def chains(headers):
+    """The headers in as few lists as there can be in which each one includes those before it, by itself or through others
+    (Dilworth's theorem): one that follows them sees no more than alone."""
+    after = {}                                                # by header: the next one of its chain
+
+    def extend(header, tried):
+        for lower in reach(header) & headers - tried:
+            tried.add(lower)
+            if lower not in after or extend(after[lower], tried):
+                after[lower] = header
+                return True
+        return False
+
+    for header in sorted(headers):
+        extend(header, set())
+    for first in sorted(headers - set(after.values())):
+        chain = [first]
+        while chain[-1] in after:
+            chain.append(after[chain[-1]])
+        yield chain
+
+
 def check_alone(headers):
     large = [root / name for name in PRECOMPILED] if "clang" in pathlib.Path(compiler).name else []
     included = {header: [each for each in large if each in reach(header)][-1:] for header in headers}
-    from_nothing = [header for header in headers if header in large or not included[header]]
-    covered = {root / name for header in from_nothing for name in sure_includes(header)[:1]} | set(large)
+    groups = [(before, chain) for before in [[], *([each] for each in large)]
+              for chain in chains({header for header in headers if included[header] == before})]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         def file_of(header):
             return pathlib.Path(folder) / str(header.relative_to(root)).replace("/", "_")
@@ -84,12 +104,12 @@ def check_alone(headers):
         def precompile(header):
             return check([header], ["-Xclang", "-fpch-instantiate-templates", "-x", "c++-header", "-o", file_of(header)])
 
-        def check_one(header):
-            ready = [file_of(each) for each in included.get(header, []) if file_of(each).exists()]
-            return check([header], SYNTAX + [flag for file in ready for flag in ("-include-pch", file)])
+        def check_chain(group):
+            before, chain = group
+            ready = [file_of(each) for each in before if file_of(each).exists()]
+            return check(chain, SYNTAX + [flag for file in ready for flag in ("-include-pch", file)])
 
-        return [*pool.map(precompile, large),
-                *pool.map(check_one, [header for header in headers if header not in covered] + source)]
+        return [*pool.map(precompile, large), *pool.map(check_chain, [*groups, ([], source)])]
 
 
 headers = [header for header in sorted(root.rglob("*.hpp"))

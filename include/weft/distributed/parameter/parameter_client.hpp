@@ -746,14 +746,15 @@ class basic_parameter_client {
   }
 
   /// A server that has recorded that this worker is done may leave as soon as it has answered, and nobody can ask it
-  /// again: its answer is not given up when another server fails.
+  /// again: its answer is not given up when another server fails. A synchronous server may itself wait for the other
+  /// one. An asynchronous server only writes a shard.
   void await_late_answer(const char* operation, connection& from, deadline_type until) {
     if (from.is_complete() || !from.is_open()) return;
     try {
       const std::vector<connection*> one{&from};
       requests_in_flight rest{here_, operation, one, nobody_, false};
       const auto most = std::chrono::duration_cast<typename Clock::duration>(late_answer);
-      loop_.run(operation, until.remaining(most), rest);
+      loop_.run(operation, terms_.is_synchronous() ? deadline_type(until.remaining(most)) : until, rest);
     } catch (const error&) {
       // it is the server that has failed, or waits for it
     }

@@ -92,6 +92,7 @@ class parameter_service {
       // A server that has just taken another's place knows of workers by hearsay alone: they may come.
       const bool may_end = !shards_.is_on() || (contract_ ? links_.has_told_all() : workers_come.expired());
       if ((may_end && have_all_finished()) || is_stopped_by_signal() || is_given_up()) break;
+      settle_done(workers_come.expired());
       if (!all_came) all_came = have_all_come(workers_come);
       if (until.expired())
         fail_everyone(error(error_code::deadline_exceeded, "join",
@@ -314,6 +315,7 @@ class parameter_service {
     from.connection->share({});
     from.connection->free_message();
     shards_.count_lost(from, from.connection->request().step);
+    shards_.note_return(from);
     const bool finite = here_.options().not_finite == nonfinite_gradients::refuse;
     answers_.acknowledge(from, (finite ? only_finite : 0u) | (checkpoint_.is_settled() ? duplicate : 0u));
   }
@@ -400,17 +402,19 @@ class parameter_service {
     }
     if (!quorum_.is_synchronous())  // in synchronous training this worker's last step was complete
       if (const auto broken = quorum_.why_broken()) throw *broken;
-    if (!from.done && !is_secured(from)) return static_cast<void>(defer(from));
+    if (!is_secured(from, false)) return static_cast<void>(defer(from));
     from.done = true;
     from.stays = false;
     answers_.acknowledge(from);
     stop_waiting_for_one();
   }
   /// Whether the worker's last update survives the death of any server.
-  bool is_secured(worker& from) { return !shards_.secures_updates() || shards_.has_secured(from); }
+  bool is_secured(worker& from, bool asks_again) {
+    return !shards_.secures_updates() || shards_.has_secured(from, asks_again);
+  }
 
   void await_others(worker& from) {
-    if (!from.done && !is_secured(from)) return static_cast<void>(defer(from));
+    if (!is_secured(from, true)) return static_cast<void>(defer(from));
     from.done = from.stays = true;
     stop_waiting_for_one();
     park(from);
@@ -505,9 +509,16 @@ class parameter_service {
     return false;
   }
 
+  /// Workers that had finished before this server was restored are done, unless they ask it for something soon.
+  void settle_done(bool passed) {
+    const auto is_silent = [&](const worker& each) {
+      return clock::now() - each.restored_at > here_.heartbeat_timeout(each.rank);
+    };
+    if (workers_.settle_done(passed, is_silent)) stop_waiting_for_one();
+  }
+
   bool have_all_come(const moment& until) {
     if (const std::optional<error> why = here_.members().refusal()) fail_everyone(*why);
-    if (workers_.settle_done(until.expired())) stop_waiting_for_one();
     const std::string missing = workers_.missing();
     if (missing.empty()) return true;
     if (until.expired())

@@ -50,6 +50,24 @@ struct run_epoch {
   friend bool operator==(const run_epoch&, const run_epoch&) = default;
 };
 
+/// A worker that makes no more steps.
+struct finished_worker {
+  bool is_done = false;
+  std::uint64_t process = 0;  // the incarnation that finished; 0: it still asks the servers
+
+  static constexpr std::size_t bytes = 9;
+  void write(message_writer& out) const { out.number(static_cast<std::uint8_t>(is_done)).number(process); }
+  static finished_worker read(message_reader& in) {
+    finished_worker said;
+    said.is_done = in.flag();
+    said.process = in.number<std::uint64_t>();
+    if (!said.is_done && said.process != 0) message_reader::malformed();
+    return said;
+  }
+
+  friend bool operator==(const finished_worker&, const finished_worker&) = default;
+};
+
 /// What a file of one parameter server's shard says before the values: docs/reference/formats.md.
 struct shard_header {
   run_epoch at;
@@ -58,6 +76,7 @@ struct shard_header {
   std::int64_t global_step = 0, last_step = -1;
   std::uint32_t unit = 0;              // of how many examples what counts 1 is the mean; 0: not known yet
   std::vector<replay_window> applied;  // of each worker
+  std::vector<finished_worker> done;   // of each worker, in asynchronous training
   std::vector<std::byte> variables;    // enroll_message, without the loss policy
   std::vector<double> scalars;         // slots that are one number each
   std::uint64_t state_bytes = 0;       // of values and slots, which follow
@@ -65,7 +84,7 @@ struct shard_header {
 
 inline constexpr std::uint64_t shard_magic = 0x4452414853544657u;     // "WFTSHARD"
 inline constexpr std::uint64_t manifest_magic = 0x5453464e4d544657u;  // "WFTMNFST"
-inline constexpr std::uint32_t shard_version = 2;
+inline constexpr std::uint32_t shard_version = 3;
 /// Most bytes of a shard's file beside its values and slots.
 inline constexpr std::uint64_t max_shard_overhead = std::uint64_t{256} << 20;
 
@@ -77,7 +96,10 @@ inline void write_shard(const shard_header& head, std::span<const const_bytes> s
   out.number(head.at.bits).number(head.step).number(head.task).number(head.servers);
   out.number(head.global_step).number(head.last_step).number(head.unit);
   out.number(static_cast<std::uint32_t>(head.applied.size()));
-  for (const replay_window& each : head.applied) out.number(each.newest()).number(each.seen());
+  for (std::size_t w = 0; w < head.applied.size(); ++w) {
+    out.number(head.applied[w].newest()).number(head.applied[w].seen());
+    (w < head.done.size() ? head.done[w] : finished_worker()).write(out);
+  }
   out.number(std::uint64_t{head.variables.size()});
   std::vector<std::byte> front = out.take();
   front.insert(front.end(), head.variables.begin(), head.variables.end());
@@ -151,12 +173,13 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
     head.last_step = up_to(in.number<std::int64_t>(), -1);
     head.unit = in.number<std::uint32_t>();
     const auto workers = in.number<std::uint32_t>();
-    if (workers > in.left() / 16) message_reader::malformed();
+    if (workers > in.left() / (16 + finished_worker::bytes)) message_reader::malformed();
     for (std::uint32_t w = 0; w < workers; ++w) {
       const std::int64_t newest = up_to(in.number<std::int64_t>(), -1);
       const auto seen = in.number<std::uint64_t>();
       if ((newest < 0) != (seen == 0) || (newest >= 0 && (seen & 1u) == 0)) message_reader::malformed();
       head.applied.push_back(replay_window::of(newest, seen));
+      head.done.push_back(finished_worker::read(in));
     }
     const auto described = in.number<std::uint64_t>();
     if (described > in.left()) message_reader::malformed();
@@ -185,14 +208,14 @@ struct shard_manifest {
   run_epoch at;                      // the newest epoch that has begun
   std::int64_t step = 0;             // the number of the next step
   std::vector<shard_digest> shards;  // of each parameter server
-  std::vector<bool> done;            // which workers make no more steps
+  std::vector<finished_worker> done;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(manifest_magic).number(shard_version).number(at.bits).number(step);
     out.number(static_cast<std::uint32_t>(shards.size())).number(static_cast<std::uint32_t>(done.size()));
     for (const shard_digest& each : shards) out.number(each.bytes).number(each.crc);
-    for (const bool each : done) out.number(static_cast<std::uint8_t>(each));
+    for (const finished_worker& each : done) each.write(out);
     out.number(std::uint32_t{0});
     std::vector<std::byte> all = out.take();
     seal(all);
@@ -211,8 +234,8 @@ struct shard_manifest {
         const auto bytes = in.number<std::uint64_t>();
         said.shards.push_back({bytes, in.number<std::uint32_t>()});
       }
-      if (workers != in.left()) message_reader::malformed();
-      for (std::uint32_t k = 0; k < workers; ++k) said.done.push_back(in.flag());
+      if (workers != in.left() / finished_worker::bytes) message_reader::malformed();
+      for (std::uint32_t k = 0; k < workers; ++k) said.done.push_back(finished_worker::read(in));
       in.end();
     });
     return said;

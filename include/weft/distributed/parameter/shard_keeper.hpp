@@ -129,6 +129,8 @@ class shard_keeper {
       answers_.set_epoch((at_ = at_.next()).bits);
       folder_->remove_shards_before(std::int64_t{1} << 62);
       written_step_ = -1;
+      done_.assign(workers_.size(), {});
+      written_done_ = done_;
     }
     wanted_ = now();
   }
@@ -154,19 +156,32 @@ class shard_keeper {
         moved = true;
       }
     }
-    if (at_ && wanted_ >= 0 && now() == wanted_ && !is_failing_) snapshot();
+    if (at_ && !is_failing_ && ((wanted_ >= 0 && now() == wanted_) || lacks_done())) snapshot();
     return moved;
   }
 
-  /// Whether no server's death takes this worker's last update away. Where that is not so yet, sees to it.
-  bool has_secured(const worker& each) {
-    if (!quorum_.is_synchronous()) return true;
+  /// Returns true if no loss of a server takes away this worker's last update, or the record that it is done. Otherwise
+  /// has them written. `asks_again`: the worker's process still needs the servers.
+  bool has_secured(const worker& each, bool asks_again) {
+    const finished_worker its{true, asks_again ? 0 : each.incarnation};
+    done_[each.index] = its;
+    if (!quorum_.is_synchronous()) {
+      if (is_failing_ || !store_.initialised() || written_done_[each.index] == its) return true;
+      snapshot();
+      return false;
+    }
     const std::int64_t next = std::max<std::int64_t>(0, history_.applied()[each.index].newest() + 1);
-    if (is_insecure_) return true;
-    if (committed_step_ >= next && is_done_committed(each.index)) return true;
-    if (links_.is_first()) done_from_[each.index] = next;
+    done_from_[each.index] = next;
+    if (is_insecure_ || (committed_step_ >= next && committed_done(each.index) == its)) return true;
     if (committed_step_ < next && wanted_ < now()) want(now());
     return false;
+  }
+
+  /// A process of the worker has enrolled. One that is not recorded as done may make more steps.
+  void note_return(const worker& each) {
+    if (!is_on() || done_.empty() || done_[each.index].process == each.incarnation) return;
+    done_[each.index] = {};
+    if (!done_from_.empty()) done_from_[each.index] = -1;
   }
 
   // ---- a signal ----
@@ -231,7 +246,7 @@ class shard_keeper {
   void snapshot() {
     const std::int64_t step = now();
     if (!at_ || !store_.initialised() || writer_.is_busy()) return;
-    if (written_step_ >= 0 && step == written_step_) return;
+    if (written_step_ >= 0 && step == written_step_ && !lacks_done()) return;
     std::vector<const_bytes> pieces;
     shard_header head;
     head.at = at_;
@@ -242,6 +257,7 @@ class shard_keeper {
     head.last_step = history_.last_step();
     head.unit = steps_.unit_weight();
     head.applied = history_.applied();
+    if (!quorum_.is_synchronous()) head.done = writing_done_ = done_;
     head.variables = described_;
     store_.find_state(pieces, head.scalars);
     head.state_bytes = store_.state_bytes();
@@ -282,8 +298,9 @@ class shard_keeper {
     written_digest_ = digest;
     note_written_by(0, step, digest);
     if (!quorum_.is_synchronous()) {  // the newest two are kept
-      folder_->remove_shards_before(std::exchange(kept_, step));
+      if (kept_ != step) folder_->remove_shards_before(std::exchange(kept_, step));
       committed_step_ = step;
+      written_done_ = writing_done_;
     }
   }
 
@@ -319,13 +336,15 @@ class shard_keeper {
     wanted_ = -1;
     is_failing_ = false;
     failed_at_ = {};
+    done_.assign(workers_.size(), {});
     done_from_.assign(workers_.size(), -1);
     if (!is_leaving_) steps_.freeze(false);
     report();
   }
 
-  /// Replaces what this server holds by a shard. Throws weft::error that names the file.
-  void restore(std::int64_t step, const shard_digest* digest, std::uint32_t run) {
+  /// Replaces what this server holds by a shard. Returns the workers that are done, as far as the shard records them.
+  /// Throws weft::error that names the file.
+  std::vector<finished_worker> restore(std::int64_t step, const shard_digest* digest, std::uint32_t run) {
     const std::string path = folder_->shard_at(step);
     const aligned_bytes file = shard_folder::read(path, store_.state_bytes() + max_shard_overhead);
     const const_bytes all(file.data(), file.size());
@@ -348,13 +367,15 @@ class shard_keeper {
       each.values_at = head.global_step;
     }
     restored_at_ = head.at;
-    if (here_.options().on_rollback) return here_.options().on_rollback(from, step);
-    if (had_values)
+    if (here_.options().on_rollback)
+      here_.options().on_rollback(from, step);
+    else if (had_values)
       std::fprintf(stderr, "weft: %s goes back from step %lld to step %lld\n", here_.name().c_str(),
                    static_cast<long long>(from), static_cast<long long>(step));
     else
       std::fprintf(stderr, "weft: %s goes on from step %lld, by %s\n", here_.name().c_str(),
                    static_cast<long long>(step), path.c_str());
+    return head.done;
   }
 
   /// Throws failed_precondition if a shard belongs to another server or another training.
@@ -400,21 +421,32 @@ class shard_keeper {
     return str_cat({"; give this training another folder, or remove the shards in ", folder_->path()});
   }
 
-  void set_done(const std::vector<bool>& done) {
-    for (std::size_t w = 0; w < done.size(); ++w) done_from_[w] = done[w] ? 0 : -1;
-    for (worker& each : workers_) each.was_done = each.index < done.size() && done[each.index] && !each.connection;
-    workers_.settle_done(false);
+  void set_done(const std::vector<finished_worker>& done) {
+    done_ = done;
+    done_from_.clear();
+    for (const finished_worker& each : done) done_from_.push_back(each.is_done ? 0 : -1);
+    for (worker& each : workers_) {
+      each.was_done = done[each.index].is_done && !each.connection;
+      each.finished_process = done[each.index].process;
+      each.restored_at = clock::now();
+    }
+    workers_.settle_done(false, [](const worker&) { return false; });
   }
+  /// Returns true if the newest shard of an asynchronous server does not record all workers that are done.
+  bool lacks_done() const { return !quorum_.is_synchronous() && written_done_ != done_; }
 
   // ---- asynchronous: each server alone ----
 
   void begin_alone() {
     written_.resize(static_cast<std::size_t>(servers_));
+    done_.assign(workers_.size(), {});
+    written_done_ = done_;
     std::vector<std::int64_t> all = folder_->shards();
     std::optional<error> problem;
     for (; !all.empty(); all.pop_back()) {
       try {
-        restore(all.back(), nullptr, 0);
+        written_done_ = restore(all.back(), nullptr, 0);
+        set_done(written_done_);
         answers_.set_epoch((at_ = restored_at_.next()).bits);
         kept_ = written_step_ = all.back();
         folder_->remove_shards_before(all.back());
@@ -609,11 +641,12 @@ class shard_keeper {
     }
   }
 
-  /// Whether a manifest says that the worker makes no more steps. Until then no server leaves: parameter server 0 could
-  /// be lost, and the process that takes its place would need the others.
-  bool is_done_committed(std::size_t index) const {
-    if (links_.is_first()) return committed_ && index < committed_->done.size() && committed_->done[index];
-    return links_.order() && links_.order()->at == at_ && links_.order()->done[index];
+  /// What the manifest records of the worker's end. Until it does no server leaves: parameter server 0 could be lost,
+  /// and the process that takes its place would need the others.
+  finished_worker committed_done(std::size_t index) const {
+    if (links_.is_first())
+      return committed_ && index < committed_->done.size() ? committed_->done[index] : finished_worker();
+    return links_.order() && links_.order()->at == at_ ? links_.order()->done[index] : finished_worker();
   }
 
   void want(std::int64_t step) {
@@ -643,10 +676,11 @@ class shard_keeper {
     manifest_writer_.start(at_, next->step, next->bytes(), folder_->manifest_at(next->step));
   }
 
-  /// Which workers make no more steps after this one.
-  std::vector<bool> done_at(std::int64_t step) const {
-    std::vector<bool> done;
-    for (const std::int64_t from : done_from_) done.push_back(from >= 0 && from <= step);
+  /// The workers that make no more steps after this one.
+  std::vector<finished_worker> done_at(std::int64_t step) const {
+    std::vector<finished_worker> done = done_;
+    for (std::size_t w = 0; w < done.size(); ++w)
+      if (done_from_[w] < 0 || done_from_[w] > step) done[w] = {};
     return done;
   }
 
@@ -660,7 +694,7 @@ class shard_keeper {
     said.committed = committed_step_;
     said.kept = committed_step_ < 0 ? -1 : std::min(kept_, committed_step_);
     said.wanted = wanted_;
-    said.done = committed_ ? committed_->done : std::vector<bool>(workers_.size());
+    said.done = committed_ ? committed_->done : std::vector<finished_worker>(workers_.size());
     for (int task = 1; task < servers_; ++task) {
       if (restored_ >= 0) said.digest = restored_digest(task);
       links_.order(task, said, begins);
@@ -738,9 +772,11 @@ class shard_keeper {
   bool is_failing_ = false, is_insecure_ = false, is_leaving_ = false;
   std::string last_problem_;
   std::int64_t lost_updates_ = 0;
+  std::vector<finished_worker> done_;
+  std::vector<finished_worker> written_done_, writing_done_;  // in an asynchronous server's shards
   // At another server.
-  std::vector<bool> told_done_;  // the workers that make no more steps, as the last order says
-  run_epoch failed_at_;          // the epoch whose shard could not be restored
+  std::vector<finished_worker> told_done_;  // as the last order says
+  run_epoch failed_at_;                     // the epoch whose shard could not be restored
   std::string failure_;
   // At parameter server 0.
   std::vector<std::map<std::int64_t, shard_digest>> written_;  // by server and step, in this epoch

@@ -116,13 +116,13 @@ struct shard_order {
   std::int64_t committed = -1;  // the step of the last manifest; -1: there is none
   std::int64_t kept = -1;       // shards of earlier steps are not needed any more
   std::int64_t wanted = -1;     // all are to write a shard of this step
-  std::vector<bool> done;       // which workers make no more steps
+  std::vector<finished_worker> done;
 
   std::vector<std::byte> bytes() const {
     message_writer out;
     out.number(at.bits).number(restored).number(digest.bytes).number(digest.crc);
     out.number(static_cast<std::uint8_t>(is_settled | is_insecure << 1)).number(committed).number(kept).number(wanted);
-    for (const bool each : done) out.number(static_cast<std::uint8_t>(each));
+    for (const finished_worker& each : done) each.write(out);
     return out.take();
   }
   static shard_order read(const_bytes bytes, std::size_t workers) {
@@ -141,7 +141,7 @@ struct shard_order {
     if (!said.at || flags > 3 || said.restored < -1 || said.committed < -1 || said.kept < -1 || said.wanted < -1 ||
         said.kept > said.committed)
       message_reader::malformed();
-    for (std::size_t w = 0; w < workers; ++w) said.done.push_back(in.flag());
+    for (std::size_t w = 0; w < workers; ++w) said.done.push_back(finished_worker::read(in));
     in.end();
     return said;
   }
@@ -347,7 +347,9 @@ class shard_links {
   };
 
   std::string name(const peer& each) const { return to_string(members_.task(each.rank)); }
-  std::uint64_t max_bytes() const { return std::max<std::uint64_t>(max_control_bytes, 16 + 8 * workers_); }
+  std::uint64_t max_bytes() const {
+    return std::max<std::uint64_t>(max_control_bytes, 64 + finished_worker::bytes * workers_);
+  }
 
   bool accept() {
     typename Server::channel next;

@@ -35,10 +35,12 @@ struct served_worker {
   bool has_asked = false;       // since supervision looked last
   time_point last_asked{};      // then, or before
   bool announces_stop = false;  // its last gradients announced a signal
-  bool was_done = false;        // a restored manifest says that it is done; a process of it may yet come
-  std::string refused;          // why it may not take part, or does no more
-  std::string rejected;         // why it may not take the place of a process that is lost, while another one may
-  std::string gone;             // why its connection has ended, where that is a fault
+  bool was_done = false;        // a restored shard or manifest says that it is done; a process of it may yet come
+  std::uint64_t finished_process = 0;  // then the incarnation that has finished; 0: unknown
+  time_point restored_at{};            // and when that was restored
+  std::string refused;                 // why it may not take part, or does no more
+  std::string rejected;                // why it may not take the place of a process that is lost, while another one may
+  std::string gone;                    // why its connection has ended, where that is a fault
   time_point gone_at{};
   bool may_return = false;   // its connection has ended and its process has not: it may open another
   bool is_deferred = false;  // its parked request has not been handled: shards are to be restored or committed first
@@ -140,14 +142,20 @@ class worker_roster {
     });
   }
 
-  /// Marks workers as done that a restored manifest lists as done and that will not come: they are known to have ended,
-  /// or the time to come has `passed`. Returns true if any is marked.
-  bool settle_done(bool passed) {
+  /// Marks workers as done that a restored shard or manifest lists as done and that will not come: they are known to
+  /// have ended, the time to come has `passed`, or the process that has finished is alive and `is_silent(worker)`, so
+  /// it has received the answer to its finish(). Returns true if any is marked.
+  template <typename Predicate>
+  bool settle_done(bool passed, Predicate is_silent) {
     bool any = false;
     for (worker& each : workers_) {
+      if (!each.was_done) continue;
       const task_state state = members_.state(each.rank);
       const bool has_ended = state == task_state::left || state == task_state::lost;
-      if (!each.was_done || (!has_ended && !(passed && state == task_state::awaited))) continue;
+      const bool has_finished =
+          each.finished_process != 0 && !each.connection && members_.incarnation(each.rank) == each.finished_process;
+      if (!has_ended && !(passed && state == task_state::awaited) && !(has_finished && is_silent(each))) continue;
+      if (has_finished && !has_ended) each.incarnation = each.finished_process;  // its loss counts as one after its end
       each.was_done = false;
       each.done = any = true;
     }
