@@ -2,8 +2,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
-#include <weft/nn/normalization.hpp>
+#include <weft/nn/batch_norm.hpp>
+#include <weft/ops/concat.hpp>
 #include <weft/ops/normalization.hpp>
 #include <weft/train/optimizers.hpp>
 
@@ -481,6 +483,39 @@ BOOST_AUTO_TEST_CASE(moments_over_axes) {
   const auto [m, v] = s.run(fetch(mean, variance), with(in_graph, x));
   check_close("a mean in a step", m, tensor<float, dims<3>>{2, 3.5f, 9.5f}, 1e-6);
   check_close("a variance in a step", v, tensor<float, dims<3>>{1, 2.25f, 12.25f}, 1e-6);
+}
+
+// Also on a GPU. nn/pytorch_layers.cpp has the values of PyTorch.
+BOOST_AUTO_TEST_CASE(replicas_are_normalized_as_one_batch) {
+  graph g;
+  const auto x = placeholder<float, dims<batch{}, 2>>(g, "x");
+  const auto y = placeholder<float, dims<dyn<"more">, 2>>(g, "y");
+  const nn::batch_norm<2> replicated{.momentum = 0.75, .activation = nn::sigmoid};
+  const nn::batch_norm<2> whole{.momentum = 0.75, .activation = nn::sigmoid};
+  const auto [a, b] = replicated(std::tuple(x, y), nn::mode::training);
+  const auto c = whole(concat<0>(x, y), nn::mode::training);
+  const auto loss = let(sum(square(a - 1.0f)) + sum(square(b - 1.0f)));
+  const auto right_loss = let(sum(square(c - 1.0f)));
+  const auto [dx, dy, dscale, doffset] = gradients(loss, x, y, replicated.scale, replicated.offset);
+  const auto [rx, ry, rscale, roffset] = gradients(right_loss, x, y, whole.scale, whole.offset);
+  const auto train = gradient_descent{.learning_rate = 0.0f}.minimize(let(loss + right_loss));
+  session s{g};
+  auto step = s.prepare(
+      fetch(concat<0>(a, b), c, concat<0>(dx, dy), concat<0>(rx, ry), dscale, rscale, doffset, roffset, train),
+      feed(x, y));
+  for (const int rows : {3, 0, 5}) {
+    tensor<float, dims<batch{}, 2>> some(shape(rows, 2));
+    tensor<float, dims<dyn<"more">, 2>> more(shape(8 - rows, 2));
+    for (std::size_t i = 0; i < some.elements(); ++i) some.data()[i] = static_cast<float>(i * i % 7) + 20;
+    for (std::size_t i = 0; i < more.elements(); ++i) more.data()[i] = static_cast<float>(i * i % 11) + 16;
+    const auto results = step(some, more);
+    check_close("the result", std::get<0>(results), std::get<1>(results), 1e-5);
+    check_close("the gradient of the operands", std::get<2>(results), std::get<3>(results), 1e-5);
+    check_close("the gradient of scale", std::get<4>(results), std::get<5>(results), 1e-5);
+    check_close("the gradient of offset", std::get<6>(results), std::get<7>(results), 1e-5);
+    check_close("the moving mean", s.get(replicated.moving_mean), s.get(whole.moving_mean), 1e-5);
+    check_close("the moving variance", s.get(replicated.moving_variance), s.get(whole.moving_variance), 1e-5);
+  }
 }
 
 // Also on a GPU, which has a kernel of its own.

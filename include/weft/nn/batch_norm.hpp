@@ -285,13 +285,20 @@ struct batch_norm {
       }(std::index_sequence_for<Rest...>());
     }
   }
-  template <class X, class... Residual>
-    requires(Expression<X> || detail::TupleOfReplicas<X> || detail::ListOfReplicas<X>)
+  template <Expression X, class... Residual>
   auto operator()(const X& x, const Residual&...) const {
     static_assert(correct<mode_is_missing<batch_norm>>,
                   "batch_norm: needs a mode, nn::mode::training or nn::mode::inference: norm(x, how)");
     return (*this)(x, mode::inference);
   }
+  template <class Xs>
+    requires(detail::TupleOfReplicas<Xs> || detail::ListOfReplicas<Xs>)
+  auto operator()(const Xs& replicas) const {
+    static_assert(correct<mode_is_missing<batch_norm>>,
+                  "batch_norm: needs a mode, nn::mode::training or nn::mode::inference: norm(replicas, how)");
+    return (*this)(replicas, mode::inference);
+  }
+  auto operator()(...) const WEFT_DELETED;  // norm(x, how), norm(x, residual, how), or norm(std::tuple(x0, x1), how)
   static constexpr bool needs_mode = true;
 
   void visit(const std::string& path, layer_visitor& v) const {

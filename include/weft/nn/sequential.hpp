@@ -204,6 +204,7 @@ class sequential {
     else
       return let(x);
   }
+  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: net(x, nn::mode::training)
 
   /// Part i.
   template <std::size_t Index>
@@ -257,6 +258,7 @@ class residual {
       return x;
     }
   }
+  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: block(x, nn::mode::training)
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
   using layer_parts = std::tuple<Parts...>;
@@ -294,6 +296,7 @@ class parallel {
     else
       return x;
   }
+  auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: block(x, nn::mode::training)
 
   void visit(const std::string& path, layer_visitor& v) const { detail::visit_parts(path, parts_, v); }
   using layer_parts = std::tuple<Parts...>;
