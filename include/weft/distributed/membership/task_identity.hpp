@@ -23,7 +23,7 @@
 namespace weft {
 
 /// Compared when tasks meet: tasks of different versions do not work together.
-inline constexpr const char* distributed_version = "0.2";
+inline constexpr const char* distributed_version = "0.3";
 
 namespace detail {
 
