@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <list>
 #include <optional>
 #include <sstream>
@@ -732,10 +733,15 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
 }
 
 std::string secret_of_run() {
+  cluster_secret::from_environment();  // throws for one that tasks would reject
   if (const char* const given = std::getenv("WEFT_SECRET"); given && *given) {
-    cluster_secret::from_environment();  // throws for one that tasks would reject
     if (std::strchr(given, '\n')) fail({"WEFT_SECRET must be one line"});
     return given;
+  }
+  if (const char* const file = std::getenv("WEFT_SECRET_FILE"); file && *file) {
+    std::string line;
+    if (!std::getline(std::ifstream(file), line)) fail({"WEFT_SECRET_FILE: ", file, " cannot be read"});
+    return line;
   }
   std::array<std::byte, 32> random;
   fill_random(random);

@@ -85,6 +85,11 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
   };
   CHECK_SAYS(refusal(error_code::invalid_argument, changed("fc2.weight", {"fc2.weight", "softmax/weights"})),
              "softmax/weights is F32 [10, 24] in the file and float [24, 10] in the graph");
+  weight_table swapped = changed("fc2.weight", {"fc2.weight", "dense/weights", pytorch::linear()});
+  swapped["fc1.weight"] = {"fc1.weight", "softmax/weights", pytorch::linear()};
+  CHECK_SAYS(refusal(error_code::invalid_argument, swapped),
+             "softmax/weights is F32 [24, 392] ([392, 24] as the table converts it) in the file and float [24, 10] in "
+             "the graph");
   CHECK_SAYS(refusal(error_code::invalid_argument,
                      changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::linear_after_flatten(8, 7, 5)})),
              "the layout of 'fc1.weight', F32 [24, 392], does not fit: it is seen with another number of elements");
@@ -94,7 +99,10 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
   CHECK_SAYS(refusal(error_code::invalid_argument, changed("fc2.bias", {"fc2.bias", ""})),
              "missing in the file: softmax/bias");
   CHECK_SAYS(refusal(error_code::not_found, changed("fc2.bias", {"fc3.bias", "softmax/bias"})),
-             "has no tensor 'fc3.bias', which the table names");
+             "lacks the tensor fc3.bias, which the table names");
+  weight_table lacks_two = changed("fc2.bias", {"fc3.bias", "softmax/bias"});
+  lacks_two["fc1.bias"].in_file = "fc0.bias";
+  CHECK_SAYS(refusal(error_code::not_found, lacks_two), "lacks the tensors fc0.bias, fc3.bias, which the table names");
 }
 
 // The extents of a tensor without elements are as large as its file says.

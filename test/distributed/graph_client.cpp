@@ -17,6 +17,7 @@
 #include <weft/distributed/remote/graph_service.hpp>
 
 #include "errors.hpp"
+#include "hostile_client.hpp"
 #include "local_cluster.hpp"
 #include "spanned_model.hpp"
 
@@ -226,91 +227,6 @@ BOOST_AUTO_TEST_CASE(a_new_client_hears_that_a_task_has_lost_its_variables) {
   session later(m.g, {.threads = 1, .target = address_of(tasks, 0)});
   BOOST_TEST(later.get(m.w).data()[0] == 5);
 }
-
-namespace {
-
-/// A process that knows the secret, and says what it likes.
-class hostile_client {
- public:
-  explicit hostile_client(const endpoint& where, std::uint64_t of = 77) : incarnation(of) {
-    hears_ = open(where, detail::client_hears);
-    asks_ = open(where, detail::client_asks);
-  }
-  /// False once the task has closed the connection.
-  bool say(const frame_header& header, const_bytes payload) {
-    try {
-      detail::send_frame(waiter<tcp>(network_, wait_policy::for_tasks(2)), asks_, header, payload, true, deadline(1s),
-                         1s, [] {});
-      return true;
-    } catch (const error&) {
-      return false;
-    }
-  }
-  /// Sends bytes that need not be a frame.
-  bool write(const_bytes bytes) {
-    for (const deadline until(5s); !bytes.empty();) try {
-        bytes = bytes.subspan(asks_.write_some({&bytes, 1}));
-        if (until.expired()) return false;
-      } catch (const error&) {
-        return false;
-      }
-    return true;
-  }
-  /// Waits until the task has closed the connection.
-  bool is_closed() {
-    std::byte any[64];
-    const mutable_bytes into(any);
-    for (const deadline until(20s); !until.expired();) try {
-        if (asks_.read_some({&into, 1}) == 0) std::this_thread::sleep_for(1ms);
-      } catch (const error&) {
-        return true;
-      }
-    return false;
-  }
-  /// Waits until the task has sent something.
-  bool is_answered() {
-    std::byte any[64];
-    const mutable_bytes into(any);
-    for (const deadline until(20s); !until.expired(); std::this_thread::sleep_for(1ms)) try {
-        if (hears_.read_some({&into, 1}) > 0) return true;
-      } catch (const error&) {
-        return false;
-      }
-    return false;
-  }
-  /// Waits for the next frame from the task; its payload is then in `heard`. Returns nothing if the connection ends.
-  std::optional<frame_kind> hear() {
-    frame_reader in;
-    in.expect(std::uint64_t{64} << 20);
-    for (const deadline until(20s); !until.expired();) try {
-        if (in.advance(hears_, heard) == 0) std::this_thread::sleep_for(1ms);
-        if (in.complete()) return in.header().kind;
-      } catch (const error&) {
-        return {};
-      }
-    return {};
-  }
-  std::vector<std::byte> heard;
-  const std::uint64_t incarnation;
-
- private:
-  tcp::stream open(const endpoint& where, const char* channel) {
-    using handshake = detail::handshake<tcp::stream>;
-    detail::handshake_nonce nonce{};
-    auto talk = handshake::dialling_anyone(network_.connect(where), detail::usual_secret<tcp>().proof(), nonce);
-    for (const deadline until(5s); talk.at() != handshake::phase::over && !until.expired();) {
-      talk.advance();
-      if (talk.at() == handshake::phase::challenged)
-        talk.introduce({distributed_version, 0, {}, {}, {}, incarnation, 0, 0, channel, false});
-      std::this_thread::sleep_for(1ms);
-    }
-    return std::move(talk.stream());
-  }
-  tcp network_;
-  tcp::stream hears_, asks_;
-};
-
-}  // namespace
 
 // Processes that only serve. One is killed, then all but one: the others serve on, and the session continues when the
 // killed ones are back.

@@ -311,6 +311,14 @@ for options in ((), over_ssh):
     finish(started, 143, f"{options}: SIGTERM")
 done = run(shell='echo "$WEFT_SECRET"', WEFT_SECRET="given by the user")
 check(done.stdout.count("given by the user") == 3, f"a secret that was given: {done.stdout}")
+with tempfile.TemporaryDirectory() as its_folder:
+    path = os.path.join(its_folder, "secret")
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+        file.write("a secret in a file\nand what follows\n")
+    done = run(shell='echo "$WEFT_SECRET"', WEFT_SECRET_FILE=path)
+    check(done.stdout.count("a secret in a file") == 3, f"a file with a secret: {done.stdout}")
+    os.chmod(path, 0o644)
+    run(shell="exit 0", WEFT_SECRET_FILE=path, code=2)
 for short in ("short", "short" + 11 * " "):
     run(shell="exit 0", WEFT_SECRET=short, code=2)
 

@@ -89,6 +89,7 @@ namespace detail {
 struct restorable {
   const safetensors_file* file;
   const safetensors_entry* entry;
+  const safetensors_entry* in_file = nullptr;  // if `entry` has its elements in another order or other extents
 };
 struct restored_variable {
   restorable from;
@@ -222,8 +223,10 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
       plan.variables.push_back({t, found->second});
       plan.report.restored.push_back(name);
     } else {
-      plan.report.different.push_back(
-          {name, described(*t.entry), str_cat({weft::name(info.type), " ", to_string(info.extents)})});
+      std::string in_file = described(t.in_file ? *t.in_file : *t.entry);
+      if (t.in_file && t.in_file->extents != t.entry->extents)
+        append(in_file, {" (", extents_text(t.entry->extents), " as the table converts it)"});
+      plan.report.different.push_back({name, in_file, str_cat({weft::name(info.type), " ", to_string(info.extents)})});
     }
   }
   for (std::size_t i = 0; i < variables.size(); ++i)

@@ -280,14 +280,20 @@ inline restore_report load_weights(const std::string& path, session& s, const we
              return other.variable == row.variable && !is_missing(other.in_file) && !is_missing(other.plus);
            });
   };
+  std::vector<std::string> missing;
   for (const weight_row& row : table.rows)
     for (const std::string* name : {&row.in_file, &row.plus})
-      if (!row.variable.empty() && is_missing(*name) && !is_found_elsewhere(row) && !options.partial)
-        throw error(
-            error_code::not_found, "load_weights",
-            {path, " has no tensor '", *name,
-             "', which the table names; restore_options{.rename = {{\"prefix.\", \"\"}}} removes a prefix of the "
-             "file's names, {.partial = true} takes what is there"});
+      if (!row.variable.empty() && is_missing(*name) && !is_found_elsewhere(row) &&
+          std::find(missing.begin(), missing.end(), *name) == missing.end())
+        missing.push_back(*name);
+  if (!missing.empty() && !options.partial) {
+    std::string names_of_missing;
+    detail::append_names(names_of_missing, missing.size() > 1 ? "s " : " ", missing);
+    throw error(error_code::not_found, "load_weights",
+                {path, " lacks the tensor", names_of_missing,
+                 ", which the table names; restore_options{.rename = {{\"prefix.\", \"\"}}} removes a prefix of the "
+                 "file's names, {.partial = true} loads the tensors that it has"});
+  }
 
   struct source {
     const safetensors_entry* tensor;
@@ -325,7 +331,7 @@ inline restore_report load_weights(const std::string& path, session& s, const we
     sources.push_back({&tensor, nullptr, {}});
   }
   std::vector<detail::restorable> tensors;
-  for (const safetensors_entry& e : entries) tensors.push_back({&file, &e});
+  for (std::size_t i = 0; i < entries.size(); ++i) tensors.push_back({&file, &entries[i], sources[i].tensor});
   const detail::wanted_variables wanted(s, options.variables);
   restore_options by_table = options;
   by_table.rename = [&](const std::string& name) {

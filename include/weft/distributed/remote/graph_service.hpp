@@ -773,10 +773,11 @@ class graph_service {
       if (until.expired())
         throw error(error_code::deadline_exceeded, "send", "the client has not read its values in time");
       if (has_turn && (others_have_waited(client) || (on > 1 && waited >= detail::client_stall)))
-        throw error(error_code::resource_exhausted, "send",
-                    {"the client reads slowly while other requests wait, and ", options_.max_value_bytes,
-                     " bytes of values wait for it: fetch less in one step, or raise "
-                     "graph_service_options::max_value_bytes"});
+        throw error(
+            error_code::resource_exhausted, "send",
+            {"the client reads slowly, and its run holds up other requests or tasks while ", options_.max_value_bytes,
+             " bytes of values wait for it: fetch less in one step, or raise "
+             "graph_service_options::max_value_bytes"});
       const auto began = clock::now();
       detail::sleep<clock>(std::chrono::milliseconds(5));
       const auto passed = clock::now() - began;
