@@ -151,7 +151,9 @@ class basic_graph_client {
   void check_there(std::size_t task, std::uint64_t incarnation) const {
     if (!is_there(task, incarnation))
       throw error(error_code::unavailable, "step",
-                  {table_name(task), " has closed its connection: the process ended, was killed or does not answer"});
+                  {table_name(task),
+                   " has closed its connection or does not answer: its process has ended, or this client "
+                   "was silent for too long"});
   }
   /// A connection that ends is lost, which check_there() notices.
   void check_connection(std::size_t, std::uint64_t, typename Clock::time_point) const {}
