@@ -733,7 +733,7 @@ outcome run(const settings& s, const std::vector<task>& tasks, const std::string
 }
 
 std::string secret_of_run() {
-  cluster_secret::from_environment();  // throws for one that tasks would reject
+  cluster_secret::from_environment();  // throws for a secret that tasks would reject
   if (const char* const given = std::getenv("WEFT_SECRET"); given && *given) {
     if (std::strchr(given, '\n')) fail({"WEFT_SECRET must be one line"});
     return given;

@@ -1,6 +1,6 @@
-// The end of training, in virtual time. With all-reduce, a worker that has made its last step stays for the steps of
-// the others, however long they take, and leaves in time if there are no more. With parameter servers, all tasks end in
-// time, whether training is complete or a loss ends it.
+// The end of training, in virtual time. With all-reduce, a worker that has made its last step serves the steps of the
+// other workers until they end, and leaves in time if there are none. With parameter servers, all tasks end in time if
+// training is complete, and if a loss ends it.
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>

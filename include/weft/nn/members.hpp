@@ -179,8 +179,8 @@ constexpr bool has_bases() {
   else
     return member_is<T, Count, 0, any_base<T>>();
 }
-/// Returns true if a member is a union without a name. Its members cannot be found if it is anonymous, and a compiler
-/// tells no program which unions are.
+/// Returns true if a member is a union without a name. Weft cannot find the members of an anonymous union, and a
+/// program cannot distinguish it from a member of an unnamed union type.
 template <class T, std::size_t Count>
 constexpr bool has_unnamed_unions() {
   return []<std::size_t... At>(std::index_sequence<At...>) {

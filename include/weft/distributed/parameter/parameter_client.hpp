@@ -745,9 +745,9 @@ class basic_parameter_client {
     }
   }
 
-  /// A server that has recorded that this worker is done may leave as soon as it has answered, and nobody can ask it
-  /// again: its answer is not given up when another server fails. A synchronous server may itself wait for the other
-  /// one. An asynchronous server only writes a shard.
+  /// Waits for the answer of a server after another one has failed. A server that has recorded that this worker is done
+  /// may leave after its answer, so the worker cannot ask it again. A synchronous server may itself wait for the failed
+  /// one, so the time is limited to late_answer. An asynchronous server only writes a shard.
   void await_late_answer(const char* operation, connection& from, deadline_type until) {
     if (from.is_complete() || !from.is_open()) return;
     try {

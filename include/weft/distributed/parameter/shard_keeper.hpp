@@ -641,8 +641,8 @@ class shard_keeper {
     }
   }
 
-  /// What the manifest records of the worker's end. Until it does no server leaves: parameter server 0 could be lost,
-  /// and the process that takes its place would need the others.
+  /// The manifest's record of the worker's end. No server leaves before the manifest has this record: if parameter
+  /// server 0 is lost, the process that replaces it needs the other servers.
   finished_worker committed_done(std::size_t index) const {
     if (links_.is_first())
       return committed_ && index < committed_->done.size() ? committed_->done[index] : finished_worker();
@@ -775,7 +775,7 @@ class shard_keeper {
   std::vector<finished_worker> done_;
   std::vector<finished_worker> written_done_, writing_done_;  // in an asynchronous server's shards
   // At another server.
-  std::vector<finished_worker> told_done_;  // as the last order says
+  std::vector<finished_worker> told_done_;  // in the last order
   run_epoch failed_at_;                     // the epoch whose shard could not be restored
   std::string failure_;
   // At parameter server 0.

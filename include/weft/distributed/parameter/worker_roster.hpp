@@ -31,11 +31,11 @@ struct served_worker {
   std::uint64_t newest = 0;       // connection that it has opened
   std::unique_ptr<connection_type> connection;
   bool enrolled = false, took_part = false, done = false;
-  bool stays = false;           // it is done, and is served until it says so again
-  bool has_asked = false;       // since supervision looked last
-  time_point last_asked{};      // then, or before
-  bool announces_stop = false;  // its last gradients announced a signal
-  bool was_done = false;        // a restored shard or manifest says that it is done; a process of it may yet come
+  bool stays = false;                  // it is done, and is served until it says so again
+  bool has_asked = false;              // since supervision looked last
+  time_point last_asked{};             // then, or before
+  bool announces_stop = false;         // its last gradients announced a signal
+  bool was_done = false;               // a restored shard or manifest records it as done; its process may still connect
   std::uint64_t finished_process = 0;  // then the incarnation that has finished; 0: unknown
   time_point restored_at{};            // and when that was restored
   std::string refused;                 // why it may not take part, or does no more

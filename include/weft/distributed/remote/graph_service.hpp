@@ -51,7 +51,7 @@ struct graph_service_options {
   session_options session = {};
   std::chrono::milliseconds step_timeout{600'000};    ///< a run of a step ends within this time, or fails
   std::chrono::milliseconds connect_timeout{60'000};  ///< a new session waits so long for the tasks
-  /// Of one value that arrives, and of all values that wait for one client that reads slowly.
+  /// Limits the size of one value that arrives, and of all values that wait for one client that reads slowly.
   std::uint64_t max_value_bytes = std::uint64_t{4} << 30;
   std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here for their steps
 };
