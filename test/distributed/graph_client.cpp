@@ -232,28 +232,24 @@ BOOST_AUTO_TEST_CASE(a_new_client_hears_that_a_task_has_lost_its_variables) {
 // killed ones are back.
 BOOST_AUTO_TEST_CASE(tasks_that_serve_outlive_a_lost_one) {
   const cluster_spec cluster = local_cluster(0, 3);
-  // Made before this process has threads, as ThreadSanitizer requires. Each waits for a byte.
   struct place {
-    int task, begin[2];
+    int task;
     std::unique_ptr<process> its;
   };
   std::vector<place> places;
   for (const int task : {0, 1, 2, 2, 0, 2}) {
-    place& made = places.emplace_back(place{task, {}, {}});
-    BOOST_REQUIRE(::pipe(made.begin) == 0);
-    made.its = std::make_unique<process>([&cluster, task, begin = made.begin[0]] {
-      char byte;
-      if (::read(begin, &byte, 1) != 1) return std::string("not begun");
+    const auto serve = [&cluster, task] {
       model own(true);
       server here(cluster, "worker", task);
       graph_service tasks(here, own.g, {.session = {.threads = 1}});
       return "signal " + std::to_string(tasks.serve(120s));
-    });
+    };
+    places.push_back({task, std::make_unique<process>(serve, true)});
   }
   place* tasks[3];
   const auto start = [&](std::size_t n) {
     tasks[places[n].task] = &places[n];
-    BOOST_REQUIRE(::write(places[n].begin[1], "x", 1) == 1);
+    places[n].its->begin();
   };
   for (const std::size_t n : {0, 1, 2}) start(n);
   model m(true);
@@ -278,8 +274,6 @@ BOOST_AUTO_TEST_CASE(tasks_that_serve_outlive_a_lost_one) {
     each->its->signal(SIGTERM);
     BOOST_TEST(each->its->text() == "signal 15");
   }
-  for (const place& each : places)
-    for (const int end : each.begin) ::close(end);
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_serve_no_client_are_reported_soon) {

@@ -1,6 +1,7 @@
 #pragma once
 
 // Clusters on this machine for tests: free ports, tasks on threads, and tasks that are processes of their own.
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -88,17 +89,24 @@ std::vector<std::string> run_tasks(int ps, int workers, T network, Work work, co
   return problems;
 }
 
-/// A process that runs `body`; what it returns, or what it threw, is its text(). Make all of them before any thread.
+/// A process that runs `body`; what it returns, or what it threw, is its text(). Make all of them before any thread: a
+/// lock that a thread holds stays locked in the copy, those of AddressSanitizer's allocator too.
 class process {
  public:
-  explicit process(const std::function<std::string()>& body) {
-    int ends[2];
-    // No checks of Boost.Test: a thread may start a process.
-    if (::pipe(ends) != 0) throw std::runtime_error("pipe");
+  /// `held`: runs nothing before begin(), which may be called while threads run.
+  explicit process(const std::function<std::string()>& body, bool held = false) {
+    int ends[2], starts[2] = {-1, -1};
+    if (::pipe(ends) != 0 || (held && ::pipe(starts) != 0)) throw std::runtime_error("pipe");
     id_ = ::fork();
     if (id_ < 0) throw std::runtime_error("fork");
     if (id_ == 0) {
       ::close(ends[0]);
+      if (held) {
+        ::close(starts[1]);
+        ::pollfd start{starts[0], POLLIN, 0};
+        char byte;
+        if (::poll(&start, 1, 300'000) != 1 || ::read(starts[0], &byte, 1) != 1) ::_exit(1);
+      }
       std::string text;
       try {
         text = body();
@@ -109,17 +117,27 @@ class process {
       ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
     }
     ::close(ends[1]);
+    if (held) ::close(starts[0]);
     pipe_ = ends[0];
+    start_ = starts[1];
   }
-  process(process&& other) noexcept : id_(std::exchange(other.id_, -1)), pipe_(std::exchange(other.pipe_, -1)) {}
+  process(process&& other) noexcept
+      : id_(std::exchange(other.id_, -1)),
+        pipe_(std::exchange(other.pipe_, -1)),
+        start_(std::exchange(other.start_, -1)) {}
   process& operator=(process&&) = delete;
   ~process() {
     if (id_ < 0) return;
     ::kill(id_, SIGKILL);
     wait();
     ::close(pipe_);
+    if (start_ >= 0) ::close(start_);
   }
 
+  /// Runs a held process.
+  void begin() {
+    if (::write(start_, "x", 1) != 1) throw std::runtime_error("a held process has ended");
+  }
   void signal(int number) { ::kill(id_, number); }
 
   /// Waits for its end.
@@ -139,7 +157,7 @@ class process {
   }
 
   pid_t id_ = -1;
-  int pipe_ = -1;
+  int pipe_ = -1, start_ = -1;
   bool waited_ = false;
 };
 

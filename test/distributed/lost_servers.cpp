@@ -147,20 +147,33 @@ trained train(const cluster_spec& cluster, int index, std::int64_t steps, loss_p
 
 using in_step = parameter_server<synchronous>;
 
-/// Parameter servers as processes.
+/// Parameter servers as processes, each with two that can take its place.
 struct servers {
   cluster_spec cluster;
   shard_options shards;
   bool disk_is_full = false, reports_waits = false;  // in a server's text
   std::vector<std::unique_ptr<test::process>> processes;
-  std::vector<pid_t> ids;
+  std::vector<std::vector<std::unique_ptr<test::process>>> spares;
 
   servers(int ps, int workers, shard_options how, bool full = false, bool with_waits = false)
       : cluster(test::local_cluster(ps, workers)), shards(how), disk_is_full(full), reports_waits(with_waits) {
-    for (int task = 0; task < ps; ++task) processes.push_back(start(task));
+    for (int task = 0; task < ps; ++task) {
+      auto& its = spares.emplace_back();
+      for (int n = 0; n < 3; ++n) its.push_back(make(task));
+      processes.push_back(start(task));
+    }
   }
+  servers(const servers&) = delete;
   std::unique_ptr<test::process> start(int task) {
-    return std::make_unique<test::process>([this, task]() -> std::string {
+    auto& its = spares[static_cast<std::size_t>(task)];
+    test::require_in_task(!its.empty(), "a process is left");
+    std::unique_ptr<test::process> next = std::move(its.back());
+    its.pop_back();
+    next->begin();
+    return next;
+  }
+  std::unique_ptr<test::process> make(int task) const {
+    const auto serve = [this, task]() -> std::string {
       std::freopen("/dev/null", "w", stderr);
       if (disk_is_full) {
         ::signal(SIGXFSZ, SIG_IGN);
@@ -173,7 +186,8 @@ struct servers {
       const join_report report = here.join(30s, 120s);
       if (reports_waits) return waits;
       return report.interrupted ? report.interrupted->what() : "lost updates: " + std::to_string(report.lost_updates);
-    });
+    };
+    return std::make_unique<test::process>(serve, true);
   }
   void kill(int task) { processes[static_cast<std::size_t>(task)]->signal(SIGKILL); }
   /// A killed one's place is taken.
@@ -245,24 +259,21 @@ BOOST_AUTO_TEST_CASE(every_task_reports_a_wait_for_a_server) {
 BOOST_AUTO_TEST_CASE(every_task_reports_a_wait_for_a_worker) {
   folder at;
   servers all(1, 2, {}, false, true);
-  const auto second = [&] {
-    return std::make_unique<test::process>(
-        [&all] { return train<in_step>(all.cluster, 1, 12, wait_for{20s}).problem; });
-  };
-  auto victim = second();
+  const auto train_second = [&all] { return train<in_step>(all.cluster, 1, 12, wait_for{20s}).problem; };
+  test::process victim(train_second), second(train_second, true);
   std::thread replaces;
   const trained chief = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
     if (step != 4) return;
-    victim->signal(SIGKILL);
-    victim->text();
+    victim.signal(SIGKILL);
+    victim.text();
     replaces = std::thread([&] {
       std::this_thread::sleep_for(2s);
-      victim = second();
+      second.begin();
     });
   });
   replaces.join();
   BOOST_TEST(chief.problem == "");
-  BOOST_TEST(victim->text() == "");
+  BOOST_TEST(second.text() == "");
   const std::string begins =
       "training waits up to 20 s for a process in place of /job:worker/task:1 (it has closed its ";
   BOOST_REQUIRE(chief.waits.size() == 2u);
@@ -318,20 +329,20 @@ BOOST_AUTO_TEST_CASE(a_worker_that_goes_on_after_it_was_given_up_leaves_its_plac
     const trained its = train<in_step>(all.cluster, 1, 12, wait_for{20s}, {}, 20ms);
     return its.problem.empty() && its.values != reference ? "has other values" : its.problem;
   };
-  auto second = std::make_unique<test::process>(train_second);
+  test::process stopped(train_second), second(train_second, true);
   std::string said;
   double took = 0;
   std::thread changes;
   const trained first = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
     if (step != 6 || changes.joinable()) return;
-    second->signal(SIGSTOP);
+    stopped.signal(SIGSTOP);
     changes = std::thread([&] {
       std::this_thread::sleep_for(2500ms);
       const auto begin = std::chrono::steady_clock::now();
-      second->signal(SIGCONT);
-      said = second->text();
+      stopped.signal(SIGCONT);
+      said = stopped.text();
       took = test::seconds_since(begin);
-      second = std::make_unique<test::process>(train_second);
+      second.begin();
     });
   });
   BOOST_REQUIRE(changes.joinable());
@@ -339,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_goes_on_after_it_was_given_up_leaves_its_plac
   BOOST_TEST(contains(said, "/job:ps/task:0 has given up /job:worker/task:1, which has given no sign of life for "));
   BOOST_TEST(contains(said, "start this worker again"));
   BOOST_TEST(took < 2);
-  BOOST_TEST(second->text() == "");
+  BOOST_TEST(second.text() == "");
   BOOST_TEST(first.problem == "");
   BOOST_TEST((first.values == reference));
   BOOST_TEST(first.rollbacks.empty());
@@ -566,19 +577,18 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_killed_after_its_last_step_is_replaced) {
       folder at;
       servers all(2, 2, {at.path, 5});
       const auto train_second = [&](bool dies) {
-        return test::process([&, dies]() -> std::string {
-          const trained its = train<in_step>(all.cluster, 1, had_finished ? 8 : 12, wait_for{20s}, {}, 0ms, kind::usual,
-                                             [&, dies](bool finished) {
-                                               if (dies && finished == had_finished) ::raise(SIGKILL);
-                                             });
-          return its.problem + "made " + std::to_string(its.steps.size());
-        });
+        const trained its = train<in_step>(all.cluster, 1, had_finished ? 8 : 12, wait_for{20s}, {}, 0ms, kind::usual,
+                                           [&, dies](bool finished) {
+                                             if (dies && finished == had_finished) ::raise(SIGKILL);
+                                           });
+        return its.problem + "made " + std::to_string(its.steps.size());
       };
-      test::process second = train_second(true);
+      test::process dies([&] { return train_second(true); }), second([&] { return train_second(false); }, true);
       const auto replace_second = [&] {
-        second.text();
+        dies.text();
         if (victim >= 0) all.replace(victim);
-        BOOST_TEST(train_second(false).text() == "made 0");
+        second.begin();
+        BOOST_TEST(second.text() == "made 0");
       };
       bool replaced = false;
       const trained first = train<in_step>(all.cluster, 0, 12, wait_for{20s}, [&](std::int64_t step) {
