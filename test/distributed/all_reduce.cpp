@@ -515,6 +515,45 @@ BOOST_AUTO_TEST_CASE(algorithms_that_add_in_the_same_order_give_the_same_bits) {
   }
 }
 
+// The sum of several arrays of each rank, in an order that comes back to ranks and leaves out others. A rank is late,
+// so that the others repeat their calls.
+BOOST_AUTO_TEST_CASE(arrays_are_summed_in_the_given_order) {
+  const std::vector<std::vector<std::size_t>> orders{{0, 1, 2, 3},    {0, 1, 1, 0}, {3, 0, 2, 1, 0, 3}, {2, 2, 2},
+                                                     {0, 2, 0, 2, 0}, {1, 3},       {3, 1, 0}};
+  for (const std::size_t ranks : {1u, 2u, 3u, 4u, 5u})
+    for (std::vector<std::size_t> order : orders) {
+      for (std::size_t& each : order) each %= ranks;
+      constexpr std::size_t size = 70;
+      std::vector<std::vector<float>> arrays, results(ranks, std::vector<float>(size));
+      std::vector<float> expected(size, -0.0f);
+      for (std::size_t n = 0; n < order.size(); ++n) {
+        arrays.push_back(share_of<float>(n, size));
+        for (std::size_t i = 0; i < size; ++i) expected[i] += arrays[n][i];
+      }
+      std::atomic<int> late{0};
+      const auto problems = run<in_process>(static_cast<int>(ranks), [&](basic_server<in_process>& here) {
+        all_reduce_options small_chunks;
+        small_chunks.chunk = 64;
+        basic_all_reduce<in_process> group(here, 7, small_chunks, 20s);
+        const std::size_t rank = group.rank();
+        std::vector<detail::weighted_array<float>> mine;
+        for (std::size_t n = 0; n < order.size(); ++n)
+          if (order[n] == rank) mine.push_back({arrays[n].data(), 1.0f});
+        const deadline by(20s);
+        while (ranks > 1 && rank == order.back() && late == 0 && !by.expired()) std::this_thread::sleep_for(1ms);
+        for (bool done = false; !done;) try {
+            group.sum_in_order<float>(results[rank], mine, order, 5ms);
+            done = true;
+          } catch (const error& problem) {
+            if (problem.code() != error_code::deadline_exceeded || by.expired()) throw;
+            ++late;
+          }
+      });
+      for (const std::string& each : problems) BOOST_TEST(each == "");
+      for (const auto& each : results) BOOST_TEST(std::memcmp(each.data(), expected.data(), size * sizeof(float)) == 0);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_cost_decides) {
   const link_cost cost{10, 1000, 4000};
   BOOST_TEST((cost.choose(4, 4) == reduce_algorithm::recursive_doubling));

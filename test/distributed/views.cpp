@@ -1,5 +1,6 @@
 // How workers agree on who trains on: the state machine alone, under random schedules of messages that are lost, late
 // and out of order, of processes that die, are cut off and come again.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <cstdint>
@@ -522,6 +523,113 @@ BOOST_AUTO_TEST_CASE(all_waits_without_success_are_reported_by_the_same_sentence
              "no process has taken the place of /job:worker/task:1, /job:worker/task:3 within 1500 ms");
 }
 
+// ---- who computes for lost workers ----
+
+namespace {
+
+using detail::replica_part;
+
+std::vector<int> loads_of(const std::vector<int>& owners, std::size_t workers) {
+  std::vector<int> loads(workers);
+  for (const int each : owners)
+    if (each >= 0) ++loads[static_cast<std::size_t>(each)];
+  return loads;
+}
+
+/// The fewest replicas that have to move until the workers that compute have equally many, give or take one.
+int fewest_moves(std::vector<int> kept, std::size_t replicas) {
+  std::sort(kept.rbegin(), kept.rend());
+  int moves = 0;
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    const std::size_t share = replicas / kept.size() + (k < replicas % kept.size() ? 1 : 0);
+    moves += std::max(0, kept[k] - static_cast<int>(share));
+  }
+  return moves;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(lost_replicas_are_balanced_and_do_not_move_needlessly) {
+  std::mt19937_64 random(1);
+  int moved_at_all = 0;
+  for (int sequence = 0; sequence < 500; ++sequence) {
+    const std::size_t workers = 1 + random() % 9;
+    std::vector<replica_part> parts(workers, replica_part::computes);
+    std::vector<int> owners;
+    for (int change = 0; change < 40; ++change) {
+      parts[random() % workers] = random() % 8 == 0   ? replica_part::none
+                                  : random() % 2 == 0 ? replica_part::lost
+                                                      : replica_part::computes;
+      const std::vector<int> before = owners;
+      owners = detail::assign_replicas(before, parts);
+      BOOST_REQUIRE((owners == detail::assign_replicas(before, parts)));
+      BOOST_REQUIRE((owners == detail::assign_replicas(owners, parts)));  // nothing happens without a change
+      BOOST_REQUIRE(owners.size() == workers);
+      std::vector<int> loads, kept;  // of those that compute
+      std::size_t replicas = 0;
+      int moves = 0;
+      std::vector<int> keeps(workers);
+      const bool any = std::count(parts.begin(), parts.end(), replica_part::computes) > 0;
+      for (std::size_t r = 0; r < workers; ++r) {
+        const int owner = owners[r];
+        if (parts[r] == replica_part::computes) BOOST_REQUIRE(owner == static_cast<int>(r));
+        if (parts[r] == replica_part::none || !any) BOOST_REQUIRE(owner == -1);
+        if (parts[r] == replica_part::none || !any) continue;
+        BOOST_REQUIRE((parts[static_cast<std::size_t>(owner)] == replica_part::computes));
+        ++replicas;
+        if (parts[r] == replica_part::computes) {
+          ++keeps[r];
+        } else if (!before.empty() && before[r] >= 0 &&
+                   parts[static_cast<std::size_t>(before[r])] == replica_part::computes) {
+          ++keeps[static_cast<std::size_t>(before[r])];
+          moves += before[r] != owner;
+        }
+      }
+      const std::vector<int> all = loads_of(owners, workers);
+      for (std::size_t w = 0; w < workers; ++w)
+        if (parts[w] == replica_part::computes) {
+          loads.push_back(all[w]);
+          kept.push_back(keeps[w]);
+        }
+      if (!any) continue;
+      BOOST_REQUIRE(*std::max_element(loads.begin(), loads.end()) - *std::min_element(loads.begin(), loads.end()) <= 1);
+      BOOST_REQUIRE(moves == fewest_moves(kept, replicas));
+      moved_at_all += moves;
+    }
+  }
+  BOOST_TEST(moved_at_all > 100);
+}
+
+// The view carries the owners: who has come late knows them, too.
+BOOST_AUTO_TEST_CASE(of_four_workers_two_compute_for_the_two_that_are_lost) {
+  for (const auto& lost : {std::pair(2, 3), std::pair(3, 2), std::pair(0, 1), std::pair(1, 2), std::pair(0, 3)}) {
+    small_world w(4, wait_for{0ms}.then(loss_action::take_over));
+    std::vector<bool> gone(4);
+    for (const int each : {lost.first, lost.second}) {
+      gone[static_cast<std::size_t>(each)] = true;
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (gone[i]) continue;
+        w[i].begin(3);
+        for (int k = 0; k < 4; ++k)
+          if (gone[static_cast<std::size_t>(k)]) w[i].see(k, 10u + static_cast<unsigned>(k), presence::dead);
+        w[i].stop_waiting_for_places();
+      }
+      w.run(gone);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (gone[i]) continue;
+      BOOST_REQUIRE(w[i].decided());
+      const training_view& v = w[i].current();
+      BOOST_TEST(v.members.size() == 2u);
+      for (const view_member& each : v.members) {
+        BOOST_TEST(v.owner_of(each.index) == each.index);
+        BOOST_TEST(std::count(v.owners.begin(), v.owners.end(), each.index) == 2);
+      }
+    }
+  }
+  BOOST_TEST(training_view{}.owner_of(0) == -1);
+}
+
 // The others keep the place for the right one.
 BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
   using detail::training_program;
@@ -553,7 +661,7 @@ BOOST_AUTO_TEST_CASE(a_replacement_of_another_program_is_told_the_difference) {
 BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
   view_message m;
   m.from = {1, 5};
-  m.current = {3, {{0, 4}, {1, 5}}, 7, 1, true};
+  m.current = {3, {{0, 4}, {1, 5}}, 7, 1, true, {0, 1}};
   m.given_up = {{0, 4}};
   m.seen_given_up = {{{0, 4}, {1, 5}}};
   for (const std::int64_t wait : {std::int64_t{-1}, std::int64_t{9'000'000'000'000'000'000}}) {
@@ -565,6 +673,12 @@ BOOST_AUTO_TEST_CASE(a_damaged_message_is_refused) {
   for (std::uint64_t view_message::* const ballot : {&view_message::ballot, &view_message::accepted_ballot}) {
     view_message bad = m;
     bad.*ballot = ~std::uint64_t{0} - 5;
+    BOOST_CHECK_THROW(view_message::read(bad.bytes(), 2), error);
+  }
+  // Replicas whose owner does not train, and a member that does not compute its own replica.
+  for (const std::vector<int>& owners : {std::vector{0, 2}, std::vector{0, -1}, std::vector{0, 0}, std::vector{1, 1}}) {
+    view_message bad = m;
+    bad.current.owners = owners;
     BOOST_CHECK_THROW(view_message::read(bad.bytes(), 2), error);
   }
   const std::vector<std::byte> whole = m.bytes();

@@ -148,34 +148,46 @@ class basic_all_reduce {
     return make_call(asked, [&] { return reduce(data, until, asked); });
   }
 
-  /// For strategies: a rank may bring several arrays, or none. Replaces `data` by the sum of all of them, in the order
-  /// of the ranks and then of `mine`. The result does not depend on which rank brings which arrays, as long as their
-  /// order is the same. All arrays have as many elements as `data`, whose contents are overwritten.
+  /// For strategies: a rank may bring several arrays, or none. Replaces `data` by the sum of all arrays in their order.
+  /// `order[n]`: the rank that brings the nth array, the same on all ranks. `mine`: those of this rank, in that order.
+  /// So the result does not depend on which rank brings which arrays. All arrays have as many elements as `data`, whose
+  /// contents are overwritten.
   template <std::floating_point Element>
   void sum_in_order(std::span<Element> data, std::span<const detail::weighted_array<Element>> mine,
-                    deadline_type until) {
+                    std::span<const std::size_t> order, deadline_type until) {
+    using arrays_type = std::span<const detail::weighted_array<Element>>;
     const request asked = request_of(data, call_kind::sum_in_order);
     make_call(asked, [&] {
-      if (!prepared_ && rank() == 0) {
+      const std::vector<detail::ordered_stop> stops = detail::ordered_stops(order);
+      std::vector<arrays_type> added;  // at each stop of this rank
+      for (arrays_type rest = mine; const detail::ordered_stop& each : stops)
+        if (each.rank == rank()) {
+          added.push_back(rest.first(each.arrays));
+          rest = rest.subspan(each.arrays);
+        }
+      if (!prepared_ && rank() == stops.front().rank) {
         std::fill(data.begin(), data.end(), Element{-0.0});  // adding it to any number gives that number
-        detail::add_arrays(data.data(), mine, 0, data.size());
+        detail::add_arrays(data.data(), added[phase_++], 0, data.size());
       }
       prepared_ = true;
       if (size() == 1) return;
       if (!begun_)
-        links_.begin(detail::ordered_schedule(size(), rank(), data.size()), options_.chunk, sizeof(Element), 0);
+        links_.begin(detail::ordered_schedule(size(), rank(), data.size(), stops), options_.chunk, sizeof(Element), 0);
       begun_ = true;
       struct context_type {
         const Element* begin;
-        std::span<const detail::weighted_array<Element>> mine;
-      } const context{data.data(), mine};
+        const std::vector<arrays_type>& added;
+        unsigned& stops;  // of this rank that have been reached
+      } const context{data.data(), added, phase_};
       auto array = links_type::array_of(data);
       array.context = &context;
       array.add = [](const void* c, std::byte* to, const std::byte* from, std::size_t bytes) {
         const auto& its = *static_cast<const context_type*>(c);
         std::copy_n(from, bytes, to);
         Element* const elements = reinterpret_cast<Element*>(to);
-        detail::add_arrays(elements, its.mine, static_cast<std::size_t>(elements - its.begin), bytes / sizeof(Element));
+        if (elements == its.begin) ++its.stops;
+        detail::add_arrays(elements, its.added[its.stops - 1], static_cast<std::size_t>(elements - its.begin),
+                           bytes / sizeof(Element));
       };
       links_.carry_out(array, until);
       begun_ = false;
@@ -510,7 +522,7 @@ class basic_all_reduce {
   std::optional<request> late_;
   bool prepared_ = false;          // what this rank brings is as it leaves
   bool begun_ = false;             // the transfer has
-  unsigned phase_ = 0;             // of a call that goes through memory and messages
+  unsigned phase_ = 0;             // of a call that goes through memory and messages, or in the order of arrays
   double weights_ = 1;             // of what `data` is the sum
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };

@@ -261,17 +261,40 @@ inline transfer_schedule broadcast_schedule(std::size_t ranks, std::size_t rank,
   return made;
 }
 
-/// The sum of all ranks' arrays in the order of the ranks, on all of them: each rank adds its own to what the one
-/// before it sends, and passes it on. The last rank's result goes round the ring.
-inline transfer_schedule ordered_schedule(std::size_t ranks, std::size_t rank, std::size_t elements) {
+/// A stop of a sum that travels from rank to rank.
+struct ordered_stop {
+  std::size_t rank = 0;
+  std::size_t arrays = 0;  // that the rank adds there; 0: it only passes the sum on
+};
+
+/// Returns the stops of the sum of arrays in a certain order; `ranks[n]` has the nth array. Adjacent stops are
+/// neighbours in the ring of ranks, which are always connected.
+inline std::vector<ordered_stop> ordered_stops(std::span<const std::size_t> ranks) {
+  std::vector<ordered_stop> stops{{ranks.empty() ? 0 : ranks.front(), 0}};
+  for (const std::size_t rank : ranks) {
+    while (stops.back().rank != rank) {
+      const std::size_t here = stops.back().rank;
+      stops.push_back({here < rank ? here + 1 : here - 1, 0});
+    }
+    ++stops.back().arrays;
+  }
+  return stops;
+}
+
+/// The sum of arrays in a certain order, on all ranks. At each stop the rank adds its arrays to the sum that it
+/// receives from the stop before, and passes it on. The result of the last stop goes round the ring.
+inline transfer_schedule ordered_schedule(std::size_t ranks, std::size_t rank, std::size_t elements,
+                                          std::span<const ordered_stop> stops) {
   transfer_schedule made(elements);
   const element_range all{0, elements};
-  const std::size_t last = ranks - 1;
-  if (ranks == 1) return made;
-  if (rank > 0) made.receive(rank - 1, all, true);
-  made.send((rank + 1) % ranks, all);
-  if (rank < last) made.receive((rank + last) % ranks, all, false);
-  if (rank + 1 < last) made.send(rank + 1, all);
+  for (std::size_t k = 0; k < stops.size(); ++k) {
+    if (stops[k].rank != rank) continue;
+    if (k > 0) made.receive(stops[k - 1].rank, all, true);
+    if (k + 1 < stops.size()) made.send(stops[k + 1].rank, all);
+  }
+  const std::size_t last = stops.back().rank, next = (rank + 1) % ranks;
+  if (rank != last) made.receive((rank + ranks - 1) % ranks, all, false);
+  if (next != last) made.send(next, all);
   return made;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <weft/text.hpp>
@@ -25,6 +28,7 @@ struct training_view {
   std::int64_t updates = 0;          ///< that were complete where the most were, when the view was agreed on
   int source = 0;                    ///< the member whose values those take that have made fewer
   bool brings_values = false;        ///< some member has made fewer, or is new
+  std::vector<int> owners = {};      ///< by replica: the member that owner_of() returns
 
   int chief() const { return members.empty() ? 0 : members.front().index; }
   const view_member* find(int index) const {
@@ -36,15 +40,10 @@ struct training_view {
     const view_member* const found = find(one.index);
     return found && *found == one;
   }
-  /// The member that computes a replica's gradients with loss_action::take_over: the worker itself or, where it is
-  /// lost, the nearest member, on a tie the lower one. So each member has replicas that follow each other. Returns -1
-  /// before the first view.
+  /// Returns the member that computes a replica's gradients with loss_action::take_over: the worker itself or, if it is
+  /// lost, a member with the fewest replicas. Returns -1 before the first view.
   int owner_of(int replica) const {
-    const view_member* owner = nullptr;
-    const auto distance = [&](const view_member& one) { return std::abs(one.index - replica); };
-    for (const view_member& each : members)
-      if (!owner || distance(each) < distance(*owner)) owner = &each;
-    return owner ? owner->index : -1;
+    return replica >= 0 && replica < static_cast<int>(owners.size()) ? owners[static_cast<std::size_t>(replica)] : -1;
   }
 
   friend bool operator==(const training_view&, const training_view&) = default;
@@ -57,5 +56,58 @@ inline std::string to_string(const training_view& v) {
   for (std::size_t i = 0; i < v.members.size(); ++i) append(text, {i ? ", " : "", v.members[i].index});
   return text;
 }
+
+namespace detail {
+
+/// The part of a worker in loss_action::take_over.
+enum class replica_part : unsigned char {
+  computes,  // its own replica, and those of lost workers
+  lost,      // another worker computes its replica
+  none,      // neither: it has finished, or is about to connect again
+};
+
+/// The one rule of loss_action::take_over, for all strategies: returns which worker computes each replica, or -1.
+/// `owners`: the last result, empty at first. A replica keeps its owner as long as that computes. A replica without an
+/// owner goes to the worker with the fewest replicas, on a tie to the nearest and then to the lowest one. If the
+/// numbers differ by more than one, as they can after a worker has returned, the fewest replicas that make them equal
+/// move.
+inline std::vector<int> assign_replicas(std::vector<int> owners, std::span<const replica_part> workers) {
+  const auto at = [](auto& all, int index) -> auto& { return all[static_cast<std::size_t>(index)]; };
+  const int count = static_cast<int>(workers.size());
+  std::vector<int> loads(workers.size());  // the number of replicas that each worker computes
+  owners.resize(workers.size(), -1);
+  const auto computes = [&](int worker) { return worker >= 0 && at(workers, worker) == replica_part::computes; };
+  const auto lightest_for = [&](int replica) {
+    int best = -1;
+    const auto cost = [&](int worker) { return std::pair(at(loads, worker), std::abs(worker - replica)); };
+    for (int w = 0; w < count; ++w)
+      if (computes(w) && (best < 0 || cost(w) < cost(best))) best = w;
+    return best;
+  };
+  for (int r = 0; r < count; ++r) {
+    int& owner = at(owners, r);
+    if (computes(r))
+      owner = r;
+    else if (at(workers, r) != replica_part::lost || !computes(owner))
+      owner = -1;
+    if (owner >= 0) ++at(loads, owner);
+  }
+  for (int r = 0; r < count; ++r)
+    if (at(workers, r) == replica_part::lost && at(owners, r) < 0)
+      if (const int to = at(owners, r) = lightest_for(r); to >= 0) ++at(loads, to);
+  for (;;) {
+    const int most = loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+    int moved = -1;
+    for (int r = 0; r < count && moved < 0; ++r)
+      if (const int owner = at(owners, r); owner >= 0 && owner != r && at(loads, owner) == most) moved = r;
+    if (moved < 0) return owners;
+    const int to = lightest_for(moved);
+    if (at(loads, to) + 1 >= most) return owners;
+    --at(loads, std::exchange(at(owners, moved), to));
+    ++at(loads, to);
+  }
+}
+
+}  // namespace detail
 
 }  // namespace weft

@@ -60,6 +60,7 @@ struct view_message {
       out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
       out.number(static_cast<std::uint32_t>(v->members.size()));
       for (const view_member& each : v->members) out.number(each.index).number(each.incarnation);
+      for (const int each : v->owners) out.number(each);  // of all workers, in a view that has members
     }
     out.number(static_cast<std::uint32_t>(given_up.size()));
     for (const view_member& each : given_up) out.number(each.index).number(each.incarnation);
@@ -101,6 +102,10 @@ struct view_message {
         if (index < 0 || index >= workers || (i > 0 && v->members[i - 1].index >= index)) message_reader::malformed();
       }
       if (count > 0 && !v->find(v->source)) message_reader::malformed();
+      for (int r = 0; count > 0 && r < workers; ++r) {
+        v->owners.push_back(in.number<int>());
+        if (!v->find(v->owners.back()) || (v->find(r) && v->owners.back() != r)) message_reader::malformed();
+      }
     }
     const auto read_member = [&] {
       const auto index = in.number<int>();
@@ -581,14 +586,17 @@ class view_agreement {
       fail(error_code::unavailable,
            {"the last worker that had the values of training is gone: start all workers again"});
     bool has_source = false;
+    std::vector<replica_part> parts(known_.size(), replica_part::lost);
     for (int index = 0; index < workers(); ++index) {
       if (!takes_part(index)) continue;
+      parts[static_cast<std::size_t>(index)] = replica_part::computes;
       next.members.push_back({index, process_of(index)});
       const bool is_whole = is_member(index) && updates_of(index) == most;
       if (is_whole && !std::exchange(has_source, true)) next.source = index;
       next.brings_values |= !is_whole;
     }
     next.updates = std::max<std::int64_t>(most, 0);
+    next.owners = assign_replicas(current_.owners, parts);
     return next;
   }
 

@@ -12,6 +12,7 @@
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_links.hpp>
@@ -185,7 +186,7 @@ class synchronous_steps {
   bool request_owed(worker& from) {
     const std::int64_t step = from.connection->request().step;
     for (worker& each : workers_)
-      if (is_owed(each, step) && owner_of(each) == from.index && is_missing(each, from, step)) {
+      if (is_owed(each, step) && is_owner(from, each) && is_missing(each, from, step)) {
         answers_.acknowledge(from, 0, static_cast<std::uint32_t>(each.index + 1));
         return true;
       }
@@ -207,23 +208,15 @@ class synchronous_steps {
   bool can_own(const worker& each) const {
     return each.connection && each.enrolled && !each.done && !each.is_taken_over && each.refused.empty();
   }
-  /// Who computes the gradients of a lost replica: as before, or the worker that computes for the fewest. Nobody where
-  /// none is left; the size of the roster then.
-  std::size_t owner_of(worker& lost) {
-    if (lost.owner && can_own(workers_[*lost.owner])) return *lost.owner;
-    lost.owner.reset();
-    std::size_t fewest = workers_.size();
-    for (const worker& each : workers_) {
-      if (!can_own(each)) continue;
-      const auto count =
-          static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& other) {
-            return other.is_taken_over && other.owner == each.index;
-          }));
-      if (count >= fewest) continue;
-      fewest = count;
-      lost.owner = each.index;
-    }
-    return lost.owner.value_or(workers_.size());
+  /// Returns true if a worker computes the gradients of a lost one. Parameter server 0 decides this.
+  bool is_owner(const worker& one, const worker& lost) {
+    std::vector<replica_part> parts;
+    for (const worker& each : workers_)
+      parts.push_back(can_own(each)                      ? replica_part::computes
+                      : each.is_taken_over && !each.done ? replica_part::lost
+                                                         : replica_part::none);
+    owners_ = assign_replicas(std::move(owners_), parts);
+    return owners_[lost.index] == static_cast<int>(one.index);
   }
 
   // ---- whose gradients make the step ----
@@ -386,8 +379,8 @@ class synchronous_steps {
       found = true;
       if (each.contributes()) return answers_.fail(each, why);
       if (!quorum_.takes_over()) return;
-      const std::size_t computed_by = each.is_taken_over ? owner_of(each) : each.index;
-      if (computed_by < workers_.size()) workers_[computed_by].failure = why;
+      for (worker& by : workers_)
+        if (by.incarnation == each.holder) by.failure = why;
     };
     for (const std::size_t index : chosen_)
       if (examples_of(workers_[index]) > 0)
@@ -421,7 +414,8 @@ class synchronous_steps {
   bool stopping_ = false;          // training ends with the last step
   std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
   std::vector<std::size_t> complete_,
-      chosen_;  // whose gradients of the step all servers hold, as they came; who makes it
+      chosen_;               // whose gradients of the step all servers hold, as they came; who makes it
+  std::vector<int> owners_;  // by replica: the worker that computes it
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

@@ -78,7 +78,6 @@ class worker_quorum {
     each.had_process = each.had_process || each.took_part;
     each.incarnation = incarnation;
     each.done = each.took_part = each.stays = each.is_taken_over = each.announces_stop = each.was_done = false;
-    each.owner.reset();
     each.failure.reset();
     each.refused.clear();
     each.rejected.clear();

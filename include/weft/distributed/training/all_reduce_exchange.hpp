@@ -90,8 +90,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   /// The workers that train together; without a loss policy those of the job.
   training_view view() const override {
     if (meeting_) return meeting_->current();
-    training_view all{1, {}, 0, 0, false};
-    for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) all.members.push_back({index, 0});
+    training_view all;
+    all.epoch = 1;
+    for (int index = 0; index < here_.cluster().num_tasks(here_.job()); ++index) {
+      all.members.push_back({index, 0});
+      all.owners.push_back(index);
+    }
     return all;
   }
   /// The number of the next update, from 0 on: with a loss policy those whose batches were all empty are counted too.
@@ -563,7 +567,8 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       finite = group_->mean(block, until, reduce_algorithm::automatic, parts_->examples(here_.index()) / unit_).finite;
     } else {
       const auto mine = parts_->template arrays<Element>(meeting_->current(), here_.index(), updates_, unit_);
-      group_->sum_in_order(block, std::span<const weighted_array<Element>>(mine), until);
+      group_->sum_in_order(block, std::span<const weighted_array<Element>>(mine), parts_->ranks(meeting_->current()),
+                           until);
       finite = divide(block.data(), block.size(), static_cast<Element>(took_part_));
     }
     if (!finite && refuses_nonfinite())

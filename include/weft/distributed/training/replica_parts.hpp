@@ -95,6 +95,17 @@ class replica_parts {
     for (int r = 0; r < replicas(); ++r) sum += examples(r) / unit;
     return sum;
   }
+  /// Returns the rank that adds the gradients of each replica whose gradients are used, in the order of the replicas.
+  std::vector<std::size_t> ranks(const training_view& view) const {
+    std::vector<std::size_t> all;
+    for (int r = 0; r < replicas(); ++r) {
+      if (examples(r) <= 0) continue;
+      std::size_t rank = 0;
+      while (view.members[rank].index != view.owner_of(r)) ++rank;
+      all.push_back(rank);
+    }
+    return all;
+  }
   /// Returns the arrays that member `self` adds to the sum of an element type's blocks, in the order of the replicas.
   template <typename Element>
   std::vector<weighted_array<Element>> arrays(const training_view& view, int self, std::int64_t step,
