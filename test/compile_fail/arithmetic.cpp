@@ -100,8 +100,6 @@ int main(int argc, char**) {
   auto y = argc > 1 ? relu(x) : tanh(x);                          // wrong
   auto y = argc > 1 ? eval(relu(x)) : eval(tanh(x));              // right
   const float number = argc > 1 ? sum(x) * 2.0f : sum(x) + 1.0f;  // scalars are numbers  // right
-  static_cast<void>(number);                                      // right
-  static_cast<void>(y);
 }
 
 // case fraction_and_integers: Integers times a fraction.

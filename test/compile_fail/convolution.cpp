@@ -10,8 +10,8 @@ using namespace weft;
 // error: conv1d: needs sequences
 graph g;
 auto x = placeholder<float, dims<dyn<"batch">, dyn<"length">, 8>>(g, "x");
-static_cast<void>(conv1d(x, variable<float, dims<3, 4, 8>>(g, "w")));  // wrong
-static_cast<void>(conv1d(x, variable<float, dims<3, 8, 4>>(g, "w")));  // right
+auto y = conv1d(x, variable<float, dims<3, 4, 8>>(g, "w"));  // wrong
+auto y = conv1d(x, variable<float, dims<3, 8, 4>>(g, "w"));  // right
 
 // case conv1d_rank: Images instead of sequences.
 // error: sequences_are_not_of_rank_3

@@ -47,7 +47,6 @@ auto x = placeholder<float>(g, "x");
 session s{g};
 auto y = s.eval(x * x, with(x, 2));     // wrong
 auto y = s.eval(x * x, with(x, 2.0f));  // right
-static_cast<void>(y);
 
 // case fed_list: Values in braces.
 // error: fed_value_is_not_a_tensor

@@ -14,14 +14,12 @@ using namespace weft;
 // error: nn::activation<my_formula>\{\}
 nn::dense<10> d{.activation = [](const auto& x) { return x * 2.0f; }};  // wrong
 nn::dense<10> d{.activation = nn::silu};                                // right
-static_cast<void>(d);
 
 // case activation_text: The activation is named by a string, as in Keras.
 // error: activation_is_not_known<char *\[5\]>
 // error: activation: needs a value of namespace nn, such as nn::relu
 nn::dense<10> d{.activation = "relu"};    // wrong
 nn::dense<10> d{.activation = nn::relu};  // right
-static_cast<void>(d);
 
 // case attention_heads: The number of heads does not divide the features of the query.
 // error: heads_do_not_divide_the_features
@@ -107,7 +105,6 @@ auto [states, h] = layer(x, nn::initial_state(fits));  // right
 // error: nn::dense<10> layer\{\.activation = nn::relu\}
 nn::dense layer(10, nn::relu);                // wrong
 nn::dense<10> layer{.activation = nn::relu};  // right
-static_cast<void>(layer);
 
 // case layer_arguments_conv2d: The sizes of conv2d are constructor arguments.
 // error: extents_are_template_arguments
@@ -115,7 +112,6 @@ static_cast<void>(layer);
 nn::conv2d layer(5, 32);  // wrong
 nn::conv2d<5, 32> layer;  // right
 const auto copy(layer);
-static_cast<void>(copy);
 
 // case layer_arguments_embedding: The sizes of embedding are constructor arguments.
 // error: extents_are_template_arguments
@@ -123,7 +119,6 @@ static_cast<void>(copy);
 nn::embedding layer(1000, 64);  // wrong
 nn::embedding<1000, 64> layer;  // right
 const auto copy(layer);
-static_cast<void>(copy);
 
 // case layer_arguments_lstm: The units of lstm are a constructor argument.
 // error: extents_are_template_arguments
@@ -131,7 +126,6 @@ static_cast<void>(copy);
 nn::lstm layer(128);  // wrong
 nn::lstm<128> layer;  // right
 const auto copy(layer);
-static_cast<void>(copy);
 
 // case layer_bfloat16: The element type is bfloat16.
 // error: not_floating
@@ -188,7 +182,6 @@ auto y = nn::conv2d<5, 32>()(x);
 // error: need an initializer, such as init::constant\{0\.5\}
 nn::dense<10> d{.weights_init = 0.5f};                 // wrong
 nn::dense<10> d{.weights_init = init::constant{0.5}};  // right
-static_cast<void>(d);
 
 // case layer_norm_groups: The groups of group_norm do not divide the channels.
 // error: groups_do_not_divide_channels

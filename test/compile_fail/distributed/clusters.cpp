@@ -46,10 +46,6 @@ step(values[0]);  // right
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;
-auto w = variable<float>(g, "w");
-auto x = placeholder<float>(g, "x");
-auto loss = w * x;
-auto train = gradient_descent{}.minimize(loss);
 replicated_session s(g, here, session_options{.threads = 2});                    // wrong
 replicated_session s(g, here, parameter_server<synchronous>{}, {.threads = 2});  // right
 
@@ -87,10 +83,6 @@ step(1.0f);                                          // right
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;
-auto w = variable<float>(g, "w");
-auto x = placeholder<float>(g, "x");
-auto loss = w * x;
-auto train = gradient_descent{}.minimize(loss);
 replicated_session s(here, g, parameter_server<synchronous>{});  // wrong
 replicated_session s(g, here, parameter_server<synchronous>{});  // right
 
@@ -100,10 +92,6 @@ replicated_session s(g, here, parameter_server<synchronous>{});  // right
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;
-auto w = variable<float>(g, "w");
-auto x = placeholder<float>(g, "x");
-auto loss = w * x;
-auto train = gradient_descent{}.minimize(loss);
 replicated_session s(g, here);                                   // wrong
 replicated_session s(g, here, parameter_server<synchronous>{});  // right
 
@@ -131,10 +119,6 @@ server here(cluster, "ps", 0);  // right
 cluster_spec cluster{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223"}};
 server here(cluster, "worker", 0);
 graph g;
-auto w = variable<float>(g, "w");
-auto x = placeholder<float>(g, "x");
-auto loss = w * x;
-auto train = gradient_descent{}.minimize(loss);
 session s(g, here);                                              // wrong
 replicated_session s(g, here, parameter_server<synchronous>{});  // right
 
