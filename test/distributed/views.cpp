@@ -1,6 +1,7 @@
 // How workers agree on who trains on: the state machine alone, under random schedules of messages that are lost, late
 // and out of order, of processes that die, are cut off and come again.
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string>
 #include <utility>
 #include <vector>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/view.hpp>
 
 #include "sanitized.hpp"
@@ -393,8 +395,8 @@ BOOST_AUTO_TEST_CASE(live_workers_are_not_named_as_missing) {
     w.run({false, false, true, true});
     w[0].set_overdue(3, overdue);
     w[0].stop_waiting_for_places();
-    BOOST_TEST(failure_of(w[0]).find(overdue ? "the place of /job:worker/task:3 in time"
-                                             : "the place of /job:worker/task:2, /job:worker/task:3 in time") !=
+    BOOST_TEST(failure_of(w[0]).find(overdue ? "the place of /job:worker/task:3 within 1000 ms"
+                                             : "the place of /job:worker/task:2, /job:worker/task:3 within 1000 ms") !=
                std::string::npos);
   }
 }
@@ -438,11 +440,86 @@ BOOST_AUTO_TEST_CASE(all_that_have_waited_in_vain_give_the_same_reason) {
     w.run(ended);
     BOOST_REQUIRE(w[i].failure().has_value());
     const std::string why = w[i].failure()->what();
-    BOOST_TEST(why.find("no process has taken the place of /job:worker/task:3 in time") != std::string::npos, why);
+    BOOST_TEST(why.find("no process has taken the place of /job:worker/task:3 within 1000 ms") != std::string::npos,
+               why);
     ended[i] = true;
     for (std::size_t other = i + 1; other < 3; ++other)
       w[other].see(static_cast<int>(i), 10u + static_cast<unsigned>(i), presence::dead);
   }
+}
+
+// ---- how long a lost task is waited for ----
+
+using namespace std::chrono_literals;
+using made_up_time = std::chrono::time_point<std::chrono::system_clock, std::chrono::milliseconds>;
+
+BOOST_AUTO_TEST_CASE(the_wait_for_each_member_starts_when_it_is_first_missing) {
+  detail::loss_watch watch(500ms);
+  const made_up_time t{1h};
+  BOOST_TEST((!watch.is_missing(0) && !watch.is_over(0, t)));
+  watch.note(0, true, t);
+  watch.note(2, true, t + 200ms);
+  watch.note(0, true, t + 300ms);  // nothing new
+  BOOST_TEST((watch.is_missing(0) && !watch.is_missing(1) && watch.is_missing(2)));
+  BOOST_TEST((!watch.is_over(0, t + 499ms) && watch.is_over(0, t + 500ms)));
+  BOOST_TEST((!watch.is_over(2, t + 699ms) && watch.is_over(2, t + 700ms)));
+  BOOST_TEST((watch.is_missing_for(2, 100ms, t + 300ms) && !watch.is_missing_for(2, 100ms, t + 299ms)));
+  BOOST_TEST(!watch.is_over(1, t + 24h));
+  // It is back, and lost again: the wait is a new one.
+  watch.note(0, false, t + 490ms);
+  BOOST_TEST(!watch.is_over(0, t + 24h));
+  watch.note(0, true, t + 600ms);
+  BOOST_TEST((!watch.is_over(0, t + 1099ms) && watch.is_over(0, t + 1100ms)));
+}
+
+BOOST_AUTO_TEST_CASE(rejected_replacements_do_not_prolong_the_wait) {
+  detail::loss_watch watch(500ms);
+  const made_up_time t{1h};
+  watch.note(1, true, t);
+  for (const auto after : {100ms, 200ms, 300ms}) {
+    watch.replace(1);
+    BOOST_TEST(!watch.is_missing(1));
+    watch.reject(1);
+    watch.note(1, true, t + after);
+  }
+  BOOST_TEST((!watch.is_over(1, t + 499ms) && watch.is_over(1, t + 500ms)));
+  watch.replace(1);
+  BOOST_TEST(!watch.is_over(1, t + 24h));
+  watch.note(1, true, t + 1s);  // the replacement is lost, too
+  BOOST_TEST((!watch.is_over(1, t + 1499ms) && watch.is_over(1, t + 1500ms)));
+}
+
+BOOST_AUTO_TEST_CASE(the_wait_of_a_group_is_the_same_for_all_members) {
+  detail::loss_watch watch(500ms);
+  const made_up_time t{1h};
+  watch.note(0, true, t - 1s);
+  watch.begin(t);
+  BOOST_TEST(!watch.is_missing(0));
+  watch.note(0, true, t + 400ms);
+  BOOST_TEST((!watch.is_over(t + 499ms) && watch.is_over(t + 500ms)));
+  BOOST_TEST((watch.elapsed(t + 42ms) == 42ms));
+  BOOST_TEST((!watch.is_over(0, t + 899ms) && watch.is_over(0, t + 900ms)));
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_that_does_not_wait_keeps_no_place) {
+  detail::loss_watch watch;
+  const made_up_time t{1h};
+  BOOST_TEST(!watch.keeps_places());
+  watch.begin(t);
+  watch.note(0, true, t);
+  BOOST_TEST((watch.is_over(t) && watch.is_over(0, t)));
+  watch.set_wait(detail::longest_loss_wait);  // fits into the nanoseconds of a clock
+  BOOST_TEST((watch.keeps_places() && !watch.is_over(0, t + 24h * 365 * 30)));
+}
+
+BOOST_AUTO_TEST_CASE(all_waits_without_success_are_reported_by_the_same_sentence) {
+  const error lost(error_code::unavailable, "read", "/job:ps/task:1 has closed its connection");
+  const error why = detail::loss_watch(20s).not_replaced(lost, "push_pull");
+  BOOST_TEST(std::string(why.what()) ==
+             "push_pull: /job:ps/task:1 has closed its connection; no process has taken its place within 20000 ms");
+  BOOST_TEST((why.code() == error_code::unavailable));
+  BOOST_TEST(detail::not_replaced(1500ms, "/job:worker/task:1, /job:worker/task:3") ==
+             "no process has taken the place of /job:worker/task:1, /job:worker/task:3 within 1500 ms");
 }
 
 // The others keep the place for the right one.

@@ -29,6 +29,8 @@ struct awaited_tasks {
     append(text, {separator, to_string(task)});
     if (!why.empty()) append(text, {" (", why, ")"});
   }
+  /// `how`: continues the name of a lost task, as membership::reason() does.
+  void add_lost(const task_id& task, const std::string& how) { add(task, how.empty() ? how : str_cat({"it ", how})); }
 };
 
 /// Reports the waits of one task to server_options::on_wait or, if that is not set, to stderr: one report when a wait
@@ -41,7 +43,7 @@ class wait_log {
     to_ = std::move(to);
   }
 
-  /// Reports that the task waits for these tasks, unless the last report was of a wait for the same ones.
+  /// Reports that the task waits for these tasks, unless there are none or the last report was for the same tasks.
   void begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains);
   /// The wait is over, and the next step is `step`, or -1 before training; `with`: the tasks that train on. Reported if
   /// the wait was, or if `always` is set.
@@ -64,7 +66,7 @@ class wait_log {
 WEFT_DISTRIBUTED_DECL void wait_log::begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains) {
   {
     std::lock_guard lock(mutex_);
-    if (tasks_.names == tasks.names) return;
+    if (tasks.empty() || tasks_.names == tasks.names) return;
     tasks_ = tasks;
   }
   report({false, trains, tasks.text, longest, -1});

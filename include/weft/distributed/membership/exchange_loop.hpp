@@ -93,8 +93,8 @@ class exchange_loop {
     awaited_tasks tasks;
     for (std::size_t rank = 0; rank < members.size(); ++rank)
       if (rank != members.self() && members.task(rank).job == waits_for_job_ && members.has_failed(rank))
-        tasks.add(members.task(rank), str_cat({"it ", members.reason(rank)}));
-    if (!tasks.empty()) members.waits().begin(tasks, longest_wait_, true);
+        tasks.add_lost(members.task(rank), members.reason(rank));
+    members.waits().begin(tasks, longest_wait_, true);
   }
 
   /// Throws weft::error where the wait is in vain.

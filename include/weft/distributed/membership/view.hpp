@@ -13,6 +13,7 @@
 
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/error.hpp>
@@ -348,8 +349,7 @@ class view_agreement {
     const std::string quiet =
         names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
     std::string text;
-    if (waits_for_places_ && !lost.empty())
-      append(text, {"a process that takes the place of ", lost, " has not come in time"});
+    if (waits_for_places_ && !lost.empty()) text = not_replaced_yet(lost);
     if (!quiet.empty()) append(text, {text.empty() ? "" : "; ", quiet, " has not answered in time"});
     if (text.empty()) text = "the workers have not agreed in time on who trains on";
     return text;
@@ -673,8 +673,7 @@ class view_agreement {
     const std::string overdue =
         names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
     const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
-    fail(error_code::unavailable,
-         {"no process has taken the place of ", overdue.empty() ? lost : overdue, " in time (collective::on_loss)"});
+    fail(error_code::unavailable, {not_replaced(policy_.wait, overdue.empty() ? lost : overdue)});
   }
   /// If members have ended, those that waited with this worker have left one after the other, for the same reason.
   void fail_as_minority() {

@@ -15,6 +15,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/training_program.hpp>
@@ -37,6 +38,7 @@ class view_meeting {
         policy_(policy),
         workers_(here.cluster().num_tasks(here.job())),
         agreement_({here.index(), here.incarnation()}, workers_, std::move(program), policy, here.job()),
+        watch_(policy.wait),
         fates_(static_cast<std::size_t>(workers_)) {}
 
   const training_view& current() const { return agreement_.current(); }
@@ -74,15 +76,13 @@ class view_meeting {
   training_view meet(std::int64_t updates, bool admits, bool finishes, deadline_type until) {
     const bool starts = current().epoch == 0;
     if (!std::exchange(is_under_way_, false)) {
-      began_ = Clock::now();
+      watch_.begin(Clock::now());
       patience_ = std::max<duration>(until.remaining(std::chrono::duration_cast<duration>(std::chrono::hours(24))),
                                      longest_silence());
       here_.connect_to(here_.job());
       opened_in_ = current().epoch;
       agreement_.begin(updates, admits);
-      for (fate& each : fates_) each.missing_since = {};
     }
-    const moment began = began_, places = began + policy_.wait, members = places + patience_;
     look();
     agreement_.resend();
     moment next_resend = Clock::now() + resend_interval;
@@ -91,14 +91,15 @@ class view_meeting {
       bool moved = hear();
       look();
       const moment now = Clock::now();
+      const auto waited = watch_.elapsed(now);
       if (!starts) {
         check_given_up();
         if (finishes && has_finished_member()) throw error(error_code::unavailable, operation, "the run has ended");
-        if (now >= began + newcomers_time) agreement_.stop_waiting_for_newcomers();
-        if (now >= places) agreement_.stop_waiting_for_places();
-        if (now >= places && now >= began + longest_silence()) agreement_.stop_waiting_for_proof();
-        if (now >= members) agreement_.stop_waiting_for_members();
-        if (now >= members + longest_silence()) agreement_.give_up();
+        if (waited >= newcomers_time) agreement_.stop_waiting_for_newcomers();
+        if (watch_.is_over(now)) agreement_.stop_waiting_for_places();
+        if (watch_.is_over(now) && waited >= longest_silence()) agreement_.stop_waiting_for_proof();
+        if (waited >= policy_.wait + patience_) agreement_.stop_waiting_for_members();
+        if (waited >= policy_.wait + patience_ + longest_silence()) agreement_.give_up();
       } else if (until.expired()) {
         tell_who_is_missing(until);
       } else if (const auto why = here_.members().refusal()) {
@@ -123,7 +124,7 @@ class view_meeting {
         throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
       }
       // Those that wait in vain end one after the other: nobody waits for them anew.
-      if (starts ? now >= began + quiet_time : now <= began + policy_.wait / 2) report_wait(starts, until);
+      if (starts ? waited >= quiet_time : waited <= policy_.wait / 2) report_wait(starts, until);
       if (!moved) sleep<Clock>(pause);
     }
     say_the_rest();
@@ -146,10 +147,8 @@ class view_meeting {
       if (index == here_.index() || !(starts ? !agreement_.has_heard(index) : former && agreement_.awaits(index)))
         continue;
       const std::string why = members.reason(rank, former ? former->incarnation : 0);
-      tasks.add(members.task(rank),
-                why.empty() ? (starts ? "it has not connected" : std::string()) : str_cat({"it ", why}));
+      tasks.add_lost(members.task(rank), why.empty() && starts ? "has not connected" : why);
     }
-    if (tasks.empty()) return;
     const auto left = std::chrono::ceil<std::chrono::seconds>(until.remaining(std::chrono::hours(24)));
     members.waits().begin(tasks, starts ? left : policy_.wait, !starts);
   }
@@ -172,10 +171,6 @@ class view_meeting {
       sleep<Clock>(std::chrono::milliseconds(50));
     }
   }
-  bool is_missing_for(int index, std::chrono::milliseconds time) const {  // in this meeting
-    const std::optional<moment>& since = fates_[static_cast<std::size_t>(index)].missing_since;
-    return since && Clock::now() - *since >= time;
-  }
   bool is_anybody_there() const {
     for (int index = 0; index < workers_; ++index)
       if (index != here_.index() && here_.members().state(rank_of(index)) == task_state::alive) return true;
@@ -184,7 +179,7 @@ class view_meeting {
 
   /// A worker without a policy opens the channel of a group at once, and says nothing here.
   void look_for_group() {
-    if (policy_ == loss_policy{} || Clock::now() < began_ + std::chrono::milliseconds(newcomers_time)) return;
+    if (policy_ == loss_policy{} || watch_.elapsed(Clock::now()) < newcomers_time) return;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
       const task_id& task = here_.members().task(rank);
       if (name == group_channel && task.job == here_.job() && !agreement_.has_heard(task.index))
@@ -198,7 +193,8 @@ class view_meeting {
     const membership& members = here_.members();
     for (int index = 0; index < workers_; ++index)
       if (const std::size_t rank = rank_of(index);
-          members.has_finished(rank) && is_missing_for(index, std::chrono::seconds(2)))
+          members.has_finished(rank) &&
+          watch_.is_missing_for(static_cast<std::size_t>(index), std::chrono::seconds(2), Clock::now()))
         throw error(error_code::unavailable, operation,
                     {"training has ended without ", here_.name(), ": ", to_string(members.task(rank)),
                      " has finished it with all workers that were there"});
@@ -230,7 +226,6 @@ class view_meeting {
     std::uint64_t incarnation = 0;
     bool is_proven = false;
     moment probed{};
-    std::optional<moment> missing_since = {};  // in this meeting
   };
 
   std::size_t rank_of(int index) const { return here_.cluster().rank({here_.job(), index}); }
@@ -251,13 +246,11 @@ class view_meeting {
       const std::uint64_t incarnation = members.incarnation(rank);
       const presence is = presence_of(index, rank, incarnation);
       agreement_.see(index, incarnation, is);
-      std::optional<moment>& since = fates_[static_cast<std::size_t>(index)].missing_since;
-      if (is == presence::alive)
-        since.reset();
-      else if (!since)
-        since = Clock::now();
+      const moment now = Clock::now();
+      const auto member = static_cast<std::size_t>(index);
+      watch_.note(member, is != presence::alive, now);
       // Members do not notice a loss at the same time.
-      agreement_.set_overdue(index, is_missing_for(index, policy_.wait - std::chrono::seconds(1)));
+      agreement_.set_overdue(index, watch_.is_missing_for(member, policy_.wait - std::chrono::seconds(1), now));
       const view_member* const former = current().find(index);
       if (former && former->incarnation != incarnation && members.state(rank, former->incarnation) == task_state::left)
         agreement_.see_former(index, former->incarnation, presence::dead);
@@ -302,7 +295,7 @@ class view_meeting {
     if (!members.has_closed(rank) && !members.is_hearsay(rank))
       return members.verdict_of(rank) == membership::verdict::given_up ? presence::silent : presence::given_up;
     fate& its = fates_[static_cast<std::size_t>(index)];
-    if (its.incarnation != incarnation) its = {incarnation, false, {}, its.missing_since};
+    if (its.incarnation != incarnation) its = {incarnation, false, {}};
     if (!its.is_proven && here_.members().has_closed(rank)) {
       const moment now = Clock::now();
       if (its.probed == moment{} || now >= its.probed + between_probes) {
@@ -441,10 +434,10 @@ class view_meeting {
   loss_policy policy_;
   int workers_;
   view_agreement agreement_;
+  loss_watch watch_;             // of this meeting; members by index
   std::vector<fate> fates_;      // by index: of processes whose connections have ended
   std::uint64_t opened_in_ = 0;  // the epoch in which channels are opened
   bool is_under_way_ = false;
-  moment began_{};
   duration patience_{};
   std::list<incoming_link> incoming_;
   std::list<outgoing_link> outgoing_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <weft/distributed/membership/exchange_loop.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/lost_updates.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
@@ -64,7 +65,11 @@ class basic_parameter_client {
   /// parameter servers, unavailable; invalid_argument and unimplemented for `terms`.
   basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, training_terms terms,
                          graph_identity graph, deadline_type until = std::chrono::seconds(60))
-      : here_(here), variables_(std::move(variables)), terms_(terms), loop_(here, here.waiting()) {
+      : here_(here),
+        variables_(std::move(variables)),
+        terms_(terms),
+        watch_(terms.on_loss.wait),
+        loop_(here, here.waiting()) {
     detail::check_terms(terms, here.cluster().num_tasks(here.options().worker_job));
     const std::string& job = here.options().ps_job;
     const int tasks = here.cluster().num_tasks(job);
@@ -83,8 +88,7 @@ class basic_parameter_client {
     for (connection& each : servers_) all_.push_back(&each);
     acknowledged_.assign(servers_.size(), 0);
     enroll_message_ = detail::enroll_message{terms, graph, variables_}.bytes();
-    if (terms.is_synchronous() && terms.on_loss.wait.count() > 0)
-      loop_.report_waits(here.options().worker_job, terms.on_loss.wait);
+    if (terms.is_synchronous() && watch_.keeps_places()) loop_.report_waits(here.options().worker_job, watch_.wait());
     with_reasons([&] { connect_first(until); });
   }
 
@@ -406,7 +410,7 @@ class basic_parameter_client {
 
   // ---- servers that are replaced ----
 
-  bool awaits_servers() const { return keeps_shards_ && terms_.on_loss.wait.count() > 0; }
+  bool awaits_servers() const { return keeps_shards_ && watch_.keeps_places(); }
 
   /// The servers have values, and say in which epoch the run is.
   void begin_epoch() {
@@ -452,7 +456,7 @@ class basic_parameter_client {
 
   /// What training lacks to survive the loss of a parameter server. A worker knows of shards what servers have told it.
   const char* how_to_survive() const {
-    if (terms_.on_loss.wait.count() > 0)
+    if (watch_.keeps_places())
       return "; another process could take its place if all parameter servers wrote shards (their "
              "server_options::shards)";
     return keeps_shards_
@@ -466,12 +470,12 @@ class basic_parameter_client {
                   "; make the steps from next_step() on again, and call finish() then"});
   }
 
-  /// A connection has failed. Waits until all servers are there; throws `problem` where nobody may take a lost one's
-  /// place, or nobody has within the wait. `since`: of the first failure of this request.
-  void await_servers(const char* operation, const error& problem, typename Clock::time_point since,
-                     deadline_type until) {
+  /// A connection has failed. Waits until all servers are alive. Throws `problem` if no process can take the place of
+  /// a lost server, or none has within the wait. `is_first`: the first failure of this request.
+  void await_servers(const char* operation, const error& problem, bool is_first, deadline_type until) {
+    if (is_first) watch_.begin(Clock::now());
     if (is_done_recorded_) throw problem;
-    const bool may_wait = awaits_servers() || (!has_position_ && terms_.on_loss.wait.count() > 0);
+    const bool may_wait = awaits_servers() || (!has_position_ && watch_.keeps_places());
     const membership& members = here_.members();
     if (problem.code() != error_code::unavailable) throw problem;
     for (const connection& each : servers_) {
@@ -489,23 +493,23 @@ class basic_parameter_client {
     if (!may_wait || here_.stopping()) throw problem;
     for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
       detail::awaited_tasks missing;
+      bool is_over = false;
+      const auto now = Clock::now();
       for (connection& each : servers_) {
         const task_state state = members.state(each.rank());
+        watch_.note(number_of(each), state != task_state::alive, now);
         if (state == task_state::alive) continue;
         if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
-        missing.add(members.task(each.rank()), str_cat({"it ", members.reason(each.rank())}));
+        missing.add_lost(members.task(each.rank()), members.reason(each.rank()));
+        is_over = is_over || watch_.is_over(number_of(each), now);
       }
-      if (!missing.empty()) here_.members().waits().begin(missing, terms_.on_loss.wait, has_position_);
+      here_.members().waits().begin(missing, watch_.wait(), has_position_);
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
-      if (Clock::now() - since > terms_.on_loss.wait && missing.empty()) throw problem;
-      if (Clock::now() - since > terms_.on_loss.wait)
-        throw error(
-            error_code::unavailable, operation,
-            {problem.sentence(), "; no process has taken its place within ", terms_.on_loss.wait.count(), " ms"});
+      if (is_over) throw watch_.not_replaced(problem, operation);
+      if (missing.empty() && watch_.is_over(now)) throw problem;
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation,
-                    {"a process that takes the place of ", missing.empty() ? "a parameter server" : missing.text,
-                     " has not come in time"});
+                    detail::not_replaced_yet(missing.empty() ? "a parameter server" : missing.text));
       if (missing.empty()) break;
     }
     detail::sleep<Clock>(std::chrono::milliseconds(20));
@@ -560,13 +564,12 @@ class basic_parameter_client {
 
   /// The same at the beginning. A server may be lost just then, and be replaced.
   void connect_first(deadline_type until) {
-    const typename Clock::time_point begin = Clock::now();
-    for (;;) try {
+    for (bool is_first = true;; is_first = false) try {
         return connect(until);
       } catch (const error& problem) {
         const error why = problem;
-        if (terms_.on_loss.wait.count() == 0) throw;
-        await_servers("connect", why, begin, until);
+        if (!watch_.keeps_places()) throw;
+        await_servers("connect", why, is_first, until);
       }
   }
 
@@ -691,16 +694,13 @@ class basic_parameter_client {
   template <typename Prepare>
   void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
                      const std::vector<connection*>& to_whom, Prepare prepare) {
-    std::optional<typename Clock::time_point> failed_first;
     was_repeated_ = false;
     for (;;) try {
         connect(until);
         return converse(operation, kind, step, until, to_whom, prepare);
       } catch (const error& problem) {
         const error why = problem;
-        if (!failed_first) failed_first = Clock::now();
-        await_servers(operation, why, *failed_first, until);
-        was_repeated_ = true;
+        await_servers(operation, why, !std::exchange(was_repeated_, true), until);
       }
   }
 
@@ -836,7 +836,8 @@ class basic_parameter_client {
   std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
   std::optional<step_change> rollback_;
   detail::lost_updates lost_updates_;
-  bool failed_ = false;  // the last call has
+  detail::loss_watch watch_;  // of servers, from the first failure of a request on
+  bool failed_ = false;       // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
   detail::exchange_loop<basic_server<T, Clock>> loop_;

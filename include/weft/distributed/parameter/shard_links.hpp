@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
@@ -181,10 +182,10 @@ class shard_links {
   /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
   void keep_shards(std::chrono::milliseconds wait) {
     keeps_shards_ = true;
-    wait_ = wait;
+    watch_.set_wait(wait);
   }
   /// Whether another process may take the place of a server.
-  bool awaits_servers() const { return keeps_shards_ && wait_.count() > 0; }
+  bool awaits_servers() const { return keeps_shards_ && watch_.keeps_places(); }
   /// Another epoch begins: what was said of gradients before does not count.
   void begin_epoch(run_epoch at) {
     at_ = at;
@@ -273,23 +274,18 @@ class shard_links {
       const bool has_left = state == task_state::left;
       const bool says_why = has_left && members_.has_failed(each.rank);
       const bool may_return = awaits_servers() && !says_why;
-      if (state != task_state::lost && !says_why && !(may_return && has_left)) {
-        each.missing_since.reset();
-        continue;
-      }
-      error why = members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
-      if (!may_return)
-        return says_why ? why
-                        : error(why.code(), "push_pull",
-                                {why.sentence(),
-                                 keeps_shards_ ? "; another process may take its place where the loss policy waits"
-                                               : "; another process may take its place where all parameter servers "
-                                                 "write shards (server_options::shards) and the loss policy waits"});
+      const auto member = static_cast<std::size_t>(each.task);
       const auto now = clock::now();
-      if (!each.missing_since) each.missing_since = now;
-      if (now - *each.missing_since > wait_)
-        return error(why.code(), "push_pull",
-                     {why.sentence(), "; no process has taken its place within ", wait_.count(), " ms"});
+      watch_.note(member, state == task_state::lost || says_why || (may_return && has_left), now);
+      if (!watch_.is_missing(member) || (may_return && !watch_.is_over(member, now))) continue;
+      const error why = members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
+      if (may_return) return watch_.not_replaced(why, "push_pull");
+      return says_why ? why
+                      : error(why.code(), "push_pull",
+                              {why.sentence(),
+                               keeps_shards_ ? "; another process may take its place where the loss policy waits"
+                                             : "; another process may take its place where all parameter servers "
+                                               "write shards (server_options::shards) and the loss policy waits"});
     }
     return {};
   }
@@ -341,7 +337,6 @@ class shard_links {
     std::optional<shard_status> status{};
     std::optional<shard_order> order{};
     std::optional<typename clock::time_point> again{};  // when the connection is to be opened again
-    std::optional<typename clock::time_point> missing_since{};
 
     peer(std::size_t of, int number_of_task) : rank(of), task(number_of_task) {}
   };
@@ -482,7 +477,7 @@ class shard_links {
   held_message mine_;
   std::optional<error> ended_;
   bool keeps_shards_ = false;
-  std::chrono::milliseconds wait_{0};
+  loss_watch watch_;  // members by task
   run_epoch at_;
   shard_status status_;
   std::optional<shard_order> order_;

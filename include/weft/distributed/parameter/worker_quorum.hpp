@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/worker_roster.hpp>
@@ -44,7 +45,10 @@ class worker_quorum {
   }
 
   /// The first worker has said how all of them train.
-  void set_terms(const training_terms& terms) { terms_ = terms; }
+  void set_terms(const training_terms& terms) {
+    terms_ = terms;
+    watch_.set_wait(terms.on_loss.wait);
+  }
   bool is_synchronous() const { return terms_ && terms_->is_synchronous(); }
   bool has_decisions() const { return terms_ && terms_->has_decisions(); }
   bool takes_over() const { return terms_ && terms_->takes_over(); }
@@ -72,29 +76,28 @@ class worker_quorum {
       if (!interrupted_) interrupted_ = why_gone(each);
     }
     each.had_process = each.had_process || each.took_part;
-    each.missed_since = each.missing_since;
     each.incarnation = incarnation;
     each.done = each.took_part = each.stays = each.is_taken_over = each.announces_stop = each.was_done = false;
     each.owner.reset();
     each.failure.reset();
     each.refused.clear();
     each.rejected.clear();
-    each.missing_since.reset();
+    watch_.replace(each.index);
   }
 
   /// This process may not train with the others. Where a process has trained in its place, and the loss policy waits,
   /// the others go on waiting for another one, as if it had not come.
   void refuse(worker& each, bool has_trained, std::string why) {
-    if (!terms_ || terms_->on_loss.wait.count() == 0 || !(has_trained || each.had_process)) {
+    if (!keeps_places() || !(has_trained || each.had_process)) {
       each.refused = std::move(why);
       return;
     }
     each.rejected = std::move(why);
-    each.missing_since = each.missed_since;
+    watch_.reject(each.index);
   }
 
   /// Whether the loss policy keeps the place of a lost worker.
-  bool keeps_places() const { return terms_ && terms_->on_loss.wait.count() > 0; }
+  bool keeps_places() const { return watch_.keeps_places(); }
 
   int max_backups() const { return terms_->model.backups; }
   bool bounds_staleness() const { return terms_ && terms_->bounds_staleness(); }
@@ -106,7 +109,7 @@ class worker_quorum {
   bool is_awaited(const worker& each) {
     if (!keeps_places() || interrupted_ || each.is_left_out) return false;
     const auto now = clock::now();
-    if (each.done) return is_lost_after_end(each) && !is_overdue(each, now);
+    if (each.done) return is_lost_after_end(each) && !watch_.is_over(each.index, now);
     return !is_gone_for_good(each, now);
   }
 
@@ -123,24 +126,22 @@ class worker_quorum {
   /// Reports the tasks in whose place the loss policy waits for another process, and that training continues once a
   /// step is made or restored. `next_step`: of the training, in this epoch.
   void report_waits(std::uint64_t epoch, std::int64_t next_step) {
-    if (!terms_ || terms_->on_loss.wait.count() == 0) return;
+    if (!keeps_places()) return;
     awaited_tasks tasks;
-    const auto add = [&](std::size_t rank, const std::string& why) {
-      tasks.add(members_.task(rank), str_cat({"it ", why}));
-    };
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (members_.task(rank).job == here_.options().ps_job && members_.state(rank) == task_state::lost)
-        add(rank, members_.reason(rank));
+        tasks.add_lost(members_.task(rank), members_.reason(rank));
     if (is_synchronous() || bounds_staleness())
       for (const worker& each : workers_)
-        if (each.missing_since && (each.took_part || each.had_process) && is_awaited(each) &&
+        if (watch_.is_missing(each.index) && (each.took_part || each.had_process) && is_awaited(each) &&
             (!each.done || workers_.have_others_ended(each)))
-          add(each.rank, each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
+          tasks.add_lost(members_.task(each.rank),
+                         each.rejected.empty() ? members_.reason(each.rank, each.incarnation) : each.rejected);
     if (tasks.empty()) {
       if (epoch != waited_in_epoch_ || next_step != waited_at_)
         members_.waits().end(epoch == waited_in_epoch_ ? waited_at_ : next_step);
     } else if (!interrupted_) {
-      members_.waits().begin(tasks, terms_->on_loss.wait, true);
+      members_.waits().begin(tasks, watch_.wait(), true);
       waited_in_epoch_ = epoch;
       waited_at_ = next_step;
     }
@@ -198,10 +199,7 @@ class worker_quorum {
   /// itself that it does no more, or that has left after the step with which all stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
-    return !waits_for(each) || is_overdue(each, now);
-  }
-  bool is_overdue(const worker& each, time_point now) const {
-    return each.missing_since && now - *each.missing_since > terms_->on_loss.wait;
+    return !waits_for(each) || watch_.is_over(each.index, now);
   }
   /// Only of a worker that this server has served: others are known from a manifest and by hearsay.
   bool is_lost_after_end(const worker& each) const {
@@ -209,18 +207,14 @@ class worker_quorum {
   }
   /// Whether the loss policy keeps the place of this worker, once it is gone.
   bool waits_for(const worker& each) const {
-    if (!terms_ || terms_->on_loss.wait.count() == 0 || !each.refused.empty()) return false;
+    if (!keeps_places() || !each.refused.empty()) return false;
     return !is_stopping_ || members_.state(each.rank, each.incarnation) != task_state::left;
   }
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
   std::optional<error> someone_gone() {
     const time_point now = clock::now();
-    for (worker& each : workers_)
-      if (!is_gone(each, now) && !is_lost_after_end(each))
-        each.missing_since.reset();
-      else if (!each.missing_since)
-        each.missing_since = now;
+    for (const worker& each : workers_) watch_.note(each.index, is_gone(each, now) || is_lost_after_end(each), now);
     const auto counts = [&](const worker& each) { return is_gone_for_good(each, now); };
     if (!first_gone_ || !counts(*first_gone_)) {
       // A service that was late sees several go at once; their order is known to the membership.
@@ -270,10 +264,7 @@ class worker_quorum {
           {first->sentence(), "; ", left, " of ", all, " workers are left",
            others_gone.empty() ? "" : ", also without " + others_gone, ", and training needs ", needed,
            is_synchronous() && terms_->on_loss.then == loss_action::stop ? "" : " (server_options::min_workers)"});
-    if (waits_for(*first_gone_))
-      first =
-          error(first->code(), "push_pull",
-                {first->sentence(), "; no process has taken its place within ", terms_->on_loss.wait.count(), " ms"});
+    if (waits_for(*first_gone_)) first = watch_.not_replaced(*first, "push_pull");
     if (keeps_places() || has_decisions()) interrupted_ = first;
     return first;
   }
@@ -296,6 +287,7 @@ class worker_quorum {
   membership& members_;
   worker_roster<Server>& workers_;
   std::optional<training_terms> terms_;
+  loss_watch watch_;  // members by index
   const worker* first_gone_ = nullptr;
   std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
   std::int64_t waited_at_ = -1;        // the next step then

@@ -47,18 +47,16 @@ struct served_worker {
   bool given_up = false;     // it is alive, and has asked for nothing for too long
 
   // What follows is the replica's, whichever process has its place.
-  bool had_process = false;                 // a process has taken part before this one
-  std::optional<time_point> missing_since;  // its process is gone, and no other one has come
-  std::optional<time_point> missed_since;   // the same before this process came
-  bool is_left_out = false;                 // training goes on without it, until gradients come from it again
-  bool is_taken_over = false;               // other workers compute its gradients, until another process comes
-  std::optional<std::size_t> owner;         // the index of the one that does
-  std::uint64_t holder = 0;                 // the process that has brought what is held
-  std::optional<error> failure;             // of what it has brought, for its next question
-  held_gradients held;                      // for a step that a parameter server decides about
-  std::int64_t values_at = 0;               // updates in the values that it was sent last
-  bool is_duplicate = false;                // its parked update had been applied before
-  std::uint32_t staleness = 0;              // updates that others had made between these and its last update
+  bool had_process = false;          // a process has taken part before this one
+  bool is_left_out = false;          // training goes on without it, until gradients come from it again
+  bool is_taken_over = false;        // other workers compute its gradients, until another process comes
+  std::optional<std::size_t> owner;  // the index of the one that does
+  std::uint64_t holder = 0;          // the process that has brought what is held
+  std::optional<error> failure;      // of what it has brought, for its next question
+  held_gradients held;               // for a step that a parameter server decides about
+  std::int64_t values_at = 0;        // updates in the values that it was sent last
+  bool is_duplicate = false;         // its parked update had been applied before
+  std::uint32_t staleness = 0;       // updates that others had made between these and its last update
 
   bool is_parked() const { return connection && connection->is_parked(); }
   /// Whether its gradients wait for a synchronous step.
