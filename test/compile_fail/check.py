@@ -1,61 +1,112 @@
-"""Checks what a compiler says to mistakes.
+"""Checks the messages that a compiler prints for mistakes.
 
-usage: check.py COMPILER PROGRAM.cpp... -- [FLAG...]
+usage: check.py COMPILER FILE.cpp[:CASE]... -- [FLAG...]
 
-Each program has one mistake, under `#ifdef WEFT_SHOULD_FAIL`: without the macro it must compile, with it it must not.
-Its comments say what the diagnostics must be:
-  // error: REGEX             found in the output of every compiler; all such lines must be
-  // error(clang++): REGEX    the same, of one compiler (its program's name, without a version)
-  // max-lines: N             the output has at most so many lines (7 unless said), not counting where headers were included
-  // alone                    the program is compiled by itself: because of what it does not include, say
+A file begins with its includes and `using namespace weft;`. A section follows for each case:
 
-Including the headers takes longer than compiling ten such programs. So they are compiled together, once with their
-mistakes and once without, and what the compiler says is told apart by the places that it names. A few are compiled by
-themselves too, as a user would: they must say the same, line by line.
+  // case reshape_minus_one: Two extents of -1 in a reshape.
+  // error: REGEX             required in the output of every compiler; a case can have several
+  // error(clang++): REGEX    required in the output of one compiler, named without its version
+  // max-lines: N             the limit of the output, 7 by default; lines that say where headers were included do not count
+  // alone                    the case is compiled by itself, with the includes of its section instead of the file's
+  tensor<float, dims<2, 3>> x;
+  auto y = reshape<dims<-1, -1>>(x);  // wrong
+  auto y = reshape<dims<-1, 6>>(x);   // right
+
+A section is the body of main(). One that needs types or templates at namespace scope defines `int main()` itself. Each case
+must compile without its lines marked `// wrong`, and must fail without those marked `// right`. A mark applies to its own
+line: a statement that continues over several lines is marked on each.
+
+To include the headers takes longer than to compile ten cases. Therefore all cases are compiled together, once right and once
+wrong, and the places named in the output tell which message belongs to which case. Some cases are also compiled by
+themselves, as a user would compile them, and must print the same lines.
 """
+import bisect
 import os
 import re
 import subprocess
 import sys
 
-split = sys.argv.index("--")
-compiler, paths, flags = sys.argv[1], sys.argv[2:split], sys.argv[split + 1:]
-name = re.sub(r"-\d+$", "", os.path.basename(compiler))
-every = 60  # of so many programs one is compiled by itself too
-faults = []
+every = 60  # one case of this many is also compiled by itself
 
-# Clang closes with a count of errors. Through which files a header was reached is the program's affair.
+# Clang closes with a count of errors. Which headers lead to a header depends on the includes, not on the case.
 not_counted = re.compile(r"\d+ (?:warnings? and \d+ )?errors? generated\.|In file included from .*|\s+from .*[:,]")
-# g++ prints these lines before an error, to say where it is; clang says it in notes behind.
+# g++ prints these lines before an error; clang prints notes after it instead.
 context = re.compile(r"In file included from .*|\s+from .*[:,]|(\S+: )?(In|At) .*|\S+:\d+:\d+:   (required|in ).*")
 diagnostic = re.compile(r"\S+?:\d+:\d+: (?:fatal )?(error|warning|sorry)")
 error = re.compile(r"\S+?:\d+:\d+: (?:fatal )?error")
 source_line = re.compile(r" +(\d+ )?\|")
+header = re.compile(r"#include .+|using namespace weft;|")
+begin_of_case = re.compile(r"// case (\w+): .+")
+mark = re.compile(r".*// (wrong|right)")
 
 
-class Program:
-    def __init__(self, path):
-        self.path, self.text = path, open(path).read()
-        self.label = os.path.splitext(os.path.basename(path))[0]
-        self.expected = re.findall(r"^// error(?:\(([^)]+)\))?: (.+?)\s*$", self.text, re.M)
-        self.limit = int((re.search(r"^// max-lines: (\d+)", self.text, re.M) or [0, 7])[1])
-        self.alone = re.search(r"^// alone", self.text, re.M)
-        self.includes = re.findall(r"^#include .+$", self.text, re.M)
-        if "WEFT_SHOULD_FAIL" not in self.text or not self.expected:
-            sys.exit(f"{path}: needs a variant under WEFT_SHOULD_FAIL, and at least one '// error: REGEX'")
+class Case:
+    def __init__(self, name, path, number, lines, includes):
+        self.name, self.path, self.number, self.lines = name, path, number, lines
+        text = "\n".join(lines)
+        self.expected = re.findall(r"^// error(?:\(([^)]+)\))?: (.+?)\s*$", text, re.M)
+        self.limit = int((re.search(r"^// max-lines: (\d+)", text, re.M) or [0, 7])[1])
+        self.alone = "// alone" in lines
+        self.includes = [line for line in lines if line.startswith("#include ")]
+        if self.includes and not self.alone:
+            sys.exit(f"{path}:{number}: only a case marked '// alone' has includes; write them at the top of the file")
+        if not self.alone:
+            self.includes = includes
+        if not self.expected or not any(map(mark.fullmatch, lines)):
+            sys.exit(f"{path}:{number}: a case needs a line marked '// wrong' or '// right', and at least one '// error: REGEX'")
 
-    def as_function(self):
-        """The program without what all have in common, its lines where they were."""
-        text = re.sub(r"^(#include .+|using namespace weft;)$", "", self.text, flags=re.M)
-        return f'#line 1 "{self.path}"\n' + re.sub(r"\bint main\(", f"int main_of_{self.label}(", text)
+    def function(self, variant, main):
+        """The case as a function named `main`, with each line at its number. `variant` is "wrong" or "right"."""
+        lines = ["" if line.startswith("#include ") or (found := mark.fullmatch(line)) and found[1] != variant else line
+                 for line in self.lines]
+        place, text = f'#line {self.number} "{self.path}"\n', "\n".join(lines)
+        if re.search(r"\bint main\(", text):
+            return place + re.sub(r"\bint main\(", f"int {main}(", text) + "\n"
+        return f"int {main}() {{\n{place}{text}\n}}\n"
+
+    def program(self, variant):
+        """The program that a user would write."""
+        return "\n".join([*self.includes, "using namespace weft;", self.function(variant, "main")])
+
+
+def read_cases(path):
+    """Returns the cases of a file."""
+    with open(path) as file:
+        lines = file.read().splitlines()
+    begins = [i for i, line in enumerate(lines) if begin_of_case.fullmatch(line)]
+    if not begins:
+        sys.exit(f"{path}: has no line '// case NAME: what is wrong'")
+    for number, line in enumerate(lines):
+        if number < begins[0] and not header.fullmatch(line) or line.startswith("// case") and number not in begins:
+            sys.exit(f"{path}:{number + 1}: expected an include, 'using namespace weft;' or '// case NAME: what is wrong'")
+    includes = [line for line in lines[:begins[0]] if line.startswith("#include ")]
+    return [Case(begin_of_case.fullmatch(lines[begin])[1], path, begin + 1, lines[begin:end], includes)
+            for begin, end in zip(begins, [*begins[1:], len(lines)])]
+
+
+def find_cases(arguments):
+    """Returns the cases of FILE.cpp or FILE.cpp:CASE, sorted by name."""
+    cases = []
+    for argument in arguments:
+        path, extension, name = argument.partition(".cpp:")
+        found = [case for case in read_cases(f"{path}.cpp" if extension else path) if name in ("", case.name)]
+        if not found:
+            sys.exit(f"{argument}: there is no such case")
+        cases += found
+    cases.sort(key=lambda case: case.name)
+    for case, other in zip(cases, cases[1:]):
+        if case.name == other.name:
+            sys.exit(f"{other.path}:{other.number}: {case.path}:{case.number} has the same name")
+    return cases
 
 
 def compile(source, *more):
-    """The user's plain command line; only the language of the messages and their colours are fixed."""
+    """Runs the user's plain command line; only the language of the messages and their colours are fixed."""
     run = subprocess.run([compiler, *flags, *more, "-fsyntax-only", "-x", "c++", "-"], input=source, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          env={**os.environ, "LC_ALL": "C", "GCC_COLORS": ""})
-    return run.returncode, run.stdout
+    return run.stdout
 
 
 def counted(lines):
@@ -63,19 +114,18 @@ def counted(lines):
 
 
 def unnumbered(line):
-    """g++ counts the lambdas of all programs, and writes a default argument or not as it has met the type before."""
+    """g++ numbers the lambdas of all cases, and prints a default argument or not depending on how it first met the type."""
     line = re.sub(r", (weft::)?cpu>", " >", re.sub(r"auto:\d+", "auto", line))
     return line.replace(" > >", ">>").replace(" >", ">")
 
 
-def compile_alone(program, *more):
-    code, output = compile(f'#line 1 "{program.path}"\n{program.text}', *more)
-    return code, counted(output.splitlines())
+def compile_alone(case, variant):
+    return counted(compile(case.program(variant)).splitlines())
 
 
-def tell_apart(output, programs):
-    """What is said to each program: a list of lines. Each error belongs to the program that is named before or behind it.
-    g++ shows a line of source once where several errors in turn are on it: it is put back."""
+def tell_apart(output, cases):
+    """Returns the list of lines that belong to each case. An error belongs to the case that is named before or after it.
+    g++ shows a line of source once if several consecutive errors are on it: it is put back."""
     messages, before = [], []
     for line in output.splitlines():
         if context.fullmatch(line):
@@ -87,68 +137,91 @@ def tell_apart(output, programs):
             if not messages: messages.append([])
             messages[-1] += before + [line]
             before = []
+    names, begins = {case.name for case in cases}, {}
+    for case in cases:
+        begins.setdefault(case.path, []).append((case.number, case.name))
+    for each in begins.values():
+        each.sort()
+    place = re.compile("(" + "|".join(map(re.escape, begins)) + r"):(?:(\d+):| In function '.*?\bmain_of_(\w+)\()")
+
+    def case_at(line):
+        if not (found := place.match(line)): return None
+        if found[3]: return found[3] if found[3] in names else None
+        first = begins[found[1]]
+        return first[bisect.bisect(first, (int(found[2]), chr(0x10ffff))) - 1][1]
+
     said, of, shown = {}, None, {}
-    labels = {program.path: program.label for program in programs}
-    place = re.compile("(" + "|".join(map(re.escape, labels)) + "):")
     for lines in map(counted, messages):
-        before = of
-        of = next((labels[found[1]] for found in map(place.match, lines) if found), of)
+        previous = of
+        of = next(filter(None, map(case_at, lines)), of)
         at = next((i for i, line in enumerate(lines) if diagnostic.match(line)), None)
         if at is not None:
             where, source = lines[at].split(" ")[0], lines[at + 1:]
             source = source[:next((i for i, line in enumerate(source) if not source_line.match(line)), len(source))]
             if source:
                 shown[where] = source
-            elif of != before:
+            elif of != previous:
                 lines[at + 1:at + 1] = shown.get(where, [])
         said.setdefault(of, []).extend(lines)
     return said
 
 
-def compile_together(programs, *more):
-    """Whether all compile, and what is said to each."""
-    together = [program for program in programs if not program.alone]
-    includes = sorted({include for program in together for include in program.includes}, key=lambda i: ("weft" in i, i))
-    source = "\n".join(includes + ["using namespace weft;"] + [program.as_function() for program in together])
-    unlimited = ["-Wno-return-type", *(["-ferror-limit=0"] if "clang" in name else [])]
-    said = tell_apart(compile(source, *more, *unlimited)[1], together)
-    for program in programs:
-        if program.alone: said[program.label] = compile_alone(program, *more)[1]
+def compile_together(cases, variant):
+    """Compiles all cases. Returns the list of lines printed for each."""
+    together = [case for case in cases if not case.alone]
+    includes = sorted({include for case in together for include in case.includes}, key=lambda i: ("weft" in i, i))
+    source = "\n".join([*includes, "using namespace weft;"] +
+                       [case.function(variant, f"main_of_{case.name}") for case in together])
+    unlimited = ["-Wno-return-type", *(["-ferror-limit=0"] if "clang" in compiler_name else [])]
+    said = tell_apart(compile(source, *unlimited), together) if together else {}
+    for case in cases:
+        if case.alone and (lines := compile_alone(case, variant)): said[case.name] = lines
     return said
 
 
-def as_in_main(lines, program):
-    return [line.replace(f"main_of_{program.label}(", "main(") for line in lines]
+def as_in_main(lines, case):
+    return [line.replace(f"main_of_{case.name}(", "main(") for line in lines]
 
 
-programs = [Program(path) for path in sorted(paths)]
-right, wrong = compile_together(programs), compile_together(programs, "-DWEFT_SHOULD_FAIL")
-for program in programs:
-    if lines := right.pop(program.label, None):
-        faults.append(f"{program.label}: {name} does not accept the program without its mistake:\n" + "\n".join(lines))
-    lines = as_in_main(wrong.pop(program.label, []), program)
-    by_itself = program.alone
-    if not any(map(error.match, lines)):
-        # A mistake that is instantiated twice is said once: to another program, perhaps.
-        lines, by_itself = compile_alone(program, "-DWEFT_SHOULD_FAIL")[1], True
-    output = "\n".join(lines)
-    print(f"--- {program.label}, {len(lines)} lines ---\n{output}\n")
-    if not any(map(error.match, lines)):
-        faults.append(f"{program.label}: {name} accepts the program with its mistake")
-        continue
-    for only, regex in program.expected:
-        if only in ("", name) and not re.search(regex, output):
-            faults.append(f"{program.label}: {name} does not say /{regex}/:\n{output}")
-    if len(lines) > program.limit:
-        faults.append(f"{program.label}: {name} prints {len(lines)} lines, {program.limit} at most are allowed:\n{output}")
-    if programs.index(program) % every == 0 and not by_itself:
-        alone = compile_alone(program, "-DWEFT_SHOULD_FAIL")[1]
-        if [unnumbered(line) for line in alone] != [unnumbered(line) for line in lines]:
-            faults.append(f"{program.label}: {name} says something else when the program is compiled by itself:\n" +
-                          "\n".join(alone) + "\n--- and with others ---\n" + output)
-for whose, lines in [*right.items(), *wrong.items()]:
-    faults.append(f"{name} says, to no program that can be told:\n" + "\n".join(lines))
+def check(cases):
+    """Prints the messages of all cases. Returns the faults."""
+    faults = []
+    right, wrong = compile_together(cases, "right"), compile_together(cases, "wrong")
+    for number, case in enumerate(cases):
+        where = f"{case.name} ({case.path}:{case.number})"
+        if lines := right.pop(case.name, None):
+            faults.append(f"{where}: {compiler_name} rejects the case without its mistake:\n" + "\n".join(lines))
+        lines = as_in_main(wrong.pop(case.name, []), case)
+        by_itself = case.alone
+        if not any(map(error.match, lines)):
+            # A mistake that is instantiated twice is reported once, perhaps for another case.
+            lines, by_itself = compile_alone(case, "wrong"), True
+        output = "\n".join(lines)
+        print(f"--- {case.name}, {len(lines)} lines ---\n{output}\n")
+        if not any(map(error.match, lines)):
+            faults.append(f"{where}: {compiler_name} accepts the mistake")
+            continue
+        for only, regex in case.expected:
+            if only in ("", compiler_name) and not re.search(regex, output):
+                faults.append(f"{where}: {compiler_name} does not print /{regex}/:\n{output}")
+        if len(lines) > case.limit:
+            faults.append(f"{where}: {compiler_name} prints {len(lines)} lines, the limit is {case.limit}:\n{output}")
+        if number % every == 0 and not by_itself:
+            alone = compile_alone(case, "wrong")
+            if list(map(unnumbered, alone)) != list(map(unnumbered, lines)):
+                faults.append(f"{where}: {compiler_name} prints other lines if the case is compiled by itself:\n" +
+                              "\n".join(alone) + "\n--- together with others ---\n" + output)
+    for lines in [*right.values(), *wrong.values()]:
+        faults.append(f"{compiler_name} prints lines that belong to no case:\n" + "\n".join(lines))
+    return faults
 
-print(f"{len(programs)} mistakes, {len(faults)} faults")
-print("\n".join(faults), file=sys.stderr)
-sys.exit(1 if faults else 0)
+
+if __name__ == "__main__":
+    split = sys.argv.index("--")
+    compiler, flags = sys.argv[1], sys.argv[split + 1:]
+    compiler_name = re.sub(r"-\d+$", "", os.path.basename(compiler))
+    cases = find_cases(sys.argv[2:split])
+    faults = check(cases)
+    print(f"{len(cases)} mistakes, {len(faults)} faults")
+    print("\n".join(faults), file=sys.stderr)
+    sys.exit(1 if faults else 0)

@@ -10,8 +10,8 @@ A ```cpp block with `int main` is a program. Any other is marked on the line bef
   <!-- compiled: body -->             the body of a function, after #include <weft/weft.hpp> and using namespace weft
   <!-- compiled: file -->             a whole file without main
   <!-- compiled: for a GPU -->        placed before main of the last program before it, where GPUs are emulated
-  <!-- compile-fail: NAME -->         a mistake: lines of test/compile_fail/NAME.cpp, which is checked there. The words of
-                                      g++ may follow in a ```text block, and are then held against this compiler.
+  <!-- compile-fail: NAME -->         lines of the case NAME of test/compile_fail, with its mistake. The output of g++ can
+                                      follow in a ```text block, and is then compared with this compiler's.
 """
 import os
 import pathlib
@@ -26,7 +26,11 @@ HEADERS = {  # what a program includes, and the part that it needs for that
     r"<weft/distributed": "distributed",
     r"<weft/distributed/collective/mpi_": "mpi",
 }
-mistakes, parts, compiler, flags = pathlib.Path(sys.argv[2]), sys.argv[3].split(","), sys.argv[4], sys.argv[5:]
+sys.path.insert(0, sys.argv[2])
+from check import read_cases  # noqa: E402
+
+mistakes = {case.name: case for file in pathlib.Path(sys.argv[2]).rglob("*.cpp") for case in read_cases(file)}
+parts, compiler, flags = sys.argv[3].split(","), sys.argv[4], sys.argv[5:]
 pages = [page for name in sys.argv[1].split(",")
          for page in (sorted(pathlib.Path(name).rglob("*.md")) if pathlib.Path(name).is_dir() else [pathlib.Path(name)])]
 faults, sources, messages, left_out = [], [], [], 0
@@ -58,12 +62,11 @@ def read_page(page):
         elif not mark:
             faults.append(f"{at}: this block has no main and no mark, so nothing compiles it")
         elif mark[1] == "compile-fail":
-            mistake = mistakes / f"{mark[2]}.cpp"
-            if not mistake.is_file():
-                faults.append(f"{at}: there is no test/compile_fail/{mark[2]}.cpp")
+            if not (mistake := mistakes.get(mark[2])):
+                faults.append(f"{at}: test/compile_fail has no case {mark[2]}")
                 continue
-            there = {line.strip() for line in mistake.read_text().splitlines()}
-            faults.extend(f"{at}: test/compile_fail/{mark[2]}.cpp has no line '{line.strip()}'"
+            there = {line.partition("  //")[0].strip() for line in mistake.program("wrong").splitlines()}
+            faults.extend(f"{at}: case {mark[2]} of test/compile_fail has no line '{line.strip()}'"
                           for line in block.splitlines() if line.strip() not in there)
             text = "\n".join(lines[number:])
             if said := re.match(r"\s*```text\n(.*?)\n```", text, re.S):
@@ -89,8 +92,9 @@ for each in pages:
 def check_message(item):
     """The errors and notes that the page quotes must be the compiler's, word for word; paths and lines may move."""
     line, mistake, said = item
-    run = subprocess.run([compiler, *flags, "-DWEFT_SHOULD_FAIL", "-fsyntax-only", mistake], text=True, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C", "GCC_COLORS": ""})
+    run = subprocess.run([compiler, *flags, "-fsyntax-only", "-x", "c++", "-"], input=mistake.program("wrong"), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         env={**os.environ, "LC_ALL": "C", "GCC_COLORS": ""})
     quoted = re.findall(r"(?:error|note): (.+)", said)
     missing = [words for words in quoted if words not in run.stdout]
     return line, missing if quoted else ["an error or a note"], run.stdout

@@ -1,0 +1,180 @@
+#include <weft/graph/random.hpp>
+#include <weft/ops/categorical.hpp>
+#include <weft/ops/dropout.hpp>
+#include <weft/ops/shuffle.hpp>
+#include <weft/weft.hpp>
+using namespace weft;
+
+// case categorical_integers: The logits are integers.
+// error: logits_not_floating
+// error: categorical: takes logits of a graph
+graph g;
+auto logits = placeholder<std::int32_t, dims<dyn<"batch">, 3>>(g, "logits");
+auto y = categorical(logits);                            // wrong
+auto y = categorical(cast<float>(logits), {.seed = 7});  // right
+
+// case categorical_samples: A number of samples, as in TensorFlow.
+// error: of logits along the last axis; random_options: categorical\(x, \{.seed = 7\}\)
+graph g;
+auto logits = placeholder<float, dims<dyn<"batch">, 3>>(g, "logits");
+auto y = categorical(logits, 5, {.seed = 7});                                       // wrong
+auto y = categorical(broadcast_to<dims<5, dyn<"batch">, 3>>(logits), {.seed = 7});  // right
+
+// case categorical_tensor: The logits are a tensor outside of a graph.
+// error: value_not_in_a_graph
+// error: categorical: takes logits of a graph, \[\.\.\., classes\], float, double, half or bfloat16
+graph g;
+tensor<float, dims<2, 3>> logits;
+auto y = categorical(logits);               // wrong
+auto y = categorical(constant(g, logits));  // right
+
+// case dropout_integers: Dropout of integers.
+// error: elements_not_floating
+// error: int
+// error: float or double
+graph g;
+auto x = placeholder<std::int32_t, dims<dyn<"batch">, 3>>(g, "x");
+auto y = dropout(x, 0.2);               // wrong
+auto y = dropout(cast<float>(x), 0.2);  // right
+
+// case dropout_misspelt: A misspelt option of dropout.
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+graph g;
+auto x = placeholder<float, dims<3>>(g, "x");
+auto y = dropout(x, 0.5, {.sed = 7});   // wrong
+auto y = dropout(x, 0.5, {.seed = 7});  // right
+
+// case dropout_named_rate: The rate is an option.
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+graph g;
+auto x = placeholder<float, dims<3>>(g, "x");
+auto y = dropout(x, {.rate = 0.5});  // wrong
+auto y = dropout(x, 0.5);            // right
+
+// case dropout_no_rate: The rate is missing.
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+graph g;
+auto x = placeholder<float, dims<4, 3>>(g, "x");
+auto y = dropout(x);        // wrong
+auto y = dropout(x, 0.5f);  // right
+
+// case dropout_rate: The rate is a percentage.
+// error: not_a_dropout_rate
+// error: int
+// error: dropout\(x, 0.1\)
+graph g;
+auto x = placeholder<float, dims<dyn<"batch">, 3>>(g, "x");
+auto y = dropout(x, 20);   // wrong
+auto y = dropout(x, 0.2);  // right
+
+// case dropout_template: The rate is a template argument.
+// clang 14 has no template arguments of type double, so that no overload fits.
+// error(clang++): no matching function
+// error(g++): of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\)
+// max-lines: 9
+// alone
+#include <weft/ops/dropout.hpp>
+#include <weft/weft.hpp>
+graph g;
+auto x = placeholder<float, dims<3>>(g, "x");
+auto y = dropout<0.5>(x);  // wrong
+auto y = dropout(x, 0.5);  // right
+
+// case dropout_tensor: The operand is a tensor outside of a graph.
+// error: value_not_in_a_graph
+// error: value of a graph
+graph g;
+tensor<float, dims<3>> x;
+auto y = dropout(x, 0.2);               // wrong
+auto y = dropout(constant(g, x), 0.2);  // right
+
+// case dropout_training: keep_prob and training as arguments.
+// error: of a value, a rate and options: dropout\(x, 0\.1, \{\.seed = 7\}\); 0 turns it off
+graph g;
+auto x = placeholder<float, dims<4, 3>>(g, "x");
+auto y = dropout(x, 0.5f, true);  // wrong
+auto y = dropout(x, 0.5f);        // right
+
+// case random_extents: The shape is an argument.
+// error: random_arguments_are_not_taken
+// error: random_normal: write random_normal<float, dims<3, 4>>\(graph, mean, stddev\)
+graph g;
+auto y = random_normal<float>(g, shape(3, 4));  // wrong
+auto y = random_normal<float, dims<3, 4>>(g);   // right
+
+// case random_int_float: The type of the integers is float.
+// error: random_elements_not_integers
+// error: random_int: has extents, dims<\.\.\.>, and is of an integer type
+graph g;
+auto y = random_int<float, dims<3>>(g, 0, 10);         // wrong
+auto y = random_int<std::int32_t, dims<3>>(g, 0, 10);  // right
+
+// case random_int_no_type: The extents lack the type.
+// error: random_arguments_are_not_taken
+// error: random_int: write random_int<std::int32_t, dims<3, 4>>\(graph, low, high\)
+graph g;
+auto y = random_int<dims<3>>(g, 0, 10);                // wrong
+auto y = random_int<std::int32_t, dims<3>>(g, 0, 10);  // right
+
+// case random_integers: random_uniform() of integers.
+// error: random_elements_not_floating
+// error: int
+// error: float, double, half or bfloat16
+graph g;
+auto y = random_uniform<std::int32_t, dims<3>>(g, 0, 10);  // wrong
+auto y = random_uniform<float, dims<3>>(g, 0, 10);         // right
+
+// case random_misspelt: A misspelt option of random_normal.
+// error: random_normal<float, dims<3>>\(g, mean, stddev, \{\.seed = 7\}\)
+graph g;
+auto y = random_normal<float, dims<3>>(g, 0, 1, {.sed = 7});   // wrong
+auto y = random_normal<float, dims<3>>(g, 0, 1, {.seed = 7});  // right
+
+// case random_no_graph: The graph is missing.
+// error: random_arguments_are_not_taken
+// error: random_uniform: write random_uniform<float, dims<3, 4>>\(graph, low, high\)
+graph g;
+auto y = random_uniform<float, dims<3, 4>>();   // wrong
+auto y = random_uniform<float, dims<3, 4>>(g);  // right
+
+// case random_no_type: The type is missing.
+// error: random_arguments_are_not_taken
+// error: random_uniform: write random_uniform<float, dims<3, 4>>\(graph, low, high\)
+graph g;
+auto y = random_uniform<dims<3, 4>>(g);         // wrong
+auto y = random_uniform<float, dims<3, 4>>(g);  // right
+
+// case random_numbers: The extents are numbers without dims.
+// error: random_arguments_are_not_taken
+// error: random_normal: write random_normal<float, dims<3, 4>>\(graph, mean, stddev\)
+graph g;
+auto y = random_normal<float, 3, 4>(g);        // wrong
+auto y = random_normal<float, dims<3, 4>>(g);  // right
+
+// case random_options_first: The options come before the mean.
+// error: random_normal<float, dims<3>>\(g, mean, stddev, \{\.seed = 7\}\)
+graph g;
+auto y = random_normal<float, dims<3>>(g, {.seed = 7});        // wrong
+auto y = random_normal<float, dims<3>>(g, 0, 1, {.seed = 7});  // right
+
+// case shuffle_misspelt: A misspelt option of shuffle.
+// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
+graph g;
+auto x = placeholder<float, dims<3>>(g, "x");
+auto y = shuffle(x, {.sed = 7});   // wrong
+auto y = shuffle(x, {.seed = 7});  // right
+
+// case shuffle_seed: The seed is a number.
+// error: along the first axis; random_options: seed, as in shuffle\(x, \{\.seed = 7\}\)
+graph g;
+auto x = placeholder<float, dims<4, 3>>(g, "x");
+auto y = shuffle(x, 1);            // wrong
+auto y = shuffle(x, {.seed = 1});  // right
+
+// case shuffle_tensor: The operand is a tensor outside of a graph.
+// error: value_not_in_a_graph
+// error: shuffle: takes a value of a graph that has an axis
+tensor<float, dims<4, 2>> x;
+graph g;
+auto y = shuffle(x);               // wrong
+auto y = shuffle(constant(g, x));  // right
