@@ -61,7 +61,7 @@ struct cluster {
 class bare {
  public:
   bare(std::size_t there, std::size_t back) : sent_(there, std::byte{7}), received_(back) {
-    tcp::listener door = network_.listen({"127.0.0.1", 0});
+    any_transport::listener door = network_.listen({"127.0.0.1", 0});
     here_ = network_.connect(door.address());
     while (!door.accept(there_)) {
     }
@@ -84,22 +84,22 @@ class bare {
   }
 
  private:
-  void send(tcp::stream& by, const std::vector<std::byte>& payload) {
+  void send(any_transport::stream& by, const std::vector<std::byte>& payload) {
     frame_header header;
     header.kind = frame_kind::transfer;
     frame_writer out;
     out.start(header, payload);
-    waiter<tcp> idle(network_, wait_policy::for_tasks(2));
+    waiter idle(network_, wait_policy::for_tasks(2));
     while (!out.idle()) {
       if (out.advance(by) > 0) continue;
-      tcp::wait_item item{&by, false, true};
+      any_transport::wait_item item{&by, false, true};
       idle.pause({&item, 1}, deadline(std::chrono::seconds(1)));
     }
   }
-  bool receive(tcp::stream& by, std::vector<std::byte>& payload) {
+  bool receive(any_transport::stream& by, std::vector<std::byte>& payload) {
     frame_reader in;
     in.expect(payload.size());
-    waiter<tcp> idle(network_, wait_policy::for_tasks(2));
+    waiter idle(network_, wait_policy::for_tasks(2));
     while (!in.complete()) {
       const std::size_t moved = in.advance(by);
       if (in.needs_destination()) {
@@ -108,14 +108,14 @@ class bare {
       }
       if (moved > 0 || in.complete()) continue;
       if (ends_) return false;
-      tcp::wait_item item{&by, true, false};
+      any_transport::wait_item item{&by, true, false};
       idle.pause({&item, 1}, deadline(std::chrono::milliseconds(100)));
     }
     return true;
   }
 
-  tcp network_;
-  tcp::stream here_, there_;
+  any_transport network_ = tcp();
+  any_transport::stream here_, there_;
   std::vector<std::byte> sent_, received_;
   std::atomic<bool> ends_{false};
   std::thread answers_;

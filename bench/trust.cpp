@@ -23,12 +23,12 @@ using namespace weft;
 namespace {
 
 struct pair_of_streams {
-  tcp network;
-  tcp::stream here, there;
+  any_transport network = tcp();
+  any_transport::stream here, there;
 
   explicit pair_of_streams(const std::optional<tls_credentials>& tls, bool has_tags) {
     if (tls) network.use_tls(*tls);
-    tcp::listener door = network.listen({"127.0.0.1", 0});
+    any_transport::listener door = network.listen({"127.0.0.1", 0});
     here = network.connect(door.address());
     while (!door.accept(there)) {
     }
@@ -39,11 +39,11 @@ struct pair_of_streams {
   }
 };
 
-void move_frame(tcp& network, tcp::stream& by, frame_writer& out, frame_reader& in) {
-  waiter<tcp> idle(network, wait_policy::for_tasks(2));
+void move_frame(any_transport& network, any_transport::stream& by, frame_writer& out, frame_reader& in) {
+  waiter idle(network, wait_policy::for_tasks(2));
   while (!out.idle() || !in.complete()) {
     const std::size_t moved = (out.idle() ? 0 : out.advance(by)) + in.advance(by);
-    tcp::wait_item item{&by, true, !out.idle()};
+    any_transport::wait_item item{&by, true, !out.idle()};
     moved > 0 ? idle.moved() : static_cast<void>(idle.pause({&item, 1}, deadline(std::chrono::seconds(10))));
   }
 }

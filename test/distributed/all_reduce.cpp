@@ -64,7 +64,7 @@ void property(std::size_t ranks, const std::vector<std::size_t>& sizes, bool che
         [&](basic_server<T>& here) {
           all_reduce_options small_chunks;
           small_chunks.chunk = 1024;
-          basic_all_reduce<T> group(here, 7, small_chunks, 20s);
+          all_reduce group(here, 7, small_chunks, 20s);
           for (std::size_t i = 0; i < sizes.size(); ++i) {
             auto data = share_of<Element>(group.rank(), sizes[i]);
             group.sum(std::span(data), 20s, algorithm);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(over_tcp) {
 template <typename Element>
 void in_shared_memory(std::size_t ranks) {
   const auto problems = run<tcp>(static_cast<int>(ranks), [&](basic_server<tcp>& here) {
-    basic_all_reduce<tcp> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     if (!group.shares_memory()) throw std::runtime_error("no shared memory");
     for (const std::size_t size : {0u, 1u, 15u, 16u, 17u, 1'000u, 1'024u, 1'025u, 100'003u, 600'001u})
       for (const bool in_block : {false, true})
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(one_rank_that_refuses_shared_memory_is_enough) {
 BOOST_AUTO_TEST_CASE(ranks_that_disagree_in_shared_memory_are_told) {
   for (int mistake = 0; mistake < 3; ++mistake) {
     const auto problems = run<tcp>(2, [&](basic_server<tcp>& here) {
-      basic_all_reduce<tcp> group(here, 0, {}, 20s);
+      all_reduce group(here, 0, {}, 20s);
       std::vector<float> data(static_cast<std::size_t>(mistake == 0 ? 10 + here.index() : 500'000));
       const mutable_bytes block = group.shared_block(data.size() * sizeof(float), 20s);
       std::span<float> given(data);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(huge_buffers_do_not_deadlock) { property<tcp, float>(2, {1'
 
 BOOST_AUTO_TEST_CASE(the_mean_is_the_sum_divided) {
   run<in_process>(3, [](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    all_reduce group(here, 0, {}, 20s);
     std::vector<float> data(10, static_cast<float>(group.rank()));
     group.mean(std::span(data), 20s);
     if (data[9] != 1.0f) throw std::runtime_error("wrong mean");
@@ -182,12 +182,12 @@ BOOST_AUTO_TEST_CASE(the_mean_is_the_sum_divided) {
 
 BOOST_AUTO_TEST_CASE(ranks_that_disagree_are_told) {
   auto problems = run<in_process>(2, [](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, static_cast<std::uint64_t>(here.index()), {}, 20s);
+    all_reduce group(here, static_cast<std::uint64_t>(here.index()), {}, 20s);
   });
   for (const std::string& each : problems) CHECK_SAYS(each, "does not train the same model");
 
   problems = run<in_process>(2, [](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    all_reduce group(here, 0, {}, 20s);
     std::vector<float> data(static_cast<std::size_t>(10 + here.index()));
     group.sum(std::span(data), 5s);
   });
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(ranks_that_disagree_are_told) {
 
 BOOST_AUTO_TEST_CASE(a_missing_rank_is_named_at_the_deadline) {
   const auto problems = run<in_process>(3, [](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 0, {}, 20s);
+    all_reduce group(here, 0, {}, 20s);
     std::vector<float> data(10);
     if (here.index() == 1)
       std::this_thread::sleep_for(600ms);
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_leaves_is_named) {
   for (const auto algorithm : named) {
     const auto start = std::chrono::steady_clock::now();
     const auto problems = run<tcp>(3, [&](basic_server<tcp>& here) {
-      basic_all_reduce<tcp> group(here, 0, {}, 20s);
+      all_reduce group(here, 0, {}, 20s);
       std::vector<float> data(100'000);
       group.sum(std::span(data), 20s);
       if (here.index() == 1) return;
@@ -235,7 +235,7 @@ void repeat(int ranks, reduce_algorithm algorithm, std::size_t size, bool in_blo
   const auto problems = run<T>(ranks, [&](basic_server<T>& here) {
     all_reduce_options small_chunks;
     small_chunks.chunk = 4096;
-    basic_all_reduce<T> group(here, 7, small_chunks, 20s);
+    all_reduce group(here, 7, small_chunks, 20s);
     std::vector<float> own(size);
     std::span<float> data(own);
     if (in_block) data = {reinterpret_cast<float*>(group.shared_block(4 * size, 20s).data()), size};
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_ran_out_of_time_may_be_repeated) {
 
 BOOST_AUTO_TEST_CASE(nothing_else_may_come_before_it) {
   const auto problems = run<in_process>(2, [&](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     std::vector<float> data(10, 1.0f), other(11, 1.0f);
     if (here.index() == 1) std::this_thread::sleep_for(300ms);
     if (here.index() == 0) {
@@ -299,7 +299,7 @@ void weigh(const std::vector<double>& weights, const std::vector<reduce_algorith
   const auto problems = run<T>(static_cast<int>(ranks), [&](basic_server<T>& here) {
     all_reduce_options small_chunks;
     small_chunks.chunk = 1024;
-    basic_all_reduce<T> group(here, 7, small_chunks, 20s);
+    all_reduce group(here, 7, small_chunks, 20s);
     for (const auto algorithm : algorithms)
       for (const std::size_t size : {1u, 3u, 700u, 5000u}) {
         std::vector<float> data = share_of<float>(group.rank(), size);
@@ -330,8 +330,7 @@ BOOST_AUTO_TEST_CASE(ranks_count_as_they_weigh) {
 
 namespace {
 
-template <typename T>
-void find_nonfinite(basic_all_reduce<T>& group, reduce_algorithm algorithm, std::span<float> data) {
+void find_nonfinite(all_reduce& group, reduce_algorithm algorithm, std::span<float> data) {
   const std::size_t size = data.size();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
     for (const std::size_t at : {std::size_t{0}, size / 2, size - 1}) {
@@ -352,7 +351,7 @@ void find_nonfinite(basic_all_reduce<T>& group, reduce_algorithm algorithm, std:
 
 BOOST_AUTO_TEST_CASE(all_ranks_learn_whose_element_is_not_finite) {
   auto problems = run<in_process>(3, [&](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     for (const auto algorithm : named)
       for (const std::size_t size : {5u, 40'000u}) {
         std::vector<float> data(size);
@@ -361,7 +360,7 @@ BOOST_AUTO_TEST_CASE(all_ranks_learn_whose_element_is_not_finite) {
   });
   for (const std::string& each : problems) BOOST_TEST(each == "");
   problems = run<tcp>(3, [&](basic_server<tcp>& here) {
-    basic_all_reduce<tcp> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     for (const std::size_t size : {5u, 40'000u, 600'000u}) {
       std::vector<float> data(size);
       find_nonfinite(group, reduce_algorithm::automatic, std::span(data));
@@ -534,7 +533,7 @@ BOOST_AUTO_TEST_CASE(arrays_are_summed_in_the_given_order) {
       const auto problems = run<in_process>(static_cast<int>(ranks), [&](basic_server<in_process>& here) {
         all_reduce_options small_chunks;
         small_chunks.chunk = 64;
-        basic_all_reduce<in_process> group(here, 7, small_chunks, 20s);
+        all_reduce group(here, 7, small_chunks, 20s);
         const std::size_t rank = group.rank();
         std::vector<detail::weighted_array<float>> mine;
         for (std::size_t n = 0; n < order.size(); ++n)
@@ -567,8 +566,7 @@ BOOST_AUTO_TEST_CASE(the_cost_decides) {
 
 namespace {
 
-template <typename T>
-void move_arrays(basic_all_reduce<T>& group) {
+void move_arrays(all_reduce& group) {
   const std::size_t ranks = group.size(), rank = group.rank();
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, ranks, 2 * ranks + 1, std::size_t{70'001}}) {
     for (std::size_t root = 0; root < ranks; ++root) {
@@ -605,12 +603,12 @@ BOOST_AUTO_TEST_CASE(arrays_are_moved_by_messages_and_in_memory) {
     for (const std::string& each : run<in_process>(ranks, [&](basic_server<in_process>& here) {
            all_reduce_options small_chunks;
            small_chunks.chunk = 4096;
-           basic_all_reduce<in_process> group(here, 7, small_chunks, 20s);
+           all_reduce group(here, 7, small_chunks, 20s);
            move_arrays(group);
          }))
       BOOST_TEST(each == "");
   for (const std::string& each : run<tcp>(3, [&](basic_server<tcp>& here) {
-         basic_all_reduce<tcp> group(here, 7, {}, 20s);
+         all_reduce group(here, 7, {}, 20s);
          move_arrays(group);
          std::vector<double> large(300'000, here.index() == 1 ? 3.0 : 0.0);  // by pieces
          group.broadcast(std::span(large), 1, 20s);
@@ -623,7 +621,7 @@ BOOST_AUTO_TEST_CASE(arrays_are_moved_by_messages_and_in_memory) {
 BOOST_AUTO_TEST_CASE(all_ranks_have_the_same_fitted_cost) {
   std::vector<link_cost> costs(3);
   for (const std::string& each : run<in_process>(3, [&](basic_server<in_process>& here) {
-         basic_all_reduce<in_process> group(here, 7, {}, 20s);
+         all_reduce group(here, 7, {}, 20s);
          costs[group.rank()] = group.fit(20s);
          std::vector<float> data(5000, 1.0f);
          group.sum(std::span(data), 20s);
@@ -640,7 +638,7 @@ BOOST_AUTO_TEST_CASE(all_ranks_have_the_same_fitted_cost) {
 
 BOOST_AUTO_TEST_CASE(a_broadcast_and_a_sum_at_once_are_told) {
   const auto problems = run<in_process>(2, [&](basic_server<in_process>& here) {
-    basic_all_reduce<in_process> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     std::vector<float> data(10);
     if (here.index() == 0) group.broadcast(std::span(data), 0, 5s);
     group.sum(std::span(data), 5s);
@@ -649,7 +647,7 @@ BOOST_AUTO_TEST_CASE(a_broadcast_and_a_sum_at_once_are_told) {
 }
 
 BOOST_AUTO_TEST_CASE(ranks_whose_calls_differ_in_no_length_are_told) {
-  using group_type = basic_all_reduce<in_process>;
+  using group_type = all_reduce;
   const auto told = [](const char* what, auto of_first, auto of_second) {
     const auto problems = run<in_process>(2, [&](basic_server<in_process>& here) {
       group_type group(here, 7, {}, 20s);
@@ -682,7 +680,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_sends_something_else_is_refused) {
       const auto problems = run<in_process>(2, [&](basic_server<in_process>& here) {
         std::vector<float> data(1001);
         if (here.index() == 0) {
-          basic_all_reduce<in_process> group(here, 7, {}, 20s);
+          all_reduce group(here, 7, {}, 20s);
           group.sum(std::span(data), 5s, algorithm);
           return;
         }
@@ -764,7 +762,7 @@ BOOST_AUTO_TEST_CASE(hosts_sum_in_memory_and_their_leaders_by_messages) {
     const std::size_t ranks = on_second.size();
     std::vector<std::vector<float>> results(ranks);
     const auto problems = run_on_two_hosts(on_second, [&](basic_server<two_hosts>& here) {
-      basic_all_reduce<two_hosts> group(here, 7, {}, 20s);
+      all_reduce group(here, 7, {}, 20s);
       if (group.shares_memory() || !group.shared_block(64, 20s).empty()) throw std::runtime_error("one host");
       for (const std::size_t size : {0u, 1u, 1000u, 300'001u}) {
         std::vector<float> data(size);
@@ -809,7 +807,7 @@ BOOST_AUTO_TEST_CASE(hosts_sum_in_memory_and_their_leaders_by_messages) {
 
 BOOST_AUTO_TEST_CASE(a_rank_of_another_host_that_leaves_is_named) {
   const auto problems = run_on_two_hosts({false, false, true, true}, [&](basic_server<two_hosts>& here) {
-    basic_all_reduce<two_hosts> group(here, 7, {}, 20s);
+    all_reduce group(here, 7, {}, 20s);
     std::vector<float> data(1000);
     group.sum(std::span(data), 20s);
     if (here.index() == 3) return;

@@ -46,7 +46,7 @@ struct two_workers {
   cluster_spec cluster = test::local_cluster(0, 2, network);
   server_type here{cluster, "worker", 0, {}, network};
   std::optional<server_type> other{std::in_place, cluster, "worker", 1, server_options{}, network};
-  detail::exchange_loop<server_type> loop{here, wait_policy{}};
+  detail::exchange_loop loop{here, wait_policy{}};
 
   two_workers() { here.wait_ready(20s); }
 
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_the_same_tasks_is_reported_once) {
   server_type here{cluster, "worker", 0, options, network}, partner{cluster, "worker", 3, {}, network};
   membership& members = here.members();
   here.wait_ready(20s);
-  detail::exchange_loop<server_type> loop{here, wait_policy{}};
+  detail::exchange_loop loop{here, wait_policy{}};
   loop.report_waits("worker", 20s);
   const auto lose = [&](std::size_t rank, std::uint64_t incarnation, const std::string& seen_by) {
     members.hear_back(rank, incarnation);

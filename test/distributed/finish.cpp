@@ -21,11 +21,10 @@ using namespace weft;
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using test::simulation;
-using test::virtual_clock;
 
 namespace {
 
-using server_type = basic_server<simulation::network, virtual_clock>;
+using server_type = basic_server<simulation::network>;
 using batch = dims<dyn<"batch">>;
 
 /// The mean of x * w: each update takes the mean of all batches from w.
@@ -87,7 +86,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   cluster_spec cluster{{"worker", addresses(3000, workers.size())}};
   if (servers > 0) cluster.add_job("ps", addresses(2000, servers));
   const auto began = world.now();
-  const auto now = [&] { return std::chrono::duration_cast<milliseconds>(virtual_clock::now() - began); };
+  const auto now = [&] { return std::chrono::duration_cast<milliseconds>(detail::now() - began); };
   std::vector<parameter_task> outcomes(servers);
   std::vector<simulation::process> processes(servers + workers.size());
   simulation::process replacement;
@@ -95,7 +94,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   struct stopping {
     simulation& in;
     simulation::process& whose;
-    server_type& server;
+    server_type* server;
     ~stopping() { in.stop(whose, server); }
   };
   server_options options;
@@ -104,7 +103,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
   const auto serve = [&](std::size_t i, simulation::process& its) {
     server_type here(cluster, "ps", static_cast<int>(i), options, simulation::network(world));
     world.adopt(its);
-    const stopping at_end{world, its, here};
+    const stopping at_end{world, its, &here};
     outcomes[i].report = here.join();
   };
   const auto start_server = [&](std::size_t i, simulation::process& its) {
@@ -121,14 +120,14 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
     worker& mine = workers[i];
     server_type here(cluster, "worker", static_cast<int>(i), options, simulation::network(world));
     world.adopt(processes[servers + i]);
-    const stopping at_end{world, processes[servers + i], here};
+    const stopping at_end{world, processes[servers + i], &here};
     const model m;
     replicated_session s(m.g, here, how, {.threads = 1}, 30s);
     auto step = s.prepare(fetch(m.train), feed(m.x));
     for (int k = 0; k <= mine.steps; ++k) {
-      if (mine.sleeps_before == k) detail::sleep<virtual_clock>(100s);
+      if (mine.sleeps_before == k) detail::sleep(100s);
       if (k == mine.steps) break;
-      detail::sleep<virtual_clock>(mine.each);
+      detail::sleep(mine.each);
       tensor<float, batch> x(shape{2});
       x(0) = x(1) = 1;
       step(x, 300s);
@@ -142,7 +141,7 @@ std::vector<parameter_task> run(std::vector<worker>& workers, Strategy how = {},
       }
     mine.w = *reinterpret_cast<const float*>(s.local().state_of(m.w.id().node).data());
     mine.global_step = s.global_step();
-    detail::sleep<virtual_clock>(mine.stays);
+    detail::sleep(mine.stays);
   };
   for (std::size_t i = 0; i < servers; ++i) start_server(i, processes[i]);
   for (std::size_t i = 0; i < workers.size(); ++i)

@@ -38,7 +38,7 @@ void train_from_outside(T network) {
   model one(false), many(true);
   session alone(one.g, {.threads = 1});
   cluster_of<T> tasks(many.g, 3, network);
-  basic_graph_client<T> first(address_of(tasks, 0), {}, network), second(address_of(tasks, 0), {}, network);
+  graph_client first(address_of(tasks, 0), {}, network), second(address_of(tasks, 0), {}, network);
   session s(many.g, {.threads = 1, .target = first.target()}), t(many.g, {.threads = 1, .target = second.target()});
   BOOST_REQUIRE_EQUAL(list_devices(s).size(), 3u);
   auto expected = alone.prepare(fetch(one.loss, one.train), feed(one.x, one.y));
@@ -402,8 +402,8 @@ BOOST_AUTO_TEST_CASE(a_task_that_is_stopped_ends_steps_and_then_its_process) {
   BOOST_TEST(contains(problem, "/job:worker/task:1"), problem);
   BOOST_TEST(contains(problem, "has not answered the handshake within 2000 ms: it is paused or overloaded"), problem);
   BOOST_TEST(seconds_since(tried) < 8 + slack);
-  servers[0]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
-  servers[2]->members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  servers[0]->members().await_verdict(1, deadline(20s));
+  servers[2]->members().await_verdict(1, deadline(20s));
   task.signal(SIGCONT);
   const std::string end = task.text();
   BOOST_TEST(contains(end, "has given up /job:worker/task:1"), end);

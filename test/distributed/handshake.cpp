@@ -16,6 +16,7 @@
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/transport/in_process.hpp>
 
+#include "as_stream.hpp"
 #include "errors.hpp"
 
 using namespace weft;
@@ -56,7 +57,7 @@ class end_of_wires {
   std::size_t most_ = 0;
 };
 
-using talk_type = detail::handshake<end_of_wires>;
+using talk_type = detail::handshake;
 static_assert(!std::is_move_constructible_v<talk_type>);  // the bytes that it sends lie in it
 using phase = talk_type::phase;
 
@@ -93,9 +94,9 @@ struct play {
 
   explicit play(std::string_view dialler_secret = "a secret of many bytes",
                 std::string_view listener_secret = "a secret of many bytes", std::size_t most = 1 << 20)
-      : dialler(talk_type::dialling(end_of_wires(to_dialler, to_listener, most), cluster_secret(dialler_secret).proof(),
-                                    nonce(1))),
-        listener_side(talk_type::listening(end_of_wires(to_listener, to_dialler, most),
+      : dialler(talk_type::dialling(test::as_stream(end_of_wires(to_dialler, to_listener, most)),
+                                    cluster_secret(dialler_secret).proof(), nonce(1))),
+        listener_side(talk_type::listening(test::as_stream(end_of_wires(to_listener, to_dialler, most)),
                                            cluster_secret(listener_secret).proof(), nonce(2), listener)) {}
 
   void run(const std::function<void(play&)>& between = [](play&) {}, bool refuses = false) {
@@ -229,8 +230,8 @@ BOOST_AUTO_TEST_CASE(every_cut_ends_it) {
 BOOST_AUTO_TEST_CASE(a_proof_is_of_no_use_in_another_place) {
   wire a, b, c, d;
   const hmac_sha256 proof = cluster_secret("a secret of many bytes").proof();
-  talk_type dialler = talk_type::dialling(end_of_wires(b, a), proof, nonce(1));
-  talk_type other = talk_type::listening(end_of_wires(c, d), proof, nonce(2), "/job:worker/task:0");
+  talk_type dialler = talk_type::dialling(test::as_stream(end_of_wires(b, a)), proof, nonce(1));
+  talk_type other = talk_type::listening(test::as_stream(end_of_wires(c, d)), proof, nonce(2), "/job:worker/task:0");
   dialler.advance();
   c.bytes.swap(a.bytes);  // the hello, to a task that was not meant
   other.advance();
@@ -252,10 +253,10 @@ BOOST_AUTO_TEST_CASE(a_proof_is_of_no_use_in_another_place) {
 // Without the secret there is no proof of it, and a rejection that anybody could have sent is not one either.
 BOOST_AUTO_TEST_CASE(another_secret_is_told_from_another_name) {
   wire a, b;
-  talk_type dialler =
-      talk_type::dialling(end_of_wires(b, a), cluster_secret("another secret of many bytes").proof(), nonce(1));
-  talk_type other =
-      talk_type::listening(end_of_wires(a, b), cluster_secret("a secret of many bytes").proof(), nonce(2), listener);
+  talk_type dialler = talk_type::dialling(test::as_stream(end_of_wires(b, a)),
+                                          cluster_secret("another secret of many bytes").proof(), nonce(1));
+  talk_type other = talk_type::listening(test::as_stream(end_of_wires(a, b)),
+                                         cluster_secret("a secret of many bytes").proof(), nonce(2), listener);
   dialler.advance();
   other.advance();
   dialler.advance();
@@ -275,8 +276,8 @@ BOOST_AUTO_TEST_CASE(what_was_overheard_once_opens_nothing) {
   });
   BOOST_REQUIRE(first.both_met());
   wire in, out;
-  talk_type again =
-      talk_type::listening(end_of_wires(in, out), cluster_secret("a secret of many bytes").proof(), nonce(3), listener);
+  talk_type again = talk_type::listening(test::as_stream(end_of_wires(in, out)),
+                                         cluster_secret("a secret of many bytes").proof(), nonce(3), listener);
   frame_header header;
   header.kind = frame_kind::hello;
   const detail::handshake_nonce same = nonce(1);
@@ -291,8 +292,8 @@ BOOST_AUTO_TEST_CASE(what_was_overheard_once_opens_nothing) {
 
 BOOST_AUTO_TEST_CASE(words_that_anybody_may_have_said_are_not_repeated) {
   wire in, out;
-  talk_type dialler =
-      talk_type::dialling(end_of_wires(in, out), cluster_secret("a secret of many bytes").proof(), nonce(1));
+  talk_type dialler = talk_type::dialling(test::as_stream(end_of_wires(in, out)),
+                                          cluster_secret("a secret of many bytes").proof(), nonce(1));
   std::vector<std::byte> words = detail::error_bytes(error_code::failed_precondition, "send your money to mallory");
   words.resize(words.size() + sizeof(sha256_digest));
   frame_header header;

@@ -27,7 +27,7 @@ class hostile_client {
   /// Returns false if the task has closed the connection.
   bool say(const frame_header& header, const_bytes payload) {
     try {
-      detail::send_frame(waiter<tcp>(network_, wait_policy::for_tasks(2)), asks_, header, payload, true,
+      detail::send_frame(waiter(network_, wait_policy::for_tasks(2)), asks_, header, payload, true,
                          deadline(std::chrono::seconds(1)), std::chrono::seconds(1), [] {});
       return true;
     } catch (const error&) {
@@ -84,10 +84,10 @@ class hostile_client {
   const std::uint64_t incarnation;
 
  private:
-  tcp::stream open(const endpoint& where, const char* channel) {
-    using handshake = weft::detail::handshake<tcp::stream>;
+  any_transport::stream open(const endpoint& where, const char* channel) {
+    using handshake = weft::detail::handshake;
     detail::handshake_nonce nonce{};
-    auto talk = handshake::dialling_anyone(network_.connect(where), detail::usual_secret<tcp>().proof(), nonce);
+    auto talk = handshake::dialling_anyone(network_.connect(where), detail::usual_secret(network_).proof(), nonce);
     for (const deadline until(std::chrono::seconds(5)); talk.at() != handshake::phase::over && !until.expired();) {
       talk.advance();
       if (talk.at() == handshake::phase::challenged)
@@ -96,8 +96,8 @@ class hostile_client {
     }
     return std::move(talk.stream());
   }
-  tcp network_;
-  tcp::stream hears_, asks_;
+  any_transport network_ = tcp();
+  any_transport::stream hears_, asks_;
 };
 
 }  // namespace test

@@ -25,7 +25,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+#include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/parameter/parameter_server.hpp>
 
 #include "local_cluster.hpp"
@@ -176,8 +178,7 @@ outcome train(const cluster_spec& cluster, tapped network, unsigned seed, moment
     return std::thread([&, job, index, work] {
       try {
         basic_server<tapped> here(cluster, job, index, options_of(seed), network);
-        here.members().wait_for(basic_deadline<std::chrono::steady_clock>(patience),
-                                [](const task_id& task) { return task.job != "yonder"; });
+        here.members().wait_for(deadline(patience), [](const task_id& task) { return task.job != "yonder"; });
         ++when.here;
         work(here);
       } catch (const std::exception& problem) {
@@ -187,8 +188,8 @@ outcome train(const cluster_spec& cluster, tapped network, unsigned seed, moment
     });
   };
   const auto work = [&](basic_server<tapped>& here) {
-    basic_parameter_client<tapped> client(here, variables(), consistency::synchronous, 7, patience);
-    basic_all_reduce<tapped> group(here, 7, {}, patience);
+    parameter_client client(here, variables(), consistency::synchronous, 7, patience);
+    all_reduce group(here, 7, {}, patience);
     values now, gradient;
     std::vector<float> mean(3000);
     client.initialise(now.in(), patience);
@@ -279,7 +280,7 @@ class rude_socket {
   int number_ = -1;
 };
 
-using talk_type = detail::handshake<tcp::stream>;
+using talk_type = detail::handshake;
 using phase = talk_type::phase;
 
 detail::handshake_nonce nonce_of(std::mt19937& random) {
@@ -510,7 +511,7 @@ struct hostile {
 
   /// Nobody of another secret is let in, whatever it says of itself.
   void talk_to(const task_id& whom, const cluster_secret& secret, const detail::introduction& said) {
-    talk_type talk = talk_type::dialling(tcp().connect(address(whom)), secret.proof(), nonce_of(random));
+    talk_type talk = talk_type::dialling(any_transport(tcp()).connect(address(whom)), secret.proof(), nonce_of(random));
     ++count.connections;
     if (!meet(talk, when, count) || talk.at() != phase::challenged) return;
     ++count.challenged;
@@ -556,7 +557,8 @@ struct hostile {
   /// A member of the cluster that has no part in the training, and no manners.
   void visit(const task_id& whom) {
     if (when.here < 3) return;  // its words about tasks that have not come would be believed
-    talk_type talk = talk_type::dialling(tcp().connect(address(whom)), true_secret().proof(), nonce_of(random));
+    talk_type talk =
+        talk_type::dialling(any_transport(tcp()).connect(address(whom)), true_secret().proof(), nonce_of(random));
     ++count.connections;
     if (!meet(talk, when, count) || talk.at() != phase::challenged) return;
     detail::introduction said = introduction_to(whom);
@@ -565,7 +567,7 @@ struct hostile {
     if (random() % 4 == 0) said.channel = "channel " + std::to_string(random() % 30);
     talk.introduce(said);
     if (!meet(talk, when, count) || !talk.other()) return;
-    tcp::stream& to = talk.stream();
+    any_transport::stream& to = talk.stream();
     const auto say = [&](const byte_list& bytes) {
       for (const_bytes left = bytes; !left.empty() && !when.over;) {
         const std::size_t n = to.write_some({&left, 1});
@@ -721,8 +723,7 @@ outcome train_beside(const cluster_spec& cluster, unsigned seed, moments& when, 
 
 /// The parameter server waits for every worker, also for one that comes when the training is over.
 void meet_ps(server& here) {
-  here.members().wait_for(basic_deadline<std::chrono::steady_clock>(patience),
-                          [](const task_id& task) { return task.job == "ps"; });
+  here.members().wait_for(deadline(patience), [](const task_id& task) { return task.job == "ps"; });
 }
 
 /// The second worker: opens its channel again and again, and says on it whatever changes no value.
@@ -740,7 +741,7 @@ void lie_as_worker(const cluster_spec& cluster, unsigned seed, moments& when, ta
   std::memcpy(not_finite.data() + bytes_of_all() - sizeof nan, &nan, sizeof nan);  // in "w", which comes last
 
   while (!when.over) try {
-      tcp::stream to = here.open_channel(rank, "parameters", 5s).stream;
+      any_transport::stream to = here.open_channel(rank, "parameters", 5s).stream;
       ++count.connections;
       byte_list answers(1 << 16);
       const auto say = [&](const byte_list& bytes) {
@@ -867,7 +868,7 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_the_chief_alone) {
     server ps(cluster, "ps", 0, options), chief(cluster, "worker", 0, options), other(cluster, "worker", 1, options);
     std::thread serves([&] { ps.join(patience, patience); });
     {
-      tcp::stream to = other.open_channel(0, "parameters", 10s).stream;
+      any_transport::stream to = other.open_channel(0, "parameters", 10s).stream;
       const auto ask = [&](frame_kind kind, const_bytes payload, std::uint32_t flags = 0) {
         frame_header header;
         header.kind = kind;
@@ -960,7 +961,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_lies_changes_nothing_for_another) {
 namespace {
 
 /// Takes what comes, for a while or until a whole frame is here; returns its header.
-std::optional<frame_header> next_frame(tcp::stream& from, const moments& when) {
+std::optional<frame_header> next_frame(any_transport::stream& from, const moments& when) {
   frame_reader in;
   byte_list payload;
   in.expect(std::uint64_t{1} << 20);
@@ -974,7 +975,7 @@ std::optional<frame_header> next_frame(tcp::stream& from, const moments& when) {
   return in.header();
 }
 
-void say_all(tcp::stream& to, const_bytes left, const moments& when) {
+void say_all(any_transport::stream& to, const_bytes left, const moments& when) {
   for (const deadline until = 300ms; !left.empty() && !until.expired() && !when.over;)
     left = left.subspan(to.write_some({&left, 1}));
 }
@@ -983,7 +984,7 @@ void say_all(tcp::stream& to, const_bytes left, const moments& when) {
 void answer_with_lies(server& here, std::mt19937& random, moments& when, tally& count) {
   const std::size_t rank = here.cluster().rank({"worker", 0});
   while (!when.over) try {
-      tcp::stream to = here.accept_channel(rank, "parameters", 100ms).stream;
+      any_transport::stream to = here.accept_channel(rank, "parameters", 100ms).stream;
       ++count.connections;
       while (const std::optional<frame_header> asked = next_frame(to, when)) {
         frame_header answer;
@@ -1045,7 +1046,7 @@ void answer_with_lies(server& here, std::mt19937& random, moments& when, tally& 
 void sum_with_lies(server& here, std::mt19937& random, moments& when, tally& count) {
   const std::size_t rank = here.cluster().rank({"worker", 0});
   while (!when.over) try {
-      tcp::stream to = here.open_channel(rank, "all_reduce", 1s).stream;
+      any_transport::stream to = here.open_channel(rank, "all_reduce", 1s).stream;
       ++count.connections;
       // An honest rank says what has the same header as what it hears.
       for (std::optional<frame_header> heard; (heard = next_frame(to, when)); ++count.frames) {
@@ -1138,7 +1139,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_names_an_element_out_of_reach_is_not_believed) 
   std::thread rank([&] {
     server here(cluster, "worker", 1, options_of(1));
     try {
-      tcp::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
+      any_transport::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
       for (std::optional<frame_header> heard; (heard = next_frame(to, when));) {
         byte_list payload(static_cast<std::size_t>(heard->payload_length));
         const double far = 1e96;
@@ -1172,7 +1173,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_that_goes_on_behind_its_end_is_refused) {
     std::thread rank([&] {
       server here(cluster, "worker", 1, options_of(1));
       try {
-        tcp::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
+        any_transport::stream to = here.open_channel(cluster.rank({"worker", 0}), "all_reduce", patience).stream;
         for (std::optional<frame_header> heard; (heard = next_frame(to, when));) {
           byte_list payload(static_cast<std::size_t>(heard->payload_length));
           if (heard->kind == frame_kind::group) {

@@ -21,7 +21,7 @@ using test::contains;
 namespace {
 
 using server_type = basic_server<in_process>;
-using client_type = basic_parameter_client<in_process>;
+using client_type = parameter_client;
 
 constexpr consistency_model in_step{consistency::synchronous};
 

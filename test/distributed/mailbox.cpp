@@ -20,7 +20,7 @@ using detail::parked_bytes;
 
 namespace {
 
-using mailbox = detail::mailbox<>;
+using mailbox = detail::mailbox;
 using bytes = std::vector<std::byte>;
 constexpr std::size_t overhead = mailbox::value_overhead;
 
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_ends_leaves_room_for_the_value_to_come_ag
 
 namespace {
 
-using runs = detail::parked_runs<std::chrono::steady_clock>;
+using runs = detail::parked_runs;
 constexpr auto nobody_is_gone = [](const detail::peer_process&) { return false; };
 constexpr auto all_are_gone = [](const detail::peer_process&) { return true; };
 constexpr detail::peer_process client{3, 77}, task{1, 5};

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(asynchronous_updates_are_applied_once_each, T, tra
   all_well(run<T>(
       2, workers,
       [&](basic_server<T>& here) {
-        basic_parameter_client<T> client(here, two_variables(2), consistency::asynchronous, 7, 20s);
+        parameter_client client(here, two_variables(2), consistency::asynchronous, 7, 20s);
         client.initialise(values(5).in(), 20s);
         values gradient(1), now(0);
         for (int step = 0; step < steps; ++step) {
@@ -137,8 +137,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(synchronous_steps_give_the_same_bits_in_every_orde
   }
   std::atomic<int> equal{0};
   all_well(run<T>(2, workers, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(2, {"gradient_descent", {0.1}}, elements),
-                                     consistency::synchronous, 7, 20s);
+    parameter_client client(here, two_variables(2, {"gradient_descent", {0.1}}, elements), consistency::synchronous, 7,
+                            20s);
     client.initialise(values(1, elements).in(), 20s);
     values now(0, elements);
     for (int step = 0; step < steps; ++step) {
@@ -175,8 +175,7 @@ BOOST_AUTO_TEST_CASE(what_lies_in_shared_memory_is_not_copied_and_has_the_same_b
       all_well(run<tcp>(
           2, count,
           [&](basic_server<tcp>& here) {
-            basic_parameter_client<tcp> client(here, two_variables(2, {"momentum", {0.1, 0.9}}, elements), mode, 7,
-                                               20s);
+            parameter_client client(here, two_variables(2, {"momentum", {0.1, 0.9}}, elements), mode, 7, 20s);
             client.initialise(values(1, elements).in(), 20s);
             values gradient(0, elements), now(0, elements);
             std::vector<mutable_bytes> places = gradient.out(), out = now.out();
@@ -259,12 +258,12 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
     const auto order = detail::wire_order(variables, 0);
     const detail::segment_layout layout(variables, order);
     const auto open = [&] {
-      tcp::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
+      any_transport::stream stream = here.open_channel(here.cluster().rank({"ps", 0}), "parameters", 20s).stream;
       BOOST_CHECK(ask(stream, frame_kind::enroll, 0, enroll).kind == frame_kind::acknowledge);
       return stream;
     };
     {
-      tcp::stream stream = open();
+      any_transport::stream stream = open();
       const auto small = shared_segment::create(layout.bytes - 64), right = shared_segment::create(layout.bytes);
       shared_offer lie = small.offer();
       BOOST_CHECK(ask(stream, frame_kind::share, 0, detail::offer_bytes(lie)).kind == frame_kind::failure);
@@ -279,11 +278,11 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
       BOOST_CHECK(ask(stream, frame_kind::pull, in_segment, {}).kind == frame_kind::values);
     }
     {
-      tcp::stream stream = open();
+      any_transport::stream stream = open();
       BOOST_CHECK_THROW(ask(stream, frame_kind::push_pull, in_segment, {}), error);  // the connection ends
     }
     {
-      tcp::stream stream = open();
+      any_transport::stream stream = open();
       BOOST_CHECK_THROW(ask(stream, frame_kind::share, 0, std::vector<std::byte>(100'000)), error);
     }
   }
@@ -294,7 +293,7 @@ BOOST_AUTO_TEST_CASE(false_offers_and_requests_without_a_segment_do_no_harm) {
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_is_done_is_not_waited_for, T, transports) {
   all_well(run<T>(1, 3, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    parameter_client client(here, two_variables(1), consistency::synchronous, 7, 20s);
     client.initialise(values(0).in(), 20s);
     values gradient(1), now(0);
     const int steps = 5 + 5 * here.index();
@@ -307,8 +306,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_is_done_is_not_waited_for, T, transp
 BOOST_AUTO_TEST_CASE_TEMPLATE(large_values_and_slow_readers, T, transports) {
   constexpr std::size_t elements = 3'000'000;  // 12 MB: answers are cut, and other updates come in between
   all_well(run<T>(1, 3, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(1, {"gradient_descent", {1.0}}, elements),
-                                     consistency::asynchronous, 7, 20s);
+    parameter_client client(here, two_variables(1, {"gradient_descent", {1.0}}, elements), consistency::asynchronous, 7,
+                            20s);
     client.initialise(values(0, elements).in(), 20s);
     values gradient(1, elements), now(0, elements);
     for (int step = 0; step < 6; ++step) {
@@ -333,7 +332,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
     if (here.index() == 4) mode = consistency::synchronous;
     if (here.index() == 5) variables[0].rule = {"adam", {0.001, 0.9, 0.999, 1e-8}};
     while (here.index() != 0 && first == 0) std::this_thread::sleep_for(1ms);
-    basic_parameter_client<T> client(here, variables, mode, hash, 20s);
+    parameter_client client(here, variables, mode, hash, 20s);
     first = 1;
     client.done(10s);
   });
@@ -347,7 +346,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(another_model_is_refused_in_words, T, transports) 
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_waits_is_told_for_whom, T, transports) {
   const auto problems = run<T>(1, 2, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    parameter_client client(here, two_variables(1), consistency::synchronous, 7, 20s);
     values now(0);
     if (here.index() == 1) {
       try {
@@ -382,18 +381,17 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(mistakes_of_the_caller, T, transports) {
     auto unknown_rule = two_variables(1);
     unknown_rule[0].rule.name = "magic";
     const auto open = [&](const auto& variables) {
-      return code_of([&] { basic_parameter_client<T>(here, variables, consistency::asynchronous, 7, 20s); });
+      return code_of([&] { parameter_client(here, variables, consistency::asynchronous, 7, 20s); });
     };
     if (open(elsewhere) != error_code::invalid_argument) throw std::runtime_error("ps_task");
     if (open(unknown_rule) != error_code::not_found) throw std::runtime_error("rule");
     auto long_name = two_variables(1);
     long_name[0].name.assign(5000, 'w');
-    const std::string too_long = test::failure(error_code::invalid_argument, [&] {
-      basic_parameter_client<T>(here, long_name, consistency::asynchronous, 7, 20s);
-    });
+    const std::string too_long = test::failure(
+        error_code::invalid_argument, [&] { parameter_client(here, long_name, consistency::asynchronous, 7, 20s); });
     if (!contains(too_long, "must have at most 4096 bytes and has 5000")) throw std::runtime_error(too_long);
     const graph_identity wordy(7, 0, std::string(5000, 's'));  // settings are cut, by all alike
-    basic_parameter_client<T> client(here, two_variables(1), consistency::asynchronous, wordy, 20s);
+    parameter_client client(here, two_variables(1), consistency::asynchronous, wordy, 20s);
     values gradient(1), now(0), short_one(0, 10);
     const auto push = [&](auto& g, auto& o) { return code_of([&] { client.push_pull(0, g.in(), o.out(), 20s); }); };
     if (push(gradient, now) != error_code::failed_precondition) throw std::runtime_error("before initialise");
@@ -419,8 +417,7 @@ BOOST_AUTO_TEST_CASE(workers_without_a_number_between_are_refused_at_once) {
       {"worker", "1@" + all.substr(first + 1, second - first - 1) + ",2@" + all.substr(second + 1)}};
   server here(cluster, "worker", 1);
   BOOST_CHECK_EXCEPTION(
-      basic_parameter_client<tcp>(here, two_variables(1), consistency::asynchronous, 7, 20s), error,
-      [](const error& e) {
+      parameter_client(here, two_variables(1), consistency::asynchronous, 7, 20s), error, [](const error& e) {
         return e.code() == error_code::failed_precondition &&
                contains(e.what(), "the tasks of job 'worker' divide the work, so number them from 0 without holes");
       });
@@ -430,7 +427,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(one_client_after_the_other_goes_on_counting, T, tr
   all_well(run<T>(2, 1, [&](basic_server<T>& here) {
     values gradient(1), now(0);
     for (int client_number = 0; client_number < 3; ++client_number) {
-      basic_parameter_client<T> client(here, two_variables(2), consistency::asynchronous, 7, 20s);
+      parameter_client client(here, two_variables(2), consistency::asynchronous, 7, 20s);
       if (client_number == 0) client.initialise(now.in(), 20s);
       if (client.first_step() != 10 * client_number) throw std::runtime_error("the count does not go on");
       for (int step = 0; step < 10; ++step) {
@@ -446,7 +443,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(one_client_after_the_other_goes_on_counting, T, tr
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_step_that_ran_out_of_time_is_repeated_and_nobody_else_suffers, T, transports) {
   std::atomic<int> late{0};
   all_well(run<T>(2, 2, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(2), consistency::synchronous, 7, 20s);
+    parameter_client client(here, two_variables(2), consistency::synchronous, 7, 20s);
     values gradient(1), now(0);
     client.initialise(now.in(), 20s);
     for (int step = 0; step < 6; ++step) {
@@ -468,7 +465,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_step_that_ran_out_of_time_is_repeated_and_nobody
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(whoever_leaves_out_a_step_is_told_not_the_others, T, transports) {
   const auto problems = run<T>(1, 2, [&](basic_server<T>& here) {
-    basic_parameter_client<T> client(here, two_variables(1), consistency::synchronous, 7, 20s);
+    parameter_client client(here, two_variables(1), consistency::synchronous, 7, 20s);
     values gradient(1), now(0);
     client.initialise(now.in(), 20s);
     here.wait_ready(20s);
@@ -494,7 +491,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(gradients_that_are_not_finite_are_refused_in_words
   for (const auto mode : {consistency::asynchronous, consistency::synchronous})
     for (const int servers : {1, 2})
       all_well(run<T>(servers, mode == consistency::synchronous ? 2 : 1, [&](basic_server<T>& here) {
-        basic_parameter_client<T> client(here, two_variables(servers, {"momentum", {1.0, 0.5}}, 5000), mode, 7, 20s);
+        parameter_client client(here, two_variables(servers, {"momentum", {1.0, 0.5}}, 5000), mode, 7, 20s);
         values gradient(1, 5000), now(0, 5000);
         client.initialise(now.in(), 20s);
         std::int64_t step = client.first_step();
@@ -536,7 +533,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_applied_where_one_says_so
     all_well(run<in_process>(
         2, 1,
         [&](basic_server<in_process>& here) {
-          basic_parameter_client<in_process> client(here, two_variables(2), mode, 7, 20s);
+          parameter_client client(here, two_variables(2), mode, 7, 20s);
           values gradient(1), now(0);
           client.initialise(now.in(), 20s);
           gradient.w[3] = std::numeric_limits<float>::quiet_NaN();
@@ -558,7 +555,7 @@ BOOST_AUTO_TEST_CASE(what_a_peer_says_cannot_write_on_the_terminal) {
       variables[0].name = "\x1b[2J\x1b]0;yours\x07w\n";
       while (first == 0) std::this_thread::sleep_for(1ms);
     }
-    basic_parameter_client<in_process> client(here, variables, consistency::asynchronous, 7, 20s);
+    parameter_client client(here, variables, consistency::asynchronous, 7, 20s);
     first = 1;
     client.done(10s);
   });
@@ -585,7 +582,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_worker_that_asks_for_nothing_does_not_hold_a_ser
     tasks.emplace_back([&, index] {
       basic_server<T> here(cluster, "worker", index, {}, network);
       here.wait_ready(20s);
-      std::optional<basic_parameter_client<T>> client;
+      std::optional<parameter_client> client;
       values gradient(1), now(0);
       if (index != 2) client.emplace(here, two_variables(1), consistency::asynchronous, 7, 20s);
       if (index == 0) {
@@ -684,7 +681,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(rows_travel_alone, T, transports) {
     all_well(run<T>(
         1, 2,
         [&](basic_server<T>& here) {
-          basic_parameter_client<T> client(here, a_table(), consistency::asynchronous, 7, 20s);
+          parameter_client client(here, a_table(), consistency::asynchronous, 7, 20s);
           client.initialise(table_values().in(), 20s);
           table_values now, elsewhere, all;
           client.pull(now.out(), 20s);
@@ -726,7 +723,7 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
   all_well(run<in_process>(
       1, 2,
       [](basic_server<in_process>& here) {
-        basic_parameter_client<in_process> client(here, a_table(), consistency::asynchronous, 7, 20s);
+        parameter_client client(here, a_table(), consistency::asynchronous, 7, 20s);
         client.initialise(table_values().in(), 20s);
         table_values now;
         if (here.index() == 1) {  // as a worker that does not know how
@@ -783,12 +780,11 @@ BOOST_AUTO_TEST_CASE(rows_that_nobody_may_send_are_refused_and_the_connection_go
           client.push_pull(0, row_gradient({3, 70}, 2).in(), now.out(), 20s);  // again: it counts once
           test::require_in_task(client.was_duplicate() && now.table[12] == -2, "a step counts once");
           test::require_says_in_task(
-              test::failure(
-                  error_code::failed_precondition,
-                  [&] { basic_parameter_client<in_process>(here, a_table(8), consistency::asynchronous, 7, 20s); }),
+              test::failure(error_code::failed_precondition,
+                            [&] { parameter_client(here, a_table(8), consistency::asynchronous, 7, 20s); }),
               "of rows, or of all elements");
         }
-        basic_parameter_client<in_process>(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
+        parameter_client(here, a_table(), consistency::asynchronous, 7, 20s).done(20s);
       },
       nullptr, options));
 }

@@ -163,8 +163,8 @@ examples batch_of(int step, int worker) {
   return all;
 }
 
-template <class Strategy, transport T, typename Clock>
-void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed, Strategy trains = {}) {
+template <class Strategy, transport T>
+void train(basic_server<T>& here, const settings& how, record& of, std::uint64_t seed, Strategy trains = {}) {
   std::mt19937_64 random(seed);
   const model m;
   if constexpr (!std::is_same_v<Strategy, collective>)
@@ -215,7 +215,7 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
       continue;
     }
     const int rollbacks = of.rollbacks;
-    detail::sleep<Clock>(milliseconds(random() % 60));
+    detail::sleep(milliseconds(random() % 60));
     if (of.fail) throw std::runtime_error("no images");
     const auto [x, y] = batch_of(next, here.index());
     ++of.begun;
@@ -248,8 +248,8 @@ void train(basic_server<T, Clock>& here, const settings& how, record& of, std::u
   of.finished = true;
 }
 
-template <transport T, typename Clock>
-void train(basic_server<T, Clock>& here, const settings& how, record& of, std::uint64_t seed) {
+template <transport T>
+void train(basic_server<T>& here, const settings& how, record& of, std::uint64_t seed) {
   switch (how.how) {
     case strategy::synchronous:
       return train<parameter_server<synchronous>>(here, how, of, seed);
@@ -349,7 +349,7 @@ struct schedule {
 
 // ---- a run ----
 
-using server_type = basic_server<simulation::network, test::virtual_clock>;
+using server_type = basic_server<simulation::network>;
 
 struct life {
   simulation::process process;
@@ -530,7 +530,7 @@ class run {
         if (whom->process.stopped || !whom->server) return;
         whom->was_terminated = true;
         whom->hit = now;
-        world_.stop(whom->process, *whom->server);
+        world_.stop(whom->process, whom->server);
         break;
       case kind::fail:
         whom->of.fail = true;

@@ -855,29 +855,27 @@ BOOST_AUTO_TEST_CASE(averages_of_present_values_follow_what_workers_make_togethe
 namespace {
 
 /// A group that counts the means that it forms in another thread than the one that made it.
-template <transport T, typename Clock>
-struct counting_group : basic_all_reduce<T, Clock> {
-  using basic_all_reduce<T, Clock>::basic_all_reduce;
+struct counting_group : all_reduce {
+  using all_reduce::all_reduce;
   static inline std::atomic<int> elsewhere{0};
   const std::thread::id maker = std::this_thread::get_id();
 
   template <class Element>
-  mean_report mean(std::span<Element> data, basic_deadline<Clock> until, reduce_algorithm how, double weight) {
+  mean_report mean(std::span<Element> data, deadline until, reduce_algorithm how, double weight) {
     if (std::this_thread::get_id() != maker) ++elsewhere;
-    return basic_all_reduce<T, Clock>::mean(data, until, how, weight);
+    return all_reduce::mean(data, until, how, weight);
   }
 };
 struct counted {
   std::size_t bucket_bytes = 0;
-  template <transport T, typename Clock>
-  using group = counting_group<T, Clock>;
+  using group = counting_group;
 };
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(buckets_leave_while_a_step_runs) {
   const gradient_descent optimizer{.learning_rate = 0.5};
-  std::atomic<int>& elsewhere = counting_group<in_process, std::chrono::steady_clock>::elsewhere;
+  std::atomic<int>& elsewhere = counting_group::elsewhere;
   const auto whole = train(counted{}, optimizer, 0, in_process{});
   BOOST_TEST(elsewhere == 0);
   const auto buckets = train(counted{.bucket_bytes = 64}, optimizer, 0, in_process{});
@@ -1275,8 +1273,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_training_needs_the_parameter_servers_alone) {
   BOOST_REQUIRE(::pipe(met) == 0);
   test::process third([&]() -> std::string {
     server here(cluster, "worker", 2);
-    here.members().wait_for(basic_deadline<std::chrono::steady_clock>(20s),
-                            [](const task_id& task) { return task.job == "ps"; });
+    here.members().wait_for(deadline(20s), [](const task_id& task) { return task.job == "ps"; });
     static_cast<void>(!::write(met[1], "", 1));
     std::this_thread::sleep_for(20s);
     return "not killed";

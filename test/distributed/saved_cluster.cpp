@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(updates_that_a_checkpoint_has_are_not_applied_again) {
     std::vector<float> w(3, 5), gradient(3, 1);
     const mutable_bytes out = std::as_writable_bytes(std::span(w));
     const const_bytes in = std::as_bytes(std::span(w)), of_w = std::as_bytes(std::span(gradient));
-    basic_parameter_client<in_process> client(here, variables, consistency::asynchronous, 7, 20s);
+    parameter_client client(here, variables, consistency::asynchronous, 7, 20s);
     detail::server_state state = client.room_for_state();
     std::memset(state.slots[0].arrays.data(), 0, state.slots[0].arrays.size());
     const auto restore = [&] { return client.restore({&in, 1}, &state, 20s); };

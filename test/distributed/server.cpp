@@ -14,7 +14,9 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>
 
 #include "local_cluster.hpp"
@@ -35,9 +37,9 @@ class played_server {
  public:
   template <typename Answer>
   played_server(const cluster_spec& cluster, Answer answer)
-      : at_(tcp().listen(cluster.task_address("ps", 0))), thread_([this, answer] {
+      : at_(any_transport(tcp()).listen(cluster.task_address("ps", 0))), thread_([this, answer] {
           for (; !over_; std::this_thread::sleep_for(1ms))
-            if (tcp::stream stream; at_.accept(stream)) answer(taken_.emplace_back(std::move(stream)));
+            if (any_transport::stream stream; at_.accept(stream)) answer(taken_.emplace_back(std::move(stream)));
         }) {}
   ~played_server() {
     over_ = true;
@@ -45,13 +47,13 @@ class played_server {
   }
 
  private:
-  tcp::listener at_;
-  std::deque<tcp::stream> taken_;
+  any_transport::listener at_;
+  std::deque<any_transport::stream> taken_;
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
 
-using talk_type = detail::handshake<tcp::stream>;
+using talk_type = detail::handshake;
 
 cluster_secret secret() { return cluster_secret::of_user(); }
 
@@ -84,7 +86,7 @@ detail::introduction introduction_to_ps(const cluster_spec& cluster, const task_
   return said;
 }
 
-std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
+std::vector<std::byte> receive(any_transport::stream& from, frame_header& header) {
   frame_reader in;
   std::vector<std::byte> payload;
   in.expect(detail::max_control_bytes);
@@ -99,7 +101,7 @@ std::vector<std::byte> receive(tcp::stream& from, frame_header& header) {
 }
 
 /// As a task of another protocol version sends it.
-void send_other_version(tcp::stream& to) {
+void send_other_version(any_transport::stream& to) {
   frame_header header;
   header.kind = frame_kind::hello;
   auto bytes = encode(header);
@@ -205,7 +207,7 @@ BOOST_AUTO_TEST_CASE(another_protocol_version_is_refused_in_words) {
   const auto cluster = test::local_cluster(1, 1);
   {
     server ps(cluster, "ps", 0);
-    tcp::stream other = tcp().connect(ps.address());
+    any_transport::stream other = any_transport(tcp()).connect(ps.address());
     send_other_version(other);
     frame_header header;
     receive(other, header);  // its own version is in every header
@@ -222,7 +224,7 @@ BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
   server_options options;
   options.handshake_timeout = 200ms;
   {
-    const played_server web(cluster, [](tcp::stream& to) {
+    const played_server web(cluster, [](any_transport::stream& to) {
       const std::string page(200, 'x');
       const const_bytes all = std::as_bytes(std::span(page));
       to.write_some({&all, 1});
@@ -231,7 +233,7 @@ BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
     const std::string text = failure(error_code::deadline_exceeded, [&] { worker.wait_ready(500ms); });
     CHECK_SAYS(text, "still waits for /job:ps/task:0 (the peer does not speak Weft's protocol");
   }
-  const played_server silent(cluster, [](tcp::stream&) {});
+  const played_server silent(cluster, [](any_transport::stream&) {});
   server worker(cluster, "worker", 0, options);
   const std::string text = failure(error_code::deadline_exceeded, [&] { worker.wait_ready(500ms); });
   CHECK_SAYS(text, "still waits for /job:ps/task:0 (it accepts a connection and does not answer)");
@@ -239,7 +241,7 @@ BOOST_AUTO_TEST_CASE(what_listens_in_a_tasks_place_is_told_with_the_missing) {
 
 BOOST_AUTO_TEST_CASE(a_peer_that_closes_a_channel_in_the_handshake_is_named) {
   const auto cluster = test::local_cluster(1, 1);
-  const played_server ps(cluster, [&](tcp::stream& to) {
+  const played_server ps(cluster, [&](any_transport::stream& to) {
     talk_type talk = talk_type::listening(std::move(to), secret().proof(), nonce(), "/job:ps/task:0");
     if (!meet(talk) || !talk.other()->channel.empty()) return;
     detail::introduction mine = *talk.other();
@@ -360,7 +362,7 @@ BOOST_AUTO_TEST_CASE(join_serves_after_a_signal_until_the_chief_has_left) {
   server chief(cluster, "worker", 0);
   chief.wait_ready(20s);
   BOOST_TEST(tasks[1].text() == "15 0");
-  chief.members().await_verdict(2, basic_deadline<std::chrono::steady_clock>(10s));
+  chief.members().await_verdict(2, deadline(10s));
   CHECK_SAYS(chief.members().reason(2), "SIGTERM");
   test::await("signals", [&] { return *signalled == 2; });
   BOOST_TEST((chief.members().state(1) == task_state::alive));
@@ -382,7 +384,7 @@ BOOST_AUTO_TEST_CASE(join_ends_in_a_task_that_was_stopped_for_too_long) {
   server chief(cluster, "worker", 0, options), other(cluster, "worker", 2, options);
   chief.wait_ready(20s);
   task.signal(SIGSTOP);
-  chief.members().await_verdict(1, basic_deadline<std::chrono::steady_clock>(20s));
+  chief.members().await_verdict(1, deadline(20s));
   BOOST_TEST((chief.members().state(1) == task_state::lost));
   task.signal(SIGCONT);
   const std::string text = task.text();
@@ -448,12 +450,12 @@ BOOST_AUTO_TEST_CASE(a_secret_that_is_given_opens_the_way_to_other_hosts) {
 BOOST_AUTO_TEST_CASE(a_server_with_too_many_open_files_waits_for_fewer) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);
-  tcp network;
+  any_transport network = tcp();
   const auto processor_seconds = [] { return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC); };
   rlimit limit;
   BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
   {
-    std::vector<tcp::stream> calls;
+    std::vector<any_transport::stream> calls;
     rlimit few = limit;
     few.rlim_cur = 64;
     BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
@@ -488,8 +490,8 @@ BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
   server_options options;
   options.handshake_timeout = 100ms;
   server ps(cluster, "ps", 0, options);
-  tcp network;
-  std::vector<tcp::stream> strangers;
+  any_transport network = tcp();
+  std::vector<any_transport::stream> strangers;
   for (int i = 0; i < 50; ++i) {
     strangers.push_back(network.connect(ps.address()));
     std::vector<std::byte> noise(static_cast<std::size_t>(i) * 10, static_cast<std::byte>(i));
@@ -520,12 +522,12 @@ BOOST_AUTO_TEST_CASE(strangers_do_no_harm) {
 BOOST_AUTO_TEST_CASE(each_stranger_is_sent_its_own_answer) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);
-  tcp network;
+  any_transport network = tcp();
   const auto end = std::chrono::steady_clock::now() + 1s;
   unsigned version = 5;
   int answers = 0;
   while (std::chrono::steady_clock::now() < end) {
-    std::vector<tcp::stream> strangers;
+    std::vector<any_transport::stream> strangers;
     for (int i = 0; i < 24; ++i) {
       strangers.push_back(network.connect(ps.address()));
       frame_header header;
@@ -538,7 +540,7 @@ BOOST_AUTO_TEST_CASE(each_stranger_is_sent_its_own_answer) {
       strangers.back().write_some({&all, 1});
       if (i % 3 == 0) strangers.back().close();
     }
-    for (tcp::stream& each : strangers) {
+    for (any_transport::stream& each : strangers) {
       if (!each.is_open()) continue;
       frame_header header;
       try {
@@ -562,7 +564,7 @@ bool appears(const std::vector<std::byte>& in, const std::string& text) {
 }
 
 /// Everything that comes until the other side closes, or has nothing more to say.
-std::vector<std::byte> hear(tcp::stream& from, std::chrono::milliseconds time) {
+std::vector<std::byte> hear(any_transport::stream& from, std::chrono::milliseconds time) {
   std::vector<std::byte> heard;
   std::array<std::byte, 4096> some;
   const mutable_bytes into(some);
@@ -591,19 +593,19 @@ BOOST_AUTO_TEST_CASE(a_stranger_learns_nothing_of_the_cluster) {
   server_options options;
   options.handshake_timeout = 300ms;
   server ps(cluster, "ps", 0, options);
-  tcp network;
+  any_transport network = tcp();
   std::vector<std::byte> heard;
-  std::vector<tcp::stream> strangers;
+  std::vector<any_transport::stream> strangers;
   const auto listen = [&] {
     std::this_thread::sleep_for(50ms);
-    for (tcp::stream& each : strangers) {
+    for (any_transport::stream& each : strangers) {
       const auto said = hear(each, 1ms);
       heard.insert(heard.end(), said.begin(), said.end());
     }
     strangers.clear();
   };
   const auto send = [&](frame_kind kind, const std::vector<std::byte>& payload, int bit = -1) {
-    tcp::stream& stranger = strangers.emplace_back(network.connect(ps.address()));
+    any_transport::stream& stranger = strangers.emplace_back(network.connect(ps.address()));
     frame_header header;
     header.kind = kind;
     header.payload_length = payload.size();
@@ -726,8 +728,8 @@ BOOST_AUTO_TEST_CASE(strangers_that_take_every_place_keep_nobody_out) {
   const endpoint where = cluster.task_address("ps", 0);
   // 400 connections that say nothing, or begin to say something, and come again when they are dropped.
   test::process flood([&]() -> std::string {
-    tcp network;
-    std::vector<tcp::stream> held(400);
+    any_transport network = tcp();
+    std::vector<any_transport::stream> held(400);
     std::array<std::byte, 64> some;
     const mutable_bytes into(some);
     const auto begun = encode({.kind = frame_kind::hello});
@@ -789,8 +791,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(channels_that_nobody_takes_up_are_few_and_do_not_s
 BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
   const auto cluster = test::local_cluster(1, 1);
   server ps(cluster, "ps", 0);
-  tcp network;
-  std::vector<tcp::stream> begun;
+  any_transport network = tcp();
+  std::vector<any_transport::stream> begun;
   for (int i = 0; i < 50; ++i) {
     talk_type talk = talk_type::dialling(network.connect(ps.address()), secret().proof(), nonce());
     BOOST_REQUIRE(meet(talk));
@@ -800,7 +802,7 @@ BOOST_AUTO_TEST_CASE(a_task_has_one_control_connection) {
     begun.push_back(std::move(talk.stream()));
   }
   std::this_thread::sleep_for(100ms);
-  const auto open = std::count_if(begun.begin(), begun.end(), [](tcp::stream& each) {
+  const auto open = std::count_if(begun.begin(), begun.end(), [](any_transport::stream& each) {
     std::array<std::byte, 4096> some;
     const mutable_bytes into(some);
     try {
@@ -822,7 +824,9 @@ detail::introduction worker_zero(const cluster_spec& cluster, const std::string&
   return said;
 }
 
-talk_type dial(const server& at) { return talk_type::dialling(tcp().connect(at.address()), secret().proof(), nonce()); }
+talk_type dial(const server& at) {
+  return talk_type::dialling(any_transport(tcp()).connect(at.address()), secret().proof(), nonce());
+}
 
 /// To a task that welcomes it.
 void introduce(talk_type& talk, const detail::introduction& said) {
@@ -831,7 +835,7 @@ void introduce(talk_type& talk, const detail::introduction& said) {
   BOOST_REQUIRE(talk.other());
 }
 
-void send_heartbeat(tcp::stream& to) {
+void send_heartbeat(any_transport::stream& to) {
   frame_header header;
   header.kind = frame_kind::heartbeat;
   frame_writer out;
@@ -924,10 +928,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_loss_is_told_to_those_who_never_met_the_lost, T,
   server_on<T> ps(cluster, "ps", 0, {}, network);
   const std::size_t rank_of_lost = cluster.rank({"worker", 2});
   // Worker 2 comes and goes without a goodbye: its side of the handshake, played.
-  using talk = detail::handshake<typename T::stream>;
-  const cluster_secret same = detail::usual_secret<T>();
+  using talk = detail::handshake;
+  const cluster_secret same = detail::usual_secret(network);
   {
-    talk lost = talk::dialling(network.connect(ps.address()), same.proof(), nonce());
+    talk lost = talk::dialling(any_transport(network).connect(ps.address()), same.proof(), nonce());
     const auto until = deadline(5s);
     while (lost.at() != talk::phase::over && !until.expired()) {
       lost.advance();
@@ -979,8 +983,8 @@ BOOST_AUTO_TEST_CASE(a_goodbye_is_told_to_those_who_do_not_hear_it) {
       send_heartbeat(talk.stream());
       return std::move(talk.stream());
     };
-    tcp::stream from_ps = meet_as_one(ps, {"ps", 0});
-    std::optional<tcp::stream> from_zero;
+    any_transport::stream from_ps = meet_as_one(ps, {"ps", 0});
+    std::optional<any_transport::stream> from_zero;
     if (have_met) from_zero = meet_as_one(*zero, {"worker", 0});
     ps.wait_ready(10s);
     zero->wait_ready(10s);

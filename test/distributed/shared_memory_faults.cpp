@@ -159,7 +159,7 @@ class liar {
 
  private:
   void speak(server& here, const lie& tells, double failures, std::size_t real_bytes) {
-    tcp::stream to = here.open_channel(here.cluster().rank({"worker", 0}), "all_reduce", 10s).stream;
+    any_transport::stream to = here.open_channel(here.cluster().rank({"worker", 0}), "all_reduce", 10s).stream;
     const shared_segment mine = shared_segment::create(real_bytes);
     shared_segment its;
     for (;;) {

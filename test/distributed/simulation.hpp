@@ -25,45 +25,35 @@
 #include <thread>
 #include <utility>
 #include <vector>
+#include <weft/time_source.hpp>
 #include <weft/transport/transport.hpp>
 
 namespace test {
 
 class simulation;
 
-/// The clock of the simulation that this thread belongs to.
-struct virtual_clock {
-  using duration = std::chrono::nanoseconds;
-  using rep = duration::rep;
-  using period = duration::period;
-  using time_point = std::chrono::time_point<virtual_clock>;
-  static constexpr bool is_steady = true;
+/// The time of the simulation, for all that waits in it. Threads that take no part, such as those of a session's pool,
+/// wait for each other as usual.
+class virtual_time final : public weft::detail::time_source {
+ public:
+  explicit virtual_time(simulation& in) : in_(in) { install(this); }
+  ~virtual_time() override { install(nullptr); }
 
-  static time_point now();
-  static void sleep(std::condition_variable&, std::unique_lock<std::mutex>& lock, duration time);
-  static void sleep(duration time);
-  /// A thread of the process that starts it.
-  static std::thread start_thread(std::function<void()> body);
-  static void join(std::thread& thread);
+  time_point now() override;
+  void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+             std::chrono::nanoseconds time) override;
+  void sleep(std::chrono::nanoseconds time) override;
+  std::thread start_thread(std::function<void()> body) override;
+  void join(std::thread& thread) override;
 
-  /// One whose holder may give its turn away.
-  class mutex {
-   public:
-    void lock() {
-      while (!try_lock()) sleep(std::chrono::microseconds(50));
-    }
-    bool try_lock() { return !std::exchange(held_, true); }
-    void unlock() { held_ = false; }
-
-   private:
-    bool held_ = false;
-  };
+ private:
+  simulation& in_;
 };
 
 class simulation {
  public:
-  using time_point = virtual_clock::time_point;
-  using duration = virtual_clock::duration;
+  using time_point = virtual_time::time_point;
+  using duration = std::chrono::nanoseconds;
 
   /// The exception that ends a killed process, wherever it is.
   struct killed {};
@@ -199,6 +189,7 @@ class simulation {
   /// Waits for the end of a thread that start_thread() has started; the process may die meanwhile.
   void join(std::thread& thread) {
     const auto found = started_.find(thread.get_id());
+    if (found == started_.end()) return thread.join();
     if (!found->second->finished) {
       self()->joins = found->second;
       give_way(*self(), false);
@@ -207,16 +198,19 @@ class simulation {
     thread.join();
   }
 
-  /// Stops the process's server; its own thread comes to its end meanwhile.
+  /// Stops the process's server; its own thread comes to its end meanwhile. `server` is null once another has stopped
+  /// and destroyed it.
   template <class Server>
-  void stop(process& p, Server& server) {
+  void stop(process& p, Server* const& server) {
     shielded() = true;
     while (p.stopping) sleep(std::chrono::milliseconds(1));
-    p.stopping = true;
-    joining() = p.service;
-    server.stop();
-    joining() = nullptr;
-    p.stopping = false;
+    if (server) {
+      p.stopping = true;
+      joining() = p.service;
+      server->stop();
+      joining() = nullptr;
+      p.stopping = false;
+    }
     shielded() = false;
   }
 
@@ -232,7 +226,7 @@ class simulation {
     serving(const serving&) = delete;
     serving& operator=(const serving&) = delete;
     ~serving() {
-      world_.stop(of_, *known_as_);
+      world_.stop(of_, known_as_);
       known_as_ = nullptr;
     }
 
@@ -311,6 +305,8 @@ class simulation {
   /// The process of the thread that runs.
   process* here() const { return self()->of; }
 
+  /// Whether the calling thread does.
+  static bool takes_part() { return self() != nullptr; }
   /// Called in any thread: it takes part from now on, and belongs to the process that has begun it.
   void take_part() {
     if (self()) return;
@@ -417,6 +413,7 @@ class simulation {
     running_->go.notify_one();
   }
 
+  virtual_time time_{*this};
   options how_;
   std::mt19937_64 random_;
   std::mutex mutex_;
@@ -672,7 +669,8 @@ class simulation::network {
 
       void start(std::chrono::nanoseconds after, handler then) {
         cancel();
-        at_ = virtual_clock::now() + std::max(after, duration::zero());
+        loop_.world_->take_part();
+        at_ = loop_.world_->now() + std::max(after, duration::zero());
         then_ = std::move(then);
         loop_.timers_.push_back(this);
       }
@@ -829,18 +827,23 @@ inline void simulation::restarted(const process& before) {
   something_happened();
 }
 
-inline virtual_clock::time_point virtual_clock::now() {
-  simulation& in = *simulation::current();
-  in.take_part();
-  return in.now();
+inline virtual_time::time_point virtual_time::now() { return in_.now(); }
+inline void virtual_time::sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
+                                std::chrono::nanoseconds time) {
+  if (simulation::takes_part())
+    in_.sleep(lock, time);
+  else
+    changed.wait_for(lock, std::min<std::chrono::nanoseconds>(time, std::chrono::milliseconds(50)));
 }
-inline void virtual_clock::sleep(std::condition_variable&, std::unique_lock<std::mutex>& lock, duration time) {
-  simulation::current()->sleep(lock, time);
+inline void virtual_time::sleep(std::chrono::nanoseconds time) {
+  if (simulation::takes_part())
+    in_.sleep(time);
+  else
+    std::this_thread::sleep_for(time);
 }
-inline void virtual_clock::sleep(duration time) { simulation::current()->sleep(time); }
-inline std::thread virtual_clock::start_thread(std::function<void()> body) {
-  return simulation::current()->start_thread(std::move(body));
+inline std::thread virtual_time::start_thread(std::function<void()> body) {
+  return simulation::takes_part() ? in_.start_thread(std::move(body)) : std::thread(std::move(body));
 }
-inline void virtual_clock::join(std::thread& thread) { simulation::current()->join(thread); }
+inline void virtual_time::join(std::thread& thread) { in_.join(thread); }
 
 }  // namespace test

@@ -116,7 +116,7 @@ struct expected_steps {
   }
 };
 
-using server_type = basic_server<simulation::network, virtual_clock>;
+using server_type = basic_server<simulation::network>;
 
 struct life {
   simulation::process process;
@@ -221,7 +221,7 @@ class run {
       } catch (const error&) {  // no session without all tasks
       }
     }
-    while (!is_over_) virtual_clock::sleep(20ms);
+    while (!is_over_) detail::sleep(20ms);
   }
 
   plan::step_request request(bool writes) const {
@@ -269,13 +269,13 @@ class run {
         });
         compare(n, found);
         ++n;
-        virtual_clock::sleep(milliseconds(world_.draw(100)));
+        detail::sleep(milliseconds(world_.draw(100)));
       } catch (const error& problem) {
         if (out_.failed.size() < 2000)
           out_.failed.push_back({since_beginning(), since_beginning() - began, problem.what()});
         sets_variables = true;
         n = std::min<std::size_t>(n, steps - 1);
-        virtual_clock::sleep(50ms);
+        detail::sleep(50ms);
       }
     }
   }
@@ -303,9 +303,9 @@ class run {
     const plan::fed_value none{};
     while (!is_over_) try {
         step.run(&none, [&](std::size_t, const shape&) -> void* { return nowhere.data(); });
-        virtual_clock::sleep(milliseconds(world_.draw(20)));
+        detail::sleep(milliseconds(world_.draw(20)));
       } catch (const error&) {  // variables without values among them
-        virtual_clock::sleep(50ms);
+        detail::sleep(50ms);
       }
   }
 
@@ -404,7 +404,7 @@ double slowest_step(int asks, unsigned seed) {
   simulation world({seed, latency, std::size_t{64} << 10});
   const cluster_spec cluster{{"worker", "127.0.0.1:3000,127.0.0.1:3001,127.0.0.1:3002"}};
   bool is_over = false;
-  virtual_clock::duration slowest{};
+  deadline::duration slowest{};
   std::string failed;
   const auto ask = [&](session_target target) {
     session s(m.g, {.threads = 1, .target = target});
@@ -438,7 +438,7 @@ double slowest_step(int asks, unsigned seed) {
           ask(service.target(0));
           is_over = true;
         }
-        while (!is_over) virtual_clock::sleep(20ms);
+        while (!is_over) detail::sleep(20ms);
       });
     });
   }
@@ -446,8 +446,7 @@ double slowest_step(int asks, unsigned seed) {
   if (asks == 3)
     world.start(outside, [&] {
       guarded([&] {
-        basic_graph_client<simulation::network, virtual_clock> client("weft://127.0.0.1:3000", {},
-                                                                      simulation::network(world));
+        graph_client client("weft://127.0.0.1:3000", {}, simulation::network(world));
         ask(client.target());
         is_over = true;
       });

@@ -23,7 +23,7 @@ class tasks_in_process {
   tasks_in_process(const weft::graph& g, std::size_t count, weft::session_options options = {.threads = 1},
                    std::uint32_t home = 0)
       : table_(table(count, static_cast<std::uint32_t>(options.devices)), home) {
-    for (std::size_t t = 0; t <= count; ++t) boxes_.push_back(std::make_shared<weft::detail::mailbox<>>());
+    for (std::size_t t = 0; t <= count; ++t) boxes_.push_back(std::make_shared<weft::detail::mailbox>());
     for (std::uint32_t t = 0; t <= count; ++t) all_.push_back(std::make_unique<task>(*this, g, t, options));
   }
 
@@ -92,7 +92,7 @@ class tasks_in_process {
     explicit links(tasks_in_process& in) : in_(in) {}
     void send(const weft::detail::transfer_key& key, const std::byte* value, std::size_t bytes) override {
       ++in_.sent_, in_.bytes_ += bytes;
-      using box = weft::detail::mailbox<>;
+      using box = weft::detail::mailbox;
       box::put(box::open(in_.boxes_[key.to], key.number, bytes, in_.parked_), {value, bytes});
     }
     void receive(const weft::detail::transfer_key& key, std::byte* to, std::size_t bytes) override {
@@ -157,7 +157,7 @@ class tasks_in_process {
 
   weft::detail::task_table table_;
   weft::detail::parked_bytes parked_;
-  std::vector<std::shared_ptr<weft::detail::mailbox<>>> boxes_;
+  std::vector<std::shared_ptr<weft::detail::mailbox>> boxes_;
   std::vector<std::unique_ptr<task>> all_;
   std::atomic<std::uint64_t> sent_{0}, bytes_{0};
 };

@@ -44,6 +44,7 @@
 #include <weft/transport/tcp.hpp>
 
 #include "../../tools/event_file.hpp"
+#include "../distributed/as_stream.hpp"
 
 using namespace weft;
 
@@ -150,16 +151,18 @@ struct fed_stream {
   std::size_t most = std::size_t{1} << 20;
   byte_list* out = nullptr;
   detail::frame_authentication* keys = nullptr;
+  const_bytes* later = nullptr;  // instead of `in`
 
   detail::frame_authentication* authentication() const { return keys; }
 
   std::size_t read_some(std::span<const mutable_bytes> into) {
-    if (in.empty()) throw error(error_code::unavailable, "", "closed");
+    const_bytes& left = later ? *later : in;
+    if (left.empty()) throw error(error_code::unavailable, "", "closed");
     std::size_t moved = 0;
     for (const mutable_bytes piece : into) {
-      const std::size_t n = std::min({piece.size(), in.size(), most - moved});
-      std::copy_n(in.begin(), n, piece.begin());
-      in = in.subspan(n);
+      const std::size_t n = std::min({piece.size(), left.size(), most - moved});
+      std::copy_n(left.begin(), n, piece.begin());
+      left = left.subspan(n);
       moved += n;
     }
     return moved;
@@ -697,7 +700,7 @@ void put_frame(byte_list& to, frame_kind kind, const_bytes said, std::optional<s
   while (!out.idle()) out.advance(stream);
 }
 
-using talk_type = detail::handshake<fed_stream>;
+using talk_type = detail::handshake;
 using phase = talk_type::phase;
 constexpr detail::handshake_nonce my_nonce{std::byte{1}}, its_nonce{std::byte{2}};
 constexpr std::initializer_list<error_code> ends_of_handshakes = {ok,
@@ -709,8 +712,8 @@ constexpr std::initializer_list<error_code> ends_of_handshakes = {ok,
                                                                   error_code::resource_exhausted};
 
 /// Feeds it until there is something to decide, or it ends.
-error_code go_on(talk_type& talk, const_bytes more) {
-  talk.stream().in = more;
+error_code go_on(talk_type& talk, const_bytes& feed, const_bytes more) {
+  feed = more;
   return code_of([&] {
     while (talk.at() == phase::talking) talk.advance();
   });
@@ -722,17 +725,21 @@ void strangers_to_listener(input in) {
   if (how & 64u) put_frame(said, frame_kind::hello, its_nonce);
   const byte_list more = mended(in.all(), how);
   said.insert(said.end(), more.begin(), more.end());
-  talk_type talk = talk_type::listening(fed_stream{{}, 1 + how, &answer}, our_secret(), my_nonce, "/job:ps/task:0");
-  MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
+  const_bytes feed;
+  talk_type talk = talk_type::listening(test::as_stream(fed_stream{{}, 1 + how, &answer, nullptr, &feed}), our_secret(),
+                                        my_nonce, "/job:ps/task:0");
+  MUST(is_one_of(go_on(talk, feed, said), ends_of_handshakes));
   MUST(talk.at() == phase::talking && !talk.other() && !talk.refusal());
 }
 
 void strangers_to_dialler(input in) {
   const unsigned how = in.byte();
   byte_list sent;
-  talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how, &sent}, our_secret(), my_nonce);
+  const_bytes feed;
+  talk_type talk =
+      talk_type::dialling(test::as_stream(fed_stream{{}, 1 + how, &sent, nullptr, &feed}), our_secret(), my_nonce);
   const byte_list said = mended(in.all(), how);
-  MUST(is_one_of(go_on(talk, said), ends_of_handshakes));
+  MUST(is_one_of(go_on(talk, feed, said), ends_of_handshakes));
   MUST(!talk.other() && !talk.refusal());
   if (talk.at() == phase::challenged) MUST(!talk.proves("/job:ps/task:0") && !talk.knows_secret());
 }
@@ -744,8 +751,10 @@ void insiders_to_listener(input in) {
   put_frame(said, frame_kind::hello, its_nonce);
   const byte_list who = message_of(in, introduction_shape, 400);
   put_frame(said, frame_kind::introduce, who, proof_of("dials", its_nonce, my_nonce, {who}));
-  talk_type talk = talk_type::listening(fed_stream{{}, most, &answer}, our_secret(), my_nonce, "/job:ps/task:0");
-  const error_code code = go_on(talk, said);
+  const_bytes feed;
+  talk_type talk = talk_type::listening(test::as_stream(fed_stream{{}, most, &answer, nullptr, &feed}), our_secret(),
+                                        my_nonce, "/job:ps/task:0");
+  const error_code code = go_on(talk, feed, said);
   const bool fits = who.size() <= detail::introduction::max_bytes;
   const error_code read = fits ? code_of([&] { detail::introduction::read(who); }) : error_code::resource_exhausted;
   MUST(code == read);
@@ -756,13 +765,15 @@ void insiders_to_listener(input in) {
 void insiders_to_dialler(input in) {
   const unsigned how = in.byte();
   byte_list sent, said;
-  talk_type talk = talk_type::dialling(fed_stream{{}, 1 + how / 2, &sent}, our_secret(), my_nonce);
+  const_bytes feed;
+  talk_type talk =
+      talk_type::dialling(test::as_stream(fed_stream{{}, 1 + how / 2, &sent, nullptr, &feed}), our_secret(), my_nonce);
   const std::string name = "/job:ps/task:0";
   byte_list challenge(its_nonce.begin(), its_nonce.end());
   const auto proof = proof_of("listens", my_nonce, its_nonce, {std::as_bytes(std::span(name))});
   challenge.insert(challenge.end(), proof.begin(), proof.end());
   put_frame(said, frame_kind::challenge, challenge, proof_of("knows", my_nonce, its_nonce, {}));
-  MUST(go_on(talk, said) == ok);
+  MUST(go_on(talk, feed, said) == ok);
   MUST(talk.at() == phase::challenged && talk.proves(name) && !talk.proves("/job:ps/task:1") && talk.knows_secret());
   detail::introduction mine;
   mine.from = {"worker", 0};
@@ -775,7 +786,7 @@ void insiders_to_dialler(input in) {
     put_frame(said, frame_kind::welcome, what, proof_of("welcomes", my_nonce, its_nonce, {of_mine, what}));
   else
     put_frame(said, frame_kind::refuse, what, proof_of("refuses", my_nonce, its_nonce, {what}));
-  const error_code code = go_on(talk, said);
+  const error_code code = go_on(talk, feed, said);
   const error_code read = what.size() > detail::introduction::max_bytes ? error_code::resource_exhausted
                           : welcomes ? code_of([&] { detail::introduction::read(what); })
                                      : code_of([&] { detail::read_error(what, "handshake"); });

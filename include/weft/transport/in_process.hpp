@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
 #include <weft/transport/transport.hpp>
@@ -21,9 +22,8 @@ namespace weft {
 
 /// A network inside one process: several tasks, each with its own threads, for tests and for in-graph work. Copies of
 /// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
-/// it is simple before it is fast. Waits are by the given clock.
-template <typename Clock = std::chrono::steady_clock>
-class basic_in_process {
+/// it is simple before it is fast.
+class in_process {
   struct pipe {  // one direction of a stream: a bounded ring of bytes
     std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
     std::size_t first = 0, held = 0;
@@ -46,7 +46,7 @@ class basic_in_process {
     virtual bool writable() const = 0;
 
    protected:
-    friend basic_in_process;
+    friend in_process;
     network_ptr network_;
   };
 
@@ -240,7 +240,7 @@ class basic_in_process {
   /// Another thread notifies it to end a wait.
   class signal : public source {
    public:
-    explicit signal(basic_in_process& owner) : source(owner.network_) {}
+    explicit signal(in_process& owner) : source(owner.network_) {}
 
     void notify() {
       {
@@ -327,11 +327,10 @@ class basic_in_process {
 
   bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
     std::unique_lock lock(network_->mutex);
-    for (const basic_deadline<Clock> until = time;;) {
+    for (const deadline until = time;;) {
       if (std::any_of(items.begin(), items.end(), [](const wait_item& each) { return each.is_ready(); })) return true;
       if (until.expired()) return false;
-      detail::sleep<Clock>(network_->changed, lock,
-                           std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));
+      detail::sleep(network_->changed, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));
     }
   }
 
@@ -340,9 +339,6 @@ class basic_in_process {
 
   network_ptr network_ = std::make_shared<network>();
 };
-
-/// A network inside this process by the steady clock; see basic_in_process.
-using in_process = basic_in_process<>;
 
 static_assert(transport<in_process>);
 

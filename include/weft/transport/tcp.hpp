@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/event_loop.hpp>
 #include <weft/transport/opaque.hpp>
 #include <weft/transport/separate.hpp>
@@ -209,6 +210,12 @@ class tcp {
 };
 
 static_assert(transport<tcp>);
+
+namespace detail {
+
+any_transport over_tcp();
+
+}  // namespace detail
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
 
@@ -468,6 +475,12 @@ WEFT_DISTRIBUTED_DECL tcp::stream tcp::connected(detail::opaque_ptr<detail::asio
   if (tls_) made.encrypt(*tls_, true);
   return made;
 }
+
+namespace detail {
+
+WEFT_DISTRIBUTED_DECL any_transport over_tcp() { return tcp(); }
+
+}  // namespace detail
 
 #endif
 

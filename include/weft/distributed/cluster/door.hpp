@@ -10,46 +10,45 @@
 #include <string>
 #include <utility>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
 /// A connection that came, in its handshake.
-template <transport T, typename Clock>
 struct arrival {
-  using moment = typename Clock::time_point;
+  using moment = deadline::time_point;
 
-  handshake<typename T::stream> talk;
+  handshake talk;
   std::uint64_t number;  // a later one has a larger number
   std::string host;      // of the other side, if the transport knows it
   moment since, until;
   bool is_welcome = false, is_settled = false;  // is_settled: it is answered later, and stays until then
-  typename T::event_loop::timer expiry;
-  std::optional<typename T::watch> watch;  // of the handshake's stream: ends first
+  any_transport::event_loop::timer expiry;
+  std::optional<any_transport::watch> watch;  // of the handshake's stream: ends first
 
   template <typename Answer>
-  arrival(typename T::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)
+  arrival(any_transport::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)
       : talk(answer()), number(n), since(now), until(limit), expiry(loop) {
-    if constexpr (requires { talk.stream().remote_host(); }) host = talk.stream().remote_host();
+    host = talk.stream().remote_host();
   }
 };
 
 /// Accepts connections and runs their handshakes. Connections that have not yet proved that they belong here are few
 /// and short-lived: a new one that finds no place evicts the oldest one from the host that has most of them, so that
 /// one host cannot evict the slow handshakes of others. Works on the event loop's thread.
-template <transport T, typename Clock>
 class door {
  public:
-  using moment = typename Clock::time_point;
-  using arrival_type = arrival<T, Clock>;
-  using handshake_type = handshake<typename T::stream>;
+  using moment = deadline::time_point;
+  using arrival_type = arrival;
+  using handshake_type = handshake;
   using phase = typename handshake_type::phase;
 
   /// The decisions of the door's owner. An exception from a handler counts as a failure of that connection.
   struct owner {
-    virtual handshake_type answer(typename T::stream stream) = 0;
+    virtual handshake_type answer(any_transport::stream stream) = 0;
     /// The arrival knows the secret and has said which task it is: welcomes it, refuses it, or sets is_settled.
     virtual void validate(arrival_type& each) = 0;
     /// The arrival has been told that it is welcome. Its stream is the owner's.
@@ -63,7 +62,7 @@ class door {
     ~owner() = default;
   };
 
-  door(typename T::event_loop& loop, typename T::listener listener, std::size_t max_strangers,
+  door(any_transport::event_loop& loop, any_transport::listener listener, std::size_t max_strangers,
        std::chrono::nanoseconds patience, owner& decides)
       : loop_(loop),
         listener_(std::move(listener)),
@@ -78,7 +77,7 @@ class door {
   /// Goes on accepting, whatever has come in between.
   void resume() {
     if (!listening_) listening_.emplace(loop_, listener_, [this] { accept(); });
-    if (Clock::now() >= open_again_) listening_->arm(true, false);
+    if (detail::now() >= open_again_) listening_->arm(true, false);
   }
 
   /// The owner has answered one that has settled.
@@ -109,9 +108,9 @@ class door {
     // Input that has come from strangers counts before one of them is evicted.
     if (strangers_.size() >= max_strangers_)
       for (position it = strangers_.begin(); it != strangers_.end();) go_on(it++);
-    const moment now = Clock::now();
+    const moment now = detail::now();
     try {
-      typename T::stream stream;
+      any_transport::stream stream;
       for (int accepted = 0; accepted < max_accepted; ++accepted) {
         // A task of the same site proves itself within shortest_stay.
         const bool is_full = strangers_.size() >= max_strangers_;
@@ -119,7 +118,7 @@ class door {
         if (is_full && now < victim->since + shortest_stay) return pause(victim->since + shortest_stay - now);
         if (!listener_.accept(stream)) break;
         if (is_full) strangers_.erase(victim);
-        const moment until = now + std::chrono::duration_cast<typename Clock::duration>(patience_);
+        const moment until = now + std::chrono::duration_cast<deadline::duration>(patience_);
         const position it = strangers_.emplace(strangers_.end(), loop_, ++connections_, now, until,
                                                [&] { return decides_.answer(std::move(stream)); });
         try {
@@ -149,8 +148,8 @@ class door {
     return found;
   }
 
-  void pause(typename Clock::duration time) {
-    open_again_ = Clock::now() + time;
+  void pause(deadline::duration time) {
+    open_again_ = detail::now() + time;
     again_.start(std::chrono::ceil<std::chrono::nanoseconds>(time), [this] {
       open_again_ = {};
       resume();
@@ -159,7 +158,7 @@ class door {
 
   void go_on(position it) {
     const bool had_settled = it->is_settled;
-    if (!advance(it, Clock::now())) {
+    if (!advance(it, detail::now())) {
       (had_settled ? settled_ : strangers_).erase(it);
       return;
     }
@@ -205,13 +204,13 @@ class door {
     return std::find_if(settled_.begin(), settled_.end(), [&](const arrival_type& each) { return &each == &settled; });
   }
 
-  typename T::event_loop& loop_;
-  typename T::listener listener_;
+  any_transport::event_loop& loop_;
+  any_transport::listener listener_;
   std::size_t max_strangers_;
   std::chrono::nanoseconds patience_;
   owner& decides_;
-  std::optional<typename T::watch> listening_;
-  typename T::event_loop::timer again_;
+  std::optional<any_transport::watch> listening_;
+  any_transport::event_loop::timer again_;
   moment open_again_{};
   std::list<arrival_type> strangers_, settled_;
   std::uint64_t connections_ = 0;  // that have come

@@ -13,29 +13,17 @@
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 
 using handshake_nonce = std::array<std::byte, 32>;
 
-/// False if what a stream carries can be seen outside of this host.
-template <class Stream>
-bool stays_on_host(const Stream& stream) {
-  if constexpr (requires { stream.stays_on_host(); })
-    return stream.stays_on_host();
-  else
-    return true;
-}
-
 /// True if the options of a task or of a client require tags in the frames of a connection.
-template <class Stream, class Options>
-bool authenticates(const Options& options, bool is_near) {
-  if constexpr (requires(Stream& stream) { stream.authentication(); })
-    return !options.tls && (options.authenticate || !is_near);
-  else
-    return false;
+template <class Options>
+bool authenticates(const any_transport& network, const Options& options, bool is_near) {
+  return network.can_authenticate() && !options.tls && (options.authenticate || !is_near);
 }
 
 /// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
@@ -56,7 +44,6 @@ bool authenticates(const Options& options, bool is_near) {
 ///
 /// Input and output never block: advance() moves what can be moved. The owner decides what this task says of itself,
 /// and which peers it lets in.
-template <byte_stream Stream>
 class handshake {
  public:
   enum class phase : unsigned char {
@@ -67,22 +54,24 @@ class handshake {
   };
 
   /// The side that dials.
-  static handshake dialling(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
+  static handshake dialling(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, false);
   }
   /// The same of a client that knows an address and not the task that listens there, which then proves "" as its name.
-  static handshake dialling_anyone(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
+  static handshake dialling_anyone(any_transport::stream stream, const hmac_sha256& proof,
+                                   const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, true);
   }
   /// The side that is dialled, a task of this name.
-  static handshake listening(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, std::string name) {
+  static handshake listening(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce,
+                             std::string name) {
     return handshake(std::move(stream), proof, nonce, false, std::move(name), false);
   }
   handshake(const handshake&) = delete;
   handshake& operator=(const handshake&) = delete;
 
   phase at() const { return at_; }
-  Stream& stream() { return stream_; }
+  any_transport::stream& stream() { return stream_; }
   /// Whether bytes wait to be sent.
   bool is_sending() const { return !out_.idle(); }
 
@@ -159,8 +148,8 @@ class handshake {
   }
 
  private:
-  handshake(Stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials, std::string name,
-            bool anyone)
+  handshake(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce, bool dials,
+            std::string name, bool anyone)
       : stream_(std::move(stream)), proof_(proof), dials_(dials), name_(std::move(name)), my_nonce_(nonce) {
     if (dials_) {
       mine_.assign(my_nonce_.begin(), my_nonce_.end());
@@ -194,13 +183,11 @@ class handshake {
   void finish() {
     at_ = phase::over;
     if (!authenticates_) return;
-    if constexpr (requires(frame_key key) { stream_.authenticate(key, key); }) {
-      const const_bytes dials(dials_ ? mine_ : its_), listens(dials_ ? its_ : mine_);
-      const sha256_digest of_dials = proof_of("key of the side that dials", {dials, listens}),
-                          of_listens = proof_of("key of who listens", {dials, listens});
-      const frame_key one(of_dials.data(), frame_key::extent), other(of_listens.data(), frame_key::extent);
-      dials_ ? stream_.authenticate(one, other) : stream_.authenticate(other, one);
-    }
+    const const_bytes dials(dials_ ? mine_ : its_), listens(dials_ ? its_ : mine_);
+    const sha256_digest of_dials = proof_of("key of the side that dials", {dials, listens}),
+                        of_listens = proof_of("key of who listens", {dials, listens});
+    const frame_key one(of_dials.data(), frame_key::extent), other(of_listens.data(), frame_key::extent);
+    dials_ ? stream_.authenticate(one, other) : stream_.authenticate(other, one);
   }
 
   void hear_refusal() {
@@ -302,7 +289,7 @@ class handshake {
     stream_.read_some({&into, 1});
   }
 
-  Stream stream_;
+  any_transport::stream stream_;
   hmac_sha256 proof_;
   bool dials_;
   std::string name_;  // of the task that is dialled, where that is this side

@@ -10,10 +10,10 @@
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/error.hpp>
 #include <weft/printable.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/frame.hpp>
 #include <weft/transport/separate.hpp>
 #include <weft/transport/shared_memory.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
@@ -41,11 +42,9 @@ class rejection_log {
 };
 
 /// " from 10.0.0.2" where the transport knows the host of the other side.
-template <class Stream>
-std::string coming_from(const Stream& stream) {
-  if constexpr (requires { stream.remote_host(); })
-    if (const std::string host = stream.remote_host(); !host.empty()) return " from " + host;
-  return {};
+inline std::string coming_from(const any_transport::stream& stream) {
+  const std::string host = stream.remote_host();
+  return host.empty() ? host : str_cat({" from ", host});
 }
 
 }  // namespace weft::detail

@@ -28,8 +28,10 @@
 #include <weft/distributed/cluster/wait_log.hpp>
 #include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft {
 
@@ -298,7 +300,7 @@ inline std::string local_host(const tcp::stream& stream) {
 }
 
 /// Rejects the process that has answered, and returns when it has read that.
-inline void reject_host(handshake<tcp::stream>& words, const error& why) {
+inline void reject_host(handshake& words, const error& why) {
   try {
     words.reject(why);
     for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
@@ -312,7 +314,7 @@ inline void reject_host(handshake<tcp::stream>& words, const error& why) {
 inline std::optional<rendezvous::result> follow_through_first(const rendezvous& meeting, tcp& network,
                                                               const endpoint& first, start_report& report,
                                                               std::string& note) {
-  using talk = handshake<tcp::stream>;
+  using talk = handshake;
   tcp::stream stream;
   try {
     stream = network.connect(first, std::chrono::milliseconds(1000));
@@ -324,15 +326,15 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
   const fresh_socket own(network, meeting.host.empty() ? local_host(stream) : meeting.host);
   handshake_nonce nonce;
   fill_random(nonce);
-  talk words = talk::dialling(std::move(stream), meeting.secret.proof(), nonce);
-  waiter<tcp> idle(network, {});
+  talk words = talk::dialling(any_transport::stream::of<tcp>(std::move(stream)), meeting.secret.proof(), nonce);
+  waiter idle(network, {});
   const auto wait = [&](bool sends) {
     if (meeting.until.expired())
       throw error(
           error_code::deadline_exceeded, "rendezvous",
           {"rank 0 at ", to_string(first), " still waits for others; start them, or look there for why they ended"});
     report.look([&] { return str_cat({"rank 0 at ", to_string(first), ", which waits for others"}); });
-    tcp::wait_item item{&words.stream(), true, sends};
+    any_transport::wait_item item{&words.stream(), true, sends};
     idle.pause({&item, 1}, meeting.until);
   };
   try {
@@ -396,7 +398,8 @@ inline rendezvous::result rendezvous::through_first(const endpoint& first) const
   if (rank == 0) {
     const detail::fresh_socket own(network, host.empty() ? first.host : host);
     detail::start_report report = detail::report_of(*this);
-    return {detail::rendezvous_host(network, first, own.address, size, secret).run(until, report), own.descriptor};
+    return {detail::rendezvous_host(any_transport(network), first, own.address, size, secret).run(until, report),
+            own.descriptor};
   }
   std::string note;
   detail::start_report report = detail::report_of(*this);

@@ -14,14 +14,14 @@
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/door.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/rejection_log.hpp>
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/cluster/wait_log.hpp>
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/event_loop.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/tcp.hpp>
 
 namespace weft::detail {
 
@@ -57,14 +57,16 @@ inline std::string names_of_ranks(const std::vector<int>& ranks) {
 
 /// The task of rank 0 in a rendezvous: waits for all others, then tells each the addresses of all. One that cannot
 /// prove the secret is told of none. All happens on the thread that calls run().
-class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
+class rendezvous_host : door::owner {
  public:
   /// Listens at `first`. Throws what tcp::listen() throws.
-  rendezvous_host(tcp& network, const endpoint& first, const endpoint& own, int size, const cluster_secret& secret)
+  rendezvous_host(any_transport network, const endpoint& first, const endpoint& own, int size,
+                  const cluster_secret& secret)
       : first_(first),
         secret_(secret),
         seats_(static_cast<std::size_t>(size), nullptr),
         tasks_(seats_.size()),
+        loop_(network),
         door_(loop_, network.listen(first), max_strangers, std::chrono::seconds(5), *this),
         expiry_(loop_),
         quiet_(loop_) {
@@ -92,23 +94,23 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   }
 
  private:
-  using arrival_type = arrival<tcp, std::chrono::steady_clock>;
-  using talk = handshake<tcp::stream>;
+  using arrival_type = arrival;
+  using talk = handshake;
 
   static constexpr std::size_t max_strangers = 256;
 
   /// The list on its way to a task.
   struct delivery {
     int rank;
-    tcp::stream stream;
+    any_transport::stream stream;
     frame_writer out;
-    std::optional<tcp::watch> watch;  // ends first
+    std::optional<any_transport::watch> watch;  // ends first
 
-    delivery(int to, tcp::stream connection) : rank(to), stream(std::move(connection)) {}
+    delivery(int to, any_transport::stream connection) : rank(to), stream(std::move(connection)) {}
   };
   using position = std::list<delivery>::iterator;
 
-  talk answer(tcp::stream stream) override {
+  talk answer(any_transport::stream stream) override {
     handshake_nonce nonce;
     fill_random(nonce);
     return talk::listening(std::move(stream), secret_.proof(), nonce, to_string(task_id{rendezvous_job, 0}));
@@ -270,11 +272,11 @@ class rendezvous_host : door<tcp, std::chrono::steady_clock>::owner {
   rejection_log rejections_{"rendezvous", {}};
   bool is_telling_ = false;
   std::optional<error> failure_;
-  event_loop loop_;
+  any_transport::event_loop loop_;
   std::list<delivery> deliveries_;
-  std::vector<tcp::stream> delivered_;  // closed when all have theirs
-  door<tcp, std::chrono::steady_clock> door_;
-  event_loop::timer expiry_, quiet_;
+  std::vector<any_transport::stream> delivered_;  // closed when all have theirs
+  door door_;
+  any_transport::event_loop::timer expiry_, quiet_;
 };
 
 }  // namespace weft::detail

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <weft/encoding/sha256.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/separate.hpp>
-#include <weft/transport/transport.hpp>
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
   #include <fcntl.h>
@@ -309,12 +309,8 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std:
 namespace detail {
 
 /// The secret of tasks that were not given one.
-template <transport T>
-cluster_secret usual_secret() {
-  if constexpr (requires { T::within_process; })
-    return cluster_secret("tasks of one process");
-  else
-    return cluster_secret::of_user();
+inline cluster_secret usual_secret(const any_transport& network) {
+  return network.is_within_process() ? cluster_secret("tasks of one process") : cluster_secret::of_user();
 }
 
 }  // namespace detail

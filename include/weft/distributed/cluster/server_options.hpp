@@ -12,11 +12,11 @@
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/endpoint.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/separate.hpp>
 #include <weft/transport/tls.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft {
 

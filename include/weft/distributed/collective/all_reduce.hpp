@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/collective/host_group.hpp>
 #include <weft/distributed/collective/rank_links.hpp>
@@ -91,22 +92,19 @@ struct group_members {
 /// where the ranks make different calls. After deadline_exceeded the same call may be repeated, on the array as it is
 /// then: it goes on where it was, and the other ranks notice nothing. After any other error the array's contents are
 /// unspecified, and the group is of no further use.
-template <transport T = tcp, typename Clock = std::chrono::steady_clock>
-class basic_all_reduce {
-  using links_type = detail::rank_links<T, Clock>;
+class all_reduce {
+  using links_type = detail::rank_links;
 
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
   /// Throws weft::error: deadline_exceeded with the ranks that are missing, failed_precondition where the ranks
   /// disagree, unavailable.
-  explicit basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {}, all_reduce_options options = {},
-                            deadline_type until = std::chrono::seconds(60))
-      : basic_all_reduce(here, std::move(graph), std::move(options), until, {}) {}
+  explicit all_reduce(task_server& here, graph_identity graph = {}, all_reduce_options options = {},
+                      deadline until = std::chrono::seconds(60))
+      : all_reduce(here, std::move(graph), std::move(options), until, {}) {}
   /// For strategies: members that are certain processes; aborted where one of them leaves for another group.
-  basic_all_reduce(basic_server<T, Clock>& here, graph_identity graph, all_reduce_options options, deadline_type until,
-                   const detail::group_members& members)
+  all_reduce(task_server& here, graph_identity graph, all_reduce_options options, deadline until,
+             const detail::group_members& members)
       : here_(here),
         options_(complete(std::move(options), here)),
         links_(here, options_.job, members.all.empty() ? members_of(options_.tasks) : members.all,
@@ -123,15 +121,15 @@ class basic_all_reduce {
     }
   }
 
-  basic_all_reduce(const basic_all_reduce&) = delete;
-  basic_all_reduce& operator=(const basic_all_reduce&) = delete;
+  all_reduce(const all_reduce&) = delete;
+  all_reduce& operator=(const all_reduce&) = delete;
 
   std::size_t rank() const { return links_.rank(); }
   std::size_t size() const { return links_.size(); }
 
   /// Replaces `data` by the sum over all ranks. Every rank gives equally many elements; none at all makes it a barrier.
   template <std::floating_point Element>
-  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+  void sum(std::span<Element> data, deadline until = std::chrono::seconds(60),
            reduce_algorithm algorithm = reduce_algorithm::automatic) {
     const request asked = request_of(data, call_kind::sum, algorithm);
     make_call(asked, [&] { reduce(data, until, asked); });
@@ -141,7 +139,7 @@ class basic_all_reduce {
   /// the weights. A rank of weight 0 brings nothing, whatever its `data` is, NaN too; where all weights are 0, so is
   /// `data` afterwards. Returns what the mean was made of.
   template <std::floating_point Element>
-  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+  mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
     request asked = request_of(data, call_kind::mean, algorithm);
     asked.weight = weight;
@@ -154,7 +152,7 @@ class basic_all_reduce {
   /// contents are overwritten.
   template <std::floating_point Element>
   void sum_in_order(std::span<Element> data, std::span<const detail::weighted_array<Element>> mine,
-                    std::span<const std::size_t> order, deadline_type until) {
+                    std::span<const std::size_t> order, deadline until) {
     using arrays_type = std::span<const detail::weighted_array<Element>>;
     const request asked = request_of(data, call_kind::sum_in_order);
     make_call(asked, [&] {
@@ -198,7 +196,7 @@ class basic_all_reduce {
   /// Throws weft::error (invalid_argument) for a root that is not a rank.
   template <typename Element>
     requires std::is_trivially_copyable_v<Element>
-  void broadcast(std::span<Element> data, std::size_t root, deadline_type until = std::chrono::seconds(60)) {
+  void broadcast(std::span<Element> data, std::size_t root, deadline until = std::chrono::seconds(60)) {
     if (root >= size())
       throw error(error_code::invalid_argument, operation, {"rank ", root, " is not one of ", size()});
     request asked = request_of(data, call_kind::broadcast);
@@ -226,7 +224,7 @@ class basic_all_reduce {
   /// many elements; the share of each is as in reduce_scatter().
   template <typename Element>
     requires std::is_trivially_copyable_v<Element>
-  void all_gather(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+  void all_gather(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     make_call(request_of(data, call_kind::all_gather), [&] {
       if (shares_memory()) {
         std::vector<detail::element_range> shares(size());
@@ -245,7 +243,7 @@ class basic_all_reduce {
   /// place; the other elements are unspecified. Rank r of p has, of n elements, those from n / p * r + min(r, n % p)
   /// on, n / p of them, one more where r < n % p. Every rank gives equally many elements.
   template <std::floating_point Element>
-  std::span<Element> reduce_scatter(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+  std::span<Element> reduce_scatter(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     const request asked = request_of(data, call_kind::reduce_scatter);
     make_call(asked, [&] {
       if (shares_memory())
@@ -258,11 +256,11 @@ class basic_all_reduce {
   }
 
   /// Returns when all ranks have come here.
-  void barrier(deadline_type until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
+  void barrier(deadline until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
 
   /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. The measured costs
   /// differ from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named for.
-  link_cost fit(deadline_type until = std::chrono::seconds(60)) {
+  link_cost fit(deadline until = std::chrono::seconds(60)) {
     check_usable();
     broken_ = true;
     constexpr std::size_t large = std::size_t{1} << 20;
@@ -273,9 +271,9 @@ class basic_all_reduce {
         links_.exchange(data, detail::recursive_doubling(size(), rank(), elements), options_.chunk, until);
       };
       doubling();
-      const auto start = Clock::now();
+      const auto start = detail::now();
       for (int i = 0; i < repeats; ++i) doubling();
-      const std::chrono::duration<double, std::micro> elapsed = Clock::now() - start;
+      const std::chrono::duration<double, std::micro> elapsed = detail::now() - start;
       return std::max(elapsed.count(), 1e-3) / repeats;
     };
     link_cost made = options_.cost;
@@ -283,9 +281,9 @@ class basic_all_reduce {
       const double exchanges = static_cast<double>(std::bit_width(size())) - 1 + (std::has_single_bit(size()) ? 0 : 2);
       made.message_us = time_of(1, 32) / exchanges;
       const double whole = time_of(some.size(), 4) / exchanges;
-      const auto start = Clock::now();
+      const auto start = detail::now();
       detail::accumulate(some.data(), other.data(), some.size());
-      const double adding = std::max(std::chrono::duration<double, std::micro>(Clock::now() - start).count(), 1e-3);
+      const double adding = std::max(std::chrono::duration<double, std::micro>(detail::now() - start).count(), 1e-3);
       made.sum_megabytes_per_s = large / adding;
       made.megabytes_per_s = large / std::max({whole - made.message_us - adding, whole / 10, 1e-3});
       double numbers[] = {made.message_us, made.megabytes_per_s, made.sum_megabytes_per_s};
@@ -303,7 +301,7 @@ class basic_all_reduce {
   /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
   /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty unless all
   /// ranks share memory.
-  mutable_bytes shared_block(std::size_t bytes, deadline_type until = std::chrono::seconds(60)) {
+  mutable_bytes shared_block(std::size_t bytes, deadline until = std::chrono::seconds(60)) {
     if (!shares_memory() || bytes == 0) return {};
     check_usable();
     broken_ = true;
@@ -337,7 +335,7 @@ class basic_all_reduce {
     friend bool operator==(const request&, const request&) = default;
   };
 
-  static all_reduce_options complete(all_reduce_options options, const basic_server<T, Clock>& here) {
+  static all_reduce_options complete(all_reduce_options options, const task_server& here) {
     if (options.job.empty()) options.job = here.job();
     if (here.job() != options.job)
       throw error(error_code::invalid_argument, operation,
@@ -409,7 +407,7 @@ class basic_all_reduce {
   }
 
   template <typename Element>
-  mean_report reduce(std::span<Element> data, deadline_type until, const request& asked) {
+  mean_report reduce(std::span<Element> data, deadline until, const request& asked) {
     const bool mean = asked.is_mean(), automatic = asked.algorithm == reduce_algorithm::automatic;
     if (shares_memory() && automatic) {
       memory_.reduce(data, until, mean, asked.weight, 0);
@@ -445,7 +443,7 @@ class basic_all_reduce {
   }
 
   /// All ranks have met an element that is not finite: each tells whether it has brought one.
-  void find_culprit(mean_report& made, std::size_t elements, deadline_type until) {
+  void find_culprit(mean_report& made, std::size_t elements, deadline until) {
     if (size() == 1) made.rank = rank();
     std::vector<double> first(size());  // by rank, each plus one
     if (own_nonfinite_ < elements) first[rank()] = static_cast<double>(own_nonfinite_) + 1;
@@ -468,7 +466,7 @@ class basic_all_reduce {
 
   /// Carries out the schedule that `make` returns, or goes on with it. `ranks`: those that take part, where not all do.
   template <typename Element, typename Make>
-  void run(std::span<Element> data, deadline_type until, Make make, std::span<const std::size_t> ranks = {}) {
+  void run(std::span<Element> data, deadline until, Make make, std::span<const std::size_t> ranks = {}) {
     if (!begun_) links_.begin(make(), options_.chunk, sizeof(Element), weights_, ranks);
     begun_ = true;
     const double made = links_.carry_out(links_type::array_of(data), until);
@@ -478,7 +476,7 @@ class basic_all_reduce {
 
   /// The ranks of each host sum in memory; their leaders sum what comes of it by messages, and give it to the others.
   template <typename Element>
-  void reduce_by_hosts(std::span<Element> data, deadline_type until, const request& asked) {
+  void reduce_by_hosts(std::span<Element> data, deadline until, const request& asked) {
     const std::vector<std::size_t>& leaders = links_.leaders();
     const bool leads = links_.mates().front() == rank();
     const std::span<double> weights(&weights_, 1);
@@ -511,10 +509,10 @@ class basic_all_reduce {
     memory_.detach();
   }
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   all_reduce_options options_;
   links_type links_;
-  detail::host_group<T, Clock> memory_;  // with the ranks of this host
+  detail::host_group memory_;  // with the ranks of this host
   bool broken_ = false;
   bool failed_ = false;  // the last call has
 
@@ -527,7 +525,6 @@ class basic_all_reduce {
   std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
 };
 
-/// All-reduce over TCP; see basic_all_reduce.
-using all_reduce = basic_all_reduce<>;
+/// All-reduce over TCP; see all_reduce.
 
 }  // namespace weft

@@ -8,31 +8,29 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/collective/rank_links.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/shared_reduce.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/shared_memory.hpp>
 
 namespace weft::detail {
 
 /// The ranks of one host, which sum and gather in memory that they share, without messages. `part` tells the parts of
-/// one call apart. All calls throw weft::error as those of basic_all_reduce.
+/// one call apart. All calls throw weft::error as those of all_reduce.
 ///
 /// Invariant: either all ranks that share a host with others share memory, on every host, or none does. Not locked: the
 /// calling thread owns it.
-template <transport T, typename Clock>
 class host_group {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// `links` outlives it.
-  host_group(basic_server<T, Clock>& here, rank_links<T, Clock>& links) : here_(here), links_(links) {}
+  host_group(task_server& here, rank_links& links) : here_(here), links_(links) {}
 
   /// Maps memory with the ranks of this host, where all hosts that have several can do so. `chunk`: the most bytes of a
   /// message.
-  void connect(std::size_t chunk, deadline_type until) {
+  void connect(std::size_t chunk, deadline until) {
     std::vector<shared_segment> segments = share(shared_reduce::room(), chunk, until);
     const std::vector<std::size_t>& mates = links_.mates();
     if (segments.empty()) return;
@@ -47,7 +45,7 @@ class host_group {
 
   /// Replaces `data` by the sum over the ranks of this host, or by the mean where `mean` holds and this is part 0.
   template <typename Element>
-  void reduce(std::span<Element> data, deadline_type until, bool mean, double weight, unsigned part) {
+  void reduce(std::span<Element> data, deadline until, bool mean, double weight, unsigned part) {
     const auto same = [&](const std::vector<shared_segment>& block) {
       const mutable_bytes mine = block[links_.rank()].bytes();
       return mine.data() == reinterpret_cast<std::byte*>(data.data()) && mine.size() == data.size_bytes();
@@ -62,7 +60,7 @@ class host_group {
   }
 
   /// Each rank of this host has its share of `bytes`, and gets those of all others.
-  void gather(mutable_bytes bytes, const std::vector<element_range>& shares, deadline_type until, unsigned part) {
+  void gather(mutable_bytes bytes, const std::vector<element_range>& shares, deadline until, unsigned part) {
     reduce_call call{links_.calls(), bytes.size(), 1};
     call.part = part;
     for (std::size_t r = 0; r < shares.size(); ++r)
@@ -82,7 +80,7 @@ class host_group {
   const nonfinite_element& nonfinite() const { return memory_->nonfinite(); }
 
   /// Makes memory of all ranks in which an array is summed in place; empty where one of them cannot.
-  mutable_bytes make_block(std::size_t bytes, std::size_t chunk, deadline_type until) {
+  mutable_bytes make_block(std::size_t bytes, std::size_t chunk, deadline until) {
     std::vector<shared_segment> segments = share(bytes, chunk, until);
     if (segments.empty()) return {};
     blocks_.push_back(std::move(segments));
@@ -97,11 +95,11 @@ class host_group {
   }
 
  private:
-  static constexpr const char* operation = rank_links<T, Clock>::operation;
+  static constexpr const char* operation = rank_links::operation;
 
   /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
   template <typename Work>
-  void use_memory(deadline_type until, Work work) {
+  void use_memory(deadline until, Work work) {
     const std::vector<std::size_t>& mates = links_.mates();
     try {
       work([&](std::size_t position, auto has_come) {
@@ -113,7 +111,7 @@ class host_group {
               error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
         if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
         return std::chrono::duration_cast<std::chrono::nanoseconds>(
-            until.remaining(std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(20))));
+            until.remaining(std::chrono::duration_cast<deadline::duration>(std::chrono::milliseconds(20))));
       });
     } catch (const reduce_disagreement& other) {
       throw error(error_code::failed_precondition, operation,
@@ -124,7 +122,7 @@ class host_group {
 
   /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
   /// can, on this host or another.
-  std::vector<shared_segment> share(std::size_t bytes, std::size_t chunk, deadline_type until) {
+  std::vector<shared_segment> share(std::size_t bytes, std::size_t chunk, deadline until) {
     if (links_.max_ranks_per_host() == 1) return {};
     const std::vector<std::size_t>& mates = links_.mates();
     const std::size_t count = mates.size();
@@ -164,8 +162,8 @@ class host_group {
     return segments;
   }
 
-  basic_server<T, Clock>& here_;
-  rank_links<T, Clock>& links_;
+  task_server& here_;
+  rank_links& links_;
   std::optional<shared_reduce> memory_;
   bool is_of_several_hosts_ = false;
   std::vector<std::vector<shared_segment>> blocks_;  // by rank

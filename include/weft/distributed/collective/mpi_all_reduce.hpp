@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/collective/mpi_exchange.hpp>
 #include <weft/distributed/collective/reduce_peers.hpp>
@@ -20,7 +21,7 @@
 
 namespace weft {
 
-/// The tasks of a job that sum arrays together by MPI_Allreduce, started by mpirun or srun: what basic_all_reduce does
+/// The tasks of a job that sum arrays together by MPI_Allreduce, started by mpirun or srun: what all_reduce does
 /// by Weft's own transports. Gradients then take the network that MPI knows, InfiniBand say.
 ///
 /// The tasks meet and compare their graphs over Weft's transport. They tell each other by messages of MPI what they are
@@ -30,35 +31,32 @@ namespace weft {
 ///
 /// Where the program has not initialized MPI, the first group does, with MPI_THREAD_SERIALIZED: one thread at a time
 /// may use it. It is finalized at the program's end, unless a group broke.
-template <transport T = tcp, typename Clock = std::chrono::steady_clock>
-class basic_mpi_all_reduce {
+class mpi_all_reduce {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
-  /// Throws what basic_all_reduce throws; failed_precondition where MPI has not started the job's tasks together.
-  explicit basic_mpi_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {},
-                                all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60));
-  basic_mpi_all_reduce(const basic_mpi_all_reduce&) = delete;
-  basic_mpi_all_reduce& operator=(const basic_mpi_all_reduce&) = delete;
-  ~basic_mpi_all_reduce();
+  /// Throws what all_reduce throws; failed_precondition where MPI has not started the job's tasks together.
+  explicit mpi_all_reduce(task_server& here, graph_identity graph = {}, all_reduce_options options = {},
+                          deadline until = std::chrono::seconds(60));
+  mpi_all_reduce(const mpi_all_reduce&) = delete;
+  mpi_all_reduce& operator=(const mpi_all_reduce&) = delete;
+  ~mpi_all_reduce();
 
   std::size_t rank() const { return hosts_.rank(); }
   std::size_t size() const { return hosts_.size(); }
 
   /// Empty: MPI takes all memory alike.
-  mutable_bytes shared_block(std::size_t, deadline_type = std::chrono::seconds(60)) { return {}; }
+  mutable_bytes shared_block(std::size_t, deadline = std::chrono::seconds(60)) { return {}; }
 
   /// Replaces `data` by the sum over all ranks. Throws weft::error: unavailable that names the task that is gone,
   /// deadline_exceeded, after which the same call may be repeated, failed_precondition where the ranks make different
   /// calls.
   template <std::floating_point Element>
-  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+  void sum(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     reduce(data, detail::reduce_statement::of(std::span<const Element>(data), false, 1), until);
   }
 
-  /// As basic_all_reduce::mean().
+  /// As all_reduce::mean().
   template <std::floating_point Element>
-  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+  mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
     const auto said = reduce(data, detail::reduce_statement::of(std::span<const Element>(data), true, weight), until);
     mean_report made{said.said.weight, true, 0, {}};
@@ -80,18 +78,18 @@ class basic_mpi_all_reduce {
     return options;
   }
 
-  void connect(deadline_type until);
+  void connect(deadline until);
 
   template <typename Element>
-  detail::joint_statement reduce(std::span<Element> data, const detail::reduce_statement& mine, deadline_type until);
-  void wait(deadline_type until);
+  detail::joint_statement reduce(std::span<Element> data, const detail::reduce_statement& mine, deadline until);
+  void wait(deadline until);
   void check_agreement(const detail::joint_statement& said) const;
   template <typename Element>
   void add_up(std::span<Element> data);
 
-  basic_server<T, Clock>& here_;
-  basic_all_reduce<T, Clock> hosts_;
-  detail::reduce_peers<T, Clock> peers_;
+  task_server& here_;
+  all_reduce hosts_;
+  detail::reduce_peers peers_;
   detail::mpi_exchange exchange_;  // one is under way where a call has run out of time
   std::string job_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
@@ -99,8 +97,7 @@ class basic_mpi_all_reduce {
   bool failed_ = false;  // the last call has
 };
 
-/// All-reduce by MPI; see basic_mpi_all_reduce.
-using mpi_all_reduce = basic_mpi_all_reduce<>;
+/// All-reduce by MPI; see mpi_all_reduce.
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients, which MPI forms: what `collective`
 /// is, in its place. For programs that mpirun or srun starts, compiled with weft::mpi.
@@ -108,8 +105,7 @@ using mpi_all_reduce = basic_mpi_all_reduce<>;
 ///     server here(cluster_spec::from_environment());
 ///     replicated_session s(g, here, mpi_collective{});
 struct mpi_collective {
-  template <transport T, typename Clock = std::chrono::steady_clock>
-  using group = basic_mpi_all_reduce<T, Clock>;
+  using group = mpi_all_reduce;
 };
 
 namespace detail {
@@ -152,9 +148,8 @@ class mpi_library {
 
 }  // namespace detail
 
-template <transport T, typename Clock>
-basic_mpi_all_reduce<T, Clock>::basic_mpi_all_reduce(basic_server<T, Clock>& here, graph_identity graph,
-                                                     all_reduce_options options, deadline_type until)
+inline mpi_all_reduce::mpi_all_reduce(task_server& here, graph_identity graph, all_reduce_options options,
+                                      deadline until)
     : here_(here),
       hosts_(here, graph, in_channel(options), until),
       peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
@@ -169,8 +164,7 @@ basic_mpi_all_reduce<T, Clock>::basic_mpi_all_reduce(basic_server<T, Clock>& her
   }
 }
 
-template <transport T, typename Clock>
-basic_mpi_all_reduce<T, Clock>::~basic_mpi_all_reduce() {
+inline mpi_all_reduce::~mpi_all_reduce() {
   if (is_stuck_ || exchange_.is_under_way())
     detail::mpi_library::get().set_broken();
   else if (ranks_ != MPI_COMM_NULL)
@@ -178,8 +172,7 @@ basic_mpi_all_reduce<T, Clock>::~basic_mpi_all_reduce() {
 }
 
 /// A communicator of the job's tasks, in their order.
-template <transport T, typename Clock>
-void basic_mpi_all_reduce<T, Clock>::connect(deadline_type until) {
+inline void mpi_all_reduce::connect(deadline until) {
   detail::mpi_library::get();
   int own = 0, count = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &own);
@@ -208,11 +201,9 @@ void basic_mpi_all_reduce<T, Clock>::connect(deadline_type until) {
   detail::check_mpi(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-template <transport T, typename Clock>
 template <typename Element>
-detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element> data,
-                                                               const detail::reduce_statement& mine,
-                                                               deadline_type until) {
+detail::joint_statement mpi_all_reduce::reduce(std::span<Element> data, const detail::reduce_statement& mine,
+                                               deadline until) {
   if (broken_)
     throw error(error_code::failed_precondition, operation, "the group broke with an earlier error; make a new one");
   const double factor = mine.weight != 0 ? mine.weight : 1;
@@ -243,8 +234,7 @@ detail::joint_statement basic_mpi_all_reduce<T, Clock>::reduce(std::span<Element
   }
 }
 
-template <transport T, typename Clock>
-void basic_mpi_all_reduce<T, Clock>::wait(deadline_type until) {
+inline void mpi_all_reduce::wait(deadline until) {
   // Asking which ranks are there costs about what asking MPI does.
   constexpr int rounds = 64;
   for (int round = 1; !exchange_.advance(); ++round) {
@@ -257,17 +247,15 @@ void basic_mpi_all_reduce<T, Clock>::wait(deadline_type until) {
   }
 }
 
-template <transport T, typename Clock>
-void basic_mpi_all_reduce<T, Clock>::check_agreement(const detail::joint_statement& said) const {
+inline void mpi_all_reduce::check_agreement(const detail::joint_statement& said) const {
   if (said.other == 0) return;
   throw error(error_code::failed_precondition, operation,
               {to_string(task_id{job_, static_cast<int>(said.other) - 1}), " disagrees with ", here_.name(),
                "; all ranks must make the same calls in the same order"});
 }
 
-template <transport T, typename Clock>
 template <typename Element>
-void basic_mpi_all_reduce<T, Clock>::add_up(std::span<Element> data) {
+void mpi_all_reduce::add_up(std::span<Element> data) {
   static_assert(std::is_same_v<Element, float> || std::is_same_v<Element, double>);
   constexpr std::size_t at_once = INT_MAX / 64 * 64;
   is_stuck_ = true;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/device/gpu/nccl.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/collective/reduce_peers.hpp>
@@ -19,19 +20,16 @@
 
 namespace weft {
 
-/// The tasks of a job that sum arrays together, each with a GPU, by NCCL: what basic_all_reduce does for processes
+/// The tasks of a job that sum arrays together, each with a GPU, by NCCL: what all_reduce does for processes
 /// without. Arrays lie on the GPU, or on the host and take the way over it.
 ///
 /// The tasks meet, compare their graphs and learn the group's id over Weft's own transport, and its membership is what
 /// tells that a task is gone: NCCL alone would wait for it.
-template <transport T = tcp, typename Clock = std::chrono::steady_clock>
-class basic_nccl_all_reduce {
+class nccl_all_reduce {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
-  /// Throws what basic_all_reduce throws; unavailable where a task has no GPU.
-  basic_nccl_all_reduce(basic_server<T, Clock>& here, gpu::device& on, graph_identity graph = {},
-                        all_reduce_options options = {}, deadline_type until = std::chrono::seconds(60))
+  /// Throws what all_reduce throws; unavailable where a task has no GPU.
+  nccl_all_reduce(task_server& here, gpu::device& on, graph_identity graph = {}, all_reduce_options options = {},
+                  deadline until = std::chrono::seconds(60))
       : device_(on),
         hosts_(here, graph, in_channel(options), until),
         peers_(here, options.job.empty() ? here.job() : options.job, hosts_.size()),
@@ -39,12 +37,12 @@ class basic_nccl_all_reduce {
     group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
   }
   /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
-  explicit basic_nccl_all_reduce(basic_server<T, Clock>& here, graph_identity graph = {},
-                                 const all_reduce_options& options = {}, deadline_type until = std::chrono::seconds(60))
-      : basic_nccl_all_reduce(here, own_device(here), graph, options, until) {}
-  basic_nccl_all_reduce(const basic_nccl_all_reduce&) = delete;
-  basic_nccl_all_reduce& operator=(const basic_nccl_all_reduce&) = delete;
-  ~basic_nccl_all_reduce() {
+  explicit nccl_all_reduce(task_server& here, graph_identity graph = {}, const all_reduce_options& options = {},
+                           deadline until = std::chrono::seconds(60))
+      : nccl_all_reduce(here, own_device(here), graph, options, until) {}
+  nccl_all_reduce(const nccl_all_reduce&) = delete;
+  nccl_all_reduce& operator=(const nccl_all_reduce&) = delete;
+  ~nccl_all_reduce() {
     group_.reset();
     device_.deallocate(staging_);
     for (std::byte* block : blocks_) device_.deallocate_host(block);
@@ -55,7 +53,7 @@ class basic_nccl_all_reduce {
 
   /// Memory of the host, all zero, where an array that is summed often is best kept: the GPU reads and writes it
   /// itself.
-  mutable_bytes shared_block(std::size_t bytes, deadline_type = std::chrono::seconds(60)) {
+  mutable_bytes shared_block(std::size_t bytes, deadline = std::chrono::seconds(60)) {
     std::byte* const block = bytes ? device_.allocate_host(bytes) : nullptr;
     if (!block) return {};
     blocks_.push_back(block);
@@ -65,24 +63,24 @@ class basic_nccl_all_reduce {
 
   /// Puts into the queue of this task's GPU: `data`, on it, becomes the sum over all ranks. May be recorded.
   template <std::floating_point Element>
-  void sum(gpu::queue& q, Element* data, std::size_t n, deadline_type until = std::chrono::seconds(60)) {
+  void sum(gpu::queue& q, Element* data, std::size_t n, deadline until = std::chrono::seconds(60)) {
     group_->reduce(q, data, n, gpu::nccl_reduction::sum, watch(until));
   }
   template <std::floating_point Element>
-  void mean(gpu::queue& q, Element* data, std::size_t n, deadline_type until = std::chrono::seconds(60)) {
+  void mean(gpu::queue& q, Element* data, std::size_t n, deadline until = std::chrono::seconds(60)) {
     group_->reduce(q, data, n, gpu::nccl_reduction::mean, watch(until));
   }
 
   /// Replaces `data`, on the host, by the sum over all ranks. Throws weft::error: unavailable that names the task that
   /// is gone, or that one has not come in time, which ends the group.
   template <std::floating_point Element>
-  void sum(std::span<Element> data, deadline_type until = std::chrono::seconds(60)) {
+  void sum(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     over_the_gpu(data, gpu::nccl_reduction::sum, until);
   }
-  /// As basic_all_reduce::mean(). The ranks' weights and whose elements are not finite, which NCCL cannot tell, go
+  /// As all_reduce::mean(). The ranks' weights and whose elements are not finite, which NCCL cannot tell, go
   /// between the hosts.
   template <std::floating_point Element>
-  mean_report mean(std::span<Element> data, deadline_type until = std::chrono::seconds(60),
+  mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
     if (!is_late_) {  // else the call is repeated, and goes on with what has come
       for (detail::reduce_statement& each : peers_.said()) each = {};
@@ -104,7 +102,7 @@ class basic_nccl_all_reduce {
   }
 
  private:
-  static gpu::device& own_device(basic_server<T, Clock>& here) {
+  static gpu::device& own_device(task_server& here) {
     gpu::platform* const gpus = gpu::installed_platform;
     const int count = gpus ? gpus->count() : 0;
     if (count == 0)
@@ -127,7 +125,7 @@ class basic_nccl_all_reduce {
   }
 
   /// Rank 0's id, as everyone's sum of it and zeros: a double for each byte.
-  ncclUniqueId share_id(deadline_type until) {
+  ncclUniqueId share_id(deadline until) {
     constexpr std::size_t bytes = sizeof(ncclUniqueId);
     std::array<unsigned char, bytes> raw{};
     if (rank() == 0) {
@@ -144,7 +142,7 @@ class basic_nccl_all_reduce {
   }
 
   /// Returns the check that ends a wait for other ranks.
-  auto watch(deadline_type until) {
+  auto watch(deadline until) {
     return [this, until] {
       peers_.check();
       if (until.expired())
@@ -155,7 +153,7 @@ class basic_nccl_all_reduce {
   }
 
   template <typename Element>
-  void over_the_gpu(std::span<Element> data, gpu::nccl_reduction how, deadline_type until) {
+  void over_the_gpu(std::span<Element> data, gpu::nccl_reduction how, deadline until) {
     if (data.size_bytes() > staging_bytes_) {
       device_.deallocate(staging_);
       staging_bytes_ = 0;
@@ -175,8 +173,8 @@ class basic_nccl_all_reduce {
   }
 
   gpu::device& device_;
-  basic_all_reduce<T, Clock> hosts_;
-  detail::reduce_peers<T, Clock> peers_;
+  all_reduce hosts_;
+  detail::reduce_peers peers_;
   owned<gpu::queue> queue_;
   std::optional<gpu::nccl_communicator> group_;
   std::byte* staging_ = nullptr;
@@ -185,16 +183,14 @@ class basic_nccl_all_reduce {
   bool is_late_ = false;  // the hosts' sum has run out of time
 };
 
-/// All-reduce by NCCL; see basic_nccl_all_reduce.
-using nccl_all_reduce = basic_nccl_all_reduce<>;
+/// All-reduce by NCCL; see nccl_all_reduce.
 
 /// Every worker keeps all variables and applies the mean of all workers' gradients, which their GPUs form by NCCL: what
 /// `collective` is, in its place.
 ///
 ///     replicated_session s(g, here, nccl_collective{}, {.device = cuda{0}});
 struct nccl_collective {
-  template <transport T, typename Clock = std::chrono::steady_clock>
-  using group = basic_nccl_all_reduce<T, Clock>;
+  using group = nccl_all_reduce;
 };
 
 }  // namespace weft

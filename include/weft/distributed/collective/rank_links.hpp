@@ -14,15 +14,19 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/cluster/graph_identity.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/transfer_progress.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/host_memory.hpp>
 #include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 
 namespace weft::detail {
@@ -36,32 +40,28 @@ struct group_member {
 
 /// How ranks wait for each other. All of them wait at the same time, so where they outnumber the cores, too, asking is
 /// cheaper than a sleep, as long as each question gives the core away: measured, twice as fast below 100 kB.
-template <transport T, typename Clock>
-wait_policy waiting_of_ranks(const basic_server<T, Clock>& here) {
+inline wait_policy waiting_of_ranks(const task_server& here) {
   const bool chosen = here.options().waiting || here.waiting().spin.count() > 0;
   return chosen ? here.waiting() : wait_policy{std::chrono::microseconds(50), true};
 }
 
 /// The connections of one rank to those that it exchanges messages with, and what may end a wait for them. Carries out
 /// schedules; knows no algorithm.
-template <transport T, typename Clock>
 class rank_links {
   struct link {
     std::size_t rank = 0;  // in the group
-    typename T::stream stream;
+    any_transport::stream stream;
     frame_writer out;
     frame_reader in;
   };
 
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   static constexpr const char* operation = "all_reduce";
 
   /// `members`: in ascending order, this task among them; empty: all tasks of the job. A wait ends early, with
   /// `aborted`, once a member has opened the channel `interrupted_by`, where that is given, or one whose name begins so
   /// if it ends with '/'.
-  rank_links(basic_server<T, Clock>& here, const std::string& job, const std::vector<group_member>& members = {},
+  rank_links(task_server& here, const std::string& job, const std::vector<group_member>& members = {},
              std::string interrupted_by = {})
       : here_(here), loop_(here, waiting_of_ranks(here)), interrupted_by_(std::move(interrupted_by)) {
     for (const group_member& each : members) {
@@ -96,7 +96,7 @@ class rank_links {
   bool on_one_host() const { return leaders_.size() == 1; }
 
   /// Waits for all ranks, and connects this one to its partners.
-  void connect(const std::string& channel, deadline_type until) {
+  void connect(const std::string& channel, deadline until) {
     for (const std::size_t rank : cluster_ranks_) here_.connect_to(rank);
     if (!are_known_ || interrupted_by_.empty())
       here_.members().wait_for(until, [&](const task_id& task) {
@@ -119,7 +119,7 @@ class rank_links {
   }
 
   /// Throws weft::error (failed_precondition) where a partner does not train the same model.
-  void compare(const graph_identity& graph, deadline_type until) {
+  void compare(const graph_identity& graph, deadline until) {
     frame_header mine;
     mine.kind = frame_kind::group;
     mine.tag = graph.hash;
@@ -182,7 +182,7 @@ class rank_links {
   }
 
   /// Carries out what was begun; after deadline_exceeded it goes on where it was. Returns the weight of the result.
-  double carry_out(const array& data, deadline_type until) {
+  double carry_out(const array& data, deadline until) {
     const link *to = nullptr, *from = nullptr;
     drive(
         until, to, from,
@@ -209,14 +209,14 @@ class rank_links {
 
   /// Carries out a schedule between all ranks for the group's own purposes: a call that is not repeated.
   template <typename Element>
-  void exchange(std::span<Element> data, transfer_schedule schedule, std::size_t chunk_bytes, deadline_type until) {
+  void exchange(std::span<Element> data, transfer_schedule schedule, std::size_t chunk_bytes, deadline until) {
     begin_call();
     begin(std::move(schedule), chunk_bytes, sizeof(Element), 0);
     carry_out(array_of(data), until);
   }
 
   /// Sends to the next of this host's ranks, receives from the previous one.
-  void pass_on(const_bytes leaving, mutable_bytes coming, deadline_type until) {
+  void pass_on(const_bytes leaving, mutable_bytes coming, deadline until) {
     begin_call();
     const std::size_t count = mates_.size();
     const std::size_t self = static_cast<std::size_t>(std::find(mates_.begin(), mates_.end(), rank_) - mates_.begin());
@@ -269,16 +269,16 @@ class rank_links {
   }
 
  private:
-  using duration = typename Clock::duration;
-  static deadline_type at_most(deadline_type until, std::chrono::milliseconds time) {
+  using duration = deadline::duration;
+  static deadline at_most(deadline until, std::chrono::milliseconds time) {
     const auto most = std::chrono::duration_cast<duration>(time);
-    return deadline_type(std::min(most, until.remaining(most)));
+    return deadline(std::min(most, until.remaining(most)));
   }
 
   /// The members are certain processes. One that takes a lost one's place may have met others, and not this task yet.
-  void await_members(deadline_type until) {
+  void await_members(deadline until) {
     const membership& members = here_.members();
-    const deadline_type by = at_most(until, std::chrono::seconds(5));
+    const deadline by = at_most(until, std::chrono::seconds(5));
     for (std::size_t r = 0; r < size_; ++r) {
       if (r == rank_) continue;
       const std::size_t rank = cluster_ranks_[r];
@@ -286,14 +286,14 @@ class rank_links {
         if (members.is_given_up(rank, incarnations_[r]) || by.expired()) throw diagnose(r);
         if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
         if (const auto why = interruption()) throw *why;
-        sleep<Clock>(std::chrono::milliseconds(1));
+        detail::sleep(std::chrono::milliseconds(1));
       }
       if (members.state(rank) == task_state::lost) throw diagnose(r);
     }
   }
 
   /// A member that leaves opens no channel: then others would wait for it in vain.
-  auto accept_channel(std::size_t rank, const std::string& channel, deadline_type until) {
+  peer_channel accept_channel(std::size_t rank, const std::string& channel, deadline until) {
     if (interrupted_by_.empty()) return here_.accept_channel(rank, channel, until);
     for (;;) {
       try {
@@ -319,13 +319,13 @@ class rank_links {
     std::vector<std::size_t> ranks_of;
     for (std::size_t r = 0; r < size_; ++r) {
       std::size_t host = 0;
-      while (host < leaders_.size() && !same_host<T>(address(leaders_[host]), address(r))) ++host;
+      while (host < leaders_.size() && !here_.network().same_host(address(leaders_[host]), address(r))) ++host;
       if (host == leaders_.size()) {
         leaders_.push_back(r);
         ranks_of.push_back(0);
       }
       ++ranks_of[host];
-      if (r == rank_ || same_host<T>(address(r), address(rank_))) mates_.push_back(r);
+      if (r == rank_ || here_.network().same_host(address(r), address(rank_))) mates_.push_back(r);
     }
     max_ranks_per_host_ = *std::max_element(ranks_of.begin(), ranks_of.end());
   }
@@ -456,7 +456,7 @@ class rank_links {
   };
 
   template <typename Step, typename Complete>
-  void drive(deadline_type until, const link* const& to, const link* const& from, Step step, Complete complete) {
+  void drive(deadline until, const link* const& to, const link* const& from, Step step, Complete complete) {
     transfers<Step, Complete> all{*this, to, from, step, complete};
     loop_.run(operation, until, all);
   }
@@ -477,8 +477,8 @@ class rank_links {
     return {scratch_.data(), bytes};
   }
 
-  basic_server<T, Clock>& here_;
-  exchange_loop<basic_server<T, Clock>> loop_;
+  task_server& here_;
+  exchange_loop loop_;
   std::size_t rank_ = 0, size_ = 0;
   std::vector<std::size_t> cluster_ranks_;    // by rank in the group, as all that follows
   std::vector<std::uint64_t> incarnations_;   // with which the group was made

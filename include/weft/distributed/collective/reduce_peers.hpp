@@ -11,7 +11,7 @@
 
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
 
 namespace weft::detail {
@@ -40,11 +40,10 @@ static_assert(sizeof(reduce_statement) == reduce_statement::count * sizeof(doubl
 
 /// The ranks of an all-reduce that another library carries out, NCCL or MPI. Such a library would wait for a rank that
 /// is gone; Weft's membership tells that it is.
-template <transport T, typename Clock>
 class reduce_peers {
  public:
   /// The tasks of `job` as they are now.
-  reduce_peers(basic_server<T, Clock>& here, const std::string& job, std::size_t ranks)
+  reduce_peers(task_server& here, const std::string& job, std::size_t ranks)
       : here_(here), first_(here.cluster().rank({job, 0})), said_(ranks) {
     for (std::size_t r = 0; r < ranks; ++r) incarnations_.push_back(here.members().incarnation(first_ + r));
   }
@@ -97,7 +96,7 @@ class reduce_peers {
   }
 
  private:
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   std::size_t first_;
   std::vector<std::uint64_t> incarnations_;
   std::vector<reduce_statement> said_;

@@ -8,28 +8,30 @@
 #include <string>
 #include <utility>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/door.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/rejection_log.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/channel_inbox.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
 /// The peers that a server lets in: tasks of this cluster, their channels to the inbox, their control connections to
 /// the handler that was given for them. Works on the event loop's thread.
-template <transport T, typename Clock>
-class admission : door<T, Clock>::owner {
+class admission : door::owner {
  public:
   using on_channel = std::function<void()>;
-  using admit_control = std::function<void(peer_channel<T>)>;
+  using admit_control = std::function<void(peer_channel)>;
 
-  admission(typename T::event_loop& loop, task_identity<T>& identity, membership& members,
-            channel_inbox<T, Clock>& inbox, const server_options& options, std::size_t max_strangers,
-            typename T::listener listener, admit_control admits, on_channel opened)
+  admission(any_transport::event_loop& loop, task_identity& identity, membership& members, channel_inbox& inbox,
+            const server_options& options, std::size_t max_strangers, any_transport::listener listener,
+            admit_control admits, on_channel opened)
       : identity_(identity),
         members_(members),
         inbox_(inbox),
@@ -47,11 +49,9 @@ class admission : door<T, Clock>::owner {
   void close() { door_.close(); }
 
  private:
-  using arrival_type = arrival<T, Clock>;
+  using arrival_type = arrival;
 
-  handshake<typename T::stream> answer(typename T::stream stream) override {
-    return identity_.answer(std::move(stream));
-  }
+  handshake answer(any_transport::stream stream) override { return identity_.answer(std::move(stream)); }
 
   void validate(arrival_type& each) override {
     const introduction& its = *each.talk.other();
@@ -93,17 +93,16 @@ class admission : door<T, Clock>::owner {
     const introduction& its = *each.talk.other();
     if (is_client(its)) {
       inbox_.put_client({its.channel == client_asks, its.incarnation, std::move(each.talk.stream())},
-                        Clock::now() + std::chrono::minutes(1));
+                        detail::now() + std::chrono::minutes(1));
       return opened_();
     }
     const std::size_t rank = *identity_.find(its.from);
-    peer_channel<T> opened{rank, its.incarnation, std::move(each.talk.stream()), each.number};
+    peer_channel opened{rank, its.incarnation, std::move(each.talk.stream()), each.number};
     if (its.channel.empty()) return admits_(std::move(opened));
     constexpr std::uint64_t longest = 600'000'000;  // ten minutes
     const std::chrono::microseconds waits(
         static_cast<std::int64_t>(its.waits_us == 0 ? longest : std::min(its.waits_us, longest)));
-    inbox_.put(std::move(opened), its.channel,
-               Clock::now() + std::chrono::duration_cast<typename Clock::duration>(waits));
+    inbox_.put(std::move(opened), its.channel, detail::now() + std::chrono::duration_cast<deadline::duration>(waits));
     opened_();
   }
 
@@ -135,14 +134,14 @@ class admission : door<T, Clock>::owner {
     rejections_.report(code, why);
   }
 
-  task_identity<T>& identity_;
+  task_identity& identity_;
   membership& members_;
-  channel_inbox<T, Clock>& inbox_;
+  channel_inbox& inbox_;
   const server_options& options_;
   admit_control admits_;
   on_channel opened_;
   rejection_log rejections_;
-  door<T, Clock> door_;
+  door door_;
 };
 
 }  // namespace weft::detail

@@ -13,37 +13,20 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/error.hpp>
 #include <weft/printable.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft {
 
-/// A connection for one purpose, and to which incarnation of the peer it leads.
-template <transport T>
-struct peer_channel {
-  std::size_t rank = 0;
-  std::uint64_t incarnation = 0;
-  typename T::stream stream;
-  std::uint64_t number = 0;  ///< of one that has come here: a later one has a larger number
-};
-
 namespace detail {
 
-/// A connection of a client, which is no task of the cluster.
-template <transport T>
-struct client_channel {
-  bool asks = false;  // it brings requests, or takes answers
-  std::uint64_t incarnation = 0;
-  typename T::stream stream;
-};
-
 /// Channels that tasks have opened and nobody has taken up yet. Any thread may call.
-template <transport T, typename Clock>
 class channel_inbox {
  public:
-  using channel = peer_channel<T>;
-  using moment = typename Clock::time_point;
+  using channel = peer_channel;
+  using moment = deadline::time_point;
 
   explicit channel_inbox(const membership& members) : members_(members) {}
 
@@ -71,7 +54,7 @@ class channel_inbox {
 
   /// Waits for the task with this rank to open the channel `name`.
   /// Throws weft::error: deadline_exceeded, unavailable that names the task, cancelled after stop().
-  channel wait_for(std::size_t rank, const std::string& name, basic_deadline<Clock> until) {
+  channel wait_for(std::size_t rank, const std::string& name, deadline until) {
     const std::string operation = str_cat({"wait for ", to_string(members_.task(rank))});
     std::uint64_t awaited = 0;
     std::unique_lock lock(mutex_);
@@ -86,7 +69,7 @@ class channel_inbox {
       if (stopped_) throw error(error_code::cancelled, operation, "this server was stopped");
       if (until.expired())
         throw error(error_code::deadline_exceeded, operation, {"it has not opened its channel '", name, "' in time"});
-      sleep<Clock>(changed_, lock, std::chrono::milliseconds(20));
+      detail::sleep(changed_, lock, std::chrono::milliseconds(20));
     }
   }
 
@@ -109,12 +92,12 @@ class channel_inbox {
 
   // ---- of clients ----
 
-  void put_client(client_channel<T> opened, moment until) {
+  void put_client(client_channel opened, moment until) {
     const std::lock_guard lock(mutex_);
     clients_.push_back({std::move(opened), until});
     client_count_ = clients_.size();
   }
-  bool take_client(client_channel<T>& taken) {
+  bool take_client(client_channel& taken) {
     if (client_count_.load(std::memory_order_acquire) == 0) return false;
     const std::lock_guard lock(mutex_);
     if (clients_.empty()) return false;
@@ -186,7 +169,7 @@ class channel_inbox {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::list<entry> entries_;
-  std::list<std::pair<client_channel<T>, moment>> clients_;
+  std::list<std::pair<client_channel, moment>> clients_;
   std::atomic<std::size_t> size_{0}, client_count_{0};
   std::atomic<bool> stopped_{false};
 };

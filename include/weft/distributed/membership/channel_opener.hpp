@@ -11,26 +11,22 @@
 #include <weft/distributed/membership/channel_inbox.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
 /// Opens a channel to another task: connects and shakes hands, on the calling thread. A task that drops the connection
 /// is dialled again while it is alive. Serves one call.
-template <typename Server>
 class channel_opener {
-  using network = typename Server::transport_type;
-  using clock = typename Server::clock_type;
-  using handshake_type = typename task_identity<network>::handshake_type;
+  using handshake_type = typename task_identity::handshake_type;
 
  public:
-  using deadline_type = basic_deadline<clock>;
-
   /// The channel `name` to the task with this rank.
-  channel_opener(Server& here, task_identity<network>& identity, std::size_t rank, const std::string& name,
-                 deadline_type until)
+  channel_opener(task_server& here, task_identity& identity, std::size_t rank, const std::string& name, deadline until)
       : here_(here),
         members_(here.members()),
         identity_(identity),
@@ -42,13 +38,13 @@ class channel_opener {
   }
 
   /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
-  peer_channel<network> open() {
-    for (;; ++attempt_, sleep<clock>(std::chrono::milliseconds(20))) {
+  peer_channel open() {
+    for (;; ++attempt_, detail::sleep(std::chrono::milliseconds(20))) {
       members_.wait_for(until_, [&](const task_id& task) { return task == members_.task(peer_.rank); });
       peer_.incarnation = members_.incarnation(peer_.rank);
       if (!members_.alive(peer_.rank, peer_.incarnation))
         throw members_.diagnose(peer_.rank, peer_.incarnation, operation_, "is not there");
-      typename network::stream stream;
+      any_transport::stream stream;
       if (!succeeds([&] { stream = here_.network().connect(identity_.address_of(peer_.rank)); })) continue;
       talk_.reset(new handshake_type(identity_.dial(std::move(stream))));
       was_dropped_ = false;
@@ -101,20 +97,20 @@ class channel_opener {
     } catch (const error& problem) {
       const bool closed = problem.code() == error_code::unavailable;
       if (closed && attempt_ < max_attempts && !until_.expired())
-        members_.await_verdict(peer_.rank, deadline_type(std::chrono::milliseconds(20)));
+        members_.await_verdict(peer_.rank, deadline(std::chrono::milliseconds(20)));
       if (!closed || attempt_ >= max_attempts || until_.expired() || !members_.alive(peer_.rank, peer_.incarnation))
         throw here_.diagnose(peer_.rank, peer_.incarnation, operation_, problem);
       return false;
     }
   }
 
-  Server& here_;
+  task_server& here_;
   membership& members_;
-  task_identity<network>& identity_;
-  exchange_loop<Server> loop_;
+  task_identity& identity_;
+  exchange_loop loop_;
   std::string operation_;
   std::string name_;
-  deadline_type until_;
+  deadline until_;
   peer_process peer_;
   int attempt_ = 0;
   std::unique_ptr<handshake_type> talk_;

@@ -18,21 +18,21 @@
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/channel_inbox.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 
 /// The control connections with other tasks: heartbeats, notices of what became of third tasks, goodbyes. Records in
 /// the membership what is heard of a task, and that nothing is heard of it any more. Works on the event loop's thread.
-template <transport T, typename Clock>
 class control_links {
  public:
-  using moment = typename Clock::time_point;
+  using moment = deadline::time_point;
 
-  control_links(typename T::event_loop& loop, const task_identity<T>& identity, membership& members,
+  control_links(any_transport::event_loop& loop, const task_identity& identity, membership& members,
                 const server_options& options, std::chrono::milliseconds heartbeat_interval,
                 const std::vector<std::chrono::milliseconds>& heartbeat_timeouts, std::function<void()> on_change)
       : loop_(loop),
@@ -42,12 +42,12 @@ class control_links {
         heartbeat_interval_(heartbeat_interval),
         heartbeat_timeouts_(heartbeat_timeouts),
         on_change_(std::move(on_change)),
-        due_(Clock::now()),
+        due_(detail::now()),
         next_heartbeat_(due_) {}
 
   /// A task has dialled, and has been told that it is welcome. It has given up any other that it has not used yet,
   /// which may be heard of after this one.
-  void accept(peer_channel<T> dialled) {
+  void accept(peer_channel dialled) {
     const auto is_other = [&](const control_link& link) { return link.rank == dialled.rank && !link.met; };
     if (std::any_of(links_.begin(), links_.end(), [&](const control_link& link) {
           return is_other(link) && link.incarnation == dialled.incarnation && link.number > dialled.number;
@@ -60,7 +60,7 @@ class control_links {
   }
 
   /// A task has answered.
-  void meet(std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
+  void meet(std::size_t rank, std::uint64_t incarnation, any_transport::stream stream) {
     control_link& link = add(rank, incarnation, std::move(stream));
     send_heartbeat(link);  // first: a task that is told that the two have met may end this one at once
     meet(link);
@@ -71,7 +71,7 @@ class control_links {
   /// Reads what has come, looks for silence, and sends heartbeats when they are due. Called again after heartbeat
   /// intervals or earlier.
   void heartbeat(std::chrono::milliseconds called_again) {
-    const moment now = Clock::now();
+    const moment now = detail::now();
     notice_delay(now);
     due_ = now + called_again;
     for (control_link& link : links_) {
@@ -96,10 +96,10 @@ class control_links {
     header.kind = frame_kind::goodbye;
     header.tag = has_met_all();
     header.step = finished ? has_finished : 0;
-    const basic_deadline<Clock> until = std::chrono::milliseconds(200);
+    const deadline until = std::chrono::milliseconds(200);
     const auto send_all = [&](control_link& link) {
       try {
-        while (write(link), !link.out.idle() && !until.expired()) sleep<Clock>(std::chrono::milliseconds(1));
+        while (write(link), !link.out.idle() && !until.expired()) detail::sleep(std::chrono::milliseconds(1));
       } catch (const error&) {
         // The peer has already gone.
       }
@@ -116,7 +116,7 @@ class control_links {
     std::chrono::microseconds pause{20};
     for (; !links_.empty() && !until.expired(); pause = std::min<std::chrono::microseconds>(2 * pause, longest_pause)) {
       links_.remove_if([](control_link& link) { return link.closed || has_ended(link); });
-      if (!links_.empty()) sleep<Clock>(pause);
+      if (!links_.empty()) detail::sleep(pause);
     }
     links_.clear();
   }
@@ -143,25 +143,25 @@ class control_links {
   struct control_link {
     std::size_t rank;
     std::uint64_t incarnation;
-    typename T::stream stream;
+    any_transport::stream stream;
     moment last_heard;
     std::uint64_t number = 0;  // peer_channel's, of one that has come here
     bool met = false;          // a frame has come: before, the task that dialled may have given up in the middle of it
     bool closed = false;
     frame_reader in;
     frame_writer out;
-    std::vector<std::byte> message, sent;    // payloads of the frames that arrive and leave
-    std::deque<std::size_t> untold;          // ranks of tasks of whose end the peer is to be told
-    std::optional<typename T::watch> watch;  // of the stream: ends first
+    std::vector<std::byte> message, sent;       // payloads of the frames that arrive and leave
+    std::deque<std::size_t> untold;             // ranks of tasks of whose end the peer is to be told
+    std::optional<any_transport::watch> watch;  // of the stream: ends first
 
-    control_link(std::size_t of, std::uint64_t its_incarnation, typename T::stream connection, moment now)
+    control_link(std::size_t of, std::uint64_t its_incarnation, any_transport::stream connection, moment now)
         : rank(of), incarnation(its_incarnation), stream(std::move(connection)), last_heard(now) {
       in.expect(max_control_bytes);
     }
   };
 
-  control_link& add(std::size_t rank, std::uint64_t incarnation, typename T::stream stream) {
-    control_link& link = links_.emplace_back(rank, incarnation, std::move(stream), Clock::now());
+  control_link& add(std::size_t rank, std::uint64_t incarnation, any_transport::stream stream) {
+    control_link& link = links_.emplace_back(rank, incarnation, std::move(stream), detail::now());
     try {
       link.watch.emplace(loop_, link.stream, [this, &link] { on_ready(link); });
     } catch (...) {
@@ -176,7 +176,7 @@ class control_links {
   }
 
   void on_ready(control_link& link) {
-    const moment now = Clock::now();
+    const moment now = detail::now();
     notice_delay(now);
     read(link, now);
     if (!link.closed) link.watch->arm(true, !link.out.idle());
@@ -311,7 +311,7 @@ class control_links {
     }
   }
 
-  static std::string milliseconds(typename Clock::duration time) {
+  static std::string milliseconds(deadline::duration time) {
     return str_cat({std::chrono::duration_cast<std::chrono::milliseconds>(time).count(), " ms"});
   }
 
@@ -384,16 +384,16 @@ class control_links {
     }
   }
 
-  typename T::event_loop& loop_;
-  const task_identity<T>& identity_;
+  any_transport::event_loop& loop_;
+  const task_identity& identity_;
   membership& members_;
   const server_options& options_;
   std::chrono::milliseconds heartbeat_interval_;
   const std::vector<std::chrono::milliseconds>& heartbeat_timeouts_;  // by rank
   std::function<void()> on_change_;
   std::list<control_link> links_;
-  moment due_, next_heartbeat_;         // due_: the next heartbeat()
-  typename Clock::duration held_up_{};  // how late this thread was
+  moment due_, next_heartbeat_;   // due_: the next heartbeat()
+  deadline::duration held_up_{};  // how late this thread was
 };
 
 }  // namespace weft::detail

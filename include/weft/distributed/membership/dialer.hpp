@@ -11,23 +11,23 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
 /// Opens the control connections to the tasks of lower rank that this one connects to, and opens them again after those
 /// tasks are gone. It works on the event loop's thread and never waits there, neither for a name nor for a host that
 /// does not answer.
-template <transport T, typename Clock>
 class dialer {
  public:
-  using met = std::function<void(std::size_t rank, std::uint64_t incarnation, typename T::stream)>;
+  using met = std::function<void(std::size_t rank, std::uint64_t incarnation, any_transport::stream)>;
 
-  dialer(T& network, typename T::event_loop& loop, task_identity<T>& identity, membership& members,
+  dialer(any_transport& network, any_transport::event_loop& loop, task_identity& identity, membership& members,
          const server_options& options, met when_met)
       : network_(network),
         loop_(loop),
@@ -37,11 +37,11 @@ class dialer {
         when_met_(std::move(when_met)),
         again_(loop),
         dialled_(members.self()),
-        redial_(members.self(), Clock::now()) {}
+        redial_(members.self(), detail::now()) {}
 
   /// Dials those that are due, whatever has happened in between.
   void resume() {
-    const moment now = Clock::now();
+    const moment now = detail::now();
     moment next = moment::max();
     for (std::size_t rank = 0; rank < dialled_.size(); ++rank) {
       const task_state state = members_.state(rank);
@@ -63,57 +63,44 @@ class dialer {
   }
 
  private:
-  using moment = typename Clock::time_point;
-  using handshake_type = typename task_identity<T>::handshake_type;
+  using moment = deadline::time_point;
+  using handshake_type = typename task_identity::handshake_type;
 
   static constexpr std::chrono::milliseconds longest_connect{1000};  // to one of a host's addresses
-
-  static constexpr bool connects_later = requires { typename T::pending_stream; };
-  struct no_pending_stream {};
-  template <typename U, bool>
-  struct pending_of {
-    using type = no_pending_stream;
-  };
-  template <typename U>
-  struct pending_of<U, true> {
-    using type = typename U::pending_stream;
-  };
 
   struct outbound_handshake {
     std::size_t rank;
     moment until;
-    typename T::event_loop::timer expiry;
-    std::unique_ptr<typename pending_of<T, connects_later>::type> connecting;  // then talk
+    any_transport::event_loop::timer expiry;
+    std::unique_ptr<any_transport::pending_stream> connecting;  // then talk
     std::unique_ptr<handshake_type> talk;
-    std::optional<typename T::watch> watch;  // of one of the two: ends first
+    std::optional<any_transport::watch> watch;  // of one of the two: ends first
 
-    outbound_handshake(std::size_t to, typename T::event_loop& loop) : rank(to), until{}, expiry(loop) {}
+    outbound_handshake(std::size_t to, any_transport::event_loop& loop) : rank(to), until{}, expiry(loop) {}
   };
 
   /// Nobody here dials the tasks of higher rank. If the name of their host is unknown, the error of a wait for them
   /// gives that as the reason.
   void look_up_others() {
-    if constexpr (requires(T& network, const endpoint& where) { network.look_up(where); })
-      for (std::size_t rank = members_.self() + 1; rank < members_.size(); ++rank) {
-        if (members_.state(rank) != task_state::awaited || !members_.connects_to(rank)) continue;
-        try {
-          network_.look_up(identity_.address_of(rank));
-          if (members_.reason(rank).starts_with("lookup: ")) members_.set_note(rank, "");
-        } catch (const error& problem) {
-          members_.set_note(rank, problem.what());
-        }
+    for (std::size_t rank = members_.self() + 1; rank < members_.size(); ++rank) {
+      if (members_.state(rank) != task_state::awaited || !members_.connects_to(rank)) continue;
+      try {
+        network_.look_up(identity_.address_of(rank));
+        if (members_.reason(rank).starts_with("lookup: ")) members_.set_note(rank, "");
+      } catch (const error& problem) {
+        members_.set_note(rank, problem.what());
       }
+    }
   }
 
   void dial(std::size_t rank, moment now) {
     try {
       auto begun = std::make_unique<outbound_handshake>(rank, loop_);
-      if constexpr (connects_later) {
-        begun->connecting = network_.start_connect(identity_.address_of(rank));
+      begun->connecting = network_.start_connect(identity_.address_of(rank));
+      if (begun->connecting)
         wait_for_connection(*begun, now);
-      } else {
+      else
         begin_handshake(*begun, network_.connect(identity_.address_of(rank)), now);
-      }
       dialled_[rank] = std::move(begun);
       if (dialled_[rank]->talk && !advance(*dialled_[rank], now)) dialled_[rank].reset();
     } catch (const error& problem) {
@@ -135,21 +122,20 @@ class dialer {
     each.watch->arm(false, true);
   }
 
-  void begin_handshake(outbound_handshake& each, typename T::stream stream, moment now) {
+  void begin_handshake(outbound_handshake& each, any_transport::stream stream, moment now) {
     each.talk.reset(new handshake_type(identity_.dial(std::move(stream))));
     each.until = now + options_.handshake_timeout;
     each.expiry.start(options_.handshake_timeout, [this, rank = each.rank] { go_on(rank); });
     watch(each, each.talk->stream());
   }
 
-  template <typename Source>
-  void watch(outbound_handshake& each, const Source& source) {
+  void watch(outbound_handshake& each, const any_transport::source& source) {
     each.watch.emplace(loop_, source, [this, rank = each.rank] { go_on(rank); });
   }
 
   void go_on(std::size_t rank) {
     outbound_handshake& each = *dialled_[rank];
-    const moment now = Clock::now();
+    const moment now = detail::now();
     const bool goes_on = each.talk ? advance(each, now) : connect(each, now);
     if (goes_on) return;
     dialled_[rank].reset();
@@ -158,21 +144,21 @@ class dialer {
 
   /// Returns whether there is more to do for it.
   bool connect(outbound_handshake& each, moment now) {
-    if constexpr (connects_later) try {
-        each.watch.reset();
-        typename T::stream stream;
-        if (each.connecting->finish(stream)) {
-          begin_handshake(each, std::move(stream), now);
-          return advance(each, now);
-        }
-        if (now >= each.until) each.connecting->time_out();
-        wait_for_connection(each, now);
-        return true;
-      } catch (const error& problem) {
-        note_absence(each.rank, problem);
-      } catch (const std::exception&) {
-        // no memory for it: dialled again
+    try {
+      each.watch.reset();
+      any_transport::stream stream;
+      if (each.connecting->finish(stream)) {
+        begin_handshake(each, std::move(stream), now);
+        return advance(each, now);
       }
+      if (now >= each.until) each.connecting->time_out();
+      wait_for_connection(each, now);
+      return true;
+    } catch (const error& problem) {
+      note_absence(each.rank, problem);
+    } catch (const std::exception&) {
+      // no memory for it: dialled again
+    }
     return false;
   }
 
@@ -229,13 +215,13 @@ class dialer {
     when_met_(each.rank, incarnation, std::move(each.talk->stream()));
   }
 
-  T& network_;
-  typename T::event_loop& loop_;
-  task_identity<T>& identity_;
+  any_transport& network_;
+  any_transport::event_loop& loop_;
+  task_identity& identity_;
   membership& members_;
   const server_options& options_;
   met when_met_;
-  typename T::event_loop::timer again_;
+  any_transport::event_loop::timer again_;
   std::vector<std::unique_ptr<outbound_handshake>> dialled_;
   std::vector<moment> redial_;
 };

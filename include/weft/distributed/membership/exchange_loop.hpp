@@ -10,8 +10,10 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft::detail {
 
@@ -41,24 +43,18 @@ concept message_exchange = requires(Exchange& exchange) {
 /// Waits for messages of other tasks, for one thread. The wait ends when the exchange is complete, or with an error: at
 /// its deadline, when a peer is gone, or when this server stops. Heartbeats arrive on the server's own thread
 /// meanwhile, and tell the membership who is alive.
-template <typename Server>
 class exchange_loop {
-  using network = typename Server::transport_type;
-  using clock = typename Server::clock_type;
-
  public:
-  using deadline_type = basic_deadline<clock>;
-
-  exchange_loop(Server& here, wait_policy policy) : here_(here), idle_(here.network(), policy) {}
+  exchange_loop(task_server& here, wait_policy policy) : here_(here), idle_(here.network(), policy) {}
 
   /// Carries the exchange out. `operation` is for messages. Throws weft::error: deadline_exceeded as the exchange says,
   /// unavailable that names the peer that is gone, cancelled when this server stops, and what exchange.advance()
   /// throws.
   template <message_exchange Exchange>
-  void run(const char* operation, deadline_type until, Exchange& exchange) {
+  void run(const char* operation, deadline until, Exchange& exchange) {
     idle_.moved();
     left_at_.reset();
-    const auto began = clock::now();
+    const auto began = detail::now();
     for (;;) {
       const std::size_t moved = exchange.advance();
       if (exchange.is_complete()) return;
@@ -69,12 +65,12 @@ class exchange_loop {
         continue;
       }
       items_.clear();
-      exchange.for_each_stream([&](const typename network::stream& stream, bool reads, bool writes) {
+      exchange.for_each_stream([&](const any_transport::stream& stream, bool reads, bool writes) {
         items_.push_back({&stream, reads, writes});
       });
       if (!idle_.pause(items_, until)) continue;
       check(operation, exchange);
-      if (reports_waits_ && clock::now() - began > quiet_time) report_wait();
+      if (reports_waits_ && detail::now() - began > quiet_time) report_wait();
     }
   }
 
@@ -118,18 +114,17 @@ class exchange_loop {
   /// waited for: its host may have gone with it.
   bool is_silent_after_leaving(const peer_process& peer) {
     if (here_.members().state(peer.rank, peer.incarnation) != task_state::left) return false;
-    if (!left_at_) left_at_ = clock::now();
-    return clock::now() - *left_at_ > here_.heartbeat_timeout(peer.rank);
+    if (!left_at_) left_at_ = detail::now();
+    return detail::now() - *left_at_ > here_.heartbeat_timeout(peer.rank);
   }
 
-  Server& here_;
+  task_server& here_;
   std::string waits_for_job_;
   std::chrono::milliseconds longest_wait_{0};
   bool reports_waits_ = false;
-  waiter<network, clock> idle_;
-  std::vector<typename network::wait_item> items_;
-  std::optional<typename clock::time_point>
-      left_at_;  // when a peer was first seen to have left, and nothing moved since
+  waiter idle_;
+  std::vector<any_transport::wait_item> items_;
+  std::optional<deadline::time_point> left_at_;  // when a peer was first seen to have left, and nothing moved since
 };
 
 }  // namespace weft::detail

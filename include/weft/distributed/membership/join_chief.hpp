@@ -10,6 +10,7 @@
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/error.hpp>
 #include <weft/train/signals.hpp>
 
@@ -17,17 +18,14 @@ namespace weft::detail {
 
 /// server::join() of a task that is not a parameter server: waits for the end of the chief or, in the chief, of all
 /// tasks that it is connected to.
-template <typename Server>
 class chief_wait {
-  using deadline_type = typename Server::deadline_type;
-
  public:
-  explicit chief_wait(Server& here) : here_(here), members_(here.members()), chief_(rank_of_chief(here)) {
+  explicit chief_wait(task_server& here) : here_(here), members_(here.members()), chief_(rank_of_chief(here)) {
     if (!is_chief()) here.connect_to(chief_);
     if (here.options().handle_signals) signals_.emplace();
   }
 
-  join_report run(deadline_type arrival, deadline_type until) {
+  join_report run(deadline arrival, deadline until) {
     await_arrival(arrival);
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (is_awaited(rank)) await_end(rank, until);
@@ -37,7 +35,7 @@ class chief_wait {
  private:
   static constexpr std::chrono::milliseconds between_checks{100};
 
-  static std::size_t rank_of_chief(const Server& here) {
+  static std::size_t rank_of_chief(const task_server& here) {
     const task_id chief{here.options().worker_job, 0};
     return here.cluster().has_task(chief) ? here.cluster().rank(chief) : 0;
   }
@@ -63,11 +61,11 @@ class chief_wait {
     return true;
   }
 
-  void await_arrival(deadline_type until) {
+  void await_arrival(deadline until) {
     for (;;) try {
         // No step runs here before the tasks have met.
         if (is_stopped() || report_.signal != 0) return;
-        const deadline_type slice(until.remaining(between_checks));
+        const deadline slice(until.remaining(between_checks));
         members_.wait_for(
             slice, [&](const task_id& task) { return is_awaited(here_.cluster().rank(task)); },
             [](const task_id&) { return true; });
@@ -78,7 +76,7 @@ class chief_wait {
       }
   }
 
-  void await_end(std::size_t rank, deadline_type until) {
+  void await_end(std::size_t rank, deadline until) {
     const std::string name = to_string(members_.task(rank));
     const auto lost = [&](std::uint64_t incarnation) {
       report_.lost.push_back(str_cat({name, " ", members_.reason(rank, incarnation)}));
@@ -86,7 +84,7 @@ class chief_wait {
     std::uint64_t awaited = members_.incarnation(rank);
     while (members_.state(rank) == task_state::alive && !is_stopped()) {
       if (until.expired()) throw error(error_code::deadline_exceeded, "join", {name, " is still running"});
-      members_.await_verdict(rank, deadline_type(between_checks));
+      members_.await_verdict(rank, deadline(between_checks));
       const std::uint64_t now = members_.incarnation(rank);  // another process may have taken its place
       if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
       awaited = now;
@@ -96,11 +94,11 @@ class chief_wait {
     if (members_.state(rank, awaited) == task_state::lost) lost(awaited);
   }
 
-  Server& here_;
+  task_server& here_;
   membership& members_;
   std::size_t chief_;
   std::optional<stop_signals> signals_;
-  std::optional<deadline_type> stop_at_;  // since the signal
+  std::optional<deadline> stop_at_;  // since the signal
   join_report report_;
 };
 

@@ -117,10 +117,10 @@ class membership {
   /// left; one for which `dispensable(task_id)` holds may be lost, too.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
   /// cancelled when this server stopped, or why this task and a needed one cannot work together.
-  template <typename Clock, typename Needed, typename Dispensable>
-  void wait_for(basic_deadline<Clock> until, Needed needed, Dispensable dispensable) {
+  template <typename Needed, typename Dispensable>
+  void wait_for(deadline until, Needed needed, Dispensable dispensable) {
     std::unique_lock lock(mutex_);
-    const auto quiet_until = Clock::now() + std::chrono::duration_cast<typename Clock::duration>(quiet_time);
+    const auto quiet_until = detail::now() + std::chrono::duration_cast<deadline::duration>(quiet_time);
     const std::chrono::seconds longest = std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit));
     for (bool reported = false;;) {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
@@ -143,7 +143,7 @@ class membership {
         throw error(error_code::deadline_exceeded, "wait_ready",
                     {to_string(tasks_[self_]), " still waits for ", missing.text,
                      "; start them, or look there for why they ended", note_.empty() ? "" : "; ", note_});
-      if (!reported && Clock::now() >= quiet_until) {
+      if (!reported && detail::now() >= quiet_until) {
         append(missing.text, {note_.empty() ? "" : "; ", note_});
         lock.unlock();
         waits_.begin(missing, longest < no_limit ? longest : std::chrono::seconds(0), false);
@@ -154,22 +154,20 @@ class membership {
     }
   }
 
-  template <typename Clock, typename Needed>
-  void wait_for(basic_deadline<Clock> until, Needed needed) {
+  template <typename Needed>
+  void wait_for(deadline until, Needed needed) {
     wait_for(until, needed, [](const task_id&) { return false; });
   }
 
   /// Returns once the task is known to be gone, or after `until`.
-  template <typename Clock>
-  void await_verdict(std::size_t rank, basic_deadline<Clock> until) {
+  void await_verdict(std::size_t rank, deadline until) {
     std::unique_lock lock(mutex_);
     while (!stopped_ && state(rank) == task_state::alive && !until.expired()) wait(lock, until);
   }
 
   /// Returns once it is known why this incarnation of a task does not answer: it is lost, or it has left and another
   /// one is lost. At the latest after `until`.
-  template <typename Clock>
-  void await_cause(std::size_t rank, std::uint64_t incarnation, basic_deadline<Clock> until) {
+  void await_cause(std::size_t rank, std::uint64_t incarnation, deadline until) {
     std::unique_lock lock(mutex_);
     const auto known = [&] {
       const ended fate = fate_of(rank, incarnation);
@@ -236,11 +234,10 @@ class membership {
 
   bool end(std::size_t rank, std::uint64_t incarnation, task_state to, const std::string& why, bool hearsay);
 
-  template <typename Clock>
-  void wait(std::unique_lock<std::mutex>& lock, const basic_deadline<Clock>& until) {
+  void wait(std::unique_lock<std::mutex>& lock, const deadline& until) {
     // In slices: any Clock works.
-    const auto slice = std::chrono::duration_cast<typename Clock::duration>(std::chrono::milliseconds(50));
-    detail::sleep<Clock>(changed_, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining(slice)));
+    const auto slice = std::chrono::duration_cast<deadline::duration>(std::chrono::milliseconds(50));
+    detail::sleep(changed_, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining(slice)));
   }
 
   static constexpr std::chrono::hours no_limit{24};

@@ -15,10 +15,10 @@
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/frame.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/tls.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft {
 
@@ -34,17 +34,13 @@ inline constexpr const char* client_asks = "client asks";      // its channel fo
 inline constexpr const char* client_hears = "client is told";  // and for answers
 inline bool is_client(const introduction& its) { return its.from.job.empty(); }
 
-template <transport T>
-inline constexpr bool speaks_tls = requires(T& network, const tls_credentials& mine) { network.use_tls(mine); };
-
 /// A task in handshakes: what it says of itself, and whether it believes the other. Any thread may ask.
-template <transport T>
 class task_identity {
  public:
-  using handshake_type = handshake<typename T::stream>;
+  using handshake_type = handshake;
 
   task_identity(const cluster_spec& cluster, task_id self, membership& members, const server_options& options,
-                T& network)
+                any_transport& network)
       : cluster_(cluster),
         self_(std::move(self)),
         members_(members),
@@ -68,32 +64,32 @@ class task_identity {
 
   /// As far as the addresses tell.
   bool is_on_this_host(std::size_t rank) const {
-    return same_host<T>(cluster_.task_address(self_.job, self_.index), address_of(rank));
+    return network_.same_host(cluster_.task_address(self_.job, self_.index), address_of(rank));
   }
   /// Returns true if the options and addresses require tags in frames to and from this task.
   bool authenticates(std::size_t rank) const {
-    return detail::authenticates<typename T::stream>(options_, is_on_this_host(rank));
+    return detail::authenticates(network_, options_, is_on_this_host(rank));
   }
   /// The same for one connection, which can leave the host although the addresses are equal.
-  bool authenticates(std::size_t rank, const typename T::stream& stream) const {
-    return detail::authenticates<typename T::stream>(options_, is_on_this_host(rank) && detail::stays_on_host(stream));
+  bool authenticates(std::size_t rank, const any_transport::stream& stream) const {
+    return detail::authenticates(network_, options_, is_on_this_host(rank) && stream.stays_on_host());
   }
-  bool authenticates_client(const typename T::stream& client) const {
-    return detail::authenticates<typename T::stream>(options_, detail::stays_on_host(client));
+  bool authenticates_client(const any_transport::stream& client) const {
+    return detail::authenticates(network_, options_, client.stays_on_host());
   }
 
   // ---- handshakes ----
 
-  handshake_type dial(typename T::stream stream) const {
+  handshake_type dial(any_transport::stream stream) const {
     return handshake_type::dialling(std::move(stream), secret_.proof(), nonce());
   }
-  handshake_type answer(typename T::stream stream) const {
+  handshake_type answer(any_transport::stream stream) const {
     return handshake_type::listening(std::move(stream), secret_.proof(), nonce(), name());
   }
 
   /// This task's introduction to another that it opens a channel to, or a control connection ("").
   introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us,
-                               const typename T::stream& stream) const {
+                               const any_transport::stream& stream) const {
     const std::uint64_t known = members_.incarnation(rank);
     return {distributed_version,
             cluster_.hash(),
@@ -107,7 +103,7 @@ class task_identity {
             authenticates(rank, stream)};
   }
 
-  introduction introduction_to_client(const introduction& client, const typename T::stream& stream) const {
+  introduction introduction_to_client(const introduction& client, const any_transport::stream& stream) const {
     return {distributed_version,
             cluster_.hash(),
             to_string(cluster_),
@@ -123,7 +119,7 @@ class task_identity {
   /// Returns true if that task has answered: it knows the secret, and its certificate, if any, names it.
   bool is_answered_by(std::size_t rank, handshake_type& talk) const {
     const std::string name = to_string(members_.task(rank));
-    return talk.proves(name) && is_certified(talk.stream(), name);
+    return talk.proves(name) && talk.stream().certifies(name);
   }
 
   /// The reason why the answer is not from that task: another task of the cluster has answered, a task of another
@@ -132,12 +128,10 @@ class task_identity {
     const task_id& peer = members_.task(rank);
     const std::string operation = str_cat({"connect to ", to_string(peer)});
     const std::string where = to_string(address_of(rank));
-    if constexpr (speaks_tls<T>)
-      if (!is_certified(talk.stream(), to_string(peer)))
-        return error(
-            error_code::permission_denied, operation,
-            {"the process that listens at ", where, " shows a certificate of ", talk.stream().certified_names(),
-             "; that of ", to_string(peer), " names weft:", to_string(peer), " in its subjectAltName"});
+    if (!talk.stream().certifies(to_string(peer)))
+      return error(error_code::permission_denied, operation,
+                   {"the process that listens at ", where, " shows a certificate of ", talk.stream().certified_names(),
+                    "; that of ", to_string(peer), " names weft:", to_string(peer), " in its subjectAltName"});
     for (std::size_t other = 0; other < members_.size(); ++other)
       if (talk.proves(to_string(members_.task(other))))
         return error(error_code::failed_precondition, operation,
@@ -156,13 +150,12 @@ class task_identity {
   }
 
   /// Why the client that says this cannot be admitted, if it cannot. It knows the secret.
-  std::optional<error> objection_to_client(const introduction& its, const typename T::stream& stream) const {
+  std::optional<error> objection_to_client(const introduction& its, const any_transport::stream& stream) const {
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
-    if constexpr (speaks_tls<T>)
-      if (!is_certified(stream, client_name))
-        return refuse(error_code::permission_denied,
-                      {"a client shows a certificate of ", stream.certified_names(),
-                       "; that of a client names weft:", client_name, " in its subjectAltName"});
+    if (!stream.certifies(client_name))
+      return refuse(error_code::permission_denied,
+                    {"a client shows a certificate of ", stream.certified_names(),
+                     "; that of a client names weft:", client_name, " in its subjectAltName"});
     if (its.library_version != distributed_version)
       return refuse(error_code::failed_precondition, {"a client runs Weft ", its.library_version, ", ", name(),
                                                       " runs ", distributed_version, "; run the same build"});
@@ -179,17 +172,17 @@ class task_identity {
   }
 
   /// Why the peer that says this cannot be admitted, if it cannot. It knows the secret.
-  std::optional<error> objection_to(const introduction& its, const typename T::stream& stream, const endpoint& here) {
+  std::optional<error> objection_to(const introduction& its, const any_transport::stream& stream,
+                                    const endpoint& here) {
     const std::string peer = to_string(its.from);
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
-    if constexpr (speaks_tls<T>)
-      if (!is_certified(stream, peer)) {
-        const std::string why =
-            str_cat({"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
-        members_.set_note(why);
-        return refuse(error_code::permission_denied,
-                      {why, "; start every task with its own index and its own certificate"});
-      }
+    if (!stream.certifies(peer)) {
+      const std::string why =
+          str_cat({"a task that says it is ", peer, " shows a certificate of ", stream.certified_names()});
+      members_.set_note(why);
+      return refuse(error_code::permission_denied,
+                    {why, "; start every task with its own index and its own certificate"});
+    }
     if (its.library_version != distributed_version)
       return refuse(error_code::failed_precondition, {peer, " runs Weft ", its.library_version, ", ", name(), " runs ",
                                                       distributed_version, "; run the same build on every task"});
@@ -223,7 +216,7 @@ class task_identity {
  private:
   /// Certificates make a secret needless: it is one that everybody knows then.
   cluster_secret usual_secret() const {
-    if (!options_.tls) return detail::usual_secret<T>();
+    if (!options_.tls) return detail::usual_secret(network_);
     if (auto given = cluster_secret::from_environment()) return *given;
     return cluster_secret("tasks that have certificates");
   }
@@ -240,18 +233,11 @@ class task_identity {
     return random;
   }
 
-  static bool is_certified(const typename T::stream& stream, const std::string& name) {
-    if constexpr (speaks_tls<T>)
-      return stream.certifies(name);
-    else
-      return true;
-  }
-
   const cluster_spec& cluster_;
   task_id self_;
   membership& members_;
   const server_options& options_;
-  T& network_;
+  any_transport& network_;
   cluster_secret secret_;
   std::uint64_t incarnation_;
 };

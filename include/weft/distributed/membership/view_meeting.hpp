@@ -17,10 +17,12 @@
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 
 namespace weft::detail {
@@ -28,12 +30,9 @@ namespace weft::detail {
 /// Carries out the agreement on a view (view.hpp) with the other workers, on the calling thread: that which trains. A
 /// worker says what it has to say on channels that it opens itself, and what the others say comes on theirs. A message
 /// that is lost with its channel is said again.
-template <transport T, typename Clock>
 class view_meeting {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
-  view_meeting(basic_server<T, Clock>& here, training_program program, loss_policy policy)
+  view_meeting(task_server& here, training_program program, loss_policy policy)
       : here_(here),
         policy_(policy),
         workers_(here.cluster().num_tasks(here.job())),
@@ -73,10 +72,10 @@ class view_meeting {
   /// call goes on; unavailable that names who is missing, where too few are left, where nobody has taken a lost
   /// worker's place, where the run has ended, or in the end; aborted where the others train on without this worker;
   /// cancelled when this server stops.
-  training_view meet(std::int64_t updates, bool admits, bool finishes, deadline_type until) {
+  training_view meet(std::int64_t updates, bool admits, bool finishes, deadline until) {
     const bool starts = current().epoch == 0;
     if (!std::exchange(is_under_way_, false)) {
-      watch_.begin(Clock::now());
+      watch_.begin(detail::now());
       patience_ = std::max<duration>(until.remaining(std::chrono::duration_cast<duration>(std::chrono::hours(24))),
                                      longest_silence());
       here_.connect_to(here_.job());
@@ -85,12 +84,12 @@ class view_meeting {
     }
     look();
     agreement_.resend();
-    moment next_resend = Clock::now() + resend_interval;
+    moment next_resend = detail::now() + resend_interval;
     for (;;) {
       if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
       bool moved = hear();
       look();
-      const moment now = Clock::now();
+      const moment now = detail::now();
       const auto waited = watch_.elapsed(now);
       if (!starts) {
         check_given_up();
@@ -125,7 +124,7 @@ class view_meeting {
       }
       // Those that wait in vain end one after the other: nobody waits for them anew.
       if (starts ? waited >= quiet_time : waited <= policy_.wait / 2) report_wait(starts, until);
-      if (!moved) sleep<Clock>(pause);
+      if (!moved) detail::sleep(pause);
     }
     say_the_rest();
     incoming_.clear();
@@ -134,11 +133,11 @@ class view_meeting {
   }
 
  private:
-  using moment = typename Clock::time_point;
-  using duration = typename Clock::duration;
+  using moment = deadline::time_point;
+  using duration = deadline::duration;
 
   /// Reports whom the meeting waits for, if the policy waits, until the training continues or ends.
-  void report_wait(bool starts, deadline_type until) {
+  void report_wait(bool starts, deadline until) {
     membership& members = here_.members();
     awaited_tasks tasks;
     for (int index = 0; index < workers_; ++index) {
@@ -154,21 +153,21 @@ class view_meeting {
   }
 
   void say_the_rest() {
-    const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
+    const deadline last(std::chrono::duration_cast<duration>(std::chrono::seconds(1)));
     while (!last.expired() && !here_.stopping() && !all_is_said()) {
       look();
       say();
-      sleep<Clock>(pause);
+      detail::sleep(pause);
     }
   }
   /// Each worker finds the difference by itself, and what is said is heard only while its sender is there.
   void tell_policy() {
-    const deadline_type last(std::chrono::duration_cast<duration>(std::chrono::milliseconds(500)));
+    const deadline last(std::chrono::duration_cast<duration>(std::chrono::milliseconds(500)));
     while (!last.expired() && !here_.stopping() && is_anybody_there()) {
       look();
       agreement_.say_policy();  // one that has not met this process yet passes over what it says
       say();
-      sleep<Clock>(std::chrono::milliseconds(50));
+      detail::sleep(std::chrono::milliseconds(50));
     }
   }
   bool is_anybody_there() const {
@@ -179,7 +178,7 @@ class view_meeting {
 
   /// A worker without a policy opens the channel of a group at once, and says nothing here.
   void look_for_group() {
-    if (policy_ == loss_policy{} || watch_.elapsed(Clock::now()) < newcomers_time) return;
+    if (policy_ == loss_policy{} || watch_.elapsed(detail::now()) < newcomers_time) return;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
       const task_id& task = here_.members().task(rank);
       if (name == group_channel && task.job == here_.job() && !agreement_.has_heard(task.index))
@@ -194,7 +193,7 @@ class view_meeting {
     for (int index = 0; index < workers_; ++index)
       if (const std::size_t rank = rank_of(index);
           members.has_finished(rank) &&
-          watch_.is_missing_for(static_cast<std::size_t>(index), std::chrono::seconds(2), Clock::now()))
+          watch_.is_missing_for(static_cast<std::size_t>(index), std::chrono::seconds(2), detail::now()))
         throw error(error_code::unavailable, operation,
                     {"training has ended without ", here_.name(), ": ", to_string(members.task(rank)),
                      " has finished it with all workers that were there"});
@@ -208,14 +207,14 @@ class view_meeting {
   struct incoming_link {
     int index;
     std::uint64_t incarnation;
-    typename T::stream stream;
+    any_transport::stream stream;
     frame_reader in;
     std::vector<std::byte> message;
   };
   struct outgoing_link {
     int index;
     std::uint64_t incarnation = 0;
-    typename T::stream stream;
+    any_transport::stream stream;
     frame_writer out;
     std::vector<std::byte> leaving;
     std::deque<std::vector<std::byte>> waiting;
@@ -246,7 +245,7 @@ class view_meeting {
       const std::uint64_t incarnation = members.incarnation(rank);
       const presence is = presence_of(index, rank, incarnation);
       agreement_.see(index, incarnation, is);
-      const moment now = Clock::now();
+      const moment now = detail::now();
       const auto member = static_cast<std::size_t>(index);
       watch_.note(member, is != presence::alive, now);
       // Members do not notice a loss at the same time.
@@ -297,33 +296,19 @@ class view_meeting {
     fate& its = fates_[static_cast<std::size_t>(index)];
     if (its.incarnation != incarnation) its = {incarnation, false, {}};
     if (!its.is_proven && here_.members().has_closed(rank)) {
-      const moment now = Clock::now();
+      const moment now = detail::now();
       if (its.probed == moment{} || now >= its.probed + between_probes) {
         its.probed = now;
-        its.is_proven = refuses(here_.address_of(rank));
+        its.is_proven = here_.network().refuses(here_.address_of(rank));
       }
     }
     return its.is_proven ? presence::dead : presence::silent;
   }
 
-  /// Whether nobody listens there any more, as far as the host itself says.
-  bool refuses(const endpoint& where) {
-    if constexpr (requires(T& network) { network.refuses(where); }) {
-      return here_.network().refuses(where);
-    } else {
-      try {
-        here_.network().connect(where);
-        return false;
-      } catch (const error& problem) {
-        return problem.code() == error_code::unavailable;
-      }
-    }
-  }
-
   /// Takes what has come. Returns whether something has.
   bool hear() {
     bool moved = false;
-    for (typename basic_server<T, Clock>::channel opened; here_.take_channel_of(prefix, opened);) {
+    for (peer_channel opened; here_.take_channel_of(prefix, opened);) {
       const task_id& from = here_.members().task(opened.rank);
       if (from.job != here_.job()) continue;
       incoming_.remove_if([&](const incoming_link& each) { return each.index == from.index; });
@@ -384,7 +369,7 @@ class view_meeting {
       } catch (const error&) {  // it is gone, or does not answer: said again, if it is there
         link.is_open = false;
         link.out = {};
-        link.opens_again = Clock::now() + between_probes;
+        link.opens_again = detail::now() + between_probes;
       }
     return moved;
   }
@@ -400,8 +385,8 @@ class view_meeting {
   void open(outgoing_link& link) {
     const std::size_t rank = rank_of(link.index);
     if (here_.members().state(rank) != task_state::alive) return link.waiting.clear();
-    if (Clock::now() < link.opens_again) return;
-    auto opened = here_.open_channel(rank, channel_of(opened_in_), deadline_type(time_to_open));
+    if (detail::now() < link.opens_again) return;
+    auto opened = here_.open_channel(rank, channel_of(opened_in_), deadline(time_to_open));
     link.incarnation = opened.incarnation;
     link.stream = std::move(opened.stream);
     link.out = {};
@@ -416,7 +401,7 @@ class view_meeting {
   }
 
   /// Before the first view all workers are needed.
-  [[noreturn]] void tell_who_is_missing(deadline_type until) {
+  [[noreturn]] void tell_who_is_missing(deadline until) {
     const membership& members = here_.members();
     here_.members().wait_for(until, [&](const task_id& task) { return task.job == here_.job(); });
     for (int index = 0; index < workers_; ++index)
@@ -430,7 +415,7 @@ class view_meeting {
                                                    : "; start those again that were given up or have ended"});
   }
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   loss_policy policy_;
   int workers_;
   view_agreement agreement_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
@@ -21,13 +22,12 @@ namespace weft::detail {
 /// Asynchronous training: each worker's gradients are applied as they come, and answered with the values right after
 /// or, where staleness is bounded, as soon as the worker is no more than that many steps ahead of the slowest.
 /// Invariant: an update is in the history exactly when it is in the values. Not locked: the serving thread owns it.
-template <typename Server>
 class asynchronous_updates {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  asynchronous_updates(const Server& here, worker_roster<Server>& workers, worker_quorum<Server>& quorum,
-                       parameter_store& store, update_history& history, worker_answers<Server>& answers)
+  asynchronous_updates(const task_server& here, worker_roster& workers, worker_quorum& quorum, parameter_store& store,
+                       update_history& history, worker_answers& answers)
       : only_finite_(here.options().not_finite == nonfinite_gradients::refuse),
         workers_(workers),
         quorum_(quorum),
@@ -109,11 +109,11 @@ class asynchronous_updates {
   }
 
   bool only_finite_;
-  worker_roster<Server>& workers_;
-  worker_quorum<Server>& quorum_;
+  worker_roster& workers_;
+  worker_quorum& quorum_;
   parameter_store& store_;
   update_history& history_;
-  worker_answers<Server>& answers_;
+  worker_answers& answers_;
   std::vector<placed_bytes<std::byte>> copies_;
 };
 

@@ -11,7 +11,7 @@
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/server.hpp>
@@ -55,16 +56,13 @@ namespace weft {
 /// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
 /// once. Values arrive where they are wanted before their checksum or tag is checked: of a call that has failed the
 /// buffers for values are unspecified, until a call that brings values to them has not.
-template <transport T = tcp, typename Clock = std::chrono::steady_clock>
-class basic_parameter_client {
+class parameter_client {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// Connects to every task of the ps job and tells it the variables; all workers must tell the same.
   /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
   /// parameter servers, unavailable; invalid_argument and unimplemented for `terms`.
-  basic_parameter_client(basic_server<T, Clock>& here, std::vector<parameter_spec> variables, training_terms terms,
-                         graph_identity graph, deadline_type until = std::chrono::seconds(60))
+  parameter_client(task_server& here, std::vector<parameter_spec> variables, training_terms terms, graph_identity graph,
+                   deadline until = std::chrono::seconds(60))
       : here_(here),
         variables_(std::move(variables)),
         terms_(terms),
@@ -92,12 +90,12 @@ class basic_parameter_client {
     with_reasons([&] { connect_first(until); });
   }
 
-  basic_parameter_client(const basic_parameter_client&) = delete;
-  basic_parameter_client& operator=(const basic_parameter_client&) = delete;
+  parameter_client(const parameter_client&) = delete;
+  parameter_client& operator=(const parameter_client&) = delete;
 
   /// The chief (worker 0) uploads the first values, the others wait until it has. Values that exist already (this is a
   /// chief that came back) stay as they are. Follow it by pull().
-  void initialise(std::span<const const_bytes> values, deadline_type until = std::chrono::seconds(60)) {
+  void initialise(std::span<const const_bytes> values, deadline until = std::chrono::seconds(60)) {
     if (!here_.is_chief()) return initialise(until);
     check("initialise", values);
     ask("initialise", frame_kind::initialise, 0, until, [&](connection& to) { to.share_values(values); });
@@ -105,7 +103,7 @@ class basic_parameter_client {
   }
 
   /// Waits until the chief has uploaded the first values.
-  void initialise(deadline_type until = std::chrono::seconds(60)) {
+  void initialise(deadline until = std::chrono::seconds(60)) {
     ask("initialise", frame_kind::await_values, 0, until);
     begin_epoch();
   }
@@ -124,7 +122,7 @@ class basic_parameter_client {
   }
 
   /// Fetches all values. Where it throws, `out` is unspecified.
-  void pull(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+  void pull(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("pull", out);
     pull_step(has_position_ ? position_ : first_step(), out, until);
   }
@@ -142,7 +140,7 @@ class basic_parameter_client {
   /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
   /// is of one step, or throws failed_precondition; deadline_exceeded where others go on meanwhile. In asynchronous
   /// mode what one server holds is of one moment, and two servers' need not be of the same.
-  detail::server_state pull_state(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+  detail::server_state pull_state(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("save", out);
     detail::server_state state = room_for_state();
     std::vector<std::vector<std::byte>> rest(servers_.size());
@@ -168,7 +166,7 @@ class basic_parameter_client {
   /// Throws weft::error: failed_precondition where workers train already, and where some of the servers have been
   /// started again.
   bool restore(std::span<const const_bytes> values, const detail::server_state* state,
-               deadline_type until = std::chrono::seconds(60)) {
+               deadline until = std::chrono::seconds(60)) {
     check("restore", values);
     std::string going_on, fresh;
     for (const connection& each : servers_) {
@@ -194,14 +192,14 @@ class basic_parameter_client {
   }
 
   /// Another worker waits until the chief has done that. Follow it by pull().
-  void await_restore(deadline_type until = std::chrono::seconds(60)) {
+  void await_restore(deadline until = std::chrono::seconds(60)) {
     ask("restore", frame_kind::await_restore, 0, until);
     begin_epoch();
   }
 
   /// Says that no more updates come from this worker, as done() does, and waits until the others have said so or are
   /// gone. The servers stay until done().
-  void await_others(deadline_type until = std::chrono::seconds(60)) {
+  void await_others(deadline until = std::chrono::seconds(60)) {
     if (!ask("finish", frame_kind::await_others, 0, until)) throw gone_back("finish");
   }
 
@@ -257,7 +255,7 @@ class basic_parameter_client {
   /// task that is gone, deadline_exceeded that names the tasks that are waited for, invalid_argument for gradients that
   /// are not finite, aborted where the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
-                         deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
+                         deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
     check("push_pull", out);
     weight_ = examples;
@@ -294,7 +292,7 @@ class basic_parameter_client {
   /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
   /// pull_back().
   bool push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
-            deadline_type until = std::chrono::seconds(60), std::uint32_t examples = 1) {
+            deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
     weight_ = examples;
     replica_ = replica;
@@ -316,7 +314,7 @@ class basic_parameter_client {
     outcome what;
     int replica = 0;
   };
-  awaited_step await_step(std::int64_t step, deadline_type until = std::chrono::seconds(60)) {
+  awaited_step await_step(std::int64_t step, deadline until = std::chrono::seconds(60)) {
     using outcome = typename awaited_step::outcome;
     connection& first = servers_.front();
     awaited_step next{outcome::made};
@@ -334,7 +332,7 @@ class basic_parameter_client {
     return next;
   }
   /// Receives the values after the step that was awaited. Returns what push_pull does.
-  std::int64_t pull_made(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+  std::int64_t pull_made(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("push_pull", out);
     const std::uint32_t flags = flags_of_any_;
     ask_in_step("push_pull", frame_kind::pull, position_, until, [&](connection& to) { to.receive_values(out, true); });
@@ -344,7 +342,7 @@ class basic_parameter_client {
     return servers_.front().answer().step;
   }
   /// Receives the values of the step to which the run has gone back.
-  std::int64_t pull_back(std::span<const mutable_bytes> out, deadline_type until = std::chrono::seconds(60)) {
+  std::int64_t pull_back(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     pull_step(position_, out, until);
     flags_of_all_ = flags_of_any_ = 0;
     return servers_.front().answer().step;
@@ -372,7 +370,7 @@ class basic_parameter_client {
 
   /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
-  void done(deadline_type until = std::chrono::seconds(10)) {
+  void done(deadline until = std::chrono::seconds(10)) {
     is_done_recorded_ = false;
     try {
       if (!ask("done", frame_kind::done, 0, until)) throw gone_back("finish");
@@ -384,13 +382,13 @@ class basic_parameter_client {
   }
   /// Tells them that a signal has stopped this worker: it counts as gone from here on. Returns whether the others'
   /// training ends with it.
-  bool stopped(deadline_type until = std::chrono::seconds(10)) {
+  bool stopped(deadline until = std::chrono::seconds(10)) {
     ask("done", frame_kind::done, 0, until, [](connection& to) { to.set_flags(stopping); });
     return all_stop();
   }
 
  private:
-  using connection = detail::server_connection<T>;
+  using connection = detail::server_connection;
   static constexpr std::chrono::milliseconds late_answer{300};
 
   template <typename Bytes>
@@ -472,8 +470,8 @@ class basic_parameter_client {
 
   /// A connection has failed. Waits until all servers are alive. Throws `problem` if no process can take the place of
   /// a lost server, or none has within the wait. `is_first`: the first failure of this request.
-  void await_servers(const char* operation, const error& problem, bool is_first, deadline_type until) {
-    if (is_first) watch_.begin(Clock::now());
+  void await_servers(const char* operation, const error& problem, bool is_first, deadline until) {
+    if (is_first) watch_.begin(detail::now());
     if (is_done_recorded_) throw problem;
     const bool may_wait = awaits_servers() || (!has_position_ && watch_.keeps_places());
     const membership& members = here_.members();
@@ -491,10 +489,10 @@ class basic_parameter_client {
                     {problem.sentence(), "; start this worker again: the others wait for a process in its place"});
     }
     if (!may_wait || here_.stopping()) throw problem;
-    for (;; detail::sleep<Clock>(std::chrono::milliseconds(20))) {
+    for (;; detail::sleep(std::chrono::milliseconds(20))) {
       detail::awaited_tasks missing;
       bool is_over = false;
-      const auto now = Clock::now();
+      const auto now = detail::now();
       for (connection& each : servers_) {
         const task_state state = members.state(each.rank());
         watch_.note(number_of(each), state != task_state::alive, now);
@@ -512,7 +510,7 @@ class basic_parameter_client {
                     detail::not_replaced_yet(missing.empty() ? "a parameter server" : missing.text));
       if (missing.empty()) break;
     }
-    detail::sleep<Clock>(std::chrono::milliseconds(20));
+    detail::sleep(std::chrono::milliseconds(20));
   }
 
   /// Adds one server's place in the training to those of the servers before it.
@@ -534,7 +532,7 @@ class basic_parameter_client {
   /// Asks until all servers answer at the same step: those that are behind wait until they have made it, others may
   /// have gone on.
   template <typename Prepare>
-  void ask_in_step(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
+  void ask_in_step(const char* operation, frame_kind kind, std::int64_t step, deadline until, Prepare prepare) {
     for (;; step = position_) {
       if (!ask(operation, kind, terms_.has_decisions() ? step : 0, until, prepare)) continue;
       if (terms_.is_synchronous()) note_position();
@@ -545,7 +543,7 @@ class basic_parameter_client {
     }
   }
 
-  void pull_step(std::int64_t step, std::span<const mutable_bytes> out, deadline_type until) {
+  void pull_step(std::int64_t step, std::span<const mutable_bytes> out, deadline until) {
     ask_in_step("pull", frame_kind::pull, step, until, [&](connection& to) { to.receive_values(out); });
     take_values(out);
   }
@@ -563,7 +561,7 @@ class basic_parameter_client {
   // ---- connections ----
 
   /// The same at the beginning. A server may be lost just then, and be replaced.
-  void connect_first(deadline_type until) {
+  void connect_first(deadline until) {
     for (bool is_first = true;; is_first = false) try {
         return connect(until);
       } catch (const error& problem) {
@@ -574,7 +572,7 @@ class basic_parameter_client {
   }
 
   /// Opens the connections that are closed, and enrolls this task on them. All of that, or none.
-  void connect(deadline_type until) {
+  void connect(deadline until) {
     std::vector<connection*> fresh;
     try {
       for (connection& each : servers_) {
@@ -595,7 +593,7 @@ class basic_parameter_client {
     }
   }
 
-  void enroll(const std::vector<connection*>& fresh, deadline_type until) {
+  void enroll(const std::vector<connection*>& fresh, deadline until) {
     converse("enroll", frame_kind::enroll, 0, until, fresh, [&](connection& to) { to.add_payload(enroll_message_); });
     for (connection* each : fresh) {
       each->note_next_step();
@@ -625,7 +623,7 @@ class basic_parameter_client {
 
   /// Offers each of these parameter servers memory to share, where they run on this host. Those that refuse receive
   /// everything through the connection.
-  void offer_memory(const std::vector<connection*>& to_whom, deadline_type until) {
+  void offer_memory(const std::vector<connection*>& to_whom, deadline until) {
     std::vector<std::vector<std::byte>> offers(servers_.size());
     bool any = false;
     for (connection* each : to_whom) {
@@ -656,14 +654,14 @@ class basic_parameter_client {
     here_.clear_failure();
   }
 
-  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until) {
+  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline until) {
     return ask(operation, kind, step, until, [](connection&) {});
   }
 
   /// Sends a request to every server and receives the answers. `prepare(connection&)` adds payload and destination.
   /// Returns false where the run has gone to another step meanwhile, position_, and the request was not served.
   template <typename Prepare>
-  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline_type until, Prepare prepare) {
+  bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline until, Prepare prepare) {
     bool is_served = true;
     owed_replica_ = -1;
     with_reasons([&] {
@@ -692,7 +690,7 @@ class basic_parameter_client {
   /// Opens what is closed, and sends the request to these servers: again where a server was lost and another process
   /// has taken its place.
   template <typename Prepare>
-  void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
+  void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline until,
                      const std::vector<connection*>& to_whom, Prepare prepare) {
     was_repeated_ = false;
     for (;;) try {
@@ -707,7 +705,7 @@ class basic_parameter_client {
   /// One request to each of these parameter servers, all in flight at once, and their answers. Where it fails, the
   /// connections whose answers are outstanding are closed; the next request opens them again.
   template <typename Prepare>
-  void converse(const char* operation, frame_kind kind, std::int64_t step, deadline_type until,
+  void converse(const char* operation, frame_kind kind, std::int64_t step, deadline until,
                 const std::vector<connection*>& to_whom, Prepare prepare) {
     frame_header header;
     header.kind = kind;
@@ -748,13 +746,13 @@ class basic_parameter_client {
   /// Waits for the answer of a server after another one has failed. A server that has recorded that this worker is done
   /// may leave after its answer, so the worker cannot ask it again. A synchronous server may itself wait for the failed
   /// one, so the time is limited to late_answer. An asynchronous server only writes a shard.
-  void await_late_answer(const char* operation, connection& from, deadline_type until) {
+  void await_late_answer(const char* operation, connection& from, deadline until) {
     if (from.is_complete() || !from.is_open()) return;
     try {
       const std::vector<connection*> one{&from};
       requests_in_flight rest{here_, operation, one, nobody_, false};
-      const auto most = std::chrono::duration_cast<typename Clock::duration>(late_answer);
-      loop_.run(operation, terms_.is_synchronous() ? deadline_type(until.remaining(most)) : until, rest);
+      const auto most = std::chrono::duration_cast<deadline::duration>(late_answer);
+      loop_.run(operation, terms_.is_synchronous() ? deadline(until.remaining(most)) : until, rest);
     } catch (const error&) {
       // it is the server that has failed, or waits for it
     }
@@ -773,7 +771,7 @@ class basic_parameter_client {
   struct requests_in_flight {
     static constexpr bool survives_leaving = true;  // a server that leaves sends what is left of its answers
 
-    basic_server<T, Clock>& here;
+    task_server& here;
     const char* operation;
     const std::vector<connection*>& servers;
     const std::vector<connection*>& watched;  // their loss ends the requests, too
@@ -816,7 +814,7 @@ class basic_parameter_client {
     }
   };
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   std::vector<parameter_spec> variables_;
   std::vector<std::byte> enroll_message_;
   std::vector<connection> servers_;
@@ -840,12 +838,11 @@ class basic_parameter_client {
   bool failed_ = false;       // the last call has
   bool stopping_ = false;
   bool only_finite_ = false;  // a server refuses gradients that are not
-  detail::exchange_loop<basic_server<T, Clock>> loop_;
+  detail::exchange_loop loop_;
   std::uint64_t requests_ = 0;
 };
 
-/// A client over TCP; see basic_parameter_client.
-using parameter_client = basic_parameter_client<>;
+/// A client over TCP; see parameter_client.
 
 }  // namespace weft
 

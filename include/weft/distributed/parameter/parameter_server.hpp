@@ -2,7 +2,7 @@
 
 // Parameter servers, all of it: what they hold and how it is updated, the serving side (server::join) and the workers'
 // side.
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>

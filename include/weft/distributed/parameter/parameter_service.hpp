@@ -11,10 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/asynchronous_updates.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
@@ -31,8 +34,10 @@
 #include <weft/distributed/parameter/worker_roster.hpp>
 #include <weft/error.hpp>
 #include <weft/train/signals.hpp>
+#include <weft/transport/any_transport.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/shared_memory.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft {
 
@@ -43,15 +48,11 @@ namespace detail {
 ///
 /// This class reads requests and dispatches them to the parts, each of which owns its share of the state. All of them
 /// belong to the thread in run(), and none has a lock.
-template <typename Server>
 class parameter_service {
-  using network = typename Server::transport_type;
-  using clock = typename Server::clock_type;
-  using moment = basic_deadline<clock>;
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
  public:
-  explicit parameter_service(Server& here)
+  explicit parameter_service(task_server& here)
       : here_(here),
         idle_(here.network(), here.waiting()),
         workers_(here),
@@ -74,7 +75,7 @@ class parameter_service {
   /// a signal, until all that are there have left.
   /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
   /// `until` is reached.
-  join_report run(moment workers_come, moment until) {
+  join_report run(deadline workers_come, deadline until) {
     bool all_came = false;
     unsigned turns = 0;
     while (!here_.stopping()) {
@@ -107,7 +108,7 @@ class parameter_service {
   // ---- connections ----
 
   void take_new_connections() {
-    typename Server::channel next;
+    peer_channel next;
     while (here_.take_channel(parameter_channel, next)) {
       for (worker& each : workers_) {
         if (each.rank != next.rank) continue;
@@ -167,14 +168,14 @@ class parameter_service {
     if (!shards_.is_ready()) return defer(from);
     if (precedes_training(asked.kind) || (asked.tag == 0 && asked.kind != frame_kind::push_pull)) return true;
     switch (shards_.age_of(asked.tag)) {
-      case shard_keeper<Server>::age::current:
+      case shard_keeper::age::current:
         return true;
-      case shard_keeper<Server>::age::newer:
+      case shard_keeper::age::newer:
         return defer(from);
-      case shard_keeper<Server>::age::older:
+      case shard_keeper::age::older:
         answers_.roll_back(from);
         return false;
-      case shard_keeper<Server>::age::of_another_run:
+      case shard_keeper::age::of_another_run:
         break;
     }
     throw error(error_code::failed_precondition, "parameter_server",
@@ -432,7 +433,7 @@ class parameter_service {
 
   /// Which worker is gone, whose time is up, which one does a step still wait for.
   void look_around() {
-    const auto now = clock::now();
+    const auto now = detail::now();
     std::optional<error> broken = quorum_.why_broken();
     if (links_.has_begun()) {
       if (!broken && !have_all_finished() && !workers_.are_all_done())
@@ -514,12 +515,12 @@ class parameter_service {
   /// Workers that had finished before this server was restored are done, unless they ask it for something soon.
   void settle_done(bool passed) {
     const auto is_silent = [&](const worker& each) {
-      return clock::now() - each.restored_at > here_.heartbeat_timeout(each.rank);
+      return detail::now() - each.restored_at > here_.heartbeat_timeout(each.rank);
     };
     if (workers_.settle_done(passed, is_silent)) stop_waiting_for_one();
   }
 
-  bool have_all_come(const moment& until) {
+  bool have_all_come(const deadline& until) {
     if (const std::optional<error> why = here_.members().refusal()) fail_everyone(*why);
     const std::string missing = workers_.missing();
     if (missing.empty()) return true;
@@ -539,10 +540,10 @@ class parameter_service {
     throw problem;
   }
 
-  void sleep(const moment& until) {
+  void sleep(const deadline& until) {
     items_.clear();
     items_.push_back({&here_.service_bell(), true, false});
-    moment next = until;
+    deadline next = until;
     for (const worker& each : workers_) {
       if (!each.connection) continue;
       const bool answering = each.connection->is_answering();
@@ -583,32 +584,38 @@ class parameter_service {
     return result;
   }
 
-  Server& here_;
-  waiter<network, clock> idle_;
+  task_server& here_;
+  waiter idle_;
   std::optional<stop_signals> signals_;
   int signal_ = 0;                             // that has come
-  std::optional<moment> stop_at_;              // then the time until which workers are served
-  std::optional<moment> leave_at_;             // and from which on a server that may be replaced leaves
-  std::optional<moment> leave_after_;          // but not before
+  std::optional<deadline> stop_at_;            // then the time until which workers are served
+  std::optional<deadline> leave_at_;           // and from which on a server that may be replaced leaves
+  std::optional<deadline> leave_after_;        // but not before
   std::vector<std::int64_t> steps_at_signal_;  // of each worker
   bool is_leaving_ = false;                    // for a process that takes this one's place
   std::optional<error> given_up_;
   std::optional<enroll_message> contract_;
   std::optional<error> unusable_shards_;  // why this server cannot begin
   parameter_store store_;
-  worker_roster<Server> workers_;
-  worker_quorum<Server> quorum_;
+  worker_roster workers_;
+  worker_quorum quorum_;
   update_history history_;
-  worker_answers<Server> answers_;
-  shard_links<Server> links_;
+  worker_answers answers_;
+  shard_links links_;
   std::int64_t answered_step_ = 0;  // those that wait for this one have been answered
-  synchronous_steps<Server> steps_;
-  asynchronous_updates<Server> updates_;
-  shard_checkpoint<Server> checkpoint_;
-  shard_keeper<Server> shards_;
-  parked_requests<Server> parked_;
-  std::vector<typename network::wait_item> items_;
+  synchronous_steps steps_;
+  asynchronous_updates updates_;
+  shard_checkpoint checkpoint_;
+  shard_keeper shards_;
+  parked_requests parked_;
+  std::vector<any_transport::wait_item> items_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL join_report serve_parameters(task_server& here, deadline workers_come, deadline until) {
+  return parameter_service(here).run(workers_come, until);
+}
+#endif
 
 }  // namespace detail
 }  // namespace weft

@@ -22,7 +22,7 @@
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/aligned_bytes.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots

@@ -18,14 +18,13 @@ namespace weft::detail {
 /// Answers the requests that wait: for first values, a checkpoint, the others' end, or a synchronous step. Those for
 /// which the wait is in vain get an error that names the worker that they wait for. Has no state of its own: a parked
 /// request is in its worker's connection. Not locked: the serving thread owns all of it.
-template <typename Server>
 class parked_requests {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  parked_requests(worker_roster<Server>& workers, worker_quorum<Server>& quorum, const parameter_store& store,
-                  const synchronous_steps<Server>& steps, const asynchronous_updates<Server>& updates,
-                  shard_checkpoint<Server>& checkpoint, worker_answers<Server>& answers)
+  parked_requests(worker_roster& workers, worker_quorum& quorum, const parameter_store& store,
+                  const synchronous_steps& steps, const asynchronous_updates& updates, shard_checkpoint& checkpoint,
+                  worker_answers& answers)
       : members_(workers.members()),
         workers_(workers),
         quorum_(quorum),
@@ -115,13 +114,13 @@ class parked_requests {
   }
 
   membership& members_;
-  worker_roster<Server>& workers_;
-  worker_quorum<Server>& quorum_;
+  worker_roster& workers_;
+  worker_quorum& quorum_;
   const parameter_store& store_;
-  const synchronous_steps<Server>& steps_;
-  const asynchronous_updates<Server>& updates_;
-  shard_checkpoint<Server>& checkpoint_;
-  worker_answers<Server>& answers_;
+  const synchronous_steps& steps_;
+  const asynchronous_updates& updates_;
+  shard_checkpoint& checkpoint_;
+  worker_answers& answers_;
 };
 
 }  // namespace weft::detail

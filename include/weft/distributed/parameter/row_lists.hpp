@@ -10,7 +10,7 @@
 
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 /// Rows of variables as they travel between a worker and a parameter server: gradients to it, changed values from it. A
 /// payload has the variables that are whole one after the other, then, at the next multiple of 8 bytes, of each

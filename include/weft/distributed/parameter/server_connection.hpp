@@ -13,9 +13,9 @@
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 
@@ -25,7 +25,6 @@ namespace weft::detail {
 /// Invariant: what the server was told on an earlier connection is not assumed on the next: attach() forgets which
 /// values are known. The shared segment is attached only while the connection is open. Not locked: the calling thread
 /// owns it.
-template <transport T>
 class server_connection {
  public:
   /// `variables` is the list of all servers, which outlives this; `task` and `rank` are the server's.
@@ -46,11 +45,11 @@ class server_connection {
   // ---- the connection ----
 
   bool is_open() const { return stream_.is_open(); }
-  const typename T::stream& stream() const { return stream_; }
+  const any_transport::stream& stream() const { return stream_; }
   /// Of the process to which the connection leads, or led last; 0: none yet.
   std::uint64_t incarnation() const { return incarnation_; }
 
-  void attach(typename T::stream stream, std::uint64_t incarnation) {
+  void attach(any_transport::stream stream, std::uint64_t incarnation) {
     stream_ = std::move(stream);
     incarnation_ = incarnation;
     known_.clear();
@@ -312,7 +311,7 @@ class server_connection {
   std::vector<std::size_t> order_;
   std::size_t bytes_ = 0, whole_bytes_ = 0;  // of all; of those that do not travel by rows
   bool has_rows_ = false;                    // some do
-  typename T::stream stream_;
+  any_transport::stream stream_;
   std::uint64_t incarnation_ = 0, epoch_ = 0;
   std::int64_t next_step_ = 0;
   bool is_settled_ = false;

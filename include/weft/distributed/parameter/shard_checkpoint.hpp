@@ -21,13 +21,12 @@ namespace weft::detail {
 /// any time and restores it before anything is trained.
 ///
 /// Invariant: after is_settled() no checkpoint is restored any more. Not locked: the serving thread owns it.
-template <typename Server>
 class shard_checkpoint {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  shard_checkpoint(worker_roster<Server>& workers, parameter_store& store, update_history& history,
-                   synchronous_steps<Server>& steps, worker_answers<Server>& answers)
+  shard_checkpoint(worker_roster& workers, parameter_store& store, update_history& history, synchronous_steps& steps,
+                   worker_answers& answers)
       : workers_(workers), store_(store), history_(history), steps_(steps), answers_(answers) {}
 
   /// Whether the chief has restored a checkpoint, or found none.
@@ -83,11 +82,11 @@ class shard_checkpoint {
   }
 
  private:
-  worker_roster<Server>& workers_;
+  worker_roster& workers_;
   parameter_store& store_;
   update_history& history_;
-  synchronous_steps<Server>& steps_;
-  worker_answers<Server>& answers_;
+  synchronous_steps& steps_;
+  worker_answers& answers_;
   bool is_settled_ = false;
 };
 

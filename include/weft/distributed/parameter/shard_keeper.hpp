@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>
@@ -39,17 +41,14 @@ namespace weft::detail {
 ///
 /// Invariant: a server acts in one epoch at a time, and all that it does for another server or a worker belongs to that
 /// one. Not locked: the serving thread owns it.
-template <typename Server>
 class shard_keeper {
-  using clock = typename Server::clock_type;
-
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
   /// Throws weft::error where the folder cannot be used, and invalid_argument for shard_options::every_steps.
-  shard_keeper(Server& here, worker_roster<Server>& workers, worker_quorum<Server>& quorum, parameter_store& store,
-               update_history& history, synchronous_steps<Server>& steps, worker_answers<Server>& answers,
-               shard_links<Server>& links, shard_checkpoint<Server>& checkpoint)
+  shard_keeper(task_server& here, worker_roster& workers, worker_quorum& quorum, parameter_store& store,
+               update_history& history, synchronous_steps& steps, worker_answers& answers, shard_links& links,
+               shard_checkpoint& checkpoint)
       : here_(here),
         workers_(workers),
         quorum_(quorum),
@@ -428,7 +427,7 @@ class shard_keeper {
     for (worker& each : workers_) {
       each.was_done = done[each.index].is_done && !each.connection;
       each.finished_process = done[each.index].process;
-      each.restored_at = clock::now();
+      each.restored_at = detail::now();
     }
     workers_.settle_done(false, [](const worker&) { return false; });
   }
@@ -749,18 +748,18 @@ class shard_keeper {
     return moved;
   }
 
-  Server& here_;
-  worker_roster<Server>& workers_;
-  worker_quorum<Server>& quorum_;
+  task_server& here_;
+  worker_roster& workers_;
+  worker_quorum& quorum_;
   parameter_store& store_;
   update_history& history_;
-  synchronous_steps<Server>& steps_;
-  worker_answers<Server>& answers_;
-  shard_links<Server>& links_;
-  shard_checkpoint<Server>& checkpoint_;
+  synchronous_steps& steps_;
+  worker_answers& answers_;
+  shard_links& links_;
+  shard_checkpoint& checkpoint_;
   int servers_;
   std::optional<shard_folder> folder_;
-  shard_writer<Server> writer_, manifest_writer_;
+  shard_writer writer_, manifest_writer_;
   std::vector<std::byte> described_;  // what is trained, and how
   bool awaits_servers_ = false;
   bool has_begun_ = false, has_trained_ = false;

@@ -11,12 +11,16 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 
 namespace weft::detail {
@@ -156,14 +160,11 @@ struct shard_order {
 /// Invariant: a step is decided when all servers have made the one before, so that the last decision is the only one
 /// that another server may lack. What is said of gradients in another epoch is not heard. Not locked: the serving
 /// thread owns it.
-template <typename Server>
 class shard_links {
-  using network = typename Server::transport_type;
-  using clock = typename Server::clock_type;
-  using moment = basic_deadline<clock>;
+  using moment = deadline;
 
  public:
-  shard_links(Server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
+  shard_links(task_server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
 
   /// Workers train by decisions from here on.
   void begin() {
@@ -275,7 +276,7 @@ class shard_links {
       const bool says_why = has_left && members_.has_failed(each.rank);
       const bool may_return = awaits_servers() && !says_why;
       const auto member = static_cast<std::size_t>(each.task);
-      const auto now = clock::now();
+      const auto now = detail::now();
       watch_.note(member, state == task_state::lost || says_why || (may_return && has_left), now);
       if (!watch_.is_missing(member) || (may_return && !watch_.is_over(member, now))) continue;
       const error why = members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
@@ -329,14 +330,14 @@ class shard_links {
     bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say of gradients
     bool is_decision_due = false;          // and the last decision, also if training has ended with it
     bool is_status_due = false;            // and of shards
-    typename network::stream stream{};
+    any_transport::stream stream{};
     frame_reader in{};
     frame_writer out{};
     std::vector<std::byte> came{}, sent{};
     held_message held{};
     std::optional<shard_status> status{};
     std::optional<shard_order> order{};
-    std::optional<typename clock::time_point> again{};  // when the connection is to be opened again
+    std::optional<deadline::time_point> again{};  // when the connection is to be opened again
 
     peer(std::size_t of, int number_of_task) : rank(of), task(number_of_task) {}
   };
@@ -347,7 +348,7 @@ class shard_links {
   }
 
   bool accept() {
-    typename Server::channel next;
+    peer_channel next;
     bool any = false;
     while (is_first() && here_.take_channel(decision_channel, next))
       for (peer& each : peers_) {
@@ -364,18 +365,18 @@ class shard_links {
   bool open(peer& to) {
     if (is_first() || members_.state(to.rank) != task_state::alive) return false;
     if (to.incarnation != 0 && members_.incarnation(to.rank) != to.incarnation && !awaits_servers()) return false;
-    const auto now = clock::now();
+    const auto now = detail::now();
     if (to.again && now < *to.again) return false;
     try {
       attach(to, here_.open_channel(to.rank, decision_channel, moment(std::chrono::milliseconds(1000))));
       return true;
     } catch (const error&) {  // supervision says whether it is lost
-      to.again = clock::now() + std::chrono::milliseconds(100);
+      to.again = detail::now() + std::chrono::milliseconds(100);
       return false;
     }
   }
 
-  void attach(peer& to, typename Server::channel opened) {
+  void attach(peer& to, peer_channel opened) {
     to.stream = std::move(opened.stream);
     if (to.incarnation != opened.incarnation) {  // another process: it has said nothing yet
       to.held = {};
@@ -393,7 +394,7 @@ class shard_links {
   void close(peer& with) {
     with.stream.close();
     with.is_open = false;
-    with.again = clock::now() + std::chrono::milliseconds(20);
+    with.again = detail::now() + std::chrono::milliseconds(20);
   }
 
   bool advance(peer& with) {
@@ -468,7 +469,7 @@ class shard_links {
     return true;
   }
 
-  Server& here_;
+  task_server& here_;
   membership& members_;
   std::size_t workers_;
   bool has_begun_ = false;

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/aligned_bytes.hpp>
@@ -20,12 +22,7 @@ namespace weft::detail {
 
 /// Writes a shard to its file while training goes on, one at a time, from a copy of its own. The serving thread calls;
 /// a second thread writes.
-template <typename Server>
 class shard_writer {
-  using clock = typename Server::clock_type;
-  /// A network in virtual time says how long writing takes; it is done by the serving thread then.
-  static constexpr bool is_simulated = requires(Server& here) { here.network().disk_delay(); };
-
  public:
   struct result {
     run_epoch at;
@@ -34,7 +31,7 @@ class shard_writer {
     std::optional<error> problem;
   };
 
-  explicit shard_writer(Server& here) : here_(here) {}
+  explicit shard_writer(task_server& here) : here_(here) {}
   shard_writer(const shard_writer&) = delete;
   shard_writer& operator=(const shard_writer&) = delete;
   ~shard_writer() {
@@ -59,8 +56,8 @@ class shard_writer {
   /// What has become of the last one, once it has ended.
   std::optional<result> take_result() {
     if (!is_busy_) return {};
-    if constexpr (is_simulated) {
-      if (clock::now() < due_) return {};
+    if (due_) {
+      if (detail::now() < *due_) return {};
       write();
     } else {
       if (!has_ended_) return {};
@@ -75,8 +72,9 @@ class shard_writer {
     result_ = {at, step, {}, {}};
     path_ = std::move(path);
     is_busy_ = true;
-    if constexpr (is_simulated) {
-      due_ = clock::now() + here_.network().disk_delay();
+    // A network in virtual time says how long writing takes. The serving thread writes then.
+    if (const auto delay = here_.network().disk_delay()) {
+      due_ = detail::now() + *delay;
     } else {
       if (thread_.joinable()) thread_.join();
       has_ended_ = false;
@@ -105,7 +103,7 @@ class shard_writer {
     }
   }
 
-  Server& here_;
+  task_server& here_;
   bool is_busy_ = false;
   aligned_bytes copy_;
   std::size_t size_ = 0;
@@ -113,7 +111,7 @@ class shard_writer {
   result result_;
   std::thread thread_;
   std::atomic<bool> has_ended_{false};
-  typename clock::time_point due_{};
+  std::optional<deadline::time_point> due_;
 };
 
 }  // namespace weft::detail

@@ -12,6 +12,7 @@
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
@@ -33,14 +34,12 @@ namespace weft::detail {
 /// and parameter server 0 decides: it knows which gradients of the step all servers hold, and says whose make it.
 ///
 /// Invariant: all parked updates have the same step number. Not locked: the serving thread owns it.
-template <typename Server>
 class synchronous_steps {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  synchronous_steps(const Server& here, worker_roster<Server>& workers, worker_quorum<Server>& quorum,
-                    parameter_store& store, update_history& history, worker_answers<Server>& answers,
-                    shard_links<Server>& links)
+  synchronous_steps(const task_server& here, worker_roster& workers, worker_quorum& quorum, parameter_store& store,
+                    update_history& history, worker_answers& answers, shard_links& links)
       : here_(here),
         only_finite_(here.options().not_finite == nonfinite_gradients::refuse),
         workers_(workers),
@@ -401,14 +400,14 @@ class synchronous_steps {
     return helpers_.get();
   }
 
-  const Server& here_;
+  const task_server& here_;
   bool only_finite_;
-  worker_roster<Server>& workers_;
-  worker_quorum<Server>& quorum_;
+  worker_roster& workers_;
+  worker_quorum& quorum_;
   parameter_store& store_;
   update_history& history_;
-  worker_answers<Server>& answers_;
-  shard_links<Server>& links_;
+  worker_answers& answers_;
+  shard_links& links_;
   std::function<void()> after_step_;
   bool is_frozen_ = false;
   bool stopping_ = false;          // training ends with the last step

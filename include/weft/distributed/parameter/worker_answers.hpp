@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
@@ -17,13 +18,11 @@ namespace weft::detail {
 /// Begins a parameter server's answers. Invariant: an answer carries one consistent state of the values, even if they
 /// change while it leaves, because whoever changes them calls keep_answers_in_flight() first. Not locked: the serving
 /// thread owns it.
-template <typename Server>
 class worker_answers {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  worker_answers(const Server& here, worker_roster<Server>& workers, parameter_store& store,
-                 const update_history& history)
+  worker_answers(const task_server& here, worker_roster& workers, parameter_store& store, const update_history& history)
       : checksum_(here.options().checksum), workers_(workers), store_(store), history_(history) {}
 
   /// This server writes shards, and the run is in this epoch: from here on answers without values say so.
@@ -101,7 +100,7 @@ class worker_answers {
   }
 
   bool checksum_;
-  worker_roster<Server>& workers_;
+  worker_roster& workers_;
   parameter_store& store_;
   const update_history& history_;
   std::optional<std::uint64_t> epoch_;

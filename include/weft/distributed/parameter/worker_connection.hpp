@@ -8,14 +8,15 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/aligned_bytes.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/shared_memory.hpp>
-#include <weft/transport/transport.hpp>
 
 namespace weft::detail {
 
@@ -24,17 +25,16 @@ namespace weft::detail {
 /// Invariant: the connection is in one of three states. It receives a request; or a complete request is parked until it
 /// can be answered, or its deadline passes; or an answer leaves. request() stays as it is from the moment that a
 /// request is complete until its answer has left. Not locked: the serving thread owns it.
-template <transport T, typename Clock>
 class worker_connection {
  public:
-  using moment = basic_deadline<Clock>;
-  using time_point = typename Clock::time_point;
+  using moment = deadline;
+  using time_point = deadline::time_point;
 
-  worker_connection(typename T::stream stream, std::uint64_t payload_limit) : stream_(std::move(stream)) {
+  worker_connection(any_transport::stream stream, std::uint64_t payload_limit) : stream_(std::move(stream)) {
     in_.expect(payload_limit);
   }
 
-  const typename T::stream& stream() const { return stream_; }
+  const any_transport::stream& stream() const { return stream_; }
   bool is_parked() const { return at_ == state::parked; }
   bool is_answering() const { return at_ == state::answering; }
 
@@ -215,7 +215,7 @@ class worker_connection {
     expires_.reset();
   }
 
-  typename T::stream stream_;
+  any_transport::stream stream_;
   frame_reader in_;
   frame_writer out_;
   frame_header request_;

@@ -9,9 +9,11 @@
 #include <string>
 #include <utility>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/worker_roster.hpp>
 #include <weft/error.hpp>
@@ -25,17 +27,14 @@ namespace weft::detail {
 ///
 /// Invariant: once synchronous training has ended for a worker that is gone, or by decision of parameter server 0,
 /// why_broken() never becomes empty again. Not locked: the serving thread owns it.
-template <typename Server>
 class worker_quorum {
-  using clock = typename Server::clock_type;
-  using time_point = typename clock::time_point;
+  using time_point = deadline::time_point;
 
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
   /// Throws weft::error (invalid_argument) for a server_options::min_workers that is out of range.
-  worker_quorum(Server& here, worker_roster<Server>& workers)
-      : here_(here), members_(here.members()), workers_(workers) {
+  worker_quorum(task_server& here, worker_roster& workers) : here_(here), members_(here.members()), workers_(workers) {
     const int all = static_cast<int>(workers.size());
     const int min_workers = here.options().min_workers.value_or(all);
     if (min_workers != all && (min_workers < 1 || min_workers > all))
@@ -107,7 +106,7 @@ class worker_quorum {
   /// have.
   bool is_awaited(const worker& each) {
     if (!keeps_places() || interrupted_ || each.is_left_out) return false;
-    const auto now = clock::now();
+    const auto now = detail::now();
     if (each.done) return is_lost_after_end(each) && !watch_.is_over(each.index, now);
     return !is_gone_for_good(each, now);
   }
@@ -117,7 +116,7 @@ class worker_quorum {
     from.connection.reset();
     from.enrolled = false;
     from.gone = why;
-    from.gone_at = clock::now();
+    from.gone_at = detail::now();
     from.may_return = may_return;
     someone_gone();  // remembers which was the first
   }
@@ -212,7 +211,7 @@ class worker_quorum {
 
   /// The first worker that went without being done, with the reason: the others' going usually follows from it.
   std::optional<error> someone_gone() {
-    const time_point now = clock::now();
+    const time_point now = detail::now();
     for (const worker& each : workers_) watch_.note(each.index, is_gone(each, now) || is_lost_after_end(each), now);
     const auto counts = [&](const worker& each) { return is_gone_for_good(each, now); };
     if (!first_gone_ || !counts(*first_gone_)) {
@@ -239,7 +238,7 @@ class worker_quorum {
   std::optional<error> too_few() {
     std::optional<error> first = someone_gone();
     if (!first) return {};
-    const time_point now = clock::now();
+    const time_point now = detail::now();
     const bool asynchronous = !is_synchronous();
     const int all = static_cast<int>(workers_.size());
     const int left = all - static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
@@ -282,9 +281,9 @@ class worker_quorum {
       std::fprintf(stderr, "weft: %s\n", why.what());
   }
 
-  Server& here_;
+  task_server& here_;
   membership& members_;
-  worker_roster<Server>& workers_;
+  worker_roster& workers_;
   std::optional<training_terms> terms_;
   loss_watch watch_;  // members by index
   const worker* first_gone_ = nullptr;

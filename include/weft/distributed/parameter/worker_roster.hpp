@@ -8,8 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/membership/join_report.hpp>
 #include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/held_gradients.hpp>
 #include <weft/distributed/parameter/worker_connection.hpp>
 #include <weft/error.hpp>
@@ -20,10 +22,9 @@ inline constexpr const char* left_early = "has left the cluster without finish()
 inline constexpr const char* stopped_by_signal = "was stopped by a signal";
 
 /// A worker as a parameter server sees it: the process that has its place, and what it has said.
-template <typename Server>
 struct served_worker {
-  using connection_type = worker_connection<typename Server::transport_type, typename Server::clock_type>;
-  using time_point = typename Server::clock_type::time_point;
+  using connection_type = worker_connection;
+  using time_point = deadline::time_point;
 
   std::size_t rank = 0;           // in the cluster
   std::size_t index = 0;          // among the workers
@@ -65,18 +66,17 @@ struct served_worker {
 
 /// The workers of a cluster in the order of their indices, those that have not come included. The order and number do
 /// not change. Not locked: the serving thread owns it.
-template <typename Server>
 class worker_roster {
  public:
-  using worker = served_worker<Server>;
+  using worker = served_worker;
 
-  explicit worker_roster(Server& here) : members_(here.members()) {
+  explicit worker_roster(task_server& here) : members_(here.members()) {
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (members_.task(rank).job == here.options().worker_job) {
         worker& added = workers_.emplace_back();
         added.rank = rank;
         added.index = workers_.size() - 1;
-        added.last_asked = Server::clock_type::now();
+        added.last_asked = detail::now();
       }
   }
 

@@ -16,24 +16,23 @@
 
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft::detail {
 
 /// Sends to the clients outside the cluster, each over a connection of its own. A client that reads slowly delays no
 /// other one: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class. Only a
 /// client that reads nothing for a while is dropped. All members are thread-safe.
-template <transport T, typename Clock>
 class client_answers {
  public:
-  using deadline_type = basic_deadline<Clock>;
   using payload_type = std::vector<std::byte>;
 
   static constexpr std::size_t max_clients = 1024;
 
   /// `stalled`: a client that reads nothing for this time is dropped. `max_waiting`: see has_room().
-  client_answers(T network, wait_policy waiting, bool checksum, std::chrono::milliseconds stalled,
+  client_answers(any_transport network, wait_policy waiting, bool checksum, std::chrono::milliseconds stalled,
                  std::uint64_t max_waiting)
       : network_(std::move(network)),
         waiting_(waiting),
@@ -48,17 +47,17 @@ class client_answers {
   void stop() {
     stopping_ = true;
     bell_.notify();
-    if (thread_.joinable()) join<Clock>(thread_);
+    if (thread_.joinable()) detail::join(thread_);
   }
 
   /// A client has opened the connection on which it receives. An earlier one is closed: the client has connected again.
-  void add(std::uint64_t incarnation, typename T::stream answers) {
+  void add(std::uint64_t incarnation, any_transport::stream answers) {
     auto made = std::make_shared<client>();
     made->answers = std::move(answers);
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(incarnation);
     if (found == clients_.end() && clients_.size() >= max_clients) return;
-    if (!thread_.joinable()) thread_ = start_thread<Clock>([this] { run(); });
+    if (!thread_.joinable()) thread_ = detail::start_thread([this] { run(); });
     made->number = ++last_number_;
     if (found == clients_.end())
       clients_.emplace(incarnation, std::move(made));
@@ -93,13 +92,13 @@ class client_answers {
   /// Bytes have arrived from a client.
   void note_received(std::uint64_t incarnation) {
     const std::lock_guard lock(mutex_);
-    if (const auto found = clients_.find(incarnation); found != clients_.end()) found->second->heard = Clock::now();
+    if (const auto found = clients_.find(incarnation); found != clients_.end()) found->second->heard = detail::now();
   }
   /// Returns true if nothing has arrived from a client for this time.
   bool is_silent(std::uint64_t incarnation, std::chrono::milliseconds time) const {
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(incarnation);
-    return found == clients_.end() || Clock::now() - found->second->heard > time;
+    return found == clients_.end() || detail::now() - found->second->heard > time;
   }
   /// Closes these connections of the client. Newer ones stay open.
   void remove(std::uint64_t incarnation, std::uint64_t number) {
@@ -183,12 +182,12 @@ class client_answers {
   };
 
   struct client {
-    mutex_for<Clock> sends;  // of `answers` and what follows
-    typename T::stream answers;
+    detail::task_mutex sends;  // of `answers` and what follows
+    any_transport::stream answers;
     frame_writer out;
     frame current;  // that `out` borrows
     std::size_t bytes = 0;
-    deadline_type stalls = deadline_type::never();
+    deadline stalls = deadline::never();
 
     std::mutex mutex;  // of what follows
     std::deque<frame> queue;
@@ -198,8 +197,8 @@ class client_answers {
 
     std::uint64_t number = 0;  // a client that connects again has another one
     bool asks = false;         // both connections are open
-    typename Clock::time_point heard = Clock::now();
-    deadline_type comes = deadline_type(std::chrono::seconds(10));
+    deadline::time_point heard = detail::now();
+    deadline comes = deadline(std::chrono::seconds(10));
   };
 
   static error gone() { return error(error_code::unavailable, "send", "the client is gone"); }
@@ -229,8 +228,8 @@ class client_answers {
   template <typename Check>
   bool send_now(client& to, std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
     to.out.start(header, payload, checksum_);
-    waiter<T, Clock> idle(network_, waiting_);
-    typename Clock::duration waited{};
+    waiter idle(network_, waiting_);
+    deadline::duration waited{};
     std::size_t sent = 0;
     while (true) {
       const std::size_t moved = to.out.advance(to.answers);
@@ -242,9 +241,9 @@ class client_answers {
         continue;
       }
       if (waited >= patience) return false;
-      const auto began = Clock::now();
-      typename T::wait_item item{&to.answers, false, true};
-      if (idle.pause({&item, 1}, deadline_type(patience - waited))) {
+      const auto began = detail::now();
+      any_transport::wait_item item{&to.answers, false, true};
+      if (idle.pause({&item, 1}, deadline(patience - waited))) {
         try {
           check();
         } catch (...) {
@@ -253,13 +252,13 @@ class client_answers {
         }
         if (!has(incarnation, to.number)) throw gone();
       }
-      waited += Clock::now() - began;
+      waited += detail::now() - began;
     }
   }
   void detach(client& to, std::size_t bytes) {
     to.out.detach();
     to.bytes = cost(bytes);
-    to.stalls = deadline_type(stalled_);
+    to.stalls = deadline(stalled_);
     const std::lock_guard lock(to.mutex);
     to.waiting += to.bytes;
     to.has_backlog = true;
@@ -268,7 +267,7 @@ class client_answers {
   /// Sends what the client takes now. Returns false when nothing is left.
   bool advance(client& to) {
     while (true) {
-      if (to.out.advance(to.answers) > 0) to.stalls = deadline_type(stalled_);
+      if (to.out.advance(to.answers) > 0) to.stalls = deadline(stalled_);
       if (!to.out.idle()) {
         if (to.stalls.expired()) throw error(error_code::deadline_exceeded, "send", "the client does not read");
         return true;
@@ -285,7 +284,7 @@ class client_answers {
       to.posted -= to.current.is_posted;
       to.bytes = cost(to.current.payload.size());
       to.out.start(to.current.header, to.current.payload, checksum_);
-      to.stalls = deadline_type(stalled_);
+      to.stalls = deadline(stalled_);
     }
   }
 
@@ -293,7 +292,7 @@ class client_answers {
     while (!stopping_) try {
         send_backlogs();
       } catch (const std::exception&) {  // no memory
-        sleep<Clock>(std::chrono::milliseconds(10));
+        detail::sleep(std::chrono::milliseconds(10));
       }
   }
   void send_backlogs() {
@@ -303,7 +302,7 @@ class client_answers {
       for (const auto& each : clients_)
         if (each.second->has_backlog) late.push_back(each);
     }
-    std::vector<typename T::wait_item> items{{&bell_, true, false}};
+    std::vector<any_transport::wait_item> items{{&bell_, true, false}};
     for (const auto& [incarnation, to] : late) {
       const std::unique_lock sends(to->sends, std::try_to_lock);
       if (!sends) continue;  // its holder rings when it is done
@@ -317,12 +316,12 @@ class client_answers {
       bell_.clear();
   }
 
-  T network_;
+  any_transport network_;
   wait_policy waiting_;
   bool checksum_;
   std::chrono::milliseconds stalled_;
   std::uint64_t max_waiting_;
-  typename T::signal bell_;
+  any_transport::signal bell_;
   std::atomic<bool> stopping_{false};
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<client>> clients_;  // by incarnation

@@ -21,10 +21,9 @@ namespace weft::detail {
 
 /// Runs that sessions of this process ask the tasks of a cluster for, one at a time each, and what the tasks answer.
 /// Any thread may call.
-template <typename Clock>
 class client_runs {
  public:
-  using box_type = mailbox<Clock>;
+  using box_type = mailbox;
 
   struct client {
     std::mutex mutex;

@@ -20,6 +20,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
@@ -29,11 +30,13 @@
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/error.hpp>
 #include <weft/session/session.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/separate.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/tls.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft {
 
@@ -63,20 +66,17 @@ struct graph_client_options {
 ///
 /// A session makes one with the usual options by itself: `session s(g, {.target = "weft://10.0.0.1:2222"})`. Nodes that
 /// name no task run in the task of the address. A client outlives its sessions.
-template <transport T = tcp, typename Clock = std::chrono::steady_clock>
-class basic_graph_client {
-  using handshake_type = detail::handshake<typename T::stream>;
+class graph_client {
+  using handshake_type = detail::handshake;
 
  public:
-  using clock_type = Clock;
-  using deadline_type = basic_deadline<Clock>;
-
   /// Throws weft::error: invalid_argument for another address than weft://host:port, deadline_exceeded if no task
   /// answers there in answer_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
-  explicit basic_graph_client(std::string_view address, graph_client_options options = {}, T network = {});
-  ~basic_graph_client();
-  basic_graph_client(const basic_graph_client&) = delete;
-  basic_graph_client& operator=(const basic_graph_client&) = delete;
+  explicit graph_client(std::string_view address, graph_client_options options = {},
+                        any_transport network = detail::over_tcp());
+  ~graph_client();
+  graph_client(const graph_client&) = delete;
+  graph_client& operator=(const graph_client&) = delete;
 
   const cluster_spec& cluster() const { return cluster_; }
   const graph_client_options& options() const { return options_; }
@@ -88,12 +88,12 @@ class basic_graph_client {
   static plan::task_support* connect(const std::string& address, const graph& g);
 
  private:
-  friend class detail::remote_tasks<basic_graph_client>;
+  friend class detail::remote_tasks<graph_client>;
 
-  using stream = typename T::stream;
+  using stream = any_transport::stream;
 
   struct link {
-    detail::mutex_for<Clock> mutex;  // of what is sent, and of connecting
+    detail::task_mutex mutex;  // of what is sent, and of connecting
     std::optional<stream> asks;
     std::uint64_t connections = 0;  // made until now
     std::atomic<std::uint64_t> incarnation{0};
@@ -105,10 +105,10 @@ class basic_graph_client {
   struct incoming {
     std::size_t task;
     std::uint64_t connection;
-    typename T::stream stream;
-    detail::frame_receiver<Clock> in;
+    any_transport::stream stream;
+    detail::frame_receiver in;
     std::chrono::milliseconds patience;
-    deadline_type silence{detail::client_silence};  // `patience` after the first bytes
+    deadline silence{detail::client_silence};  // `patience` after the first bytes
   };
   /// A connection, and what the task that answered said of itself.
   struct opened {
@@ -118,13 +118,13 @@ class basic_graph_client {
 
   // ---- for remote_tasks ----
 
-  detail::client_runs<Clock>& runs() { return runs_; }
+  detail::client_runs& runs() { return runs_; }
   void fill_random(std::span<std::byte> bytes) { weft::fill_random(network_, bytes); }
   std::chrono::milliseconds answer_timeout() const { return options_.answer_timeout; }
   std::size_t tasks() const { return names_.size(); }
   std::string table_name(std::size_t task) const { return to_string(names_[task]); }
   detail::peer_process self_as_client() const { return {tasks(), incarnation_}; }
-  void await_tasks(deadline_type until) {
+  void await_tasks(deadline until) {
     for (std::size_t t = 0; t < tasks(); ++t) {
       const std::lock_guard lock(links_[t]->mutex);
       if (links_[t]->open == 0) open(t, until);
@@ -135,7 +135,7 @@ class basic_graph_client {
     link& to = *links_[task];
     if (to.open == 0) try {
         const std::lock_guard lock(to.mutex);
-        if (to.open == 0) open(task, deadline_type(std::chrono::milliseconds(0)));
+        if (to.open == 0) open(task, deadline(std::chrono::milliseconds(0)));
       } catch (const error& problem) {
         if (problem.code() != error_code::unavailable && problem.code() != error_code::deadline_exceeded) throw;
       }
@@ -156,9 +156,9 @@ class basic_graph_client {
                    "was silent for too long"});
   }
   /// A connection that ends is lost, which check_there() notices.
-  void check_connection(std::size_t, std::uint64_t, typename Clock::time_point) const {}
+  void check_connection(std::size_t, std::uint64_t, deadline::time_point) const {}
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
-                    deadline_type until) {
+                    deadline until) {
     link& to = *links_[task];
     const std::lock_guard lock(to.mutex);
     check_there(task, incarnation);
@@ -179,16 +179,15 @@ class basic_graph_client {
 
   // ---- connections ----
 
-  waiter<T, Clock> idle() const { return {network_, wait_policy::for_tasks(2)}; }
+  waiter idle() const { return {network_, wait_policy::for_tasks(2)}; }
 
-  static graph_client_options with_tls(graph_client_options options) {
-    if constexpr (detail::speaks_tls<T>)
-      if (!options.tls) options.tls = tls_credentials::from_environment();
+  static graph_client_options with_tls(graph_client_options options, const any_transport& network) {
+    if (!options.tls && network.can_encrypt()) options.tls = tls_credentials::from_environment();
     return options;
   }
   cluster_secret usual_secret() const {
     if (options_.secret) return *options_.secret;
-    if (!options_.tls) return detail::usual_secret<T>();
+    if (!options_.tls) return detail::usual_secret(network_);
     if (auto given = cluster_secret::from_environment()) return *given;
     return cluster_secret("tasks that have certificates");
   }
@@ -202,7 +201,7 @@ class basic_graph_client {
   }
 
   /// `task`: who is expected there; null: whoever listens.
-  opened dial(const endpoint& where, const task_id* task, const char* channel, deadline_type until) {
+  opened dial(const endpoint& where, const task_id* task, const char* channel, deadline until) {
     const std::string operation = str_cat({"connect to ", task ? to_string(*task) : to_string(where)});
     for (;;) try {
         return dial_once(where, task, channel, until, operation);
@@ -214,15 +213,15 @@ class basic_graph_client {
                       {problem.sentence(), task ? ""
                                                 : "; name the address of a task that is running, or raise "
                                                   "graph_client_options::answer_timeout"});
-        detail::sleep<Clock>(std::chrono::milliseconds(20));
+        detail::sleep(std::chrono::milliseconds(20));
       }
   }
-  opened dial_once(const endpoint& where, const task_id* task, const char* channel, deadline_type until,
+  opened dial_once(const endpoint& where, const task_id* task, const char* channel, deadline until,
                    const std::string& operation) {
     const auto fail = [&](error_code code, std::initializer_list<piece> why) -> void {
       throw error(code, operation, why);
     };
-    if (!has_openssl && detail::authenticates<stream>(options_, is_loopback(where.host)))
+    if (!has_openssl && detail::authenticates(network_, options_, is_loopback(where.host)))
       fail(error_code::failed_precondition, {"the task is on another host, and what travels there is authenticated by "
                                              "OpenSSL, without which this program was built; ",
                                              build_with_openssl});
@@ -232,9 +231,9 @@ class basic_graph_client {
     handshake_type talk = task ? handshake_type::dialling(std::move(fresh), secret_.proof(), nonce)
                                : handshake_type::dialling_anyone(std::move(fresh), secret_.proof(), nonce);
     // An attempt has some time of its own, so that a task which is there answers whatever is left.
-    const deadline_type ends(
-        std::max<typename Clock::duration>(until.remaining(options_.answer_timeout), std::chrono::milliseconds(500)));
-    waiter<T, Clock> waits = idle();
+    const deadline ends(
+        std::max<deadline::duration>(until.remaining(options_.answer_timeout), std::chrono::milliseconds(500)));
+    waiter waits = idle();
     for (;;) {
       std::size_t moved = talk.advance();
       if (talk.at() == handshake_type::phase::challenged) {
@@ -254,7 +253,7 @@ class basic_graph_client {
                         0,
                         until.remaining_us(),
                         channel,
-                        detail::authenticates<stream>(options_, detail::stays_on_host(talk.stream()))});
+                        detail::authenticates(network_, options_, talk.stream().stays_on_host())});
         moved = 1;
       }
       if (talk.at() == handshake_type::phase::over) break;
@@ -270,19 +269,17 @@ class basic_graph_client {
         waits.moved();
         continue;
       }
-      typename T::wait_item item{&talk.stream(), true, talk.is_sending()};
+      any_transport::wait_item item{&talk.stream(), true, talk.is_sending()};
       waits.pause({&item, 1}, ends);
     }
     if (const std::optional<error>& why = talk.refusal()) throw error(why->code(), operation, why->sentence());
-    if constexpr (detail::speaks_tls<T>)
-      if (!talk.stream().certifies(to_string(talk.other()->from)))
-        fail(error_code::permission_denied,
-             {"the task there shows a certificate of ", talk.stream().certified_names()});
+    if (!talk.stream().certifies(to_string(talk.other()->from)))
+      fail(error_code::permission_denied, {"the task there shows a certificate of ", talk.stream().certified_names()});
     return {std::move(talk.stream()), *talk.other()};
   }
 
   /// Opens both connections to a task, whose link is locked.
-  void open(std::size_t task, deadline_type until) {
+  void open(std::size_t task, deadline until) {
     const endpoint& where = cluster_.task_address(names_[task].job, names_[task].index);
     links_[task]->asks.reset();  // the task must not take it for the new one
     opened hears = dial(where, &names_[task], detail::client_hears, until);
@@ -301,13 +298,13 @@ class basic_graph_client {
     to.open = ++to.connections;
     const std::lock_guard lock(mutex_);
     fresh_.push_back(std::unique_ptr<incoming>(
-        new incoming{task, to.connections, std::move(hears.to), detail::frame_receiver<Clock>(options_.max_value_bytes),
+        new incoming{task, to.connections, std::move(hears.to), detail::frame_receiver(options_.max_value_bytes),
                      is_near ? detail::task_silence_on_host : detail::client_silence}));
     bell_.notify();
   }
 
   /// Learns of the cluster from the task that listens at an address.
-  void learn(const endpoint& where, deadline_type until) {
+  void learn(const endpoint& where, deadline until) {
     network_.check(where);
     opened hears = dial(where, nullptr, detail::client_hears, until);
     opened asks = dial(where, nullptr, detail::client_asks, until);
@@ -324,11 +321,11 @@ class basic_graph_client {
     home_ = static_cast<std::uint32_t>(cluster_.rank(asks.of.from));
     adopt(home_, std::move(hears), std::move(asks));
   }
-  detail::task_message await_message(opened& from, deadline_type until) {
+  detail::task_message await_message(opened& from, deadline until) {
     frame_reader in;
     std::vector<std::byte> payload;
     in.expect(detail::max_step_message_bytes);
-    waiter<T, Clock> waits = idle();
+    waiter waits = idle();
     for (;;) {
       const std::size_t moved = in.advance(from.to, payload);
       if (in.complete()) return detail::task_message::read(payload);
@@ -340,7 +337,7 @@ class basic_graph_client {
         waits.moved();
         continue;
       }
-      typename T::wait_item item{&from.to, true, false};
+      any_transport::wait_item item{&from.to, true, false};
       waits.pause({&item, 1}, until);
     }
   }
@@ -348,23 +345,23 @@ class basic_graph_client {
   // ---- what tasks answer ----
 
   void receive() {
-    deadline_type heartbeat(detail::client_heartbeat);
+    deadline heartbeat(detail::client_heartbeat);
     while (!stopping_) {
       if (heartbeat.expired()) {
-        heartbeat = deadline_type(detail::client_heartbeat);
+        heartbeat = deadline(detail::client_heartbeat);
         send_heartbeats();
       }
       try {
         loop_.receive_when_idle(heartbeat);
       } catch (const std::exception&) {  // no memory
-        detail::sleep<Clock>(std::chrono::milliseconds(10));
+        detail::sleep(std::chrono::milliseconds(10));
       }
     }
   }
 
   // ---- for receiving_loop ----
 
-  friend detail::receiving_loop<basic_graph_client, incoming, T, Clock>;
+  friend detail::receiving_loop<graph_client, incoming>;
 
   bool stopping() const { return stopping_; }
   void take_new() {
@@ -382,7 +379,7 @@ class basic_graph_client {
         [&](const frame_header& header, const_bytes payload) { handle(from, header, payload); });
     // While a value is sent, the task receives no heartbeats that it could answer.
     if (total > 0 || to.is_sending) {
-      from.silence = deadline_type(from.patience);
+      from.silence = deadline(from.patience);
       to.unanswered = 0;
     }
     // If this process was stopped, time has passed in which it sent no heartbeats.
@@ -414,7 +411,7 @@ class basic_graph_client {
       frame_header header;
       header.kind = frame_kind::heartbeat;
       try {
-        detail::send_frame(idle(), *each->asks, header, {}, false, deadline_type(std::chrono::milliseconds(100)),
+        detail::send_frame(idle(), *each->asks, header, {}, false, deadline(std::chrono::milliseconds(100)),
                            std::chrono::milliseconds(100), [] {});
         ++each->unanswered;
       } catch (const error&) {
@@ -423,7 +420,7 @@ class basic_graph_client {
     }
   }
 
-  T network_;
+  any_transport network_;
   graph_client_options options_;
   cluster_secret secret_;
   std::uint64_t incarnation_ = 0;
@@ -431,70 +428,62 @@ class basic_graph_client {
   std::vector<task_id> names_;
   std::vector<std::unique_ptr<link>> links_;  // by rank
   std::uint32_t home_ = 0;
-  detail::client_runs<Clock> runs_;
+  detail::client_runs runs_;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<incoming>> fresh_;  // connections that the thread has not taken up
-  typename T::signal bell_;
+  any_transport::signal bell_;
   std::atomic<bool> stopping_{false};
 
-  detail::receiving_loop<basic_graph_client, incoming, T, Clock> loop_;
+  detail::receiving_loop<graph_client, incoming> loop_;
   std::thread thread_;
 };
 
-// Not inline: weft::compiled_distributed has them.
+#if WEFT_DISTRIBUTED_DEFINITIONS
 
-template <transport T, typename Clock>
-basic_graph_client<T, Clock>::basic_graph_client(std::string_view address, graph_client_options options, T network)
+WEFT_DISTRIBUTED_DECL graph_client::graph_client(std::string_view address, graph_client_options options,
+                                                 any_transport network)
     : network_(std::move(network)),
-      options_(with_tls(std::move(options))),
+      options_(with_tls(std::move(options), network_)),
       secret_(usual_secret()),
       runs_(options_.max_parked_bytes),
       bell_(network_),
       loop_(*this, bell_, idle()) {
   fill_random(std::as_writable_bytes(std::span(&incarnation_, 1)));
   incarnation_ |= 1u;
-  if constexpr (requires { network_.allow_other_hosts(); })
-    if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
-  if constexpr (detail::speaks_tls<T>)
-    if (options_.tls) network_.use_tls(*options_.tls);
-  learn(parse(address), deadline_type(options_.answer_timeout));
-  thread_ = detail::start_thread<Clock>([this] { receive(); });
+  if (secret_.is_given() || options_.tls) network_.allow_other_hosts();
+  if (options_.tls) network_.use_tls(*options_.tls);
+  learn(parse(address), deadline(options_.answer_timeout));
+  thread_ = detail::start_thread([this] { receive(); });
 }
 
-template <transport T, typename Clock>
-basic_graph_client<T, Clock>::~basic_graph_client() {
+WEFT_DISTRIBUTED_DECL graph_client::~graph_client() {
   stopping_ = true;
   bell_.notify();
-  detail::join<Clock>(thread_);
+  detail::join(thread_);
 }
 
-template <transport T, typename Clock>
-session_target basic_graph_client<T, Clock>::target() {
+WEFT_DISTRIBUTED_DECL session_target graph_client::target() {
   return {[](void* to, const graph& g) -> plan::task_support* {
-            auto& of = *static_cast<basic_graph_client*>(to);
-            return new detail::remote_tasks<basic_graph_client>(of, g, of.home_);
+            auto& of = *static_cast<graph_client*>(to);
+            return new detail::remote_tasks<graph_client>(of, g, of.home_);
           },
           this};
 }
 
-template <transport T, typename Clock>
-plan::task_support* basic_graph_client<T, Clock>::connect(const std::string& address, const graph& g) {
+WEFT_DISTRIBUTED_DECL plan::task_support* graph_client::connect(const std::string& address, const graph& g) {
   struct of_session {
     explicit of_session(const std::string& where) : client(where) {}
-    basic_graph_client client;
+    graph_client client;
   };
-  struct owning final : private of_session, public detail::remote_tasks<basic_graph_client> {
+  struct owning final : private of_session, public detail::remote_tasks<graph_client> {
     owning(const std::string& where, const graph& of)
-        : of_session(where), detail::remote_tasks<basic_graph_client>(this->client, of, this->client.home_) {}
+        : of_session(where), detail::remote_tasks<graph_client>(this->client, of, this->client.home_) {}
   };
   return new owning(address, g);
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(class basic_graph_client<tcp>);
-
-/// A client over TCP; see basic_graph_client.
-using graph_client = basic_graph_client<>;
+#endif
 
 namespace detail {
 

@@ -24,7 +24,9 @@
 
 #include <weft/deadline.hpp>
 #include <weft/device/gpu/device.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/parked_runs.hpp>
@@ -72,20 +74,14 @@ struct graph_service_options {
 /// Each session places the nodes of its graph by its own pins and options. Variables belong to their task and live as
 /// long as its graph_service. Sessions whose graphs place a variable of one name in one task share it. Runs of several
 /// sessions take turns.
-template <typename Server = server>
-class graph_service {
-  using clock = typename Server::clock_type;
-  using mailbox = detail::mailbox<clock>;
+class task_service {
+  using mailbox = detail::mailbox;
 
  public:
-  using server_type = Server;
-  using clock_type = clock;
-  using deadline_type = basic_deadline<clock>;
-
-  graph_service(Server& here, const graph& g, graph_service_options options = {});
-  ~graph_service();
-  graph_service(const graph_service&) = delete;
-  graph_service& operator=(const graph_service&) = delete;
+  task_service(task_server& here, const graph& g, graph_service_options options = {});
+  ~task_service();
+  task_service(const task_service&) = delete;
+  task_service& operator=(const task_service&) = delete;
 
   /// For session_options::target: nodes that name no task run in this one.
   session_target target() { return target(here_.members().self()); }
@@ -98,7 +94,7 @@ class graph_service {
   /// declared this one lost, because it was stopped or disconnected for too long: it must be started again.
   /// server::join() returns after the chief has left or is lost. This does not, so sessions continue when a lost task
   /// is back.
-  int serve(deadline_type until = deadline_type::never());
+  int serve(deadline until = deadline::never());
 
   /// Serves the steps of another graph, too: that of another program, of which this task runs a part. Graphs of
   /// sessions of this process are added without a call.
@@ -109,17 +105,17 @@ class graph_service {
     graphs_.push_back(g.share());
   }
 
-  Server& here() { return here_; }
+  task_server& here() { return here_; }
   const graph_service_options& options() const { return options_; }
 
  private:
-  friend class detail::remote_tasks<graph_service>;
+  friend class detail::remote_tasks<task_service>;
 
   using run_key = detail::run_key;
 
   /// What a target refers to.
   struct home {
-    graph_service* of;
+    task_service* of;
     std::uint32_t rank;
   };
 
@@ -129,8 +125,8 @@ class graph_service {
     std::vector<std::byte> payload;
     std::shared_ptr<const detail::run_message> message = {};  // of a run
     detail::request_limits::ticket admitted = {};
-    deadline_type waits{std::chrono::seconds(10)};  // for tasks that it is passed on to
-    typename clock::duration stalled_before{};      // `stalled_` when it joined the queue
+    deadline waits{std::chrono::seconds(10)};  // for tasks that it is passed on to
+    deadline::duration stalled_before{};       // `stalled_` when it joined the queue
   };
   struct queue {
     std::deque<job> all;
@@ -144,11 +140,11 @@ class graph_service {
   // ---- for remote_tasks ----
 
   std::chrono::milliseconds answer_timeout() const { return options_.connect_timeout; }
-  detail::client_runs<clock>& runs() { return runs_; }
+  detail::client_runs& runs() { return runs_; }
   void fill_random(std::span<std::byte> bytes) { weft::fill_random(here_.network(), bytes); }
   detail::peer_process self_as_client() const { return {here_.members().self(), here_.incarnation()}; }
   std::string table_name(std::size_t task) const { return to_string(here_.members().task(task)); }
-  void await_tasks(deadline_type until) {
+  void await_tasks(deadline until) {
     here_.members().wait_for(until, [](const task_id&) { return true; });
   }
   /// The incarnation of the task's present process.
@@ -168,7 +164,7 @@ class graph_service {
     return channels_.receive_until(detail::urgency::step, time, done);
   }
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
-                    deadline_type until) {
+                    deadline until) {
     channels_.send({task, incarnation}, header, payload, until);
   }
 
@@ -324,7 +320,7 @@ class graph_service {
   /// Once a second, on the executor's thread.
   void clean_up() {
     if (!clean_up_.expired()) return;
-    clean_up_ = deadline_type(std::chrono::seconds(1));
+    clean_up_ = deadline(std::chrono::seconds(1));
     {
       const std::lock_guard lock(mutex_);
       drop_orphans();
@@ -345,7 +341,7 @@ class graph_service {
         }
       }
     }
-    for (const auto& each : over) detail::join<clock>(each->thread);
+    for (const auto& each : over) detail::join(each->thread);
   }
 
   frame_header value_header(const frame_header& asked) const {
@@ -375,15 +371,15 @@ class graph_service {
       std::erase_if(forwarded_.all, [&](const job& each) { return each.message && client_of(*each.message) == from; });
       return boxes_.cancel_of(from, error(error_code::unavailable, "step", "the client is gone"));
     }
-    if (losses_.size() < max_losses) losses_.insert_or_assign(from, clock::now());
+    if (losses_.size() < max_losses) losses_.insert_or_assign(from, detail::now());
   } catch (const std::bad_alloc&) {
   }
   /// Throws unavailable if the connection from a task that is alive has ended since a run began, or shortly before.
-  void check_connection(std::size_t task, std::uint64_t incarnation, typename clock::time_point began) const {
+  void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
     constexpr std::chrono::seconds to_notice{1};  // in which a lost task is detected, and a request overtakes values
     const std::lock_guard lock(mutex_);
     const auto loss = losses_.find({task, incarnation});
-    if (loss == losses_.end() || loss->second + to_notice < began || clock::now() < loss->second + to_notice) return;
+    if (loss == losses_.end() || loss->second + to_notice < began || detail::now() < loss->second + to_notice) return;
     throw error(error_code::unavailable, "receive",
                 {"the connection from ", table_name(task), " has ended, and with it values of this step may be lost"});
   }
@@ -401,7 +397,7 @@ class graph_service {
         work_once(from, what);
       } catch (const error&) {           // the client is gone, most likely
       } catch (const std::exception&) {  // no memory
-        detail::sleep<clock>(std::chrono::milliseconds(10));
+        detail::sleep(std::chrono::milliseconds(10));
       }
   }
   template <typename Do>
@@ -420,7 +416,7 @@ class graph_service {
     from.all.push_back(std::move(next));
     if (++from.refused < from.all.size()) return;
     from.refused = 0;
-    detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(5));
+    detail::sleep(from.changed, lock, std::chrono::milliseconds(5));
   }
 
   /// Waits for a while. The executor receives its next request by itself, unless this process makes the requests.
@@ -435,17 +431,17 @@ class graph_service {
       if (received || !from.all.empty() || stopping_) return;
     }
     jobs_are_own_ = false;
-    detail::sleep<clock>(from.changed, lock, std::chrono::milliseconds(100));
+    detail::sleep(from.changed, lock, std::chrono::milliseconds(100));
   }
 
   /// Waits until this task has met a process that the client knows already. `check` is called now and then.
   template <typename Check>
-  void await_process(std::size_t task, std::uint64_t incarnation, deadline_type until, Check check) {
+  void await_process(std::size_t task, std::uint64_t incarnation, deadline until, Check check) {
     while (process_of(task) != incarnation) {
       check();
       if (until.expired())
         throw error(error_code::deadline_exceeded, "send", {table_name(task), " has not come back in time"});
-      detail::sleep<clock>(std::chrono::milliseconds(5));
+      detail::sleep(std::chrono::milliseconds(5));
     }
   }
 
@@ -455,7 +451,7 @@ class graph_service {
     void take() {
       std::unique_lock lock(mutex_);
       for (const std::uint64_t mine = next_++; now_ != mine;)
-        detail::sleep<clock>(changed_, lock, std::chrono::milliseconds(50));
+        detail::sleep(changed_, lock, std::chrono::milliseconds(50));
     }
     void give() {
       {
@@ -514,7 +510,7 @@ class graph_service {
       // A session of this process knows the same processes as this task, and must not wait for one that is gone.
       if (is_own && !is_there(t, message.processes[k])) continue;
       try {
-        const deadline_type until(std::chrono::seconds(10));
+        const deadline until(std::chrono::seconds(10));
         if (is_own) await_process(t, message.processes[k], until, check);
         channels_.send({t, message.processes[k]}, next.header, next.payload, until);
       } catch (const error& e) {
@@ -571,7 +567,7 @@ class graph_service {
     return header;
   }
   void send_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
-    channels_.send(to, end_header(asked), how.bytes(), deadline_type(std::chrono::seconds(10)));
+    channels_.send(to, end_header(asked), how.bytes(), deadline(std::chrono::seconds(10)));
   }
   void post_end(const detail::peer_process& to, const frame_header& asked, const detail::end_message& how) {
     post(to, end_header(asked), how.bytes());
@@ -603,8 +599,8 @@ class graph_service {
                     &message,
                     box,
                     client,
-                    deadline_type(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked)),
-                    clock::now()};
+                    deadline(by ? asked : std::min<std::chrono::microseconds>(options_.step_timeout, asked)),
+                    detail::now()};
       for (const detail::small_values::value& each : message.fed.all())
         if (each.to == here_.members().self())
           mailbox::put(mailbox::open(box, each.number, each.bytes.size(), parked_), each.bytes);
@@ -635,8 +631,8 @@ class graph_service {
     const detail::run_message* message = nullptr;
     std::shared_ptr<mailbox> box;
     detail::peer_process client;
-    deadline_type until{std::chrono::seconds(0)};
-    typename clock::time_point began{};
+    deadline until{std::chrono::seconds(0)};
+    deadline::time_point began{};
   };
 
   class own_support;
@@ -655,7 +651,7 @@ class graph_service {
 
   class own_links final : public detail::task_links {
    public:
-    own_links(graph_service& of, runner& in) : of_(of), in_(in), run_(in.current) {}
+    own_links(task_service& of, runner& in) : of_(of), in_(in), run_(in.current) {}
     void send(const detail::transfer_key& key, const std::byte* value, std::size_t bytes) override {
       if (key.to == of_.tasks()) {  // the client waits for the end of this part in any case
         const std::lock_guard lock(in_.fetching);
@@ -735,7 +731,7 @@ class graph_service {
       detail::message_reader::malformed();
     }
 
-    graph_service& of_;
+    task_service& of_;
     runner& in_;
     const current_run& run_;
     std::atomic<int> waiting_{0};
@@ -764,9 +760,9 @@ class graph_service {
   /// A request that `has_turn` throws resource_exhausted before requests of other clients have waited for slow readers
   /// for client_stall: here or, if the run is `on` several tasks, perhaps elsewhere. The client stays connected.
   template <typename Check>
-  void await_room(const detail::peer_process& client, std::size_t bytes, deadline_type until, std::size_t on,
-                  bool has_turn, Check check) {
-    typename clock::duration waited{};
+  void await_room(const detail::peer_process& client, std::size_t bytes, deadline until, std::size_t on, bool has_turn,
+                  Check check) {
+    deadline::duration waited{};
     while (!channels_.has_room(client, bytes)) {
       check_client(client);
       check();
@@ -778,9 +774,9 @@ class graph_service {
             {"the client reads slowly, and its run holds up other requests or tasks while ", options_.max_value_bytes,
              " bytes of values wait for it: fetch less in one step, or raise "
              "graph_service_options::max_value_bytes"});
-      const auto began = clock::now();
-      detail::sleep<clock>(std::chrono::milliseconds(5));
-      const auto passed = clock::now() - began;
+      const auto began = detail::now();
+      detail::sleep(std::chrono::milliseconds(5));
+      const auto passed = detail::now() - began;
       waited += passed;
       const std::lock_guard lock(mutex_);
       if (has_turn) stalled_ += passed;
@@ -801,7 +797,7 @@ class graph_service {
 
   class own_support final : public plan::task_support {
    public:
-    own_support(graph_service& of, runner& in, const detail::step_registration& from, const graph& g)
+    own_support(task_service& of, runner& in, const detail::step_registration& from, const graph& g)
         : of_(of),
           graph_(g),
           container_(from.container),
@@ -837,7 +833,7 @@ class graph_service {
     [[noreturn]] static void refuse() {
       throw error(error_code::internal, "session", "a variable of another task is requested");
     }
-    graph_service& of_;
+    task_service& of_;
     const graph& graph_;
     std::string container_;
     std::vector<plan::device_number> placed_;
@@ -904,7 +900,7 @@ class graph_service {
     lane* const own = lanes_.emplace(first.header.tag, std::make_unique<lane>()).first->second.get();
     own->client = client;
     try {
-      own->thread = detail::start_thread<clock>([this, own] { serve_lane(*own); });
+      own->thread = detail::start_thread([this, own] { serve_lane(*own); });
     } catch (const std::exception&) {
       lanes_.erase(first.header.tag);
       throw error(error_code::resource_exhausted, "step", "no thread for a session that uses queues");
@@ -974,7 +970,7 @@ class graph_service {
     auto made = std::make_unique<runner>();
     session_options options = options_.session;
     struct making {
-      graph_service& service;
+      task_service& service;
       runner& in;
       served& of;
     } support{*this, *made, of};
@@ -1085,7 +1081,7 @@ class graph_service {
     throw error(error_code::failed_precondition, "step",
                 "the client's graph is another one than this task's: run the same program with the same flags on "
                 "all tasks, record all nodes before the first step, and pass graphs of other programs to "
-                "graph_service::add_graph");
+                "task_service::add_graph");
   }
 
   void run_part(served& of, runner& in, const detail::run_message& message) {
@@ -1190,7 +1186,7 @@ class graph_service {
   static constexpr std::size_t max_kept = 64;  // placements, also those that no session uses any more
   static constexpr std::size_t max_users = 8192, max_placements_of_session = 16;
 
-  Server& here_;
+  task_server& here_;
   graph_service_options options_;
   std::vector<home> homes_;  // by rank
   std::atomic<bool> stopping_{false};
@@ -1201,30 +1197,29 @@ class graph_service {
   detail::request_limits limits_{parked_};
   mutable std::mutex mutex_;
   queue jobs_, forwarded_;
-  bool jobs_are_own_ = false;           // the last one came from this process
-  typename clock::duration stalled_{};  // the time that requests in turn have waited for clients that read slowly
-  detail::parked_runs<clock> boxes_;
-  std::map<detail::peer_process, typename clock::time_point> losses_;  // of connections, the last of each process
+  bool jobs_are_own_ = false;     // the last one came from this process
+  deadline::duration stalled_{};  // the time that requests in turn have waited for clients that read slowly
+  detail::parked_runs boxes_;
+  std::map<detail::peer_process, deadline::time_point> losses_;  // of connections, the last of each process
   lane_map lanes_;
   std::vector<std::unique_ptr<lane>> ended_lanes_;
   std::map<std::uint64_t, user> users_;  // by session
-  detail::client_runs<clock> runs_;      // that sessions of this process ask for
+  detail::client_runs runs_;             // that sessions of this process ask for
 
   // Of the thread whose turn it is.
   turn turn_, forwarding_;
   detail::variable_table variables_;
   std::map<std::uint64_t, std::shared_ptr<served>> served_;  // by step_registration::key()
   std::uint64_t uses_ = 0;
-  deadline_type clean_up_{std::chrono::seconds(1)};  // of the executor's
+  deadline clean_up_{std::chrono::seconds(1)};  // of the executor's
 
   std::thread executor_, forwarder_;
-  detail::remote_channels<Server> channels_;
+  detail::remote_channels channels_;
 };
 
-// Not inline: weft::compiled_distributed has them.
+#if WEFT_DISTRIBUTED_DEFINITIONS
 
-template <typename Server>
-graph_service<Server>::graph_service(Server& here, const graph& g, graph_service_options options)
+WEFT_DISTRIBUTED_DECL task_service::task_service(task_server& here, const graph& g, graph_service_options options)
     : here_(here),
       options_(std::move(options)),
       graphs_(list_of(g)),
@@ -1238,18 +1233,16 @@ graph_service<Server>::graph_service(Server& here, const graph& g, graph_service
           },
           [this](const detail::peer_process& from) { lose(from); }) {
   for (std::uint32_t rank = 0; rank < tasks(); ++rank) homes_.push_back({this, rank});
-  executor_ = detail::start_thread<clock>([this] {
+  executor_ = detail::start_thread([this] {
     work(jobs_, [this](job& next) {
       execute(next);
       return true;
     });
   });
-  forwarder_ =
-      detail::start_thread<clock>([this] { work(forwarded_, [this](job& next) { return forward(next, false); }); });
+  forwarder_ = detail::start_thread([this] { work(forwarded_, [this](job& next) { return forward(next, false); }); });
 }
 
-template <typename Server>
-graph_service<Server>::~graph_service() {
+WEFT_DISTRIBUTED_DECL task_service::~task_service() {
   stopping_ = true;
   {
     const std::lock_guard lock(mutex_);
@@ -1259,26 +1252,24 @@ graph_service<Server>::~graph_service() {
   jobs_.changed.notify_all();
   forwarded_.changed.notify_all();
   channels_.wake();
-  detail::join<clock>(executor_);
-  detail::join<clock>(forwarder_);
+  detail::join(executor_);
+  detail::join(forwarder_);
   channels_.stop();
   // No thread makes a lane any more.
-  for (auto& [session, each] : lanes_) detail::join<clock>(each->thread);
-  for (auto& each : ended_lanes_) detail::join<clock>(each->thread);
+  for (auto& [session, each] : lanes_) detail::join(each->thread);
+  for (auto& each : ended_lanes_) detail::join(each->thread);
 }
 
-template <typename Server>
-session_target graph_service<Server>::target(std::size_t rank) {
+WEFT_DISTRIBUTED_DECL session_target task_service::target(std::size_t rank) {
   return {[](void* to, const graph& g) -> plan::task_support* {
             const home& at = *static_cast<home*>(to);
             at.of->add_graph(g);
-            return new detail::remote_tasks<graph_service>(*at.of, g, at.rank);
+            return new detail::remote_tasks<task_service>(*at.of, g, at.rank);
           },
           &homes_.at(rank)};
 }
 
-template <typename Server>
-int graph_service<Server>::serve(deadline_type until) {
+WEFT_DISTRIBUTED_DECL int task_service::serve(deadline until) {
   std::optional<stop_signals> caught;
   if (here_.options().handle_signals) caught.emplace();
   while (!here_.stopping() && !until.expired()) {
@@ -1287,16 +1278,19 @@ int graph_service<Server>::serve(deadline_type until) {
       here_.set_failure(*why);
       throw *why;
     }
-    detail::sleep<clock>(std::chrono::milliseconds(20));
+    detail::sleep(std::chrono::milliseconds(20));
   }
   return 0;
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(class graph_service<server>);
+#endif
 
-template <typename Server>
-graph_service(Server&, const graph&) -> graph_service<Server>;
-template <typename Server>
-graph_service(Server&, const graph&, graph_service_options) -> graph_service<Server>;
+/// A task_service of a server: graph_service tasks(here, g).
+template <typename Server = server>
+class graph_service : public task_service {
+ public:
+  graph_service(Server& here, const graph& g, graph_service_options options = {})
+      : task_service(here, g, std::move(options)) {}
+};
 
 }  // namespace weft

@@ -17,7 +17,7 @@
 
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 
@@ -44,7 +44,6 @@ class parked_bytes {
 /// The values that one task receives in one run. A value whose step already waits for it is read into the step's
 /// memory. One that arrives earlier is read into memory of its own; when the step asks for it, the bytes received by
 /// then are copied. All members are thread-safe.
-template <typename Clock = std::chrono::steady_clock>
 class mailbox {
  public:
   /// What a value that waits takes beside its bytes; without it, values of 0 bytes would have no limit.
@@ -214,8 +213,8 @@ class mailbox {
   /// milliseconds; it returns false at once if another thread receives. Throws deadline_exceeded, data_loss for a value
   /// of another size, what the step failed with, and what check() throws, which is called now and then.
   template <typename Check, typename Receive = others_receive>
-  void take(std::uint32_t transfer, std::byte* to, std::size_t size, basic_deadline<Clock> until,
-            const std::string& from, Check check, Receive receive = {}) {
+  void take(std::uint32_t transfer, std::byte* to, std::size_t size, deadline until, const std::string& from,
+            Check check, Receive receive = {}) {
     std::unique_lock lock(mutex_);
     const wish mine(*this, lock, transfer, {to, size});
     wait(lock, transfer, until, from, check, receive, [&](const value& v) {
@@ -233,7 +232,7 @@ class mailbox {
   }
   /// The same for a value of any size.
   template <typename Check, typename Receive = others_receive>
-  std::vector<std::byte> take(std::uint32_t transfer, basic_deadline<Clock> until, const std::string& from, Check check,
+  std::vector<std::byte> take(std::uint32_t transfer, deadline until, const std::string& from, Check check,
                               Receive receive = {}) {
     std::unique_lock lock(mutex_);
     wait(lock, transfer, until, from, check, receive, [](const value& v) { return v.is_whole; });
@@ -281,7 +280,7 @@ class mailbox {
         arriving = found->second;
       }
       arriving->place = nullptr;
-      while (arriving->is_read) sleep<Clock>(of.changed_, lock, between_checks);
+      while (arriving->is_read) detail::sleep(of.changed_, lock, between_checks);
     }
     mailbox& of;
     std::unique_lock<std::mutex>& lock;
@@ -289,8 +288,8 @@ class mailbox {
   };
 
   template <typename Check, typename Receive, typename Ready>
-  void wait(std::unique_lock<std::mutex>& lock, std::uint32_t transfer, basic_deadline<Clock> until,
-            const std::string& from, Check check, Receive receive, Ready ready) {
+  void wait(std::unique_lock<std::mutex>& lock, std::uint32_t transfer, deadline until, const std::string& from,
+            Check check, Receive receive, Ready ready) {
     const auto is_ready = [&] {
       const auto found = values_.find(transfer);
       return found != values_.end() && ready(*found->second);
@@ -320,10 +319,10 @@ class mailbox {
     }
   }
   /// Returns whether it has slept for as long as it may.
-  bool sleep_once(std::unique_lock<std::mutex>& lock, basic_deadline<Clock> until) {
-    const auto began = Clock::now();
-    sleep<Clock>(changed_, lock, until.remaining(between_checks));
-    return Clock::now() - began >= between_checks;
+  bool sleep_once(std::unique_lock<std::mutex>& lock, deadline until) {
+    const auto began = detail::now();
+    detail::sleep(changed_, lock, until.remaining(between_checks));
+    return detail::now() - began >= between_checks;
   }
 
   // ---- for arrivals ----

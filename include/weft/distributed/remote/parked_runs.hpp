@@ -26,11 +26,9 @@ struct run_key {
 
 /// The mailboxes of the runs that a task serves. The first message of a run makes its mailbox, which may be a value
 /// that arrives before the request. Not thread-safe.
-template <typename Clock>
 class parked_runs {
  public:
-  using box_type = mailbox<Clock>;
-  using deadline_type = basic_deadline<Clock>;
+  using box_type = mailbox;
 
   static constexpr std::size_t max_of_client = 256, max_of_task = 1024;  // that no request has arrived for
   static constexpr std::size_t max_finished = 8192;
@@ -92,7 +90,7 @@ class parked_runs {
     }
     last.number = std::max(last.number, key.number);
     last.client = client;
-    last.keep = deadline_type(std::chrono::seconds(60));
+    last.keep = deadline(std::chrono::seconds(60));
     // And the mailboxes of earlier runs that were never asked for. A run that still waits keeps its own until it ends,
     // since values may be arriving in its memory.
     for (auto each = runs_.lower_bound({key.session, INT64_MIN});
@@ -132,19 +130,19 @@ class parked_runs {
     peer_process from;    // of the first message
     peer_process client;  // of the request
     bool is_asked_for = false;
-    deadline_type keep{std::chrono::seconds(60)};
+    deadline keep{std::chrono::seconds(60)};
   };
   struct finished {  // the last run of a session
     std::int64_t number = INT64_MIN;
     peer_process client;
-    deadline_type keep{std::chrono::seconds(60)};
+    deadline keep{std::chrono::seconds(60)};
   };
 
   bool has_finished(const run_key& key) const {
     const auto last = finished_.find(key.session);
     return last != finished_.end() && key.number <= last->second.number;
   }
-  auto drop(typename std::map<run_key, run>::iterator run) {
+  std::map<run_key, run>::iterator drop(typename std::map<run_key, run>::iterator run) {
     run->second.box->close();
     return runs_.erase(run);
   }

@@ -9,7 +9,8 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/remote/receiving_role.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft::detail {
 
@@ -20,11 +21,11 @@ namespace weft::detail {
 ///   take_new()          adds connections that others have opened by add()
 ///   advance(incoming)   receives what has arrived; returns true if anything has
 ///   lose(incoming)      a connection has ended, or advance() has thrown; does not throw
-template <typename Owner, typename Incoming, transport T, typename Clock>
+template <typename Owner, typename Incoming>
 class receiving_loop {
  public:
   /// `bell` wakes the thread that receives.
-  receiving_loop(Owner& owner, typename T::signal& bell, waiter<T, Clock> idle)
+  receiving_loop(Owner& owner, any_transport::signal& bell, waiter idle)
       : owner_(owner), bell_(bell), idle_(std::move(idle)) {}
 
   /// Receives in this thread until `done()`, at most for `time`. Returns false at once if a thread receives that does
@@ -32,14 +33,14 @@ class receiving_loop {
   template <typename Done>
   bool receive_until(urgency mine, std::chrono::nanoseconds time, Done done) {
     if (!role_.acquire(mine, [this] { bell_.notify(); })) return false;
-    const typename receiving_role<Clock>::holding ends{role_};
-    receive(basic_deadline<Clock>(time), done);
+    const typename receiving_role::holding ends{role_};
+    receive(deadline(time), done);
     return !owner_.stopping();
   }
   /// For the connections' own thread: receives while no other thread does, until `until`.
-  void receive_when_idle(basic_deadline<Clock> until) {
+  void receive_when_idle(deadline until) {
     if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) return;
-    const typename receiving_role<Clock>::holding ends{role_};
+    const typename receiving_role::holding ends{role_};
     receive(until, [] { return false; });
   }
   void wake() {
@@ -49,7 +50,7 @@ class receiving_loop {
 
  private:
   template <typename Done>
-  void receive(basic_deadline<Clock> until, Done done) {
+  void receive(deadline until, Done done) {
     idle_.moved();
     while (!owner_.stopping() && !role_.must_yield() && !done()) {
       const bool moved = receive_once();
@@ -61,7 +62,7 @@ class receiving_loop {
       items_.clear();
       items_.push_back({&bell_, true, false});
       for (const auto& each : all_) items_.push_back({&each->stream, true, false});
-      const typename receiving_role<Clock>::sleeping now(role_);
+      const typename receiving_role::sleeping now(role_);
       if (!role_.must_yield() && !done() && idle_.pause(items_, until)) bell_.clear();
     }
   }
@@ -78,12 +79,12 @@ class receiving_loop {
   }
 
   Owner& owner_;
-  typename T::signal& bell_;
-  receiving_role<Clock> role_;
+  any_transport::signal& bell_;
+  receiving_role role_;
   // For the thread that has the role.
   std::vector<std::unique_ptr<Incoming>> all_;
-  waiter<T, Clock> idle_;
-  std::vector<typename T::wait_item> items_;
+  waiter idle_;
+  std::vector<any_transport::wait_item> items_;
 };
 
 }  // namespace weft::detail

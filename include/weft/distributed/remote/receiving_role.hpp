@@ -17,7 +17,6 @@ enum class urgency : std::uint8_t { own_thread, next_request, step };
 /// Decides which thread of a process receives on its connections. A thread that waits for a frame receives by itself,
 /// so that nobody has to wake it. The connections' own thread receives while no thread waits, so that tasks which send
 /// to this one always make progress.
-template <typename Clock>
 class receiving_role {
  public:
   /// Takes the role, from a less urgent thread too, which `ring` wakes. Returns false if another thread keeps it.
@@ -29,9 +28,9 @@ class receiving_role {
       if (mine <= holder_) return false;
       const claim made{claims_};
       if (is_asleep_) ring();
-      for (basic_deadline<Clock> until(std::chrono::milliseconds(5)); is_held_;) {
+      for (deadline until(std::chrono::milliseconds(5)); is_held_;) {
         if (mine <= holder_ || until.expired()) return false;
-        sleep<Clock>(changed_, lock, until.remaining());
+        detail::sleep(changed_, lock, until.remaining());
       }
     }
     hold(mine);
@@ -70,7 +69,7 @@ class receiving_role {
     constexpr std::chrono::milliseconds moment{1};
     constexpr int few = 5;
     std::unique_lock lock(mutex_);
-    for (basic_deadline<Clock> until(time); !until.expired();) {
+    for (deadline until(time); !until.expired();) {
       if (!is_held_ && claims_ == 0 && seen_ == tenure_) {
         hold(urgency::own_thread);
         return true;
@@ -79,7 +78,7 @@ class receiving_role {
       seen_ = tenure_;
       // A thread that has had the role for several moments wakes this one when it gives the role up.
       own_sleeps_ = looks_ > few;
-      sleep<Clock>(changed_, lock, looks_ > few ? until.remaining() : until.remaining(moment));
+      detail::sleep(changed_, lock, looks_ > few ? until.remaining() : until.remaining(moment));
       if (looks_ > few && !own_sleeps_) seen_ = 0;
       own_sleeps_ = false;
     }

@@ -17,25 +17,27 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/remote/client_answers.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/receiving_loop.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace weft::detail {
 
 /// Sends a frame on a connection that does not block. Throws deadline_exceeded, also if nothing moves for `stalled`,
 /// and what `check` throws, which is called now and then.
-template <transport T, typename Clock, typename Check>
-void send_frame(waiter<T, Clock> idle, typename T::stream& stream, const frame_header& header, const_bytes payload,
-                bool checksum, basic_deadline<Clock> until, std::chrono::milliseconds stalled, Check check) {
+template <typename Check>
+void send_frame(waiter idle, any_transport::stream& stream, const frame_header& header, const_bytes payload,
+                bool checksum, deadline until, std::chrono::milliseconds stalled, Check check) {
   frame_writer out;
   out.start(header, payload, checksum);
-  basic_deadline<Clock> moves(stalled);
+  deadline moves(stalled);
   for (;;) {
     const std::size_t moved = out.advance(stream);
     if (out.idle()) return;
@@ -43,20 +45,19 @@ void send_frame(waiter<T, Clock> idle, typename T::stream& stream, const frame_h
       throw error(error_code::deadline_exceeded, "send", "the other process has not read in time");
     if (moved > 0) {
       idle.moved();
-      moves = basic_deadline<Clock>(stalled);
+      moves = deadline(stalled);
       continue;
     }
-    typename T::wait_item item{&stream, false, true};
+    any_transport::wait_item item{&stream, false, true};
     if (idle.pause({&item, 1}, until)) check();
   }
 }
 
 /// Receives frames on a connection that does not block: values for steps where their mailboxes say, payloads of other
 /// frames in memory of their own.
-template <typename Clock>
 class frame_receiver {
  public:
-  using arrival = typename mailbox<Clock>::arrival;
+  using arrival = typename mailbox::arrival;
   using payload_type = std::vector<std::byte>;
 
   explicit frame_receiver(std::uint64_t max_bytes) : max_bytes_(max_bytes) { in_.expect(max_bytes); }
@@ -138,26 +139,21 @@ inline constexpr std::chrono::milliseconds client_stall{2000};
 /// each task that it sends to. A client outside the cluster opens two: one for its requests and one for the answers.
 /// One thread at a time receives on all connections, a thread that waits for a frame or else a thread of this class, so
 /// a send returns as soon as the bytes have left.
-template <typename Server>
 class remote_channels {
-  using network = typename Server::transport_type;
-  using clock = typename Server::clock_type;
-
  public:
-  using deadline_type = basic_deadline<clock>;
   using payload_type = std::vector<std::byte>;
   /// Called with each frame except values, on the thread that receives. For a frame that this task sends to itself, the
   /// sending thread calls it. An exception closes the connection.
   using handler = std::function<void(const peer_process& from, const frame_header&, payload_type)>;
   /// Called on the same thread when a value starts arriving. Returns its destination.
-  using opener = std::function<typename mailbox<clock>::arrival(const peer_process& from, const frame_header&)>;
+  using opener = std::function<mailbox::arrival(const peer_process& from, const frame_header&)>;
   /// Called on the same thread when a connection from another task or a client has ended: frames may have been lost.
   /// For a client also before it connects, so runs of an earlier connection end before new requests arrive.
   using loser = std::function<void(const peer_process& from)>;
 
   static constexpr const char* channel_name = "graph";
 
-  remote_channels(Server& here, std::uint64_t max_bytes, opener open, handler handle, loser lose)
+  remote_channels(task_server& here, std::uint64_t max_bytes, opener open, handler handle, loser lose)
       : here_(here),
         max_bytes_(max_bytes),
         open_(std::move(open)),
@@ -169,11 +165,11 @@ class remote_channels {
       outgoing_.push_back(std::make_unique<outgoing>());
       if (rank != self()) here.connect_to(rank);
     }
-    thread_ = start_thread<clock>([this] {
+    thread_ = detail::start_thread([this] {
       while (!stopping()) try {
-          loop_.receive_when_idle(deadline_type::never());
+          loop_.receive_when_idle(deadline::never());
         } catch (const std::exception&) {  // no memory
-          sleep<clock>(std::chrono::milliseconds(10));
+          detail::sleep(std::chrono::milliseconds(10));
         }
     });
   }
@@ -184,7 +180,7 @@ class remote_channels {
   void stop() {
     stopping_ = true;
     here_.service_bell().notify();
-    if (thread_.joinable()) join<clock>(thread_);
+    if (thread_.joinable()) detail::join(thread_);
     clients_.stop();
   }
 
@@ -217,7 +213,7 @@ class remote_channels {
   /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
   /// process of the task is alive. Another process of the task never receives the frame. The rank of a client is the
   /// number of tasks; if a client does not read, a copy of the frame waits for it.
-  void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline_type until) {
+  void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline until) {
     if (peer.rank == here_.members().size())
       return clients_.send(peer.incarnation, header, payload, [&] {
         if (stopping_ || here_.stopping()) throw error(error_code::cancelled, "send", "this server was stopped");
@@ -229,7 +225,7 @@ class remote_channels {
       own.payload_length = payload.size();
       const peer_process from{rank, here_.incarnation()};
       if (own.kind == frame_kind::transfer)
-        mailbox<clock>::put(open_(from, own), payload);
+        mailbox::put(open_(from, own), payload);
       else
         handle_(from, own, payload_type(payload.begin(), payload.end()));
       return wake();
@@ -247,7 +243,7 @@ class remote_channels {
       sending one{to, rank, {}};
       one.out.start(header, payload, here_.options().checksum);
       try {
-        exchange_loop<Server>(here_, here_.waiting()).run("send", until, one);
+        exchange_loop(here_, here_.waiting()).run("send", until, one);
       } catch (const error& problem) {
         if (problem.code() != error_code::unavailable) throw;
         throw here_.diagnose(rank, to.channel->incarnation, "send", problem);
@@ -260,8 +256,8 @@ class remote_channels {
 
  private:
   struct outgoing {
-    mutex_for<clock> mutex;
-    std::optional<typename Server::channel> channel;
+    detail::task_mutex mutex;
+    std::optional<peer_channel> channel;
   };
 
   struct sending {
@@ -285,15 +281,15 @@ class remote_channels {
 
   struct incoming {
     peer_process from;
-    typename network::stream stream;
-    frame_receiver<clock> in;
-    deadline_type silence = deadline_type::never();  // of a client
-    std::uint64_t number = 0;                        // of a client's connections
+    any_transport::stream stream;
+    frame_receiver in;
+    deadline silence = deadline::never();  // of a client
+    std::uint64_t number = 0;              // of a client's connections
   };
 
   /// Takes up what clients have opened.
   void meet_clients() {
-    client_channel<network> next;
+    client_channel next;
     while (here_.take_client(next)) {
       if (!next.asks) {
         lose_({here_.members().size(), next.incarnation});
@@ -304,8 +300,8 @@ class remote_channels {
       if (number == 0) continue;
       loop_.add(std::unique_ptr<incoming>(new incoming{{here_.members().size(), next.incarnation},
                                                        std::move(next.stream),
-                                                       frame_receiver<clock>(max_bytes_),
-                                                       deadline_type(client_silence),
+                                                       frame_receiver(max_bytes_),
+                                                       deadline(client_silence),
                                                        number}));
     }
     clients_.drop_late();
@@ -313,14 +309,14 @@ class remote_channels {
 
   // ---- for receiving_loop ----
 
-  friend receiving_loop<remote_channels, incoming, network, clock>;
+  friend receiving_loop<remote_channels, incoming>;
 
   bool stopping() const { return stopping_ || here_.stopping(); }
   void take_new() {
-    typename Server::channel next;
+    peer_channel next;
     while (here_.take_channel(channel_name, next))
       loop_.add(std::unique_ptr<incoming>(
-          new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver<clock>(max_bytes_)}));
+          new incoming{{next.rank, next.incarnation}, std::move(next.stream), frame_receiver(max_bytes_)}));
     meet_clients();
   }
   void lose(const incoming& from) {
@@ -344,7 +340,7 @@ class remote_channels {
             handle_(from.from, header, std::move(payload));
         });
     if (is_client && total > 0) {
-      from.silence = deadline_type(client_silence);
+      from.silence = deadline(client_silence);
       clients_.note_received(from.from.incarnation);
     }
     if (is_client && from.silence.expired())
@@ -352,16 +348,16 @@ class remote_channels {
     return total > 0;
   }
 
-  Server& here_;
+  task_server& here_;
   std::uint64_t max_bytes_;
   opener open_;
   handler handle_;
   loser lose_;
   std::vector<std::unique_ptr<outgoing>> outgoing_;  // by rank
-  client_answers<network, clock> clients_;
+  client_answers clients_;
   std::atomic<bool> stopping_{false};
 
-  receiving_loop<remote_channels, incoming, network, clock> loop_;
+  receiving_loop<remote_channels, incoming> loop_;
   std::thread thread_;
 };
 

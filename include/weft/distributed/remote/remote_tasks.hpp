@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/remote/client_runs.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
@@ -27,9 +28,7 @@ namespace weft::detail {
 /// graph_service of a task, or a graph_client.
 template <typename Service>
 class remote_tasks : public plan::task_support {
-  using clock = typename Service::clock_type;
-  using deadline_type = basic_deadline<clock>;
-  using runs = client_runs<clock>;
+  using runs = client_runs;
 
  public:
   /// `home`: the rank of the task in which nodes run that name none.
@@ -46,7 +45,7 @@ class remote_tasks : public plan::task_support {
     over.tag = session_;
     for (std::uint32_t t = 0; t < processes_.size(); ++t) try {
         if (service_.is_there(t, processes_[t]))
-          service_.send_to_task(t, processes_[t], over, {}, deadline_type(std::chrono::seconds(1)));
+          service_.send_to_task(t, processes_[t], over, {}, deadline(std::chrono::seconds(1)));
       } catch (const std::exception&) {  // the task notices that the client is gone
       }
   }
@@ -167,14 +166,14 @@ class remote_tasks : public plan::task_support {
   /// Begins to keep what comes for the next run or request, until the end of what it returns.
   [[nodiscard]] ending begin() {
     service_.runs().begin(state_, ++number_, service_.tasks());
-    began_ = clock::now();
+    began_ = detail::now();
     return {*this};
   }
   [[nodiscard]] ending begin_request(std::vector<std::uint32_t> of) {
-    until_ = deadline_type(service_.options().step_timeout);
+    until_ = deadline(service_.options().step_timeout);
     participants_ = std::move(of);
     takes_turn_ = false;
-    began_ = clock::now();
+    began_ = detail::now();
     note_processes();
     return begin();
   }
@@ -182,8 +181,8 @@ class remote_tasks : public plan::task_support {
   void run(run_message& message, std::int64_t limit, const plan::step_request& request,
            std::vector<std::uint64_t>& registered, void* part, void (*execute)(void*)) {
     const std::chrono::nanoseconds step_timeout(service_.options().step_timeout);
-    until_ = limit > INT64_MAX - step_timeout.count() ? deadline_type::never()
-                                                      : deadline_type(step_timeout + std::chrono::nanoseconds(limit));
+    until_ = limit > INT64_MAX - step_timeout.count() ? deadline::never()
+                                                      : deadline(step_timeout + std::chrono::nanoseconds(limit));
     participants_ = message.participants;
     takes_turn_ = !message.waits && participants_.size() > 1;
     const auto ended = begin();
@@ -252,12 +251,12 @@ class remote_tasks : public plan::task_support {
     for (const std::uint32_t t : told) {
       if (!is_there(t)) continue;
       try {
-        service_.send_to_task(t, processes_[t], how, message, deadline_type(std::chrono::seconds(5)));
+        service_.send_to_task(t, processes_[t], how, message, deadline(std::chrono::seconds(5)));
       } catch (const error&) {
       }
     }
     try {
-      await_ends(deadline_type(std::chrono::seconds(5)), false);
+      await_ends(deadline(std::chrono::seconds(5)), false);
     } catch (const error&) {
     }
     const std::lock_guard own(state_.mutex);
@@ -266,7 +265,7 @@ class remote_tasks : public plan::task_support {
 
   /// Waits until all tasks that take part have ended the run. `strict`: throws what the first one failed with, or that
   /// it is gone.
-  void await_ends(deadline_type until, bool strict = true) {
+  void await_ends(deadline until, bool strict = true) {
     std::unique_lock lock(state_.mutex);
     const auto all_ended = [&] {
       bool all = true;
@@ -288,7 +287,7 @@ class remote_tasks : public plan::task_support {
       });
       lock.lock();
       if (is_over()) continue;
-      if (!received) sleep<clock>(state_.changed, lock, until.remaining(between_checks));
+      if (!received) detail::sleep(state_.changed, lock, until.remaining(between_checks));
       if (!strict) continue;
       lock.unlock();
       check_tasks();
@@ -401,7 +400,7 @@ class remote_tasks : public plan::task_support {
     return *table_;
   }
   void meet() {
-    until_ = deadline_type(service_.options().connect_timeout);
+    until_ = deadline(service_.options().connect_timeout);
     service_.await_tasks(until_);
     using memory = task_message::memory;
     processes_.clear();
@@ -433,7 +432,7 @@ class remote_tasks : public plan::task_support {
     how.weight = static_cast<std::uint32_t>(least);
     service_.send_to_task(t, processes_[t], how, {}, until_);
     try {
-      const deadline_type answers(until_.remaining(service_.answer_timeout()));
+      const deadline answers(until_.remaining(service_.answer_timeout()));
       return task_message::read(state_.box->take(0, answers, service_.table_name(t), check_of(t), receiver()));
     } catch (const error& late) {
       if (late.code() != error_code::deadline_exceeded) throw;
@@ -457,8 +456,8 @@ class remote_tasks : public plan::task_support {
   std::mutex beginning_;
   run_message* begins_ = nullptr;  // until the tasks are asked
   std::int64_t number_ = 0;
-  deadline_type until_{std::chrono::seconds(0)};
-  typename clock::time_point began_{};
+  deadline until_{std::chrono::seconds(0)};
+  deadline::time_point began_{};
   std::vector<std::uint32_t> participants_;
   bool takes_turn_ = false;               // task 0 passes the run on
   std::vector<std::uint64_t> processes_;  // by task

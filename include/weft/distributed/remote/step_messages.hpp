@@ -12,7 +12,7 @@
 #include <weft/graph/graph.hpp>
 #include <weft/plan/device_number.hpp>
 #include <weft/plan/step_request.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
 

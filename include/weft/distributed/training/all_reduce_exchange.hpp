@@ -14,9 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/departure.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/distributed/membership/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
@@ -31,20 +32,18 @@ namespace weft::detail {
 
 /// How a replicated session trains where every worker has all variables: a group forms the mean of all workers'
 /// gradients, and each worker runs the graph's own updates on it. A gradient that is rows is summed as a whole, and
-/// beside it one number for each row, which says whether somebody has a gradient of it. `Group` is a basic_all_reduce,
+/// beside it one number for each row, which says whether somebody has a gradient of it. `Group` is a all_reduce,
 /// or has its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory()
 /// too, and its functions may be called by one thread after the other.
-template <class Group, transport T, typename Clock>
-class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher {
-  static constexpr bool can_recover = std::is_same_v<Group, basic_all_reduce<T, Clock>>;
+template <class Group>
+class all_reduce_exchange final : public exchange, private fetch_watcher {
+  static constexpr bool can_recover = std::is_same_v<Group, all_reduce>;
 
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// Meets the other workers.
   template <class Strategy>
-  all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables, const Strategy& how,
-                      const graph_identity& identity, deadline_type until)
+  all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                      const graph_identity& identity, deadline until)
       : here_(here), variables_(variables), local_(variables.local()), gradients_(variables) {
     effects_ = variables.effects();
     for (std::size_t i = 0; i < variables.size(); ++i)
@@ -70,7 +69,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     }
     lay_out_gradients();
     make_blocks(until);
-    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
+    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline by) { average(k, by); });
   }
 
   bool takes_over() const override { return parts_.has_value(); }
@@ -82,7 +81,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   void request_stop() override { departure_.request(); }
   bool all_stop() const override { return all_stop_; }
-  bool announce_stop(deadline_type) override { return false; }
+  bool announce_stop(deadline) override { return false; }
 
   bool is_chief() const override {
     return meeting_ ? meeting_->current().chief() == here_.index() : group_->rank() == 0;
@@ -129,7 +128,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// Forms the means and makes the update, unless no worker has an example.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
+  void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if constexpr (can_recover)
       if (meeting_) return update_whatever_happens(until, examples, repeated, work);
     make_update(until, examples, repeated);
@@ -140,11 +139,11 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// Every worker has the values of the last step.
-  void refresh(deadline_type) override {}
+  void refresh(deadline) override {}
 
   /// Takes part in the others' updates until all have come here.
-  void finish(deadline_type until, std::optional<std::uint32_t> unfinished,
-              const typename exchange<Clock>::make_update& update, const std::function<void()>& last) override {
+  void finish(deadline until, std::optional<std::uint32_t> unfinished, const typename exchange::make_update& update,
+              const std::function<void()>& last) override {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
     const bool all_had_stopped = all_stop_;  // and all come here
@@ -164,7 +163,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   // ---- checkpoints ----
 
   /// The chief's variables become those of all.
-  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) override {
+  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline until) override {
     if (has_joined_late_) return variables_.global_step;
     std::optional<cluster_state> at;
     if (is_chief()) at = load();
@@ -202,12 +201,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     return variables_.global_step;
   }
 
-  cluster_state collect(deadline_type) override {
+  cluster_state collect(deadline) override {
     return {variables_.global_step, next_step_ - 1, static_cast<std::uint32_t>(unit_)};
   }
 
  private:
-  void make_update(deadline_type until, std::uint32_t examples, bool repeated) {
+  void make_update(deadline until, std::uint32_t examples, bool repeated) {
     check_whole();
     if (thread_ && thread_->under_way()) {
       thread_->finish(until);
@@ -254,7 +253,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   };
 
   /// Workers with other buckets would sum other gradients.
-  void compare_buckets(std::size_t bytes, deadline_type until) {
+  void compare_buckets(std::size_t bytes, deadline until) {
     std::vector<double> of_each(group_->size());
     of_each[group_->rank()] = static_cast<double>(bytes);
     group_->sum(std::span<double>(of_each), until);
@@ -268,7 +267,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// What counts 1, for all: the first batch of the first worker that has one. It stays 0 while all are empty.
-  void agree_on_unit(std::uint32_t examples, deadline_type until, bool repeated) {
+  void agree_on_unit(std::uint32_t examples, deadline until, bool repeated) {
     if (!repeated) {
       std::fill(examples_.begin(), examples_.end(), 0.0);
       examples_[group_->rank()] = examples;
@@ -279,7 +278,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// Nobody had an example in the last update: either all batches were empty, or all workers have come to finish().
-  void ask_who_trains(deadline_type until) {
+  void ask_who_trains(deadline until) {
     if (!asks_who_trains_) training_workers_ = trains_ ? 1 : 0;
     asks_who_trains_ = true;
     group_->sum(std::span<double>(&training_workers_, 1), until);
@@ -388,11 +387,11 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
                   "a step has failed when some of its gradients had left; make a new session");
   }
 
-  void average(std::size_t k, deadline_type until) {
+  void average(std::size_t k, deadline until) {
     buckets_[k].is_double ? average<double>(k, until) : average<float>(k, until);
   }
   template <class Element>
-  void average(std::size_t k, deadline_type until) {
+  void average(std::size_t k, deadline until) {
     const bucket& b = buckets_[k];
     const std::span<Element> part =
         gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
@@ -428,9 +427,9 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   // ---- losses ----
 
   /// All tasks of the job. A worker that has a loss policy meets the others first: it would wait here in vain.
-  void make_group(const graph_identity& identity, const all_reduce_options& options, deadline_type until) {
+  void make_group(const graph_identity& identity, const all_reduce_options& options, deadline until) {
     if constexpr (can_recover) {
-      using meeting = view_meeting<T, Clock>;
+      using meeting = view_meeting;
       try {
         group_.emplace(here_, identity, options, until, group_members{{}, meeting::prefix});
       } catch (const error&) {
@@ -449,12 +448,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     }
   }
 
-  void make_blocks(deadline_type until) {
+  void make_blocks(deadline until) {
     gradients_.make_blocks([&](std::size_t bytes) { return group_->shared_block(bytes, until); });
   }
 
   template <class Strategy>
-  void join(const Strategy& how, const graph_identity& identity, deadline_type until) {
+  void join(const Strategy& how, const graph_identity& identity, deadline until) {
     identity_ = identity;
     here_.set_participation(participation::none);
     said_bucket_bytes_ = how.bucket_bytes;
@@ -472,11 +471,11 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
                      how.on_loss);
     here_.with_reason([&] { settle(until, false); });
     here_.set_participation(participation::needed);
-    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline_type by) { average(k, by); });
+    if (in_buckets_) thread_.emplace(buckets_.size(), [this](std::size_t k, deadline by) { average(k, by); });
   }
 
   /// Makes an update with the workers that are there, whoever is lost meanwhile.
-  void update_whatever_happens(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
+  void update_whatever_happens(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) {
     if (!repeated) began_at_ = updates_;
     if (parts_ && !repeated) {
       begin_anew();
@@ -508,7 +507,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       }
       if (updates_ > began_at_) return;  // it is complete
     }
-    if (std::exchange(has_admitted_, false)) settle(deadline_type(at_least(least_time, until)), true);
+    if (std::exchange(has_admitted_, false)) settle(deadline(at_least(least_time, until)), true);
   }
 
   /// Computes the parts of lost workers that are now this one's. An error of the program's function passes through,
@@ -525,7 +524,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
   /// After a loss or deadline_exceeded it is called again.
-  void make_update_of_all_replicas(deadline_type until) {
+  void make_update_of_all_replicas(deadline until) {
     const training_view& members = meeting_->current();
     const int self = here_.index();
     if (stage_ == stage::computes) {
@@ -559,7 +558,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   template <class Element>
-  void average_in_order(deadline_type until) {
+  void average_in_order(deadline until) {
     const std::span<Element> block = gradients_.template block<Element>();
     if (block.empty()) return;
     bool finite = true;
@@ -589,13 +588,13 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     settled_random_step_ = local_.step_number();
   }
 
-  static typename Clock::duration at_least(typename Clock::duration least, deadline_type until) {
+  static deadline::duration at_least(deadline::duration least, deadline until) {
     return std::max(least, until.remaining());
   }
 
   /// Trains from here on in a view on which all of its workers agree. Brings this worker's values up to date: it may
   /// then be one update further. After deadline_exceeded it is called again.
-  void settle(deadline_type until, bool admits) {
+  void settle(deadline until, bool admits) {
     is_settling_ = true;
     try {
       settle_by(until, admits);
@@ -605,12 +604,12 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     }
     is_settling_ = false;
   }
-  void settle_by(deadline_type until, bool admits) {
+  void settle_by(deadline until, bool admits) {
     const bool begins = updates_ < 0;  // this worker has no values yet
     for (int attempt = 0;; ++attempt, admits = false) {
       const training_view next = meeting_->meet(updates_, admits, !trains_, until);
       if (next.epoch == 1 && updates_ < 0) note_updates(0);  // all have the same first values
-      const deadline_type by(at_least(least_time, until));
+      const deadline by(at_least(least_time, until));
       try {
         take_view(next, by);
         break;
@@ -636,7 +635,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     return text;
   }
 
-  void take_view(const training_view& next, deadline_type until) {
+  void take_view(const training_view& next, deadline until) {
     if constexpr (can_recover) {
       if (is_laid_out_ && !parts_) keep_the_rest();
       group_.reset();
@@ -644,7 +643,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
       all_reduce_options options;
       options.job = here_.job();
       options.channel = str_cat({"all_reduce/", next.epoch});
-      group_members members{{}, view_meeting<T, Clock>::channel_of(next.epoch)};
+      group_members members{{}, view_meeting::channel_of(next.epoch)};
       for (const view_member& each : next.members) members.all.push_back({each.index, each.incarnation});
       group_.emplace(here_, identity_, options, until, members);
       examples_.assign(group_->size(), 0);
@@ -661,7 +660,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// Gradients stay where they are when the view changes: a member that has laid them out tells the others how.
-  void agree_on_layout(deadline_type until) {
+  void agree_on_layout(deadline until) {
     std::vector<double> of_each(group_->size());
     of_each[group_->rank()] = is_laid_out_ ? static_cast<double>(bucket_bytes_) + 1 : 0;
     group_->sum(std::span<double>(of_each), until);
@@ -700,7 +699,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   /// The values of the member that has made the most updates become those of members that have made fewer, or none.
   /// Each takes them over as a whole.
-  void bring_values(const training_view& next, std::size_t source, deadline_type until) {
+  void bring_values(const training_view& next, std::size_t source, deadline until) {
     const bool gives = here_.index() == next.source, takes = updates_ < next.updates, is_new = updates_ < 0;
     double front[] = {static_cast<double>(next_step_), settled_unit_, static_cast<double>(settled_random_step_),
                       settled_others_train_ ? 1.0 : 0.0, static_cast<double>(variables_.global_step)};
@@ -877,7 +876,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   }
 
   /// The chief's bytes become those of all: a sum of numbers of 48 bits each, to which the others add nothing.
-  void broadcast(std::span<std::byte> bytes, deadline_type until) {
+  void broadcast(std::span<std::byte> bytes, deadline until) {
     constexpr std::size_t in_one = 6;
     words_.assign((bytes.size() + in_one - 1) / in_one, 0);
     const auto each = [&](auto use) {
@@ -898,7 +897,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
     });
   }
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   shared_variables& variables_;
   session& local_;
   gradient_buffers gradients_;
@@ -925,7 +924,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   double unit_ = 0;                     // the batch that counts 1
   double weight_ = 1;                   // of this worker's gradients
   double took_part_ = 0;                // the weights of all workers in the last update
-  departure<Clock> departure_;
+  departure departure_;
   std::size_t voters_ = 0;        // with a loss policy: the workers of the job
   bool votes_ = false;            // this worker announces a signal in the update that is under way
   bool all_stop_ = false;         // some worker has said so
@@ -937,7 +936,7 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
   // With a loss policy:
   static constexpr int max_attempts = 8, nobody = -1;
   static constexpr std::chrono::seconds least_time{5};
-  std::optional<view_meeting<T, Clock>> meeting_;
+  std::optional<view_meeting> meeting_;
   graph_identity identity_;
   std::size_t said_bucket_bytes_ = 0;  // all workers have said the same
   bool admits_late_ = false;  // training goes on without lost workers: those that come again join between two steps
@@ -959,18 +958,17 @@ class all_reduce_exchange final : public exchange<Clock>, private fetch_watcher 
 
   std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
   bool torn_ = false;
-  std::optional<bucket_thread<Clock>> thread_;  // ends before what it uses
+  std::optional<bucket_thread> thread_;  // ends before what it uses
 };
 
-template <class Strategy, transport T, typename Clock>
-std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables,
-                                                          const Strategy& how, const graph_identity& identity,
-                                                          basic_deadline<Clock> until) {
-  return std::make_unique<all_reduce_exchange<typename Strategy::template group<T, Clock>, T, Clock>>(
-      here, variables, how, identity, until);
+template <class Strategy>
+std::unique_ptr<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                                                   const graph_identity& identity, deadline until) {
+  return std::make_unique<all_reduce_exchange<typename Strategy::group>>(here, variables, how, identity, until);
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_all_reduce_exchange(
-    basic_server<tcp>&, shared_variables&, const collective&, const graph_identity&, deadline));
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_all_reduce_exchange(task_server&, shared_variables&,
+                                                                                const collective&,
+                                                                                const graph_identity&, deadline));
 
 }  // namespace weft::detail

@@ -17,13 +17,10 @@ namespace weft::detail {
 
 /// A thread that reduces buckets of gradients, one after the other in their order, each as soon as it may. One round
 /// after the other: begin(), release() as buckets are complete, finish().
-template <typename Clock>
 class bucket_thread {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// `reduce(bucket, until)` is called in the thread. After deadline_exceeded it is called again, and goes on.
-  bucket_thread(std::size_t buckets, std::function<void(std::size_t, deadline_type)> reduce)
+  bucket_thread(std::size_t buckets, std::function<void(std::size_t, deadline)> reduce)
       : buckets_(buckets), reduce_(std::move(reduce)), thread_([this] { run(); }) {}
   bucket_thread(const bucket_thread&) = delete;
   bucket_thread& operator=(const bucket_thread&) = delete;
@@ -64,13 +61,13 @@ class bucket_thread {
 
   /// Releases all buckets and waits for them. Throws what `reduce` has thrown: after deadline_exceeded it may be called
   /// again, and after all else the round has ended.
-  void finish(deadline_type until) {
+  void finish(deadline until) {
     std::unique_lock lock(mutex_);
     released_ = buckets_;
     until_ = until;
     if (problem_ && problem_->code() == error_code::deadline_exceeded) problem_.reset();
     changed_.notify_all();
-    while (!problem_ && next_ < buckets_) sleep<Clock>(changed_, lock, slice);
+    while (!problem_ && next_ < buckets_) detail::sleep(changed_, lock, slice);
     until_.reset();
     if (!problem_) {
       under_way_ = false;
@@ -93,10 +90,10 @@ class bucket_thread {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
       if (problem_ || next_ >= released_) {
-        sleep<Clock>(changed_, lock, std::chrono::seconds(1));
+        detail::sleep(changed_, lock, std::chrono::seconds(1));
         continue;
       }
-      const deadline_type until(until_ ? std::min(deadline_type(slice).at(), until_->at()) : deadline_type(slice).at());
+      const deadline until(until_ ? std::min(deadline(slice).at(), until_->at()) : deadline(slice).at());
       std::optional<error> problem;
       lock.unlock();
       try {
@@ -116,11 +113,11 @@ class bucket_thread {
   }
 
   const std::size_t buckets_;
-  const std::function<void(std::size_t, deadline_type)> reduce_;
+  const std::function<void(std::size_t, deadline)> reduce_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t released_ = 0, next_ = 0;  // next_: written by the thread alone while a round is under way
-  std::optional<deadline_type> until_;   // of finish(), while it waits
+  std::optional<deadline> until_;        // of finish(), while it waits
   std::optional<error> problem_;         // the thread waits until it has been thrown
   bool under_way_ = false, stopping_ = false;
   std::thread thread_;

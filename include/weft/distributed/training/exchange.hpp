@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
@@ -19,12 +20,10 @@ namespace weft::detail {
 
 /// How the gradients and values of a replicated session travel: server_exchange and all_reduce_exchange. The session
 /// knows this interface alone, so that a program which links weft::compiled_distributed compiles neither.
-template <typename Clock>
 class exchange {
  public:
-  using deadline_type = basic_deadline<Clock>;
   /// Makes an update of gradients that are the mean of so many examples, or goes on with it.
-  using make_update = std::function<void(deadline_type, std::uint32_t)>;
+  using make_update = std::function<void(deadline, std::uint32_t)>;
 
   exchange() = default;
   exchange(const exchange&) = delete;
@@ -43,7 +42,7 @@ class exchange {
   virtual void request_stop() = 0;
   virtual bool all_stop() const = 0;
   /// This worker stops where others may go on. Returns whether their training ends with it.
-  virtual bool announce_stop(deadline_type until) = 0;
+  virtual bool announce_stop(deadline until) = 0;
   /// This worker stops, and others go on.
   virtual bool leaves_alone() const { return false; }
 
@@ -58,17 +57,17 @@ class exchange {
   /// Brings the gradients to the others and the variables up to date. `examples`: of how many they are the mean; 0:
   /// they are not used. `repeated`: the last update has run out of time, and this call goes on with it. `work` computes
   /// the gradients of others.
-  virtual void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) = 0;
+  virtual void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) = 0;
   /// Nobody knows whether the last update was made.
   virtual void abandon_update() = 0;
-  virtual void refresh(deadline_type until) = 0;
+  virtual void refresh(deadline until) = 0;
   /// `unfinished`: the examples of an update that has run out of time. `last`, unless it is empty, is called once the
   /// others have no more updates either.
-  virtual void finish(deadline_type until, std::optional<std::uint32_t> unfinished, const make_update& update,
+  virtual void finish(deadline until, std::optional<std::uint32_t> unfinished, const make_update& update,
                       const std::function<void()>& last) = 0;
 
-  virtual std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) = 0;
-  virtual cluster_state collect(deadline_type until) = 0;
+  virtual std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline until) = 0;
+  virtual cluster_state collect(deadline until) = 0;
 
   // ---- of parameter servers ----
 
@@ -86,48 +85,46 @@ class exchange {
 };
 
 // In server_exchange.hpp and all_reduce_exchange.hpp.
-template <consistency Mode, transport T, typename Clock>
+template <consistency Mode>
 class server_exchange;
-template <class Group, transport T, typename Clock>
+template <class Group>
 class all_reduce_exchange;
 
 /// parameter_server::on_rollback.
 using rollback_handler = std::function<void(std::int64_t from, std::int64_t to)>;
 
-/// Whether weft::compiled_distributed has the exchanges over this transport.
-template <transport T, typename Clock>
-constexpr bool is_compiled_once = std::is_same_v<T, tcp> && std::is_same_v<Clock, std::chrono::steady_clock>;
+/// Whether weft::compiled_distributed has the exchanges of parameter_server and collective.
+#if defined(WEFT_SEPARATE_DISTRIBUTED)
+inline constexpr bool are_exchanges_compiled = true;
+#else
+inline constexpr bool are_exchanges_compiled = false;
+#endif
 
 /// Defined in server_exchange.hpp. Meets the tasks that are needed, and takes over the first values.
-template <consistency Mode, transport T, typename Clock>
-std::unique_ptr<exchange<Clock>> make_server_exchange(basic_server<T, Clock>& here, shared_variables& variables,
-                                                      const training_terms& terms, const rollback_handler& on_rollback,
-                                                      const graph_identity& identity, basic_deadline<Clock> until);
+template <consistency Mode>
+std::unique_ptr<exchange> make_server_exchange(task_server& here, shared_variables& variables,
+                                               const training_terms& terms, const rollback_handler& on_rollback,
+                                               const graph_identity& identity, deadline until);
 
 /// Defined in all_reduce_exchange.hpp. Meets the other workers.
-template <class Strategy, transport T, typename Clock>
-std::unique_ptr<exchange<Clock>> make_all_reduce_exchange(basic_server<T, Clock>& here, shared_variables& variables,
-                                                          const Strategy& how, const graph_identity& identity,
-                                                          basic_deadline<Clock> until);
+template <class Strategy>
+std::unique_ptr<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                                                   const graph_identity& identity, deadline until);
 
-template <class Strategy, transport T, typename Clock>
-std::unique_ptr<exchange<Clock>> make_exchange(basic_server<T, Clock>& here, shared_variables& variables,
-                                               const Strategy& how, const graph_identity& identity,
-                                               basic_deadline<Clock> until) {
+template <class Strategy>
+std::unique_ptr<exchange> make_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                                        const graph_identity& identity, deadline until) {
   if constexpr (has_servers<Strategy>) {
     static_assert(
-        requires { sizeof(server_exchange<Strategy::mode, T, Clock>); } || is_compiled_once<T, Clock>,
-        "replicated_session: weft::compiled_distributed is for tcp; for another transport include "
-        "<weft/distributed/training/exchanges.hpp>");
+        requires { sizeof(server_exchange<Strategy::mode>); } || are_exchanges_compiled,
+        "replicated_session: include <weft/distributed/training/exchanges.hpp>");
     return make_server_exchange<Strategy::mode>(here, variables, training_terms(how.model, how.on_loss),
                                                 how.on_rollback, identity, until);
   } else {
-    using group = typename Strategy::template group<T, Clock>;
     static_assert(
-        requires { sizeof(all_reduce_exchange<group, T, Clock>); } ||
-            (is_compiled_once<T, Clock> && std::is_same_v<Strategy, collective>),
-        "replicated_session: weft::compiled_distributed is for tcp and collective; for another transport or "
-        "strategy include <weft/distributed/training/exchanges.hpp>");
+        requires { sizeof(all_reduce_exchange<typename Strategy::group>); } ||
+            (are_exchanges_compiled && std::is_same_v<Strategy, collective>),
+        "replicated_session: include <weft/distributed/training/exchanges.hpp>");
     return make_all_reduce_exchange(here, variables, how, identity, until);
   }
 }

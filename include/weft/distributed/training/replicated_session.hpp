@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/membership/server.hpp>
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/replica_device_setter.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
@@ -97,20 +99,18 @@ struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar
 /// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
 /// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
 /// once.
-template <class Strategy, transport T = tcp, typename Clock = std::chrono::steady_clock>
+template <class Strategy>
 class replicated_session {
   static constexpr bool has_servers = detail::has_servers<Strategy>;
 
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// Meets the other tasks, in asynchronous training the parameter servers alone, and takes over the variables' first
   /// values: those of worker 0. `settings`: what else must be the same for all workers, in words, such as the number of
   /// steps; compared as they are.
   /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
   /// graphs or settings differ, unavailable that names the task that is gone.
-  replicated_session(const graph& g, basic_server<T, Clock>& here, std::type_identity_t<Strategy> how = {},
-                     session_options options = {}, deadline_type until = std::chrono::seconds(60),
+  replicated_session(const graph& g, task_server& here, std::type_identity_t<Strategy> how = {},
+                     session_options options = {}, deadline until = std::chrono::seconds(60),
                      const std::string& settings = {})
       : here_(here),
         variables_(g, share_of_cores(here, options), processes_mean),
@@ -218,7 +218,7 @@ class replicated_session {
   /// Throws weft::error: what load() throws, at the chief; unavailable, that names the chief and says why, at the
   /// others; deadline_exceeded.
   template <class Load>
-  std::int64_t restore(Load load, deadline_type until = std::chrono::seconds(600)) {
+  std::int64_t restore(Load load, deadline until = std::chrono::seconds(600)) {
     try {
       return exchange_->restore([&]() -> std::optional<cluster_state> { return load(); }, until);
     } catch (const error& problem) {
@@ -230,7 +230,7 @@ class replicated_session {
   /// The chief calls it between two steps: brings what the servers have, slots too, to the variables of local(), so
   /// that a saver keeps it as that of one process. All is of one step; in asynchronous training what each server has is
   /// of one moment.
-  cluster_state collect(deadline_type until = std::chrono::seconds(600)) {
+  cluster_state collect(deadline until = std::chrono::seconds(600)) {
     if (unfinished_)
       throw error(error_code::failed_precondition, "save",
                   "the last update ran out of time and has not completed; call exchange() until it has");
@@ -240,19 +240,19 @@ class replicated_session {
   }
 
   /// Fetches the values that the others have made since the last step.
-  void refresh(deadline_type until = std::chrono::seconds(60)) { exchange_->refresh(until); }
+  void refresh(deadline until = std::chrono::seconds(60)) { exchange_->refresh(until); }
 
   /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
   /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
   /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
   /// task that is gone, deadline_exceeded that names the tasks that are waited for: then finish() may be called again,
   /// and goes on.
-  void finish(deadline_type until = std::chrono::seconds(60)) { finish_exchange(until, {}); }
+  void finish(deadline until = std::chrono::seconds(60)) { finish_exchange(until, {}); }
 
   /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
   /// the end of the training, before the servers are left.
   template <class Last>
-  void finish(deadline_type until, Last last) {
+  void finish(deadline until, Last last) {
     finish_exchange(until, [&] { last(); });
   }
 
@@ -304,9 +304,8 @@ class replicated_session {
   /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
   static constexpr bool processes_mean = !has_servers;
 
-  void finish_exchange(deadline_type until, const std::function<void()>& last) {
-    exchange_->finish(
-        until, unfinished_, [&](deadline_type by, std::uint32_t examples) { exchange(by, examples); }, last);
+  void finish_exchange(deadline until, const std::function<void()>& last) {
+    exchange_->finish(until, unfinished_, [&](deadline by, std::uint32_t examples) { exchange(by, examples); }, last);
   }
 
   /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
@@ -330,12 +329,12 @@ class replicated_session {
         if (here_.members().state(rank) == task_state::alive && rank != here_.members().self()) return true;
       return false;
     };
-    const deadline_type until(here_.options().stop_patience);
-    while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep<Clock>(std::chrono::milliseconds(10));
+    const deadline until(here_.options().stop_patience);
+    while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep(std::chrono::milliseconds(10));
   }
 
   /// The goodbye of a task that is not a worker gives the reason to the workers that wait for it.
-  static void check_is_worker(basic_server<T, Clock>& here) {
+  static void check_is_worker(task_server& here) {
     const server_options& of = here.options();
     if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
     const error why = detail::session_outside_workers(of, here.job(), here.name());
@@ -343,7 +342,7 @@ class replicated_session {
     throw why;
   }
 
-  static session_options share_of_cores(basic_server<T, Clock>& here, session_options options) {
+  static session_options share_of_cores(task_server& here, session_options options) {
     if (options.variables.find_or_add)
       throw error(error_code::invalid_argument, "replicated_session",
                   "its variables are the cluster's: leave out session_options::variables");
@@ -359,7 +358,7 @@ class replicated_session {
 
   /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
   /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
-  void exchange(deadline_type until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
+  void exchange(deadline until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
     const std::int64_t next = exchange_->next_step();
     try {
       exchange_->update(until, examples, unfinished_.has_value(), work);
@@ -381,18 +380,17 @@ class replicated_session {
     failure_.reset();
   }
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   detail::shared_variables variables_;
-  std::unique_ptr<detail::exchange<Clock>> exchange_;
+  std::unique_ptr<detail::exchange> exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   std::optional<error> failure_;             // of the last update
 };
 
-template <transport T, typename Clock, detail::strategy_over<T, Clock> Strategy>
-replicated_session(const graph&, basic_server<T, Clock>&, Strategy, session_options = {},
-                   std::type_identity_t<basic_deadline<Clock>> = std::chrono::seconds(60), const std::string& = {})
-    -> replicated_session<Strategy, T, Clock>;
+template <std::derived_from<task_server> Server, detail::strategy Strategy>
+replicated_session(const graph&, Server&, Strategy, session_options = {}, deadline = std::chrono::seconds(60),
+                   const std::string& = {}) -> replicated_session<Strategy>;
 
 /// A replicated session is made of a graph, a server, a strategy, and options.
 template <class... Arguments>
@@ -400,7 +398,7 @@ struct replicated_session_is_not_made_of : mistake<true> {};
 
 // Selected for any other arguments, to report the correct form.
 template <class... X>
-class replicated_session<replicated_session_is_not_made_of<X...>, tcp> {
+class replicated_session<replicated_session_is_not_made_of<X...>> {
  public:
   template <class... Arguments>
   explicit replicated_session(const Arguments&...) {
@@ -415,7 +413,7 @@ class replicated_session<replicated_session_is_not_made_of<X...>, tcp> {
   void finish();
 };
 template <class... X>
-replicated_session(const X&...) -> replicated_session<replicated_session_is_not_made_of<X...>, tcp>;
+replicated_session(const X&...) -> replicated_session<replicated_session_is_not_made_of<X...>>;
 
 namespace detail {
 
@@ -468,10 +466,9 @@ WEFT_DISTRIBUTED_DECL void take_updates(const graph& g, sequence<std::uint32_t>&
 }  // namespace detail
 
 /// A prepared run on a replicated session; called like a `step`.
-template <class Strategy, transport T, typename Clock, class... F, class... P>
-class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, feed_list<P...>> {
-  using session_type = replicated_session<Strategy, T, Clock>;
-  using deadline_type = typename session_type::deadline_type;
+template <class Strategy, class... F, class... P>
+class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<P...>> {
+  using session_type = replicated_session<Strategy>;
 
  public:
   replicated_step(session_type& owner, const fetch_list<F...>& fetches, const feed_list<P...>& feeds)
@@ -509,7 +506,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   ///
   /// After deadline_exceeded it is called again, and goes on with the same update.
   template <class Batches>
-  auto run(Batches&& batches, deadline_type until = std::chrono::seconds(60)) {
+  auto run(Batches&& batches, deadline until = std::chrono::seconds(60)) {
     if (!trains_ || !owner_.unfinished_) {
       // Whoever computes this replica's gradients draws the same random numbers.
       if (trains_ && owner_.exchange_->takes_over()) owner_.local().set_step_number(owner_.next_step());
@@ -556,7 +553,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   }
   /// Returns what the step has fetched. May be called again after deadline_exceeded: the update keeps its name, and
   /// counts once.
-  auto exchange(deadline_type until = std::chrono::seconds(60)) {
+  auto exchange(deadline until = std::chrono::seconds(60)) {
     if (trains_) owner_.exchange(until, examples_);
     return results_.get();
   }
@@ -592,7 +589,7 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
   /// `fetches`: what the step fetches is the caller's; else another replica's, which nobody sees.
   void run_step(const plan::fed_value* fed, bool fetches) {
     constexpr std::size_t own = detail::step_results<F...>::values;
-    detail::exchange<Clock>& exchange = *owner_.exchange_;
+    detail::exchange& exchange = *owner_.exchange_;
     const std::size_t parts = exchange.gradients().parts().size();
     if (trains_) exchange.set_effects(effects_);
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
@@ -628,9 +625,9 @@ class replicated_step<replicated_session<Strategy, T, Clock>, fetch_list<F...>, 
 
   template <std::size_t... Index, class Given>
   auto call(std::index_sequence<Index...>, const Given& given) {
-    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline_type>,
+    static_assert(std::is_convertible_v<std::tuple_element_t<sizeof...(Index), Given>, deadline>,
                   "a step is called with one value for each of its feeds, and at the end a deadline if you like");
-    const deadline_type until(std::get<sizeof...(Index)>(given));
+    const deadline until(std::get<sizeof...(Index)>(given));
     compute(std::get<Index>(given)...);
     return exchange(until);
   }

@@ -13,8 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include <weft/deadline.hpp>
 #include <weft/distributed/membership/departure.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
@@ -31,15 +32,13 @@ namespace weft::detail {
 /// How a replicated session trains with parameter servers: gradients go to them, rows as rows, and values come back.
 /// They follow schedules themselves, by the updates that they have applied. Variables that are averaged are theirs too,
 /// and what steps add to one is its gradient.
-template <consistency Mode, transport T, typename Clock>
-class server_exchange final : public exchange<Clock> {
+template <consistency Mode>
+class server_exchange final : public exchange {
  public:
-  using deadline_type = basic_deadline<Clock>;
-
   /// Refuses what servers cannot follow, meets the other tasks, where training goes on without some the servers alone,
   /// and takes over the first values.
-  server_exchange(basic_server<T, Clock>& here, shared_variables& variables, const training_terms& terms,
-                  const rollback_handler& on_rollback, const graph_identity& identity, deadline_type until)
+  server_exchange(task_server& here, shared_variables& variables, const training_terms& terms,
+                  const rollback_handler& on_rollback, const graph_identity& identity, deadline until)
       : here_(here),
         variables_(variables),
         local_(variables.local()),
@@ -78,7 +77,7 @@ class server_exchange final : public exchange<Clock> {
   }
   bool all_stop() const override { return all_stop_; }
   bool leaves_alone() const override { return leaves_alone_; }
-  bool announce_stop(deadline_type until) override { return Mode == asynchronous && servers_->stopped(until); }
+  bool announce_stop(deadline until) override { return Mode == asynchronous && servers_->stopped(until); }
 
   bool is_chief() const override { return here_.is_chief(); }
 
@@ -102,7 +101,7 @@ class server_exchange final : public exchange<Clock> {
   }
 
   /// Sends the gradients, and receives the new values.
-  void update(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) override {
+  void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if (!owes_others_) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
       variables_.global_step = servers_->push_pull(next_step_, const_gradients_, values_, until, examples);
@@ -135,14 +134,14 @@ class server_exchange final : public exchange<Clock> {
     has_pushed_ = false;
   }
 
-  void refresh(deadline_type until) override {
+  void refresh(deadline until) override {
     servers_->pull(values_, until);
     take_step(servers_->global_step());
     note_rollback();
   }
 
-  void finish(deadline_type until, std::optional<std::uint32_t> unfinished,
-              const typename exchange<Clock>::make_update& update, const std::function<void()>& last) override {
+  void finish(deadline until, std::optional<std::uint32_t> unfinished, const typename exchange::make_update& update,
+              const std::function<void()>& last) override {
     if (unfinished) update(until, *unfinished);
     const std::int64_t end = next_step_;
     // Where servers are restored meanwhile, and a committed step has all updates of this worker, it asks again.
@@ -165,7 +164,7 @@ class server_exchange final : public exchange<Clock> {
 
   // ---- checkpoints ----
 
-  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline_type until) override {
+  std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline until) override {
     bool takes_random_position = false;
     if (is_chief()) {
       const std::optional<cluster_state> at = load();
@@ -189,7 +188,7 @@ class server_exchange final : public exchange<Clock> {
     return variables_.global_step == 0 ? -1 : variables_.global_step;
   }
 
-  cluster_state collect(deadline_type until) override {
+  cluster_state collect(deadline until) override {
     server_state state = servers_->pull_state(values_, until);
     for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
@@ -200,8 +199,8 @@ class server_exchange final : public exchange<Clock> {
  private:
   /// Brings this worker's gradients, and those of lost workers that parameter server 0 asks it for. These are requests
   /// of their own, so a worker that owes none uses push_pull, which takes one round trip.
-  void update_for_all(deadline_type until, std::uint32_t examples, bool repeated, const replica_work* work) {
-    using outcome = typename basic_parameter_client<T, Clock>::awaited_step::outcome;
+  void update_for_all(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) {
+    using outcome = typename parameter_client::awaited_step::outcome;
     const auto push = [&](int of, std::uint32_t count) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
       return servers_->push(next_step_, of, const_gradients_, until, count);
@@ -434,7 +433,7 @@ class server_exchange final : public exchange<Clock> {
     gradients_[i] = {to.data(), bytes};
   }
 
-  basic_server<T, Clock>& here_;
+  task_server& here_;
   shared_variables& variables_;
   session& local_;
   training_terms terms_;
@@ -446,10 +445,10 @@ class server_exchange final : public exchange<Clock> {
   std::vector<storage> on_host_;              // values of variables that lie elsewhere, on their way
   std::vector<aligned_bytes> row_gradients_;  // rows on their way
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
-  std::optional<basic_parameter_client<T, Clock>> servers_;
+  std::optional<parameter_client> servers_;
   std::int64_t next_step_ = 0;
   bool all_stop_ = false, is_first_update_ = true;
-  departure<Clock> departure_;
+  departure departure_;
   bool leaves_alone_ = false;  // all_stop_ holds for this worker alone
   // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
   // another replica.
@@ -462,19 +461,17 @@ class server_exchange final : public exchange<Clock> {
   std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
 };
 
-template <consistency Mode, transport T, typename Clock>
-std::unique_ptr<exchange<Clock>> make_server_exchange(basic_server<T, Clock>& here, shared_variables& variables,
-                                                      const training_terms& terms, const rollback_handler& on_rollback,
-                                                      const graph_identity& identity, basic_deadline<Clock> until) {
-  return std::make_unique<server_exchange<Mode, T, Clock>>(here, variables, terms, on_rollback, identity, until);
+template <consistency Mode>
+std::unique_ptr<exchange> make_server_exchange(task_server& here, shared_variables& variables,
+                                               const training_terms& terms, const rollback_handler& on_rollback,
+                                               const graph_identity& identity, deadline until) {
+  return std::make_unique<server_exchange<Mode>>(here, variables, terms, on_rollback, identity, until);
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<synchronous>(
-    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline));
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange<std::chrono::steady_clock>> make_server_exchange<asynchronous>(
-    basic_server<tcp>&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&,
-    deadline));
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_server_exchange<synchronous>(
+    task_server&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&, deadline));
+WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_server_exchange<asynchronous>(
+    task_server&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&, deadline));
 
 }  // namespace weft::detail
 

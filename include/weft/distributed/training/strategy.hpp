@@ -8,13 +8,12 @@
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/parameter/training_terms.hpp>
 #include <weft/tensor/mistake.hpp>
-#include <weft/transport/transport.hpp>
+#include <weft/transport/any_transport.hpp>
 
 namespace weft {
 
 // In distributed/collective/all_reduce.hpp.
-template <transport T, typename Clock>
-class basic_all_reduce;
+class all_reduce;
 
 /// One of the fixed number of logical workers that training consists of, in a step: what its batch is chosen by. With
 /// loss_action::take_over a worker computes the gradients of others that are lost, too.
@@ -36,7 +35,7 @@ struct replica_work {
 // A strategy is a structure that says by its members how workers train together, and is given to a
 // replicated_session. One with `mode` has parameter servers: `mode` is known when the program is compiled, `model` and
 // `on_loss` may be chosen when it runs. One with `group` averages gradients by such
-// groups, which have the members of basic_all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
+// groups, which have the members of all_reduce that all_reduce_exchange.hpp calls: nccl_collective and
 // mpi_collective are others than the one here.
 
 /// Parameter servers apply each gradient as it comes: `parameter_server<asynchronous>`.
@@ -98,8 +97,7 @@ struct collective {
   std::size_t bucket_bytes = std::size_t{1} << 20;
   loss_policy on_loss = {};
 
-  template <transport T, typename Clock = std::chrono::steady_clock>
-  using group = basic_all_reduce<T, Clock>;
+  using group = all_reduce;
 };
 
 namespace detail {
@@ -107,8 +105,8 @@ namespace detail {
 template <class Strategy>
 concept has_servers = requires { Strategy::mode; };
 
-template <class Strategy, class T, class Clock>
-concept strategy_over = has_servers<Strategy> || requires { typename Strategy::template group<T, Clock>; };
+template <class Strategy>
+concept strategy = has_servers<Strategy> || requires { typename Strategy::group; };
 
 }  // namespace detail
 

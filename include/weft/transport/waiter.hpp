@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include <weft/deadline.hpp>
+#include <weft/transport/any_transport.hpp>
+#include <weft/transport/transport.hpp>
+
+namespace weft {
+
+/// One thread's wait for bytes: asks for a while, then sleeps. Call moved() whenever some arrived or left, pause() when
+/// none did.
+class waiter {
+ public:
+  waiter(any_transport network, wait_policy policy) : network_(std::move(network)), policy_(policy) {}
+
+  void moved() { idle_ = false; }
+
+  /// Returns after a moment, at the latest when `until` is reached or after 50 milliseconds, so that the caller can
+  /// look at what else may have ended its wait. Returns whether it slept.
+  bool pause(std::span<const any_transport::wait_item> items, const deadline& until) {
+    if (policy_.spin.count() > 0) {
+      const auto now = detail::now();
+      if (!idle_) {
+        idle_ = true;
+        since_ = now;
+      }
+      if (now - since_ < policy_.spin) {
+        if (policy_.yield) std::this_thread::yield();
+        return false;
+      }
+    }
+    network_.wait(items, until.remaining(std::chrono::milliseconds(50)));
+    idle_ = false;
+    return true;
+  }
+
+ private:
+  any_transport network_;
+  wait_policy policy_;
+  bool idle_ = false;
+  deadline::time_point since_{};
+};
+
+}  // namespace weft
