@@ -4,6 +4,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -142,7 +143,7 @@ class nccl_all_reduce {
   }
 
   /// Returns the check that ends a wait for other ranks.
-  auto watch(deadline until) {
+  std::function<void()> watch(deadline until) {
     return [this, until] {
       peers_.check();
       if (until.expired())
