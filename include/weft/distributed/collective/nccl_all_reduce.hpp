@@ -4,8 +4,8 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <functional>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
