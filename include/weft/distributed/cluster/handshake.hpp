@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,6 +67,11 @@ class handshake {
   static handshake listening(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce,
                              std::string name) {
     return handshake(std::move(stream), proof, nonce, false, std::move(name), false);
+  }
+  /// dialling() on the heap: nvcc does not construct the result in place there.
+  static std::unique_ptr<handshake> make_dialling(any_transport::stream stream, const hmac_sha256& proof,
+                                                  const handshake_nonce& nonce) {
+    return std::unique_ptr<handshake>(new handshake(std::move(stream), proof, nonce, true, {}, false));
   }
   handshake(const handshake&) = delete;
   handshake& operator=(const handshake&) = delete;

@@ -46,7 +46,7 @@ class channel_opener {
         throw members_.diagnose(peer_.rank, peer_.incarnation, operation_, "is not there");
       any_transport::stream stream;
       if (!succeeds([&] { stream = here_.network().connect(identity_.address_of(peer_.rank)); })) continue;
-      talk_.reset(new handshake_type(identity_.dial(std::move(stream))));
+      talk_ = identity_.dial(std::move(stream));
       was_dropped_ = false;
       loop_.run(operation_.c_str(), until_, *this);
       if (was_dropped_) continue;

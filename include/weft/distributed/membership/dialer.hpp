@@ -123,7 +123,7 @@ class dialer {
   }
 
   void begin_handshake(outbound_handshake& each, any_transport::stream stream, moment now) {
-    each.talk.reset(new handshake_type(identity_.dial(std::move(stream))));
+    each.talk = identity_.dial(std::move(stream));
     each.until = now + options_.handshake_timeout;
     each.expiry.start(options_.handshake_timeout, [this, rank = each.rank] { go_on(rank); });
     watch(each, each.talk->stream());

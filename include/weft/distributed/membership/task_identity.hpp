@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -80,8 +81,8 @@ class task_identity {
 
   // ---- handshakes ----
 
-  handshake_type dial(any_transport::stream stream) const {
-    return handshake_type::dialling(std::move(stream), secret_.proof(), nonce());
+  std::unique_ptr<handshake> dial(any_transport::stream stream) const {
+    return handshake::make_dialling(std::move(stream), secret_.proof(), nonce());
   }
   handshake_type answer(any_transport::stream stream) const {
     return handshake_type::listening(std::move(stream), secret_.proof(), nonce(), name());
