@@ -102,7 +102,7 @@ class admission : door::owner {
     constexpr std::uint64_t longest = 600'000'000;  // ten minutes
     const std::chrono::microseconds waits(
         static_cast<std::int64_t>(its.waits_us == 0 ? longest : std::min(its.waits_us, longest)));
-    inbox_.put(std::move(opened), its.channel, detail::now() + std::chrono::duration_cast<deadline::duration>(waits));
+    inbox_.put(std::move(opened), its.channel, detail::now() + waits);
     opened_();
   }
 

@@ -151,7 +151,7 @@ class control_links {
     frame_reader in;
     frame_writer out;
     std::vector<std::byte> message, sent;       // payloads of the frames that arrive and leave
-    std::deque<std::size_t> untold;             // ranks of tasks of whose end the peer is to be told
+    std::deque<std::size_t> untold;             // ranks of the tasks whose end the peer has not been told
     std::optional<any_transport::watch> watch;  // of the stream: ends first
 
     control_link(std::size_t of, std::uint64_t its_incarnation, any_transport::stream connection, moment now)

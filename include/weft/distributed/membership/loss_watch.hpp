@@ -44,7 +44,7 @@ class loss_watch {
 
   // ---- each member ----
 
-  /// Records whether a member is missing at `now`. Its wait starts with the first call that says so after it was there.
+  /// Records whether a member is missing at `now`. Its wait starts with the first call that reports it missing.
   void note(std::size_t member, bool is_missing, moment now) {
     record& its = at(member);
     if (!is_missing)

@@ -120,7 +120,7 @@ class membership {
   template <typename Needed, typename Dispensable>
   void wait_for(deadline until, Needed needed, Dispensable dispensable) {
     std::unique_lock lock(mutex_);
-    const auto quiet_until = detail::now() + std::chrono::duration_cast<deadline::duration>(quiet_time);
+    const auto quiet_until = detail::now() + quiet_time;
     const std::chrono::seconds longest = std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit));
     for (bool reported = false;;) {
       if (stopped_) throw error(error_code::cancelled, "wait_ready", "this server was stopped");
@@ -235,9 +235,7 @@ class membership {
   bool end(std::size_t rank, std::uint64_t incarnation, task_state to, const std::string& why, bool hearsay);
 
   void wait(std::unique_lock<std::mutex>& lock, const deadline& until) {
-    // In slices: any Clock works.
-    const auto slice = std::chrono::duration_cast<deadline::duration>(std::chrono::milliseconds(50));
-    detail::sleep(changed_, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining(slice)));
+    detail::sleep(changed_, lock, until.remaining(std::chrono::milliseconds(50)));
   }
 
   static constexpr std::chrono::hours no_limit{24};

@@ -17,7 +17,7 @@ struct peer_channel {
 
 namespace detail {
 
-/// A connection of a client, which is no task of the cluster.
+/// A connection of a client. A client is not a task of the cluster.
 struct client_channel {
   bool asks = false;  // it brings requests, or takes answers
   std::uint64_t incarnation = 0;

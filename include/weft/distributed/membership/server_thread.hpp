@@ -56,8 +56,8 @@ inline server_options with_tls(server_options options, const any_transport& netw
   return options;
 }
 
-/// A sign of life, sent and heard, takes some 10 us: those of a host's tasks may take a tenth of a core. The same for
-/// all tasks of a cluster.
+/// Returns the default interval. Sending and receiving a heartbeat takes about 10 us, and those of a host's tasks may
+/// take a tenth of a core. All tasks of a cluster compute the same interval.
 inline std::chrono::milliseconds usual_heartbeat(const cluster_spec& cluster) {
   std::size_t together = 1;
   for (const task_id& task : cluster.tasks()) together = std::max(together, cluster.tasks_on_host_of(task));
@@ -252,7 +252,7 @@ class server_thread {
   task_server& here_;
   task_identity identity_;
   std::chrono::milliseconds interval_;  // between heartbeats
-  std::vector<bool> is_gone_;           // of each worker, as on_worker_change was told
+  std::vector<bool> is_gone_;           // of each worker, as last reported to on_worker_change
   channel_inbox inbox_;
   any_transport::event_loop loop_;
   any_transport::event_loop::timer heartbeat_timer_;
@@ -296,7 +296,7 @@ WEFT_DISTRIBUTED_DECL join_report task_server::join(deadline workers_come, deadl
   if (job() == options_.ps_job) {
     join_report report;
     with_reason([&] { report = detail::serve_parameters(*this, workers_come, until); });
-    // A server that others have given up leaves its place to another process: its goodbye ends nothing.
+    // Another process takes the place of a server that others have given up, so its goodbye must not end training.
     if (report.interrupted && report.interrupted->code() != error_code::aborted) set_failure(*report.interrupted);
     return report;
   }

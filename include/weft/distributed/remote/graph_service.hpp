@@ -170,7 +170,7 @@ class task_service {
 
   // ---- frames, on whatever thread ----
 
-  typename mailbox::arrival open(const detail::peer_process& from, const frame_header& header) {
+  mailbox::arrival open(const detail::peer_process& from, const frame_header& header) {
     if (from.rank != tasks() && header.request == tasks()) return runs_.open(header);
     if (header.request != here_.members().self()) detail::message_reader::malformed();
     return mailbox::open(find({header.tag, header.step}, from), header.weight,
@@ -1081,7 +1081,7 @@ class task_service {
     throw error(error_code::failed_precondition, "step",
                 "the client's graph is another one than this task's: run the same program with the same flags on "
                 "all tasks, record all nodes before the first step, and pass graphs of other programs to "
-                "task_service::add_graph");
+                "graph_service::add_graph");
   }
 
   void run_part(served& of, runner& in, const detail::run_message& message) {

@@ -57,7 +57,7 @@ void send_frame(waiter idle, any_transport::stream& stream, const frame_header& 
 /// frames in memory of their own.
 class frame_receiver {
  public:
-  using arrival = typename mailbox::arrival;
+  using arrival = mailbox::arrival;
   using payload_type = std::vector<std::byte>;
 
   explicit frame_receiver(std::uint64_t max_bytes) : max_bytes_(max_bytes) { in_.expect(max_bytes); }
