@@ -65,7 +65,7 @@ struct copied {
 };
 
 void append_varint(std::string& to, std::uint64_t n) {
-  for (; n > 127; n >>= 7) to += static_cast<char>(n & 127 | 128);
+  for (; n > 127; n >>= 7) to += static_cast<char>((n & 127) | 128);
   to += static_cast<char>(n);
 }
 /// A field of a protobuf message.
