@@ -29,6 +29,7 @@
 #include <weft/encoding/file.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
+#include <weft/transport/message_stream.hpp>
 #include <weft/transport/owned_descriptor.hpp>
 #include <weft/transport/tcp.hpp>
 #include <weft/transport/waiter.hpp>
@@ -328,18 +329,18 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
   fill_random(nonce);
   talk words = talk::dialling(any_transport::stream::of<tcp>(std::move(stream)), meeting.secret.proof(), nonce);
   waiter idle(network, {});
-  const auto wait = [&](bool sends) {
+  const auto wait = [&](const any_transport::stream& from, bool sends) {
     if (meeting.until.expired())
       throw error(
           error_code::deadline_exceeded, "rendezvous",
           {"rank 0 at ", to_string(first), " still waits for others; start them, or look there for why they ended"});
     report.look([&] { return str_cat({"rank 0 at ", to_string(first), ", which waits for others"}); });
-    any_transport::wait_item item{&words.stream(), true, sends};
+    any_transport::wait_item item{&from, true, sends};
     idle.pause({&item, 1}, meeting.until);
   };
   try {
     while (words.at() != talk::phase::over) {
-      if (words.advance() == 0) wait(words.is_sending());
+      if (words.advance() == 0) wait(words.stream(), words.is_sending());
       if (words.at() != talk::phase::challenged) continue;
       if (!words.proves(to_string(task_id{rendezvous_job, 0}))) {
         const std::string where = str_cat({"the process that listens at ", to_string(first)});
@@ -358,11 +359,9 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
       words.introduce(rendezvous_words(meeting.size, meeting.rank, 0, to_string(own.address)));
     }
     if (words.refusal()) throw error(words.refusal()->code(), "rendezvous", words.refusal()->sentence());
-    frame_reader in;
-    in.expect(std::uint64_t{max_rendezvous_bytes});
-    std::vector<std::byte> bytes;
-    while (!in.complete())
-      if (in.advance(words.stream(), bytes) == 0) wait(false);
+    message_stream list(std::move(words.stream()), max_rendezvous_bytes);
+    while (!list.receive()) wait(list.stream(), false);
+    const std::vector<std::byte>& bytes = list.payload();
     if (digest_of(bytes) != words.other()->cluster)
       throw error(error_code::data_loss, "rendezvous", "the list of tasks is not the one that rank 0 has vouched for");
     rendezvous::result found{{}, own.descriptor};

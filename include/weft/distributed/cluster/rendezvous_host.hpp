@@ -21,7 +21,7 @@
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
-#include <weft/transport/framing.hpp>
+#include <weft/transport/message_stream.hpp>
 
 namespace weft::detail {
 
@@ -102,11 +102,10 @@ class rendezvous_host : door::owner {
   /// The list on its way to a task.
   struct delivery {
     int rank;
-    any_transport::stream stream;
-    frame_writer out;
+    message_stream list;
     std::optional<any_transport::watch> watch;  // ends first
 
-    delivery(int to, any_transport::stream connection) : rank(to), stream(std::move(connection)) {}
+    delivery(int to, any_transport::stream connection) : rank(to), list(std::move(connection), 0) {}
   };
   using position = std::list<delivery>::iterator;
 
@@ -160,8 +159,9 @@ class rendezvous_host : door::owner {
         deliveries_.emplace(deliveries_.end(), each.talk.other()->from.index, std::move(each.talk.stream()));
     frame_header header;
     header.kind = frame_kind::values;
-    it->out.start(header, std::as_bytes(std::span(list_)));
-    it->watch.emplace(loop_, it->stream, [this, it] { deliver(it); });
+    const auto list = std::as_bytes(std::span(list_));
+    it->list.start(header, {list.begin(), list.end()});
+    it->watch.emplace(loop_, it->list.stream(), [this, it] { deliver(it); });
     seats_[static_cast<std::size_t>(it->rank)] = nullptr;
     deliver(it);
   }
@@ -207,14 +207,14 @@ class rendezvous_host : door::owner {
 
   void deliver(position it) {
     try {
-      it->out.advance(it->stream);
+      it->list.send();
     } catch (const error& problem) {
       lost(it->rank, problem);
       return;
     }
-    if (!it->out.idle()) return it->watch->arm(false, true);
+    if (it->list.is_sending()) return it->watch->arm(false, true);
     it->watch.reset();
-    delivered_.push_back(std::move(it->stream));
+    delivered_.push_back(std::move(it->list.stream()));
     deliveries_.erase(it);
     if (delivered_.size() + 1 == seats_.size()) loop_.stop();
   }

@@ -22,7 +22,7 @@
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
-#include <weft/transport/framing.hpp>
+#include <weft/transport/message_stream.hpp>
 
 namespace weft::detail {
 
@@ -64,7 +64,7 @@ class control_links {
     control_link& link = add(rank, incarnation, std::move(stream));
     send_heartbeat(link);  // first: a task that is told that the two have met may end this one at once
     meet(link);
-    link.watch->arm(true, !link.out.idle());
+    link.watch->arm(true, link.messages.is_sending());
     drop_closed();
   }
 
@@ -83,7 +83,7 @@ class control_links {
       next_heartbeat_ = now + heartbeat_interval_;
     }
     drop_closed();
-    for (control_link& link : links_) link.watch->arm(true, !link.out.idle());
+    for (control_link& link : links_) link.watch->arm(true, link.messages.is_sending());
     held_up_ = {};
   }
 
@@ -99,7 +99,7 @@ class control_links {
     const deadline until = std::chrono::milliseconds(200);
     const auto send_all = [&](control_link& link) {
       try {
-        while (write(link), !link.out.idle() && !until.expired()) detail::sleep(std::chrono::milliseconds(1));
+        while (write(link), link.messages.is_sending() && !until.expired()) detail::sleep(std::chrono::milliseconds(1));
       } catch (const error&) {
         // The peer has already gone.
       }
@@ -107,8 +107,8 @@ class control_links {
     for (control_link& link : links_) {
       if (link.closed) continue;
       send_all(link);  // a new process learns here, at the latest, which tasks left before it was started
-      if (!link.out.idle()) continue;
-      link.out.start(header, const_bytes(why));
+      if (link.messages.is_sending()) continue;
+      link.messages.start(header, why);
       send_all(link);
     }
     // A connection that is closed over unread bytes is reset, and a goodbye that has not left by then is lost. Peers
@@ -143,27 +143,22 @@ class control_links {
   struct control_link {
     std::size_t rank;
     std::uint64_t incarnation;
-    any_transport::stream stream;
+    message_stream messages;
     moment last_heard;
     std::uint64_t number = 0;  // peer_channel's, of one that has come here
     bool met = false;          // a frame has come: before, the task that dialled may have given up in the middle of it
     bool closed = false;
-    frame_reader in;
-    frame_writer out;
-    std::vector<std::byte> message, sent;       // payloads of the frames that arrive and leave
     std::deque<std::size_t> untold;             // ranks of the tasks whose end the peer has not been told
     std::optional<any_transport::watch> watch;  // of the stream: ends first
 
     control_link(std::size_t of, std::uint64_t its_incarnation, any_transport::stream connection, moment now)
-        : rank(of), incarnation(its_incarnation), stream(std::move(connection)), last_heard(now) {
-      in.expect(max_control_bytes);
-    }
+        : rank(of), incarnation(its_incarnation), messages(std::move(connection), max_control_bytes), last_heard(now) {}
   };
 
   control_link& add(std::size_t rank, std::uint64_t incarnation, any_transport::stream stream) {
     control_link& link = links_.emplace_back(rank, incarnation, std::move(stream), detail::now());
     try {
-      link.watch.emplace(loop_, link.stream, [this, &link] { on_ready(link); });
+      link.watch.emplace(loop_, link.messages.stream(), [this, &link] { on_ready(link); });
     } catch (...) {
       links_.pop_back();
       throw;
@@ -179,7 +174,7 @@ class control_links {
     const moment now = detail::now();
     notice_delay(now);
     read(link, now);
-    if (!link.closed) link.watch->arm(true, !link.out.idle());
+    if (!link.closed) link.watch->arm(true, link.messages.is_sending());
     drop_closed();
   }
 
@@ -212,11 +207,10 @@ class control_links {
     if (link.closed) return;
     send(link);
     try {
-      for (int frames = 0; frames < max_read && receive(link); ++frames) {
+      for (int frames = 0; frames < max_read && link.messages.receive(); ++frames) {
         link.last_heard = now;
         if (!link.met) meet(link);
         if (!on_frame(link)) return;
-        expect_next(link);
       }
     } catch (const error& problem) {
       const bool closed = problem.code() == error_code::unavailable;
@@ -227,23 +221,11 @@ class control_links {
     }
   }
 
-  /// Reads what is there of one frame; whether it is complete.
-  static bool receive(control_link& link) {
-    link.in.advance(link.stream, link.message);
-    return link.in.complete();
-  }
-  static void expect_next(control_link& link) {
-    link.message.clear();
-    link.in.expect(max_control_bytes);
-  }
-
   /// Passes over what has come; whether the peer has closed the connection, or said goodbye too.
   static bool has_ended(control_link& link) {
     try {
-      for (int frames = 0; frames < max_read && receive(link); ++frames) {
-        if (link.in.header().kind == frame_kind::goodbye) return true;
-        expect_next(link);
-      }
+      for (int frames = 0; frames < max_read && link.messages.receive(); ++frames)
+        if (link.messages.header().kind == frame_kind::goodbye) return true;
       return false;
     } catch (const std::exception&) {
       return true;
@@ -258,24 +240,25 @@ class control_links {
 
   /// Returns whether the connection goes on.
   bool on_frame(control_link& link) {
-    switch (link.in.header().kind) {
+    switch (link.messages.header().kind) {
       case frame_kind::heartbeat:
-        if (!link.message.empty()) message_reader::malformed();
+        if (!link.messages.payload().empty()) message_reader::malformed();
         return true;
       case frame_kind::notice:
-        on_notice(notice::read(link.message), link.rank);
+        on_notice(notice::read(link.messages.payload()), link.rank);
         return true;
       case frame_kind::refuse:
         members_.set_verdict(link.rank, membership::verdict::given_up);
         // In words that others may repeat.
         mark_lost(link, str_cat({"has given up ", identity_.name(), ", which ",
-                                 read_error(link.message, "control").sentence()}));
+                                 read_error(link.messages.payload(), "control").sentence()}));
         return false;
       case frame_kind::goodbye: {
         link.closed = true;
-        const std::string why = link.message.empty() ? "" : read_error(link.message, "").sentence();
-        members_.set_left(link.rank, why, link.in.header().step == has_finished);
-        if (link.in.header().tag == 0) tell_others(link.rank);
+        const std::string why =
+            link.messages.payload().empty() ? "" : read_error(link.messages.payload(), "").sentence();
+        members_.set_left(link.rank, why, link.messages.header().step == has_finished);
+        if (link.messages.header().tag == 0) tell_others(link.rank);
         on_change_();
         return false;
       }
@@ -307,7 +290,7 @@ class control_links {
       if (link.closed || link.rank == rank) continue;
       if (std::find(link.untold.begin(), link.untold.end(), rank) == link.untold.end()) link.untold.push_back(rank);
       send(link);
-      if (!link.out.idle()) link.watch->arm(false, true);
+      if (link.messages.is_sending()) link.watch->arm(false, true);
     }
   }
 
@@ -316,33 +299,32 @@ class control_links {
   }
 
   void send_heartbeat(control_link& link) {
-    if (link.closed || !link.out.idle()) return;  // the last one has not left yet: the peer does not read
+    if (link.closed || link.messages.is_sending()) return;  // the last one has not left yet: the peer does not read
     frame_header header;
     header.kind = frame_kind::heartbeat;
-    link.out.start(header);
+    link.messages.start(header);
     send(link);
   }
 
   /// Writes what the stream takes of the current frame and of the notices that are due.
   void write(control_link& link) {
-    link.out.advance(link.stream);
-    while (link.out.idle() && link.met && !link.untold.empty()) {
+    link.messages.send();
+    while (!link.messages.is_sending() && link.met && !link.untold.empty()) {
       const std::size_t rank = link.untold.front();
       link.untold.pop_front();
       const task_state state = members_.state(rank);
       if (state == task_state::awaited) continue;
       const bool is_back = state == task_state::alive;
-      link.sent = notice{members_.task(rank),
-                         members_.incarnation(rank),
-                         state == task_state::left,
-                         !is_back && members_.is_hearsay(rank),
-                         is_back,
-                         members_.reason(rank)}
-                      .bytes();
+      const notice said{members_.task(rank),
+                        members_.incarnation(rank),
+                        state == task_state::left,
+                        !is_back && members_.is_hearsay(rank),
+                        is_back,
+                        members_.reason(rank)};
       frame_header header;
       header.kind = frame_kind::notice;
-      link.out.start(header, const_bytes(link.sent));
-      link.out.advance(link.stream);
+      link.messages.start(header, said.bytes());
+      link.messages.send();
     }
   }
 
@@ -359,7 +341,7 @@ class control_links {
     tell_why(link, why);
     if (!link.met) return;  // it has not come yet, and may try again
     link.watch.reset();
-    link.stream.close();
+    link.messages.close();
     if (held_up_ > heartbeat_timeouts_[link.rank])
       append(why, {" (", identity_.name(), " itself was held up for ", milliseconds(held_up_), ")"});
     const std::string sentence = members_.set_lost(link.rank, why, closed);
@@ -373,12 +355,11 @@ class control_links {
     try {
       link.untold.clear();
       send(link);
-      if (!link.out.idle()) return;
-      link.sent = error_bytes(error_code::aborted, why);
+      if (link.messages.is_sending()) return;
       frame_header header;
       header.kind = frame_kind::refuse;
-      link.out.start(header, const_bytes(link.sent));
-      link.out.advance(link.stream);
+      link.messages.start(header, error_bytes(error_code::aborted, why));
+      link.messages.send();
     } catch (const error&) {
       // it is gone
     }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <optional>
 #include <span>
@@ -18,12 +17,12 @@
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/peer_link.hpp>
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/view.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
-#include <weft/transport/framing.hpp>
 
 namespace weft::detail {
 
@@ -127,8 +126,7 @@ class view_meeting {
       if (!moved) detail::sleep(pause);
     }
     say_the_rest();
-    incoming_.clear();
-    outgoing_.clear();
+    peers_.clear();
     return current();
   }
 
@@ -204,22 +202,11 @@ class view_meeting {
   static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000}, quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
-  struct incoming_link {
-    int index;
-    std::uint64_t incarnation;
-    any_transport::stream stream;
-    frame_reader in;
-    std::vector<std::byte> message;
-  };
-  struct outgoing_link {
-    int index;
-    std::uint64_t incarnation = 0;
-    any_transport::stream stream;
-    frame_writer out;
-    std::vector<std::byte> leaving;
-    std::deque<std::vector<std::byte>> waiting;
-    moment opens_again{};
-    bool is_open = false;
+  /// What a worker says comes on the connection that it has opened, and what it hears leaves on this worker's.
+  struct peer {
+    peer_link hears, says;
+
+    explicit peer(std::size_t rank) : hears(rank), says(rank) {}
   };
   struct fate {
     std::uint64_t incarnation = 0;
@@ -309,94 +296,62 @@ class view_meeting {
   bool hear() {
     bool moved = false;
     for (peer_channel opened; here_.take_channel_of(prefix, opened);) {
-      const task_id& from = here_.members().task(opened.rank);
-      if (from.job != here_.job()) continue;
-      incoming_.remove_if([&](const incoming_link& each) { return each.index == from.index; });
-      incoming_link& made =
-          incoming_.emplace_back(incoming_link{from.index, opened.incarnation, std::move(opened.stream), {}, {}});
-      made.in.expect(max_control_bytes);
+      if (here_.members().task(opened.rank).job != here_.job()) continue;
+      peer_with(opened.rank).says.take(std::move(opened));
       moved = true;
     }
-    for (auto each = incoming_.begin(); each != incoming_.end();) {
-      bool is_whole = true;
-      try {
-        moved |= read(*each);
+    for (peer& each : peers_) try {
+        for (int frames = 0; frames < 16 && each.says.is_open() && each.says.receive(); ++frames) {
+          take(each.says);
+          moved = true;
+        }
       } catch (const error&) {
-        is_whole = false;  // it is gone, or has opened another
+        each.says.drop();  // it is gone, or has opened another
       }
-      each = is_whole ? std::next(each) : incoming_.erase(each);
-    }
     return moved;
   }
 
-  bool read(incoming_link& link) {
-    bool moved = false;
-    for (int frames = 0; frames < 16; ++frames) {
-      link.in.advance(link.stream, link.message);
-      if (!link.in.complete()) break;
-      moved = true;
-      if (link.in.header().kind != frame_kind::group) message_reader::malformed();
-      view_message said = view_message::read(link.message, workers_);
-      if (said.from.index != link.index || said.from.incarnation != link.incarnation) message_reader::malformed();
-      link.message.clear();
-      link.in.expect(max_control_bytes);
-      // What it says shows that it is there, even where this server has not met the new process yet.
-      agreement_.receive(said);
-    }
-    return moved;
+  void take(const peer_link& from) {
+    if (from.header().kind != frame_kind::group) message_reader::malformed();
+    const view_message said = view_message::read(from.payload(), workers_);
+    if (rank_of(said.from.index) != from.rank() || said.from.incarnation != from.incarnation())
+      message_reader::malformed();
+    // What it says shows that it is there, even where this server has not met the new process yet.
+    agreement_.receive(said);
   }
 
   /// Sends what the agreement has to say, as far as the connections take it.
   bool say() {
     bool moved = false;
-    for (auto& each : agreement_.take_messages()) {
-      outgoing_link& link = link_to(each.to);
-      if (link.waiting.size() < 64) link.waiting.push_back(each.what.bytes());
-    }
-    for (outgoing_link& link : outgoing_) try {
-        if (!link.is_open && !link.waiting.empty()) open(link);
-        while (link.is_open && (!link.out.idle() || !link.waiting.empty())) {
-          if (link.out.idle()) {
-            link.leaving = std::move(link.waiting.front());
-            link.waiting.pop_front();
-            frame_header header;
-            header.kind = frame_kind::group;
-            link.out.start(header, const_bytes(link.leaving));
-          }
-          if (link.out.advance(link.stream) == 0 && !link.out.idle()) break;
-          moved = true;
-        }
-      } catch (const error&) {  // it is gone, or does not answer: said again, if it is there
-        link.is_open = false;
-        link.out = {};
-        link.opens_again = detail::now() + between_probes;
+    for (auto& each : agreement_.take_messages())
+      peer_with(rank_of(each.to)).hears.post(frame_kind::group, each.what.bytes());
+    for (peer& each : peers_) {
+      peer_link& to = each.hears;
+      if (!to.is_open() && to.has_posted()) {
+        if (here_.members().state(to.rank()) == task_state::alive)
+          to.open(here_, channel_of(opened_in_), time_to_open);
+        else
+          to.clear_posted();
       }
+      try {
+        moved |= to.is_open() && to.say();
+      } catch (const error&) {
+        to.drop();  // it is gone, or does not answer: said again, if it is there
+      }
+    }
     return moved;
   }
 
-  outgoing_link& link_to(int index) {
-    for (outgoing_link& each : outgoing_)
-      if (each.index == index) return each;
-    outgoing_link& made = outgoing_.emplace_back();
-    made.index = index;
-    return made;
-  }
-
-  void open(outgoing_link& link) {
-    const std::size_t rank = rank_of(link.index);
-    if (here_.members().state(rank) != task_state::alive) return link.waiting.clear();
-    if (detail::now() < link.opens_again) return;
-    auto opened = here_.open_channel(rank, channel_of(opened_in_), deadline(time_to_open));
-    link.incarnation = opened.incarnation;
-    link.stream = std::move(opened.stream);
-    link.out = {};
-    link.is_open = true;
+  peer& peer_with(std::size_t rank) {
+    for (peer& each : peers_)
+      if (each.hears.rank() == rank) return each;
+    return peers_.emplace_back(rank);
   }
 
   bool all_is_said() const {
-    return std::all_of(outgoing_.begin(), outgoing_.end(), [&](const outgoing_link& each) {
-      const bool is_there = here_.members().state(rank_of(each.index)) == task_state::alive;
-      return !is_there || (each.waiting.empty() && (!each.is_open || each.out.idle()));
+    return std::all_of(peers_.begin(), peers_.end(), [&](const peer& each) {
+      const bool is_there = here_.members().state(each.hears.rank()) == task_state::alive;
+      return !is_there || (!each.hears.has_posted() && each.hears.has_said_all());
     });
   }
 
@@ -424,8 +379,7 @@ class view_meeting {
   std::uint64_t opened_in_ = 0;  // the epoch in which channels are opened
   bool is_under_way_ = false;
   duration patience_{};
-  std::list<incoming_link> incoming_;
-  std::list<outgoing_link> outgoing_;
+  std::list<peer> peers_;
 };
 
 }  // namespace weft::detail

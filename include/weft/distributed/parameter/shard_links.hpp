@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/peer_link.hpp>
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
@@ -161,8 +163,6 @@ struct shard_order {
 /// that another server may lack. What is said of gradients in another epoch is not heard. Not locked: the serving
 /// thread owns it.
 class shard_links {
-  using moment = deadline;
-
  public:
   shard_links(task_server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
 
@@ -170,13 +170,13 @@ class shard_links {
   void begin() {
     if (has_begun_) return;
     has_begun_ = true;
-    mine_.steps.assign(workers_, -1);
     const std::string& job = here_.options().ps_job;
     for (const int task : here_.cluster().task_indices(job)) {
       if ((task == 0) == is_first()) continue;  // others talk to the first
       if (!is_first() && task != 0) continue;
-      peers_.emplace_back(here_.cluster().rank({job, task}), task);
+      peers_.emplace_back(here_.cluster().rank({job, task}), task, is_first(), workers_);
     }
+    if (const std::optional<error> why = std::exchange(ended_, {})) end(*why);
   }
   bool has_begun() const { return has_begun_; }
 
@@ -191,9 +191,10 @@ class shard_links {
   void begin_epoch(run_epoch at) {
     at_ = at;
     decision_ = {};
-    mine_ = {};
-    mine_.steps.assign(workers_, -1);
-    for (peer& each : peers_) each.held = {};
+    for (peer& each : peers_) {
+      each.held = {};
+      each.link.reset(is_first() ? frame_kind::decision : frame_kind::held);
+    }
   }
 
   /// Whether this is the server that decides.
@@ -218,20 +219,17 @@ class shard_links {
   /// The first tells the others.
   void announce(decision_message decided) {
     decision_ = std::move(decided);
-    for (peer& each : peers_) each.is_due = each.is_decision_due = true;
+    set_for_all(frame_kind::decision, decision_.bytes());
   }
   /// Training cannot go on; the first tells the others.
   void end(const error& why) {
     if (ended_) return;
     ended_ = why;
-    for (peer& each : peers_) each.is_due = true;
+    if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
   }
 
   /// Another server tells the first which gradients it holds.
-  void report(held_message holds) {
-    mine_ = std::move(holds);
-    for (peer& each : peers_) each.is_due = true;
-  }
+  void report(const held_message& holds) { set_for_all(frame_kind::held, holds.bytes()); }
   /// At another server: the decision that has come last.
   const decision_message& decision() const { return decision_; }
   /// Why training cannot go on, as the first says.
@@ -240,9 +238,8 @@ class shard_links {
   // ---- shards ----
 
   /// Another server tells the first where it is.
-  void report(shard_status now) {
-    status_ = std::move(now);
-    for (peer& each : peers_) each.is_status_due = true;
+  void report(const shard_status& now) {
+    if (!ended_) set_for_all(frame_kind::shard_status, now.bytes());
   }
   /// At another server: the order that has come last.
   const std::optional<shard_order>& order() const { return order_; }
@@ -250,14 +247,14 @@ class shard_links {
   /// `is_ordered`: it was told in which epoch training is, since its process has come.
   template <typename Visit>
   void for_each_status(Visit visit) const {
-    for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.order.has_value());
+    for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.is_ordered);
   }
   /// The first tells another. One that has just been started hears nothing before an epoch begins for it, too.
   void order(int task, const shard_order& said, bool begins) {
     for (peer& each : peers_) {
-      if (each.task != task || (!begins && !each.order)) continue;
-      each.order = said;
-      each.is_status_due = true;
+      if (each.task != task || ended_ || (!begins && !each.is_ordered)) continue;
+      each.is_ordered = true;
+      each.link.set(frame_kind::shard_order, said.bytes(), at_.bits);
     }
   }
   /// The names of the servers that have not said where they are, or whose order has not come.
@@ -271,15 +268,15 @@ class shard_links {
   /// Why training cannot go on without another parameter server.
   std::optional<error> lost_server() {
     for (peer& each : peers_) {
-      const task_state state = members_.state(each.rank, each.incarnation);
+      const task_state state = members_.state(each.link.rank(), each.link.incarnation());
       const bool has_left = state == task_state::left;
-      const bool says_why = has_left && members_.has_failed(each.rank);
+      const bool says_why = has_left && members_.has_failed(each.link.rank());
       const bool may_return = awaits_servers() && !says_why;
       const auto member = static_cast<std::size_t>(each.task);
       const auto now = detail::now();
       watch_.note(member, state == task_state::lost || says_why || (may_return && has_left), now);
       if (!watch_.is_missing(member) || (may_return && !watch_.is_over(member, now))) continue;
-      const error why = members_.diagnose(each.rank, each.incarnation, "push_pull", "is gone");
+      const error why = members_.diagnose(each.link.rank(), each.link.incarnation(), "push_pull", "is gone");
       if (may_return) return watch_.not_replaced(why, "push_pull");
       return says_why ? why
                       : error(why.code(), "push_pull",
@@ -298,11 +295,15 @@ class shard_links {
     if (!has_begun_) return false;
     bool moved = accept();
     for (peer& each : peers_) {
-      if (!each.is_open && !open(each)) continue;
+      if (!open(each)) continue;
       try {
-        moved |= advance(each);
+        while (each.link.receive()) {
+          take(each);
+          moved = true;
+        }
+        moved |= each.link.say();
       } catch (const error& problem) {
-        close(each);
+        each.link.drop();
         if (problem.code() != error_code::unavailable)
           end(error(error_code::internal, "push_pull", {name(each), " broke the protocol: ", problem.sentence()}));
         moved = true;
@@ -312,39 +313,35 @@ class shard_links {
   }
   /// Whether nothing that others are to hear is on its way.
   bool has_told_all() const {
-    return std::none_of(peers_.begin(), peers_.end(), [](const peer& each) {
-      return each.is_open && (!each.out.idle() || each.is_due || each.is_status_due);
-    });
+    return std::all_of(peers_.begin(), peers_.end(), [](const peer& each) { return each.link.has_said_all(); });
   }
   template <typename Items>
   void add_to(Items& items) const {
     for (const peer& each : peers_)
-      if (each.is_open) items.push_back({&each.stream, true, !each.out.idle()});
+      if (each.link.is_open()) items.push_back({&each.link.stream(), true, each.link.is_sending()});
   }
 
  private:
   struct peer {
-    std::size_t rank;
     int task;
-    std::uint64_t incarnation = 0, number = 0;
-    bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say of gradients
-    bool is_decision_due = false;          // and the last decision, also if training has ended with it
-    bool is_status_due = false;            // and of shards
-    any_transport::stream stream{};
-    frame_reader in{};
-    frame_writer out{};
-    std::vector<std::byte> came{}, sent{};
+    peer_link link;
     held_message held{};
     std::optional<shard_status> status{};
-    std::optional<shard_order> order{};
-    std::optional<deadline::time_point> again{};  // when the connection is to be opened again
+    bool is_ordered = false;  // this process has been told in which epoch training is
 
-    peer(std::size_t of, int number_of_task) : rank(of), task(number_of_task) {}
+    peer(std::size_t rank, int number_of_task, bool at_first, std::size_t workers)
+        : task(number_of_task),
+          link(rank,
+               at_first ? std::initializer_list<frame_kind>{frame_kind::shard_order, frame_kind::decision,
+                                                            frame_kind::failure}
+                        : std::initializer_list<frame_kind>{frame_kind::shard_status, frame_kind::held},
+               std::max<std::uint64_t>(max_control_bytes, 64 + finished_worker::bytes * workers)) {}
   };
 
-  std::string name(const peer& each) const { return to_string(members_.task(each.rank)); }
-  std::uint64_t max_bytes() const {
-    return std::max<std::uint64_t>(max_control_bytes, 64 + finished_worker::bytes * workers_);
+  std::string name(const peer& each) const { return to_string(members_.task(each.link.rank())); }
+
+  void set_for_all(frame_kind kind, const std::vector<std::byte>& payload) {
+    for (peer& each : peers_) each.link.set(kind, payload, at_.bits);
   }
 
   bool accept() {
@@ -352,121 +349,64 @@ class shard_links {
     bool any = false;
     while (is_first() && here_.take_channel(decision_channel, next))
       for (peer& each : peers_) {
-        if (each.rank != next.rank || (each.incarnation == next.incarnation && next.number < each.number)) continue;
-        const bool is_other = each.incarnation != 0 && each.incarnation != next.incarnation;
-        if (is_other && !awaits_servers()) continue;  // what the first held is gone
-        attach(each, std::move(next));
-        any = true;
+        if (each.link.rank() != next.rank) continue;
+        if (each.link.incarnation() == next.incarnation || may_meet(each, next.incarnation))
+          any |= attach(each, [&] { return each.link.take(std::move(next)); });
         break;
       }
     return any;
   }
 
   bool open(peer& to) {
-    if (is_first() || members_.state(to.rank) != task_state::alive) return false;
-    if (to.incarnation != 0 && members_.incarnation(to.rank) != to.incarnation && !awaits_servers()) return false;
-    const auto now = detail::now();
-    if (to.again && now < *to.again) return false;
-    try {
-      attach(to, here_.open_channel(to.rank, decision_channel, moment(std::chrono::milliseconds(1000))));
-      return true;
-    } catch (const error&) {  // supervision says whether it is lost
-      to.again = detail::now() + std::chrono::milliseconds(100);
-      return false;
-    }
+    if (is_first() || to.link.is_open()) return to.link.is_open();
+    const std::size_t rank = to.link.rank();
+    return members_.state(rank) == task_state::alive && may_meet(to, members_.incarnation(rank)) &&
+           attach(to, [&] { return to.link.open(here_, decision_channel, std::chrono::milliseconds(1000)); });
   }
 
-  void attach(peer& to, peer_channel opened) {
-    to.stream = std::move(opened.stream);
-    if (to.incarnation != opened.incarnation) {  // another process: it has said nothing yet
-      to.held = {};
-      to.status.reset();
-      to.order.reset();
-      if (!is_first()) order_.reset();
-    }
-    to.incarnation = opened.incarnation;
-    to.number = opened.number;
-    to.in = {};
-    to.out = {};
-    to.in.expect(max_bytes());
-    to.is_open = to.is_due = to.is_decision_due = to.is_status_due = true;
-  }
-  void close(peer& with) {
-    with.stream.close();
-    with.is_open = false;
-    with.again = detail::now() + std::chrono::milliseconds(20);
+  /// What another process of the task has held is gone.
+  bool may_meet(const peer& each, std::uint64_t incarnation) const {
+    return each.link.incarnation() == 0 || each.link.incarnation() == incarnation || awaits_servers();
   }
 
-  bool advance(peer& with) {
-    bool moved = false;
-    for (;;) {
-      moved |= with.in.advance(with.stream, with.came) > 0;
-      if (!with.in.complete()) break;
-      take(with);
-      with.in.expect(max_bytes());
-    }
-    moved |= with.out.advance(with.stream) > 0;
-    while (with.out.idle() && (with.is_due || with.is_status_due) && say(with))
-      moved |= with.out.advance(with.stream) > 0;
-    return moved;
+  /// Connects; another process has said nothing yet, and has been told nothing.
+  template <typename Connect>
+  bool attach(peer& to, Connect connect) {
+    const std::uint64_t before = to.link.incarnation();
+    if (!connect()) return false;
+    if (to.link.incarnation() == before) return true;
+    to.held = {};
+    to.status.reset();
+    to.is_ordered = false;
+    if (is_first())
+      to.link.reset(frame_kind::shard_order);
+    else
+      order_.reset();
+    return true;
   }
 
   void take(peer& from) {
-    const frame_kind kind = from.in.header().kind;
-    const bool is_of_epoch = from.in.header().tag == at_.bits;
+    const frame_kind kind = from.link.header().kind;
+    const bool is_of_epoch = from.link.header().tag == at_.bits;
+    const std::vector<std::byte>& came = from.link.payload();
     if (is_first() && kind == frame_kind::held) {
-      held_message said = held_message::read(from.came, workers_);
+      held_message said = held_message::read(came, workers_);
       if (is_of_epoch) from.held = std::move(said);
     } else if (!is_first() && kind == frame_kind::decision) {
-      decision_message said = decision_message::read(from.came, workers_);
+      decision_message said = decision_message::read(came, workers_);
       if (is_of_epoch) decision_ = std::move(said);
     } else if (is_first() && kind == frame_kind::shard_status) {
-      from.status = shard_status::read(from.came);
+      from.status = shard_status::read(came);
       if (!keeps_shards_)
         end(error(error_code::failed_precondition, "push_pull",
                   {name(from), " writes shards, and ", here_.name(),
                    " does not; set server_options::shards on all parameter servers, or on none"}));
     } else if (!is_first() && keeps_shards_ && kind == frame_kind::shard_order) {
-      order_ = shard_order::read(from.came, workers_);
+      order_ = shard_order::read(came, workers_);
     } else if (!is_first() && kind == frame_kind::failure)
-      ended_ = read_error(from.came, "push_pull");
+      ended_ = read_error(came, "push_pull");
     else
       message_reader::malformed();
-  }
-
-  /// Begins the next message, which is of shards where there is one; returns whether it has anything to say.
-  bool say(peer& to) {
-    frame_header header;
-    header.tag = at_.bits;
-    if (std::exchange(to.is_status_due, false) && !ended_) {
-      if (is_first() && to.order) {
-        header.kind = frame_kind::shard_order;
-        to.sent = to.order->bytes();
-      } else if (!is_first() && keeps_shards_) {
-        header.kind = frame_kind::shard_status;
-        to.sent = status_.bytes();
-      }
-      if (header.kind != frame_kind{}) {
-        to.out.start(header, const_bytes(to.sent));
-        return true;
-      }
-    }
-    if (!std::exchange(to.is_due, false)) return false;
-    if (!is_first()) {
-      header.kind = frame_kind::held;
-      to.sent = mine_.bytes();
-    } else if (std::exchange(to.is_decision_due, false) && decision_.step >= 0) {
-      header.kind = frame_kind::decision;
-      to.sent = decision_.bytes();
-      to.is_due = ended_.has_value();
-    } else if (ended_) {
-      header.kind = frame_kind::failure;
-      to.sent = error_bytes(ended_->code(), ended_->sentence());
-    } else {
-      return false;
-    }
-    to.out.start(header, const_bytes(to.sent));
-    return true;
   }
 
   task_server& here_;
@@ -475,12 +415,10 @@ class shard_links {
   bool has_begun_ = false;
   std::vector<peer> peers_;
   decision_message decision_;
-  held_message mine_;
   std::optional<error> ended_;
   bool keeps_shards_ = false;
   loss_watch watch_;  // members by task
   run_epoch at_;
-  shard_status status_;
   std::optional<shard_order> order_;
 };
 
