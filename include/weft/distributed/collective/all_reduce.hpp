@@ -16,67 +16,16 @@
 
 #include <weft/deadline.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/collective/all_reduce_options.hpp>
 #include <weft/distributed/collective/host_group.hpp>
 #include <weft/distributed/collective/rank_links.hpp>
 #include <weft/distributed/collective/reduce_algorithms.hpp>
 #include <weft/distributed/collective/shared_reduce.hpp>
+#include <weft/distributed/collective/weighted_arrays.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/error.hpp>
 
 namespace weft {
-
-/// A report of what a mean was made of, and whether one should go on with it: the same on all ranks.
-struct mean_report {
-  double weights = 0;                 ///< the sum of all ranks'
-  bool finite = true;                 ///< all elements are
-  std::size_t element = 0;            ///< or else the first that is not
-  std::optional<std::size_t> rank{};  ///< and whose it was; nothing where each rank's was finite
-};
-
-/// Options of an all_reduce group.
-struct all_reduce_options {
-  std::string job;                             ///< whose tasks take part; empty: the server's own job
-  std::string channel = "all_reduce";          ///< tells several groups of the same tasks apart
-  std::vector<int> tasks = {};                 ///< which of the job's tasks take part, ascending; empty: all
-  std::size_t chunk = std::size_t{256} << 10;  ///< the most bytes of a message
-  link_cost cost;                              ///< of the links, as far as it is known; or see fit()
-};
-
-namespace detail {
-
-/// An array that a rank adds to a sum, times its weight.
-template <typename Element>
-struct weighted_array {
-  const Element* data;
-  Element weight;
-};
-
-/// Adds elements `first` to `first + count - 1` of each array, one array after the other.
-template <typename Element>
-void add_arrays(Element* to, std::span<const weighted_array<Element>> arrays, std::size_t first, std::size_t count) {
-  constexpr std::size_t at_once = 1024;
-  Element scaled[at_once];
-  for (std::size_t done = 0; done < count; done += at_once) {
-    const std::size_t size = std::min(at_once, count - done);
-    for (const weighted_array<Element>& each : arrays) {
-      const Element* from = each.data + first + done;
-      if (each.weight != 1) {
-        scale(scaled, from, size, each.weight);
-        from = scaled;
-      }
-      accumulate(to + done, from, size);
-    }
-  }
-}
-
-/// The processes of a group, or none for all tasks, and the channel by which a member says that it has left the group:
-/// where all tasks are meant, as long as they connect.
-struct group_members {
-  std::vector<group_member> all;
-  std::string interrupted_by;
-};
-
-}  // namespace detail
 
 /// The tasks of a job, or some of them, that sum arrays together. Every rank must make the same calls in the same
 /// order. All ranks get the same bits, and the same bits in every run: the order of summation depends on the number of

@@ -18,8 +18,9 @@
 
 namespace weft::detail {
 
-/// How the gradients and values of a replicated session travel: server_exchange and all_reduce_exchange. The session
-/// knows this interface alone, so that a program which links weft::compiled_distributed compiles neither.
+/// How the gradients and values of a replicated session travel: server_exchange, all_reduce_exchange and
+/// elastic_exchange. The session knows this interface alone, so that a program which links weft::compiled_distributed
+/// compiles neither.
 class exchange {
  public:
   /// Makes an update of gradients that are the mean of so many examples, or goes on with it.
@@ -106,7 +107,7 @@ std::unique_ptr<exchange> make_server_exchange(task_server& here, shared_variabl
                                                const training_terms& terms, const rollback_handler& on_rollback,
                                                const graph_identity& identity, deadline until);
 
-/// Defined in all_reduce_exchange.hpp. Meets the other workers.
+/// Defined in elastic_exchange.hpp. Meets the other workers.
 template <class Strategy>
 std::unique_ptr<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
                                                    const graph_identity& identity, deadline until);

@@ -6,5 +6,5 @@
 
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/parameter/parameter_server.hpp>
-#include <weft/distributed/training/all_reduce_exchange.hpp>
+#include <weft/distributed/training/elastic_exchange.hpp>
 #include <weft/distributed/training/server_exchange.hpp>

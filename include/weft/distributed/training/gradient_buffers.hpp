@@ -26,7 +26,10 @@ class gradient_buffers {
   };
 
   explicit gradient_buffers(const shared_variables& variables)
-      : variables_(variables), gradients_(variables.size()), offsets_(variables.size(), none) {}
+      : variables_(variables),
+        gradients_(variables.size()),
+        offsets_(variables.size(), none),
+        marks_(variables.size()) {}
 
   /// Has a step fetch all of a gradient, or one of its lists of rows. Parts of one variable follow each other.
   void fetch_whole(std::size_t variable) { parts_.push_back({variable, variables_[variable].gradient, true}); }
@@ -48,6 +51,15 @@ class gradient_buffers {
   }
   void take_room(std::size_t variable) {
     offsets_[variable] = take_room(variables_[variable].is_double(), variables_[variable].bytes());
+  }
+  /// Room for one element for each row of a gradient that is rows: whether some worker has brought it.
+  void take_room_for_rows(std::size_t variable) {
+    const shared_variable& v = variables_[variable];
+    marks_[variable] = take_room(v.is_double(), v.rows * size_of(v.type));
+  }
+  template <class Element>
+  Element* row_marks(std::size_t variable) const {
+    return reinterpret_cast<Element*>(blocks_[sizeof(Element) == sizeof(double)].data() + marks_[variable]);
   }
 
   /// Makes the blocks of gradients that have room there and no other place; memory comes from `shared_block(bytes)`, or
@@ -86,6 +98,7 @@ class gradient_buffers {
   std::vector<part> parts_;
   std::vector<mutable_bytes> gradients_;  // of each variable
   std::vector<std::size_t> offsets_;      // in the block of its element type
+  std::vector<std::size_t> marks_;        // there, of those that are rows
   std::size_t block_bytes_[2] = {0, 0};
   mutable_bytes blocks_[2];  // of float and of double variables
   storage own_blocks_[2];
