@@ -20,11 +20,11 @@ weft::any_transport::stream as_stream(S its) {
     bool is_open() const override { return of.is_open(); }
     void close() override { of.close(); }
     void write_wait_item(void*, bool, bool) const override { std::abort(); }
-    std::unique_ptr<weft::detail::network_watch> watch(weft::detail::network_loop&, handler) const override {
+    weft::owned<weft::detail::network_watch> watch(weft::detail::network_loop&, handler) const override {
       std::abort();
     }
   };
-  return weft::any_transport::stream(std::make_unique<stream>(std::move(its)));
+  return weft::any_transport::stream(weft::owned<weft::detail::network_stream>(new stream(std::move(its))));
 }
 
 }  // namespace test

@@ -4,8 +4,8 @@
 
 namespace weft {
 
-/// Owns an object. std::unique_ptr in a header that every program includes would cost it a fifth of a second to
-/// compile.
+/// Owns an object, as std::unique_ptr does: each of those costs a file that sees it 130 instantiations of class
+/// templates, and the first a fifth of a second.
 template <class T>
 class owned {
  public:
@@ -13,9 +13,9 @@ class owned {
   explicit owned(T* object) : object_(object) {}
   owned(owned&& o) noexcept : object_(o.object_) { o.object_ = nullptr; }
   owned& operator=(owned&& o) noexcept {
-    T* mine = object_;
-    object_ = o.object_;
-    o.object_ = mine;
+    T* const taken = o.release();
+    delete object_;
+    object_ = taken;
     return *this;
   }
   ~owned() { delete object_; }

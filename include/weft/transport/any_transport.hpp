@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/random_bytes.hpp>
 #include <weft/transport/tls.hpp>
@@ -37,7 +38,7 @@ struct network_source {
   virtual ~network_source() = default;
   /// Assigns the transport's wait_item for this source to `*at`.
   virtual void write_wait_item(void* at, bool read, bool write) const = 0;
-  virtual std::unique_ptr<network_watch> watch(network_loop& loop, handler when_ready) const = 0;
+  virtual owned<network_watch> watch(network_loop& loop, handler when_ready) const = 0;
 };
 
 struct network_stream : network_source {
@@ -65,7 +66,7 @@ struct network_stream : network_source {
 struct network_listener : network_source {
   virtual endpoint address() const = 0;
   /// Returns the next stream, or null if no connection waits.
-  virtual std::unique_ptr<network_stream> accept() = 0;
+  virtual owned<network_stream> accept() = 0;
   virtual void close() = 0;
 };
 
@@ -76,7 +77,7 @@ struct network_signal : network_source {
 
 struct network_connection : network_source {
   /// Returns the stream, or null while the connection is not established. Throws as connect() does.
-  virtual std::unique_ptr<network_stream> finish() = 0;
+  virtual owned<network_stream> finish() = 0;
   /// Tries the next address of the host. Throws weft::error (unavailable) if there is none.
   virtual void time_out() = 0;
 };
@@ -97,7 +98,7 @@ struct network_loop {
   virtual void run() = 0;
   virtual void stop() = 0;
   virtual void post(std::function<void()> what) = 0;
-  virtual std::unique_ptr<network_timer> timer() = 0;
+  virtual owned<network_timer> timer() = 0;
 };
 
 /// A source and the events to wait for.
@@ -109,15 +110,14 @@ struct network_item {
 /// A transport. The comment on the concept `transport` describes the functions.
 struct network {
   virtual ~network() = default;
-  virtual std::unique_ptr<network_listener> listen(const endpoint& where) = 0;
+  virtual owned<network_listener> listen(const endpoint& where) = 0;
   /// Without a time, the transport's own default applies.
-  virtual std::unique_ptr<network_stream> connect(const endpoint& where,
-                                                  std::optional<std::chrono::milliseconds> time) = 0;
+  virtual owned<network_stream> connect(const endpoint& where, std::optional<std::chrono::milliseconds> time) = 0;
   /// Throws weft::error (permission_denied) for an endpoint that the transport must not use.
   virtual void check(const endpoint& where) = 0;
   virtual bool wait(std::span<const network_item> items, std::chrono::nanoseconds time) = 0;
-  virtual std::unique_ptr<network_signal> signal() = 0;
-  virtual std::unique_ptr<network_loop> loop() = 0;
+  virtual owned<network_signal> signal() = 0;
+  virtual owned<network_loop> loop() = 0;
 
   /// check() accepts endpoints of other hosts from now on.
   virtual void allow_other_hosts() {}
@@ -132,16 +132,16 @@ struct network {
   /// Returns true if the transport has listen(where, bound) and adopt().
   virtual bool can_adopt() const { return false; }
   /// Listens at the second endpoint; other tasks connect to the first.
-  virtual std::unique_ptr<network_listener> listen(const endpoint& where, const endpoint&) { return listen(where); }
+  virtual owned<network_listener> listen(const endpoint& where, const endpoint&) { return listen(where); }
   /// Takes over a socket that already listens.
-  virtual std::unique_ptr<network_listener> adopt(int, const endpoint& where) { return listen(where); }
+  virtual owned<network_listener> adopt(int, const endpoint& where) { return listen(where); }
   /// Looks up the host if it is a name, without waiting. Throws weft::error: not_found if no host has this name,
   /// unavailable while there is no answer.
   virtual void look_up(const endpoint&) {}
   /// Returns true if the host answers that no process listens there.
   virtual bool refuses(const endpoint& where) = 0;
   /// Starts to connect, without blocking. Returns null if the transport can only connect().
-  virtual std::unique_ptr<network_connection> start_connect(const endpoint&) { return nullptr; }
+  virtual owned<network_connection> start_connect(const endpoint&) { return {}; }
   /// The time that writing a file takes in a simulation.
   virtual std::optional<std::chrono::nanoseconds> disk_delay() { return {}; }
 };
@@ -154,11 +154,11 @@ class event_loop_over final : public network_loop {
   void run() override { loop_.run(); }
   void stop() override { loop_.stop(); }
   void post(std::function<void()> what) override { loop_.post(std::move(what)); }
-  std::unique_ptr<network_timer> timer() override { return std::make_unique<timer_over>(loop_); }
+  owned<network_timer> timer() override { return owned<network_timer>(new timer_over(loop_)); }
 
   template <typename Source>
-  std::unique_ptr<network_watch> watch(const Source& from, std::function<void()> when_ready) {
-    return std::make_unique<watch_over>(loop_, from, std::move(when_ready));
+  owned<network_watch> watch(const Source& from, std::function<void()> when_ready) {
+    return owned<network_watch>(new watch_over(loop_, from, std::move(when_ready)));
   }
 
  private:
@@ -191,7 +191,7 @@ class source_over : public Base {
   void write_wait_item(void* at, bool read, bool write) const override {
     *static_cast<typename T::wait_item*>(at) = {&its_, read, write};
   }
-  std::unique_ptr<network_watch> watch(network_loop& loop, std::function<void()> when_ready) const override {
+  owned<network_watch> watch(network_loop& loop, std::function<void()> when_ready) const override {
     return static_cast<event_loop_over<T>&>(loop).watch(its_, std::move(when_ready));
   }
 
@@ -261,9 +261,9 @@ class listener_over final : public source_over<T, typename T::listener, network_
   explicit listener_over(native its) : source_over<T, native, network_listener>(std::move(its)) {}
 
   endpoint address() const override { return its_.address(); }
-  std::unique_ptr<network_stream> accept() override {
+  owned<network_stream> accept() override {
     typename T::stream accepted;
-    return its_.accept(accepted) ? std::make_unique<stream_over<T>>(std::move(accepted)) : nullptr;
+    return owned<network_stream>(its_.accept(accepted) ? new stream_over<T>(std::move(accepted)) : nullptr);
   }
   void close() override { its_.close(); }
 };
@@ -287,12 +287,12 @@ class connection_over final : public network_connection {
   void write_wait_item(void* at, bool read, bool write) const override {
     *static_cast<typename T::wait_item*>(at) = {its_.get(), read, write};
   }
-  std::unique_ptr<network_watch> watch(network_loop& loop, std::function<void()> when_ready) const override {
+  owned<network_watch> watch(network_loop& loop, std::function<void()> when_ready) const override {
     return static_cast<event_loop_over<T>&>(loop).watch(*its_, std::move(when_ready));
   }
-  std::unique_ptr<network_stream> finish() override {
+  owned<network_stream> finish() override {
     typename T::stream made;
-    return its_->finish(made) ? std::make_unique<stream_over<T>>(std::move(made)) : nullptr;
+    return owned<network_stream>(its_->finish(made) ? new stream_over<T>(std::move(made)) : nullptr);
   }
   void time_out() override { its_->time_out(); }
 
@@ -306,10 +306,9 @@ class network_over final : public network {
  public:
   explicit network_over(T its) : its_(std::move(its)) {}
 
-  std::unique_ptr<network_listener> listen(const endpoint& where) override { return made(its_.listen(where)); }
-  std::unique_ptr<network_stream> connect(const endpoint& where,
-                                          std::optional<std::chrono::milliseconds> time) override {
-    return std::make_unique<stream_over<T>>(time ? its_.connect(where, *time) : its_.connect(where));
+  owned<network_listener> listen(const endpoint& where) override { return made(its_.listen(where)); }
+  owned<network_stream> connect(const endpoint& where, std::optional<std::chrono::milliseconds> time) override {
+    return owned<network_stream>(new stream_over<T>(time ? its_.connect(where, *time) : its_.connect(where)));
   }
   void check(const endpoint& where) override { its_.check(where); }
   bool wait(std::span<const network_item> items, std::chrono::nanoseconds time) override {
@@ -320,8 +319,8 @@ class network_over final : public network {
       items[i].from->write_wait_item(&all[i], items[i].read, items[i].write);
     return its_.wait(all, time);
   }
-  std::unique_ptr<network_signal> signal() override { return std::make_unique<signal_over<T>>(its_); }
-  std::unique_ptr<network_loop> loop() override { return std::make_unique<event_loop_over<T>>(); }
+  owned<network_signal> signal() override { return owned<network_signal>(new signal_over<T>(its_)); }
+  owned<network_loop> loop() override { return owned<network_loop>(new event_loop_over<T>); }
 
   void allow_other_hosts() override {
     if constexpr (requires { its_.allow_other_hosts(); }) its_.allow_other_hosts();
@@ -341,13 +340,13 @@ class network_over final : public network {
     if constexpr (requires { its_.use_tls(mine); }) its_.use_tls(mine);
   }
   bool can_adopt() const override { return adopts; }
-  std::unique_ptr<network_listener> listen(const endpoint& where, const endpoint& bound) override {
+  owned<network_listener> listen(const endpoint& where, const endpoint& bound) override {
     if constexpr (adopts)
       return made(its_.listen(where, bound));
     else
       return listen(where);
   }
-  std::unique_ptr<network_listener> adopt(int descriptor, const endpoint& where) override {
+  owned<network_listener> adopt(int descriptor, const endpoint& where) override {
     if constexpr (adopts)
       return made(its_.adopt(descriptor, where));
     else
@@ -362,11 +361,11 @@ class network_over final : public network {
     else
       return fails_to_connect(where);
   }
-  std::unique_ptr<network_connection> start_connect(const endpoint& where) override {
+  owned<network_connection> start_connect(const endpoint& where) override {
     if constexpr (requires { typename T::pending_stream; })
-      return std::make_unique<connection_over<T, typename T::pending_stream>>(its_.start_connect(where));
+      return owned<network_connection>(new connection_over<T, typename T::pending_stream>(its_.start_connect(where)));
     else
-      return nullptr;
+      return {};
   }
   std::optional<std::chrono::nanoseconds> disk_delay() override {
     if constexpr (requires { its_.disk_delay(); })
@@ -386,8 +385,8 @@ class network_over final : public network {
       return problem.code() == error_code::unavailable;
     }
   }
-  static std::unique_ptr<network_listener> made(typename T::listener native) {
-    return std::make_unique<listener_over<T>>(std::move(native));
+  static owned<network_listener> made(typename T::listener native) {
+    return owned<network_listener>(new listener_over<T>(std::move(native)));
   }
 
   T its_;
@@ -423,11 +422,11 @@ class any_transport {
   class stream : public source {
    public:
     stream() = default;
-    explicit stream(std::unique_ptr<detail::network_stream> its) : its_(std::move(its)) { source_ = its_.get(); }
+    explicit stream(owned<detail::network_stream> its) : its_(std::move(its)) { source_ = its_.get(); }
     /// Wraps a stream of the transport `T`.
     template <transport T>
     static stream of(typename T::stream its) {
-      return stream(std::make_unique<detail::stream_over<T>>(std::move(its)));
+      return stream(owned<detail::network_stream>(new detail::stream_over<T>(std::move(its))));
     }
     stream(stream&& other) noexcept { *this = std::move(other); }
     stream& operator=(stream&& other) noexcept {
@@ -456,13 +455,13 @@ class any_transport {
       return *its_;
     }
 
-    std::unique_ptr<detail::network_stream> its_;
+    owned<detail::network_stream> its_;
   };
 
   /// Accepts connections at an endpoint.
   class listener : public source {
    public:
-    explicit listener(std::unique_ptr<detail::network_listener> its) : its_(std::move(its)), address_(its_->address()) {
+    explicit listener(owned<detail::network_listener> its) : its_(std::move(its)), address_(its_->address()) {
       source_ = its_.get();
     }
 
@@ -477,7 +476,7 @@ class any_transport {
     void close() { its_->close(); }
 
    private:
-    std::unique_ptr<detail::network_listener> its_;
+    owned<detail::network_listener> its_;
     endpoint address_;
   };
 
@@ -492,15 +491,13 @@ class any_transport {
     void clear() { its_->clear(); }
 
    private:
-    std::unique_ptr<detail::network_signal> its_;
+    owned<detail::network_signal> its_;
   };
 
   /// A connection that is not established yet. It becomes writable when the attempt has succeeded or failed.
   class pending_stream : public source {
    public:
-    explicit pending_stream(std::unique_ptr<detail::network_connection> its) : its_(std::move(its)) {
-      source_ = its_.get();
-    }
+    explicit pending_stream(owned<detail::network_connection> its) : its_(std::move(its)) { source_ = its_.get(); }
 
     /// Moves the connection into `made` and returns true, or returns false if it must wait again. Throws as connect()
     /// does. The source may change, so create a new watch after a call.
@@ -514,7 +511,7 @@ class any_transport {
     void time_out() { its_->time_out(); }
 
    private:
-    std::unique_ptr<detail::network_connection> its_;
+    owned<detail::network_connection> its_;
   };
 
   /// Runs handlers and timers on one thread; see weft::event_loop.
@@ -536,12 +533,12 @@ class any_transport {
       void cancel() { its_->cancel(); }
 
      private:
-      std::unique_ptr<detail::network_timer> its_;
+      owned<detail::network_timer> its_;
     };
 
    private:
     friend any_transport;
-    std::unique_ptr<detail::network_loop> its_;
+    owned<detail::network_loop> its_;
   };
 
   /// Calls a handler on the loop's thread when a source is ready. Must be destroyed before the source is closed.
@@ -554,7 +551,7 @@ class any_transport {
     void arm(bool read, bool write) { its_->arm(read, write); }
 
    private:
-    std::unique_ptr<detail::network_watch> its_;
+    owned<detail::network_watch> its_;
   };
 
   listener listen(const endpoint& where) { return listener(its_->listen(where)); }
@@ -566,9 +563,9 @@ class any_transport {
     return stream(its_->connect(where, time));
   }
   /// Returns null if the transport can only connect().
-  std::unique_ptr<pending_stream> start_connect(const endpoint& where) {
+  owned<pending_stream> start_connect(const endpoint& where) {
     auto its = its_->start_connect(where);
-    return its ? std::make_unique<pending_stream>(std::move(its)) : nullptr;
+    return owned<pending_stream>(its ? new pending_stream(std::move(its)) : nullptr);
   }
   bool wait(std::span<const wait_item> items, std::chrono::nanoseconds time) {
     std::array<detail::network_item, 32> few;

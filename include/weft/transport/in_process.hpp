@@ -1,22 +1,28 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
-#include <map>
+#include <cstddef>
 #include <memory>
-#include <mutex>
-#include <string>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include <weft/deadline.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/event_loop.hpp>
+#include <weft/transport/separate.hpp>
 #include <weft/transport/transport.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <algorithm>
+  #include <condition_variable>
+  #include <cstdint>
+  #include <cstring>
+  #include <deque>
+  #include <map>
+  #include <mutex>
+  #include <string>
+  #include <vector>
+#endif
 
 namespace weft {
 
@@ -24,15 +30,10 @@ namespace weft {
 /// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
 /// it is simple before it is fast.
 class in_process {
-  struct pipe {  // one direction of a stream: a bounded ring of bytes
-    std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
-    std::size_t first = 0, held = 0;
-    bool closed = false;
-  };
-  struct port {
-    std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // what the acceptor reads, writes
-  };
+  struct pipe;
+  struct port;
   struct network;
+  struct watched;
   using network_ptr = std::shared_ptr<network>;
 
   class source {  // what a wait can look at, under the network's lock
@@ -51,6 +52,8 @@ class in_process {
   };
 
  public:
+  in_process();
+
   /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
@@ -59,48 +62,6 @@ class in_process {
     bool is_ready() const { return (read && from->readable()) || (write && from->writable()); }
   };
 
- private:
-  struct watched {
-    event_loop* loop;
-    event_loop::handler when_ready;
-    wait_item item;
-    bool is_posted = false;
-  };
-
-  struct network {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::map<std::string, std::shared_ptr<port>> ports;
-    std::vector<std::shared_ptr<watched>> watches;  // that wait
-    std::uint16_t next_port = 40000;
-
-    /// Wakes those whose wait is over.
-    void notify() {
-      changed.notify_all();
-      std::lock_guard lock(mutex);
-      std::erase_if(watches, [&](const std::shared_ptr<watched>& each) {
-        if (!each->item.is_ready()) return false;
-        post(each);
-        return true;
-      });
-    }
-
-    /// Under the lock.
-    void post(const std::shared_ptr<watched>& which) {
-      which->is_posted = true;
-      which->loop->post([this, awaited = std::weak_ptr<watched>(which)] {
-        const auto here = awaited.lock();
-        if (!here) return;
-        {
-          std::lock_guard lock(mutex);
-          here->is_posted = false;
-        }
-        here->when_ready();
-      });
-    }
-  };
-
- public:
   /// A connected stream of bytes; see byte_stream.
   class stream : public source {
    public:
@@ -119,68 +80,14 @@ class in_process {
 
     bool is_open() const { return network_ != nullptr; }
 
-    std::size_t read_some(std::span<const mutable_bytes> into) {
-      return with_lock([&] {
-        if (in_->held == 0 && in_->closed) closed_by_peer();
-        std::size_t moved = 0;
-        for (mutable_bytes rest : into)
-          while (!rest.empty() && in_->held > 0) {
-            const std::size_t n = std::min({rest.size(), in_->held, in_->ring.size() - in_->first});
-            std::memcpy(rest.data(), in_->ring.data() + in_->first, n);
-            in_->first = (in_->first + n) % in_->ring.size();
-            in_->held -= n;
-            rest = rest.subspan(n);
-            moved += n;
-          }
-        return moved;
-      });
-    }
+    std::size_t read_some(std::span<const mutable_bytes> into);
+    std::size_t write_some(std::span<const const_bytes> from);
+    void close();
 
-    std::size_t write_some(std::span<const const_bytes> from) {
-      return with_lock([&] {
-        if (out_->closed) closed_by_peer();
-        std::size_t moved = 0;
-        for (const_bytes rest : from)
-          while (!rest.empty() && out_->held < out_->ring.size()) {
-            const std::size_t at = (out_->first + out_->held) % out_->ring.size();
-            const std::size_t n = std::min({rest.size(), out_->ring.size() - out_->held, out_->ring.size() - at});
-            std::memcpy(out_->ring.data() + at, rest.data(), n);
-            out_->held += n;
-            rest = rest.subspan(n);
-            moved += n;
-          }
-        return moved;
-      });
-    }
-
-    void close() {
-      if (!network_) return;
-      {
-        std::lock_guard lock(network_->mutex);
-        in_->closed = out_->closed = true;
-      }
-      network_->notify();
-      network_ = nullptr;
-    }
-
-    bool readable() const override { return in_->held > 0 || in_->closed; }
-    bool writable() const override { return out_->held < out_->ring.size() || out_->closed; }
+    bool readable() const override;
+    bool writable() const override;
 
    private:
-    template <typename Action>
-    std::size_t with_lock(Action action) {
-      if (!network_) throw error(error_code::failed_precondition, "in_process", "this side of the stream is closed");
-      std::unique_lock lock(network_->mutex);
-      const std::size_t moved = action();
-      lock.unlock();
-      if (moved > 0) network_->notify();
-      return moved;
-    }
-
-    [[noreturn]] static void closed_by_peer() {
-      throw error(error_code::unavailable, "in_process", "the other side closed the connection");
-    }
-
     using source::network_;
     std::shared_ptr<pipe> in_, out_;
   };
@@ -204,31 +111,10 @@ class in_process {
     const endpoint& address() const { return address_; }
     bool is_open() const { return network_ != nullptr; }
 
-    bool accept(stream& accepted) {
-      std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>> ends;
-      {
-        std::lock_guard lock(network_->mutex);
-        if (port_->pending.empty()) return false;
-        ends = std::move(port_->pending.front());
-        port_->pending.pop_front();
-      }
-      accepted = stream(network_, std::move(ends.first), std::move(ends.second));
-      return true;
-    }
+    bool accept(stream& accepted);
+    void close();
 
-    void close() {
-      if (!network_) return;
-      {
-        std::lock_guard lock(network_->mutex);
-        network_->ports.erase(to_string(address_));
-        for (auto& [in, out] : port_->pending) in->closed = out->closed = true;
-        port_->pending.clear();
-      }
-      network_->notify();
-      network_ = nullptr;
-    }
-
-    bool readable() const override { return !port_->pending.empty(); }
+    bool readable() const override;
     bool writable() const override { return false; }
 
    private:
@@ -242,18 +128,8 @@ class in_process {
    public:
     explicit signal(in_process& owner) : source(owner.network_) {}
 
-    void notify() {
-      {
-        std::lock_guard lock(network_->mutex);
-        raised_ = true;
-      }
-      network_->notify();
-    }
-
-    void clear() {
-      std::lock_guard lock(network_->mutex);
-      raised_ = false;
-    }
+    void notify();
+    void clear();
 
     bool readable() const override { return raised_; }
     bool writable() const override { return false; }
@@ -268,27 +144,13 @@ class in_process {
   /// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
   class watch {
    public:
-    watch(event_loop& loop, const source& from, event_loop::handler when_ready)
-        : network_(from.network_), state_(std::make_shared<watched>(watched{&loop, std::move(when_ready), {&from}})) {}
+    watch(event_loop& loop, const source& from, event_loop::handler when_ready);
     watch(const watch&) = delete;
     watch& operator=(const watch&) = delete;
-    ~watch() {
-      std::lock_guard lock(network_->mutex);
-      std::erase(network_->watches, state_);
-    }
+    ~watch();
 
     /// For the next time only. Nothing changes where it waits already.
-    void arm(bool read, bool write) {
-      std::lock_guard lock(network_->mutex);
-      if (state_->is_posted) return;
-      std::erase(network_->watches, state_);
-      state_->item.read = read;
-      state_->item.write = write;
-      if (state_->item.is_ready())
-        network_->post(state_);
-      else
-        network_->watches.push_back(state_);
-    }
+    void arm(bool read, bool write);
 
    private:
     network_ptr network_;
@@ -300,45 +162,228 @@ class in_process {
 
   static void check(const endpoint&) {}
 
-  listener listen(endpoint where) {
-    std::lock_guard lock(network_->mutex);
-    if (where.port == 0) where.port = network_->next_port++;
-    auto [place, fresh] = network_->ports.try_emplace(to_string(where), std::make_shared<port>());
-    if (!fresh)
-      throw error(error_code::already_exists, "listen",
-                  {to_string(where), " is in use by another task; choose another port"});
-    return listener(network_, where, place->second);
-  }
-
-  stream connect(const endpoint& where, std::chrono::nanoseconds = {}) {
-    auto to = std::make_shared<pipe>(), from = std::make_shared<pipe>();
-    {
-      std::lock_guard lock(network_->mutex);
-      const auto found = network_->ports.find(to_string(where));
-      if (found == network_->ports.end())
-        throw error(error_code::unavailable, "connect", {"nobody listens at ", to_string(where)});
-      if (found->second->pending.size() >= max_pending)
-        throw error(error_code::unavailable, "connect", {"too many connections wait at ", to_string(where)});
-      found->second->pending.emplace_back(to, from);
-    }
-    network_->notify();
-    return stream(network_, std::move(from), std::move(to));
-  }
-
-  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
-    std::unique_lock lock(network_->mutex);
-    for (const deadline until = time;;) {
-      if (std::any_of(items.begin(), items.end(), [](const wait_item& each) { return each.is_ready(); })) return true;
-      if (until.expired()) return false;
-      detail::sleep(network_->changed, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));
-    }
-  }
+  listener listen(endpoint where);
+  stream connect(const endpoint& where, std::chrono::nanoseconds = {});
+  bool wait(std::span<wait_item> items, std::chrono::nanoseconds time);
 
  private:
   static constexpr std::size_t max_pending = 4096;
 
-  network_ptr network_ = std::make_shared<network>();
+  network_ptr network_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+struct in_process::pipe {  // one direction of a stream: a bounded ring of bytes
+  std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
+  std::size_t first = 0, held = 0;
+  bool closed = false;
+};
+struct in_process::port {
+  std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // what the acceptor reads, writes
+};
+struct in_process::watched {
+  event_loop* loop;
+  event_loop::handler when_ready;
+  wait_item item;
+  bool is_posted = false;
+};
+
+struct in_process::network {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<std::string, std::shared_ptr<port>> ports;
+  std::vector<std::shared_ptr<watched>> watches;  // that wait
+  std::uint16_t next_port = 40000;
+
+  /// Wakes those whose wait is over.
+  void notify() {
+    changed.notify_all();
+    std::lock_guard lock(mutex);
+    std::erase_if(watches, [&](const std::shared_ptr<watched>& each) {
+      if (!each->item.is_ready()) return false;
+      post(each);
+      return true;
+    });
+  }
+
+  /// Under the lock.
+  void post(const std::shared_ptr<watched>& which) {
+    which->is_posted = true;
+    which->loop->post([this, awaited = std::weak_ptr<watched>(which)] {
+      const auto here = awaited.lock();
+      if (!here) return;
+      {
+        std::lock_guard lock(mutex);
+        here->is_posted = false;
+      }
+      here->when_ready();
+    });
+  }
+};
+
+WEFT_DISTRIBUTED_DECL in_process::in_process() : network_(std::make_shared<network>()) {}
+
+namespace detail {
+
+/// Calls the action under the network's lock. It returns how many bytes it has moved.
+template <typename Network, typename Action>
+std::size_t move_in_process(const Network& network, Action action) {
+  if (!network) throw error(error_code::failed_precondition, "in_process", "this side of the stream is closed");
+  std::unique_lock lock(network->mutex);
+  const std::size_t moved = action();
+  lock.unlock();
+  if (moved > 0) network->notify();
+  return moved;
+}
+
+[[noreturn]] WEFT_DISTRIBUTED_DECL void closed_in_process() {
+  throw error(error_code::unavailable, "in_process", "the other side closed the connection");
+}
+
+}  // namespace detail
+
+WEFT_DISTRIBUTED_DECL std::size_t in_process::stream::read_some(std::span<const mutable_bytes> into) {
+  return detail::move_in_process(network_, [&] {
+    if (in_->held == 0 && in_->closed) detail::closed_in_process();
+    std::size_t moved = 0;
+    for (mutable_bytes rest : into)
+      while (!rest.empty() && in_->held > 0) {
+        const std::size_t n = std::min({rest.size(), in_->held, in_->ring.size() - in_->first});
+        std::memcpy(rest.data(), in_->ring.data() + in_->first, n);
+        in_->first = (in_->first + n) % in_->ring.size();
+        in_->held -= n;
+        rest = rest.subspan(n);
+        moved += n;
+      }
+    return moved;
+  });
+}
+
+WEFT_DISTRIBUTED_DECL std::size_t in_process::stream::write_some(std::span<const const_bytes> from) {
+  return detail::move_in_process(network_, [&] {
+    if (out_->closed) detail::closed_in_process();
+    std::size_t moved = 0;
+    for (const_bytes rest : from)
+      while (!rest.empty() && out_->held < out_->ring.size()) {
+        const std::size_t at = (out_->first + out_->held) % out_->ring.size();
+        const std::size_t n = std::min({rest.size(), out_->ring.size() - out_->held, out_->ring.size() - at});
+        std::memcpy(out_->ring.data() + at, rest.data(), n);
+        out_->held += n;
+        rest = rest.subspan(n);
+        moved += n;
+      }
+    return moved;
+  });
+}
+
+WEFT_DISTRIBUTED_DECL void in_process::stream::close() {
+  if (!network_) return;
+  {
+    std::lock_guard lock(network_->mutex);
+    in_->closed = out_->closed = true;
+  }
+  network_->notify();
+  network_ = nullptr;
+}
+WEFT_DISTRIBUTED_DECL bool in_process::stream::readable() const { return in_->held > 0 || in_->closed; }
+WEFT_DISTRIBUTED_DECL bool in_process::stream::writable() const {
+  return out_->held < out_->ring.size() || out_->closed;
+}
+
+WEFT_DISTRIBUTED_DECL bool in_process::listener::accept(stream& accepted) {
+  std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>> ends;
+  {
+    std::lock_guard lock(network_->mutex);
+    if (port_->pending.empty()) return false;
+    ends = std::move(port_->pending.front());
+    port_->pending.pop_front();
+  }
+  accepted = stream(network_, std::move(ends.first), std::move(ends.second));
+  return true;
+}
+
+WEFT_DISTRIBUTED_DECL void in_process::listener::close() {
+  if (!network_) return;
+  {
+    std::lock_guard lock(network_->mutex);
+    network_->ports.erase(to_string(address_));
+    for (auto& [in, out] : port_->pending) in->closed = out->closed = true;
+    port_->pending.clear();
+  }
+  network_->notify();
+  network_ = nullptr;
+}
+WEFT_DISTRIBUTED_DECL bool in_process::listener::readable() const { return !port_->pending.empty(); }
+
+WEFT_DISTRIBUTED_DECL void in_process::signal::notify() {
+  {
+    std::lock_guard lock(network_->mutex);
+    raised_ = true;
+  }
+  network_->notify();
+}
+
+WEFT_DISTRIBUTED_DECL void in_process::signal::clear() {
+  std::lock_guard lock(network_->mutex);
+  raised_ = false;
+}
+
+WEFT_DISTRIBUTED_DECL in_process::watch::watch(event_loop& loop, const source& from, event_loop::handler when_ready)
+    : network_(from.network_), state_(std::make_shared<watched>(watched{&loop, std::move(when_ready), {&from}})) {}
+
+WEFT_DISTRIBUTED_DECL in_process::watch::~watch() {
+  std::lock_guard lock(network_->mutex);
+  std::erase(network_->watches, state_);
+}
+
+WEFT_DISTRIBUTED_DECL void in_process::watch::arm(bool read, bool write) {
+  std::lock_guard lock(network_->mutex);
+  if (state_->is_posted) return;
+  std::erase(network_->watches, state_);
+  state_->item.read = read;
+  state_->item.write = write;
+  if (state_->item.is_ready())
+    network_->post(state_);
+  else
+    network_->watches.push_back(state_);
+}
+
+WEFT_DISTRIBUTED_DECL in_process::listener in_process::listen(endpoint where) {
+  std::lock_guard lock(network_->mutex);
+  if (where.port == 0) where.port = network_->next_port++;
+  auto [place, fresh] = network_->ports.try_emplace(to_string(where), std::make_shared<port>());
+  if (!fresh)
+    throw error(error_code::already_exists, "listen",
+                {to_string(where), " is in use by another task; choose another port"});
+  return listener(network_, where, place->second);
+}
+
+WEFT_DISTRIBUTED_DECL in_process::stream in_process::connect(const endpoint& where, std::chrono::nanoseconds) {
+  auto to = std::make_shared<pipe>(), from = std::make_shared<pipe>();
+  {
+    std::lock_guard lock(network_->mutex);
+    const auto found = network_->ports.find(to_string(where));
+    if (found == network_->ports.end())
+      throw error(error_code::unavailable, "connect", {"nobody listens at ", to_string(where)});
+    if (found->second->pending.size() >= max_pending)
+      throw error(error_code::unavailable, "connect", {"too many connections wait at ", to_string(where)});
+    found->second->pending.emplace_back(to, from);
+  }
+  network_->notify();
+  return stream(network_, std::move(from), std::move(to));
+}
+
+WEFT_DISTRIBUTED_DECL bool in_process::wait(std::span<wait_item> items, std::chrono::nanoseconds time) {
+  std::unique_lock lock(network_->mutex);
+  for (const deadline until = time;;) {
+    if (std::any_of(items.begin(), items.end(), [](const wait_item& each) { return each.is_ready(); })) return true;
+    if (until.expired()) return false;
+    detail::sleep(network_->changed, lock, std::chrono::duration_cast<std::chrono::nanoseconds>(until.remaining()));
+  }
+}
+
+#endif
 
 static_assert(transport<in_process>);
 

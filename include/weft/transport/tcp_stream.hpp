@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/frame_authentication.hpp>
 #include <weft/transport/opaque.hpp>
 #include <weft/transport/separate.hpp>
@@ -69,13 +70,13 @@ class tcp_stream : public tcp_source {
 
   /// Frames have tags from here on, made and verified with these keys.
   void authenticate(frame_key sends, frame_key receives) {
-    authentication_ = std::make_unique<frame_authentication>(sends, receives);
+    authentication_ = owned<frame_authentication>(new frame_authentication(sends, receives));
   }
   frame_authentication* authentication() const { return authentication_.get(); }
 
   /// All bytes are encrypted, from the first one on.
   void encrypt(const tls_credentials& mine, bool dials);
-  bool is_encrypted() const { return session_ != nullptr; }
+  bool is_encrypted() const { return static_cast<bool>(session_); }
   /// Whether the other's certificate names this task; where nothing is encrypted, there is none to say otherwise.
   bool certifies(std::string_view task) const;
   /// The names in the other's certificate, for messages.
@@ -92,7 +93,7 @@ class tcp_stream : public tcp_source {
 
   std::shared_ptr<asio_context> context_;
   opaque_ptr<asio_socket> socket_;
-  std::unique_ptr<frame_authentication> authentication_;
+  owned<frame_authentication> authentication_;
 };
 
 #if WEFT_DISTRIBUTED_DEFINITIONS

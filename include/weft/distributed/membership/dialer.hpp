@@ -16,6 +16,7 @@
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/any_transport.hpp>
 
 namespace weft::detail {
@@ -72,7 +73,7 @@ class dialer {
     std::size_t rank;
     moment until;
     any_transport::event_loop::timer expiry;
-    std::unique_ptr<any_transport::pending_stream> connecting;  // then talk
+    owned<any_transport::pending_stream> connecting;  // then talk
     std::unique_ptr<handshake_type> talk;
     std::optional<any_transport::watch> watch;  // of one of the two: ends first
 

@@ -33,7 +33,7 @@ enum class task_state : unsigned char {
 class membership {
  public:
   membership(const cluster_spec& cluster, std::size_t self)
-      : tasks_(cluster.tasks()), self_(self), known_(std::make_unique<member[]>(tasks_.size())) {
+      : tasks_(cluster.tasks()), self_(self), known_(tasks_.size()) {
     known_[self].state = task_state::alive;
   }
 
@@ -246,7 +246,7 @@ class membership {
   std::size_t self_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<member[]> known_;
+  std::vector<member> known_;
   std::optional<std::size_t> first_lost_;
   std::string note_;
   bool stopped_ = false;

@@ -43,13 +43,11 @@ class basic_server : public task_server {
  public:
   /// Throws as task_server's constructor.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = server_options(),
-               T network = {})
-      : task_server(std::move(cluster), std::move(job), index, std::move(options), any_transport(std::move(network))) {}
+               T network = {});
 
   /// The same from what the environment tells: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
-  explicit basic_server(const Environment& here, server_options options = server_options(), T network = {})
-      : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
+  explicit basic_server(const Environment& here, server_options options = server_options(), T network = {});
 
   template <class = void>
   basic_server(const cluster_spec&, ...) = delete;  // server(cluster, "worker", 0, {...}), of server_options
@@ -59,6 +57,16 @@ class basic_server : public task_server {
     return task_server::join(workers_come, until);
   }
 };
+
+// Not inline: a file that links weft::compiled_distributed does not instantiate what stands behind a transport.
+template <transport T>
+basic_server<T>::basic_server(cluster_spec cluster, std::string job, int index, server_options options, T network)
+    : task_server(std::move(cluster), std::move(job), index, std::move(options), any_transport(std::move(network))) {}
+
+template <transport T>
+template <std::same_as<task_environment> Environment>
+basic_server<T>::basic_server(const Environment& here, server_options options, T network)
+    : basic_server(here.cluster, here.job, here.index, here.complete(std::move(options)), std::move(network)) {}
 
 #if defined(WEFT_SEPARATE_DISTRIBUTED)
 extern template class basic_server<tcp>;

@@ -279,7 +279,7 @@ WEFT_DISTRIBUTED_DECL task_server::task_server(cluster_spec cluster, std::string
   const std::chrono::milliseconds interval = options_.heartbeat_interval.value_or(detail::usual_heartbeat(cluster_));
   heartbeat_timeouts_ = detail::heartbeat_timeouts(*this, network_, interval);
   members_.waits().set(name(), options_.on_wait);
-  thread_ = std::make_unique<detail::server_thread>(*this, interval);
+  thread_ = owned<detail::server_thread>(new detail::server_thread(*this, interval));
   thread_->start();
 }
 

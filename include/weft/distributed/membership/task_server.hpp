@@ -18,6 +18,7 @@
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/error.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/any_transport.hpp>
 
 namespace weft {
@@ -194,7 +195,7 @@ class task_server {
   std::string failure_;
   std::atomic<participation> participation_{participation::none};
   std::atomic<bool> stopping_{false};
-  std::unique_ptr<detail::server_thread> thread_;
+  owned<detail::server_thread> thread_;
 };
 
 }  // namespace weft

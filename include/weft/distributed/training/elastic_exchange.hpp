@@ -22,6 +22,7 @@
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/distributed/training/variable_broadcast.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/separate.hpp>
 
 namespace weft::detail {
@@ -391,16 +392,16 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
 };
 
 template <class Strategy>
-std::unique_ptr<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
-                                                   const graph_identity& identity, deadline until) {
+owned<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                                         const graph_identity& identity, deadline until) {
   if constexpr (requires { how.on_loss; })
     if (how.on_loss != loss_policy{})
-      return std::make_unique<elastic_exchange>(here, variables, how.bucket_bytes, how.on_loss, identity, until);
-  return std::make_unique<all_reduce_exchange<typename Strategy::group>>(here, variables, how, identity, until);
+      return owned<exchange>(new elastic_exchange(here, variables, how.bucket_bytes, how.on_loss, identity, until));
+  return owned<exchange>(new all_reduce_exchange<typename Strategy::group>(here, variables, how, identity, until));
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_all_reduce_exchange(task_server&, shared_variables&,
-                                                                                const collective&,
-                                                                                const graph_identity&, deadline));
+WEFT_DISTRIBUTED_INSTANTIATE(owned<exchange> make_all_reduce_exchange(task_server&, shared_variables&,
+                                                                      const collective&, const graph_identity&,
+                                                                      deadline));
 
 }  // namespace weft::detail

@@ -16,6 +16,7 @@
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/strategy.hpp>
+#include <weft/tensor/owned.hpp>
 
 namespace weft::detail {
 
@@ -104,18 +105,18 @@ inline constexpr bool are_exchanges_compiled = false;
 
 /// Defined in server_exchange.hpp. Meets the tasks that are needed, and takes over the first values.
 template <consistency Mode>
-std::unique_ptr<exchange> make_server_exchange(task_server& here, shared_variables& variables,
-                                               const training_terms& terms, const rollback_handler& on_rollback,
-                                               const graph_identity& identity, deadline until);
+owned<exchange> make_server_exchange(task_server& here, shared_variables& variables, const training_terms& terms,
+                                     const rollback_handler& on_rollback, const graph_identity& identity,
+                                     deadline until);
 
 /// Defined in elastic_exchange.hpp. Meets the other workers.
 template <class Strategy>
-std::unique_ptr<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
-                                                   const graph_identity& identity, deadline until);
+owned<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                                         const graph_identity& identity, deadline until);
 
 template <class Strategy>
-std::unique_ptr<exchange> make_exchange(task_server& here, shared_variables& variables, const Strategy& how,
-                                        const graph_identity& identity, deadline until) {
+owned<exchange> make_exchange(task_server& here, shared_variables& variables, const Strategy& how,
+                              const graph_identity& identity, deadline until) {
   if constexpr (has_servers<Strategy>) {
     static_assert(
         requires { sizeof(server_exchange<Strategy::mode>); } || are_exchanges_compiled,

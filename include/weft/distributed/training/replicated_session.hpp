@@ -22,6 +22,7 @@
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/session/session.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/separate.hpp>
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -382,7 +383,7 @@ class replicated_session {
 
   task_server& here_;
   detail::shared_variables variables_;
-  std::unique_ptr<detail::exchange> exchange_;
+  owned<detail::exchange> exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
   std::optional<error> failure_;             // of the last update

@@ -22,6 +22,7 @@
 #include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
+#include <weft/tensor/owned.hpp>
 #include <weft/transport/separate.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt
@@ -462,15 +463,15 @@ class server_exchange final : public exchange {
 };
 
 template <consistency Mode>
-std::unique_ptr<exchange> make_server_exchange(task_server& here, shared_variables& variables,
-                                               const training_terms& terms, const rollback_handler& on_rollback,
-                                               const graph_identity& identity, deadline until) {
-  return std::make_unique<server_exchange<Mode>>(here, variables, terms, on_rollback, identity, until);
+owned<exchange> make_server_exchange(task_server& here, shared_variables& variables, const training_terms& terms,
+                                     const rollback_handler& on_rollback, const graph_identity& identity,
+                                     deadline until) {
+  return owned<exchange>(new server_exchange<Mode>(here, variables, terms, on_rollback, identity, until));
 }
 
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_server_exchange<synchronous>(
+WEFT_DISTRIBUTED_INSTANTIATE(owned<exchange> make_server_exchange<synchronous>(
     task_server&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&, deadline));
-WEFT_DISTRIBUTED_INSTANTIATE(std::unique_ptr<exchange> make_server_exchange<asynchronous>(
+WEFT_DISTRIBUTED_INSTANTIATE(owned<exchange> make_server_exchange<asynchronous>(
     task_server&, shared_variables&, const training_terms&, const rollback_handler&, const graph_identity&, deadline));
 
 }  // namespace weft::detail
