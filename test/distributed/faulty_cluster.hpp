@@ -113,10 +113,10 @@ inline weft::tensor<float, weft::dims<weft::dyn<"n">, 6>> batch_of(const weft::r
   return x;
 }
 
-/// What a test sees of the workers while they train, by index. Counters begin again with each process of a worker, but
-/// for `starts`.
+/// What a test sees of the workers while they train, by index: the processes that have started and those that have a
+/// session, and the steps, missed deadlines and waits of the worker's last process.
 struct progress {
-  std::array<std::atomic<int>, 4> starts{}, made{}, next{}, late{}, waits{};
+  std::array<std::atomic<int>, 4> starts{}, sessions{}, made{}, next{}, late{}, waits{};
 };
 
 /// What a worker has done.
@@ -184,7 +184,7 @@ inline void await_newcomers(const weft::task_server& here, const training& how, 
     if (each.step != step) continue;
     const std::size_t rank = here.cluster().rank({"worker", each.worker});
     await("a newcomer", [&] {
-      bool waits = has_servers && seen.starts[static_cast<std::size_t>(each.worker)] >= each.start;
+      bool waits = has_servers && seen.sessions[static_cast<std::size_t>(each.worker)] >= each.start;
       here.for_each_channel([&](std::size_t from, std::uint64_t, const std::string& name) {
         waits |= from == rank && name.starts_with("view/");
       });
@@ -216,6 +216,7 @@ trained train(const weft::cluster_spec& cluster, int index, const training& how,
       strategy.bucket_bytes = how.bucket_bytes;
     weft::replicated_session s(m.g, here, strategy, {.threads = 1}, 30s,
                                how.of == variant::other_settings ? "two epochs" : "");
+    ++seen.sessions[mine];
     auto step = s.prepare(weft::fetch(m.loss, m.train), weft::feed(m.x));
     out.first_step = s.next_step();
     const auto make_step = [&](std::int64_t now) {
