@@ -280,13 +280,9 @@ class task_service {
 
   /// Ends waits in queues at once. The variables are forgotten between two runs.
   void reset(const detail::peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
-    detail::message_reader in(payload);
-    while (in.left() > 0) detail::resource_table::of_process().reset(in.text());
+    for (const std::string& name : detail::read_message<detail::reset_message>(payload).containers)
+      detail::resource_table::of_process().reset(name);
     admit(jobs_, {from, header, std::move(payload)}, from);
-  }
-  void forget_variables(const_bytes containers) {
-    detail::message_reader in(containers);
-    while (in.left() > 0) variables_.reset(in.text());
   }
 
   /// Whether a process that asks for steps, or takes part in them, has ended.
@@ -532,7 +528,8 @@ class task_service {
     detail::end_message how;
     try {
       if (next.header.kind == frame_kind::reset)
-        forget_variables(next.payload);
+        for (const std::string& name : detail::read_message<detail::reset_message>(next.payload).containers)
+          variables_.reset(name);
       else
         access_variable(next);
       if (next.header.kind == frame_kind::read_variable) return;
@@ -1143,11 +1140,8 @@ class task_service {
   }
 
   void access_variable(job& next) {
-    detail::message_reader in(next.payload);
-    const auto size = in.number<std::uint32_t>();
-    detail::message_reader registration(in.bytes(size));
-    const auto config = detail::step_registration::read(registration);
-    const std::shared_ptr<served> placed = serve(config.key(), &config);
+    const auto asked = detail::read_message<detail::variable_message>(next.payload);
+    const std::shared_ptr<served> placed = serve(asked.registration.key(), &asked.registration);
     served& of = *placed;
     note_use(next.header.tag, next.from, of.key);
     runner& runs = runner_of(of.runs, of);
@@ -1173,8 +1167,8 @@ class task_service {
       variables.state_of(n).initialized = shared.initialized;
       variables.initialize_variable(n);
     } else {
-      if (in.left() != bytes) detail::message_reader::malformed();
-      variables.write_variable(n, in.bytes(bytes).data());
+      if (asked.value.size() != bytes) detail::message_reader::malformed();
+      variables.write_variable(n, asked.value.data());
     }
     shared.initialized = true;
     own->second->is_lost = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
+#include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
