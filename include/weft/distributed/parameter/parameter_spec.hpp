@@ -9,9 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/graph_identity.hpp>
-#include <weft/distributed/cluster/messages.hpp>
-#include <weft/distributed/parameter/training_terms.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
 
@@ -110,124 +107,6 @@ struct segment_layout {
         if (offsets == &gradients && variables[i].has_rows()) continue;  // they travel
         bytes += line + (variables[i].bytes() + line - 1) / line * line;
       }
-  }
-};
-
-/// Largest list of variables, in bytes, that a worker may send.
-inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
-
-/// A worker tells a parameter server this before anything else.
-struct enroll_message {
-  training_terms terms = consistency::asynchronous;
-  graph_identity graph;
-  std::vector<parameter_spec> variables;
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(static_cast<std::uint8_t>(terms.model.mode)).number(terms.model.backups).number(terms.model.staleness);
-    out.number(std::int64_t{terms.on_loss.wait.count()});
-    out.number(static_cast<std::uint8_t>(terms.on_loss.then))
-        .number(graph.hash)
-        .number(graph.seed)
-        .text(printable(graph.settings));
-    out.number(static_cast<std::uint32_t>(variables.size()));
-    for (const parameter_spec& variable : variables) {
-      out.text(variable.name).number(static_cast<std::uint8_t>(variable.type));
-      out.number(static_cast<std::uint64_t>(variable.elements));
-      out.number(static_cast<std::uint64_t>(variable.row_elements)).number(variable.ps_task).text(variable.rule.name);
-      out.number(static_cast<std::uint8_t>(variable.rule.parameters.size()));
-      for (const double parameter : variable.rule.parameters) out.real(parameter);
-      out.number(static_cast<std::uint8_t>(variable.rule.schedules.size()));
-      for (const scheduled_parameter& each : variable.rule.schedules) {
-        out.number(static_cast<std::uint8_t>(each.parameter)).number(each.first);
-        out.number(static_cast<std::uint8_t>(each.numbers.size()));
-        for (const double x : each.numbers) out.real(x);
-      }
-    }
-    return out.take();
-  }
-
-  static enroll_message read(const_bytes bytes) {
-    message_reader in(bytes);
-    enroll_message message;
-    const auto mode = in.number<std::uint8_t>();
-    if (mode != 1 && mode != 2) message_reader::malformed();
-    const int backups = in.number<int>(), staleness = in.number<int>();
-    const auto wait = in.number<std::int64_t>();
-    const auto then = in.number<std::uint8_t>();
-    constexpr int largest = 1 << 20;
-    if (backups < 0 || backups > largest || staleness < -1 || staleness > largest ||
-        !is_valid_wait(std::chrono::milliseconds(wait)) || then > static_cast<std::uint8_t>(loss_action::take_over))
-      message_reader::malformed();
-    message.terms = {{static_cast<consistency>(mode), backups, staleness},
-                     {std::chrono::milliseconds(wait), static_cast<loss_action>(then)}};
-    message.graph.hash = in.number<std::uint64_t>();
-    message.graph.seed = in.number<std::uint64_t>();
-    message.graph.settings = in.text();
-    const auto count = in.number<std::uint32_t>();
-    if (count > in.left()) message_reader::malformed();  // a variable takes more than a byte
-    for (std::uint32_t i = 0; i < count; ++i) {
-      parameter_spec& variable = message.variables.emplace_back();
-      variable.name = in.text();
-      const auto type = in.number<std::uint8_t>();
-      if (type != 1 && type != 2) message_reader::malformed();
-      variable.type = static_cast<element_type>(type);
-      const auto elements = in.number<std::uint64_t>();
-      if (elements > (std::uint64_t{1} << 48)) message_reader::malformed();
-      variable.elements = elements;
-      const auto of_row = in.number<std::uint64_t>();
-      if (of_row != 0 && (of_row > elements || elements % of_row != 0)) message_reader::malformed();
-      variable.row_elements = of_row;
-      variable.ps_task = in.number<int>();
-      variable.rule.name = in.text();
-      const auto parameters = in.number<std::uint8_t>();
-      for (unsigned k = 0; k < parameters; ++k) variable.rule.parameters.push_back(in.real());
-      const auto schedules = in.number<std::uint8_t>();
-      for (unsigned k = 0; k < schedules; ++k) {
-        scheduled_parameter& each = variable.rule.schedules.emplace_back();
-        each.parameter = in.number<std::uint8_t>();
-        each.first = in.number<std::int64_t>();
-        constexpr std::int64_t max = std::int64_t{1} << 62;
-        if (each.first < -max || each.first > max) message_reader::malformed();
-        const auto numbers = in.number<std::uint8_t>();
-        for (unsigned n = 0; n < numbers; ++n) each.numbers.push_back(in.real());
-      }
-    }
-    in.end();
-    return message;
-  }
-
-  /// In words, how `other` differs from this one; empty when it does not.
-  std::string difference(const enroll_message& other) const {
-    if (other.terms != terms)
-      return str_cat({"it trains ", to_string(other.terms), ", the first worker ", to_string(terms)});
-    if (other.graph.seed != graph.seed)
-      return str_cat({"its seed is ", other.graph.seed, ", the first worker's ", graph.seed});
-    if (other.variables.size() != variables.size())
-      return str_cat({"it has ", other.variables.size(), " variables, the first worker has ", variables.size()});
-    for (std::size_t i = 0; i < variables.size(); ++i) {
-      const parameter_spec &mine = variables[i], &its = other.variables[i];
-      if (mine.name != its.name)
-        return str_cat({"variable ", i, " is '", its.name, "' there and '", mine.name, "' at the first worker"});
-      if (mine.elements != its.elements)
-        return str_cat({"variable '", mine.name, "' has ", its.elements, " elements there and ", mine.elements,
-                        " at the first worker"});
-      if (mine.rule.name != its.rule.name)
-        return str_cat({"variable '", mine.name, "' is trained by ", its.rule.name, " there and by ", mine.rule.name,
-                        " at the first worker"});
-      if (mine.rule != its.rule)
-        return str_cat({"variable '", mine.name, "' is trained by ", mine.rule.name,
-                        " with another learning rate, hyperparameter or schedule than at the first worker"});
-      if (mine != its)
-        return str_cat({"variable '", mine.name,
-                        "' has another element type, parameter server or gradient (of rows, or of all elements) than "
-                        "at the first worker"});
-    }
-    if (other.graph.settings != graph.settings)
-      return str_cat({"its settings are '", other.graph.settings, "', the first worker's '", graph.settings, "'"});
-    if (other.graph.hash != graph.hash)
-      return str_cat({"its graph has hash ", other.graph.hash, ", the first worker's has ", graph.hash});
-    return {};
   }
 };
 

@@ -204,8 +204,8 @@ class graph_host final : run_scheduler::owner {
   }
   /// Ends waits in queues at once. The variables are forgotten between two runs.
   void reset(const peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
-    message_reader in(payload);
-    while (in.left() > 0) resource_table::of_process().reset(in.text());
+    for (const std::string& name : read_message<reset_message>(payload).containers)
+      resource_table::of_process().reset(name);
     admit({from, header, std::move(payload)});
   }
   void end_session(std::uint64_t session) {

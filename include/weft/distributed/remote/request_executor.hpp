@@ -59,7 +59,7 @@ class request_executor {
     end_message how;
     try {
       if (next.header.kind == frame_kind::reset)
-        forget_variables(next.payload);
+        for (const std::string& name : read_message<reset_message>(next.payload).containers) variables_.reset(name);
       else
         access_variable(next);
       if (next.header.kind == frame_kind::read_variable) return;
@@ -84,11 +84,6 @@ class request_executor {
 
  private:
   static error no_memory() { return error(error_code::resource_exhausted, "step", "no memory"); }
-
-  void forget_variables(const_bytes containers) {
-    message_reader in(containers);
-    while (in.left() > 0) variables_.reset(in.text());
-  }
 
   void run(service_request& next, state_pointer* state) {
     const peer_process client = next.client();
@@ -135,11 +130,8 @@ class request_executor {
   }
 
   void access_variable(service_request& next) {
-    message_reader in(next.payload);
-    const auto size = in.number<std::uint32_t>();
-    message_reader registration(in.bytes(size));
-    const auto config = step_registration::read(registration);
-    const std::shared_ptr<served_placement> placed = placement_of(config.key(), &config);
+    const auto asked = read_message<variable_message>(next.payload);
+    const std::shared_ptr<served_placement> placed = placement_of(asked.registration.key(), &asked.registration);
     graphs_.note_use(next.header.tag, next.from, placed->key);
     task_session& runs = session_of(placed->in_turn, *placed);
     const auto n = static_cast<std::uint32_t>(next.header.request);
@@ -152,8 +144,8 @@ class request_executor {
       runs.variables().state_of(n).initialized = shared->state.initialized;
       runs.variables().initialize_variable(n);
     } else {
-      if (in.left() != bytes) message_reader::malformed();
-      runs.variables().write_variable(n, in.bytes(bytes).data());
+      if (asked.value.size() != bytes) message_reader::malformed();
+      runs.variables().write_variable(n, asked.value.data());
     }
     shared->state.initialized = true;
     shared->is_lost = false;
