@@ -4,10 +4,8 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <utility>
 
-#include <weft/deadline.hpp>
-#include <weft/error.hpp>
+#include <weft/transport/endpoint.hpp>
 #include <weft/transport/event_loop.hpp>
 #include <weft/transport/separate.hpp>
 #include <weft/transport/transport.hpp>
@@ -21,7 +19,11 @@
   #include <map>
   #include <mutex>
   #include <string>
+  #include <utility>
   #include <vector>
+
+  #include <weft/deadline.hpp>
+  #include <weft/error.hpp>
 #endif
 
 namespace weft {
@@ -30,16 +32,16 @@ namespace weft {
 /// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
 /// it is simple before it is fast.
 class in_process {
-  struct pipe;
-  struct port;
+  struct pipe;     // one direction of a stream: a bounded ring of bytes
+  struct port;     // an address that somebody listens at
+  struct watched;  // a source that a loop waits for
   struct network;
-  struct watched;
   using network_ptr = std::shared_ptr<network>;
 
   class source {  // what a wait can look at, under the network's lock
    public:
     source() = default;
-    explicit source(network_ptr net) : network_(std::move(net)) {}
+    explicit source(network_ptr net);
     source(source&&) = default;
     source& operator=(source&&) = default;
     virtual ~source() = default;
@@ -52,8 +54,6 @@ class in_process {
   };
 
  public:
-  in_process();
-
   /// A stream, listener or signal, and what it is waited for.
   struct wait_item {
     const source* from = nullptr;
@@ -66,20 +66,12 @@ class in_process {
   class stream : public source {
    public:
     stream() = default;
-    stream(network_ptr net, std::shared_ptr<pipe> in, std::shared_ptr<pipe> out)
-        : source(std::move(net)), in_(std::move(in)), out_(std::move(out)) {}
+    stream(network_ptr net, std::shared_ptr<pipe> in, std::shared_ptr<pipe> out);
     stream(stream&&) = default;
-    stream& operator=(stream&& other) {
-      close();
-      network_ = std::move(other.network_);
-      in_ = std::move(other.in_);
-      out_ = std::move(other.out_);
-      return *this;
-    }
-    ~stream() override { close(); }
+    stream& operator=(stream&& other);
+    ~stream() override;
 
     bool is_open() const { return network_ != nullptr; }
-
     std::size_t read_some(std::span<const mutable_bytes> into);
     std::size_t write_some(std::span<const const_bytes> from);
     void close();
@@ -88,6 +80,9 @@ class in_process {
     bool writable() const override;
 
    private:
+    template <typename Action>
+    std::size_t with_lock(Action action);
+
     using source::network_;
     std::shared_ptr<pipe> in_, out_;
   };
@@ -96,26 +91,18 @@ class in_process {
   class listener : public source {
    public:
     listener() = default;
-    listener(network_ptr net, endpoint where, std::shared_ptr<port> at)
-        : source(std::move(net)), address_(std::move(where)), port_(std::move(at)) {}
+    listener(network_ptr net, endpoint where, std::shared_ptr<port> at);
     listener(listener&&) = default;
-    listener& operator=(listener&& other) {
-      close();
-      network_ = std::move(other.network_);
-      address_ = std::move(other.address_);
-      port_ = std::move(other.port_);
-      return *this;
-    }
-    ~listener() override { close(); }
+    listener& operator=(listener&& other);
+    ~listener() override;
 
     const endpoint& address() const { return address_; }
     bool is_open() const { return network_ != nullptr; }
-
     bool accept(stream& accepted);
     void close();
 
     bool readable() const override;
-    bool writable() const override { return false; }
+    bool writable() const override;
 
    private:
     using source::network_;
@@ -126,13 +113,13 @@ class in_process {
   /// Another thread notifies it to end a wait.
   class signal : public source {
    public:
-    explicit signal(in_process& owner) : source(owner.network_) {}
+    explicit signal(in_process& owner);
 
     void notify();
     void clear();
 
-    bool readable() const override { return raised_; }
-    bool writable() const override { return false; }
+    bool readable() const override;
+    bool writable() const override;
 
    private:
     using source::network_;
@@ -149,7 +136,7 @@ class in_process {
     watch& operator=(const watch&) = delete;
     ~watch();
 
-    /// For the next time only. Nothing changes where it waits already.
+    /// For the next time only. Has no effect while a call is pending.
     void arm(bool read, bool write);
 
    private:
@@ -157,7 +144,9 @@ class in_process {
     std::shared_ptr<watched> state_;
   };
 
-  /// Nobody else can come here: tasks need no secret to know each other.
+  in_process();
+
+  /// Other processes cannot connect, so tasks need no secret.
   static constexpr bool within_process = true;
 
   static void check(const endpoint&) {}
@@ -172,9 +161,11 @@ class in_process {
   network_ptr network_;
 };
 
+static_assert(transport<in_process>);
+
 #if WEFT_DISTRIBUTED_DEFINITIONS
 
-struct in_process::pipe {  // one direction of a stream: a bounded ring of bytes
+struct in_process::pipe {
   std::vector<std::byte> ring = std::vector<std::byte>(std::size_t{64} << 10);
   std::size_t first = 0, held = 0;
   bool closed = false;
@@ -188,7 +179,6 @@ struct in_process::watched {
   wait_item item;
   bool is_posted = false;
 };
-
 struct in_process::network {
   std::mutex mutex;
   std::condition_variable changed;
@@ -223,29 +213,40 @@ struct in_process::network {
 };
 
 WEFT_DISTRIBUTED_DECL in_process::in_process() : network_(std::make_shared<network>()) {}
+WEFT_DISTRIBUTED_DECL in_process::source::source(network_ptr net) : network_(std::move(net)) {}
 
-namespace detail {
+// ---- streams ----
 
-/// Calls the action under the network's lock. It returns how many bytes it has moved.
-template <typename Network, typename Action>
-std::size_t move_in_process(const Network& network, Action action) {
-  if (!network) throw error(error_code::failed_precondition, "in_process", "this side of the stream is closed");
-  std::unique_lock lock(network->mutex);
+WEFT_DISTRIBUTED_DECL in_process::stream::stream(network_ptr net, std::shared_ptr<pipe> in, std::shared_ptr<pipe> out)
+    : source(std::move(net)), in_(std::move(in)), out_(std::move(out)) {}
+WEFT_DISTRIBUTED_DECL in_process::stream& in_process::stream::operator=(stream&& other) {
+  close();
+  network_ = std::move(other.network_);
+  in_ = std::move(other.in_);
+  out_ = std::move(other.out_);
+  return *this;
+}
+WEFT_DISTRIBUTED_DECL in_process::stream::~stream() { close(); }
+
+template <typename Action>
+std::size_t in_process::stream::with_lock(Action action) {
+  if (!network_) throw error(error_code::failed_precondition, "in_process", "this side of the stream is closed");
+  std::unique_lock lock(network_->mutex);
   const std::size_t moved = action();
   lock.unlock();
-  if (moved > 0) network->notify();
+  if (moved > 0) network_->notify();
   return moved;
 }
 
-[[noreturn]] WEFT_DISTRIBUTED_DECL void closed_in_process() {
+namespace detail {
+[[noreturn]] inline void closed_by_peer() {
   throw error(error_code::unavailable, "in_process", "the other side closed the connection");
 }
-
 }  // namespace detail
 
 WEFT_DISTRIBUTED_DECL std::size_t in_process::stream::read_some(std::span<const mutable_bytes> into) {
-  return detail::move_in_process(network_, [&] {
-    if (in_->held == 0 && in_->closed) detail::closed_in_process();
+  return with_lock([&] {
+    if (in_->held == 0 && in_->closed) detail::closed_by_peer();
     std::size_t moved = 0;
     for (mutable_bytes rest : into)
       while (!rest.empty() && in_->held > 0) {
@@ -261,8 +262,8 @@ WEFT_DISTRIBUTED_DECL std::size_t in_process::stream::read_some(std::span<const 
 }
 
 WEFT_DISTRIBUTED_DECL std::size_t in_process::stream::write_some(std::span<const const_bytes> from) {
-  return detail::move_in_process(network_, [&] {
-    if (out_->closed) detail::closed_in_process();
+  return with_lock([&] {
+    if (out_->closed) detail::closed_by_peer();
     std::size_t moved = 0;
     for (const_bytes rest : from)
       while (!rest.empty() && out_->held < out_->ring.size()) {
@@ -286,10 +287,24 @@ WEFT_DISTRIBUTED_DECL void in_process::stream::close() {
   network_->notify();
   network_ = nullptr;
 }
+
 WEFT_DISTRIBUTED_DECL bool in_process::stream::readable() const { return in_->held > 0 || in_->closed; }
 WEFT_DISTRIBUTED_DECL bool in_process::stream::writable() const {
   return out_->held < out_->ring.size() || out_->closed;
 }
+
+// ---- listeners ----
+
+WEFT_DISTRIBUTED_DECL in_process::listener::listener(network_ptr net, endpoint where, std::shared_ptr<port> at)
+    : source(std::move(net)), address_(std::move(where)), port_(std::move(at)) {}
+WEFT_DISTRIBUTED_DECL in_process::listener& in_process::listener::operator=(listener&& other) {
+  close();
+  network_ = std::move(other.network_);
+  address_ = std::move(other.address_);
+  port_ = std::move(other.port_);
+  return *this;
+}
+WEFT_DISTRIBUTED_DECL in_process::listener::~listener() { close(); }
 
 WEFT_DISTRIBUTED_DECL bool in_process::listener::accept(stream& accepted) {
   std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>> ends;
@@ -314,8 +329,13 @@ WEFT_DISTRIBUTED_DECL void in_process::listener::close() {
   network_->notify();
   network_ = nullptr;
 }
-WEFT_DISTRIBUTED_DECL bool in_process::listener::readable() const { return !port_->pending.empty(); }
 
+WEFT_DISTRIBUTED_DECL bool in_process::listener::readable() const { return !port_->pending.empty(); }
+WEFT_DISTRIBUTED_DECL bool in_process::listener::writable() const { return false; }
+
+// ---- signals and watches ----
+
+WEFT_DISTRIBUTED_DECL in_process::signal::signal(in_process& owner) : source(owner.network_) {}
 WEFT_DISTRIBUTED_DECL void in_process::signal::notify() {
   {
     std::lock_guard lock(network_->mutex);
@@ -323,20 +343,20 @@ WEFT_DISTRIBUTED_DECL void in_process::signal::notify() {
   }
   network_->notify();
 }
-
 WEFT_DISTRIBUTED_DECL void in_process::signal::clear() {
   std::lock_guard lock(network_->mutex);
   raised_ = false;
 }
 
+WEFT_DISTRIBUTED_DECL bool in_process::signal::readable() const { return raised_; }
+WEFT_DISTRIBUTED_DECL bool in_process::signal::writable() const { return false; }
+
 WEFT_DISTRIBUTED_DECL in_process::watch::watch(event_loop& loop, const source& from, event_loop::handler when_ready)
     : network_(from.network_), state_(std::make_shared<watched>(watched{&loop, std::move(when_ready), {&from}})) {}
-
 WEFT_DISTRIBUTED_DECL in_process::watch::~watch() {
   std::lock_guard lock(network_->mutex);
   std::erase(network_->watches, state_);
 }
-
 WEFT_DISTRIBUTED_DECL void in_process::watch::arm(bool read, bool write) {
   std::lock_guard lock(network_->mutex);
   if (state_->is_posted) return;
@@ -348,6 +368,8 @@ WEFT_DISTRIBUTED_DECL void in_process::watch::arm(bool read, bool write) {
   else
     network_->watches.push_back(state_);
 }
+
+// ---- the network ----
 
 WEFT_DISTRIBUTED_DECL in_process::listener in_process::listen(endpoint where) {
   std::lock_guard lock(network_->mutex);
@@ -384,7 +406,5 @@ WEFT_DISTRIBUTED_DECL bool in_process::wait(std::span<wait_item> items, std::chr
 }
 
 #endif
-
-static_assert(transport<in_process>);
 
 }  // namespace weft
