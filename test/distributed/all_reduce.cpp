@@ -818,9 +818,11 @@ BOOST_AUTO_TEST_CASE(a_rank_of_another_host_that_leaves_is_named) {
 
 BOOST_AUTO_TEST_CASE(a_group_may_have_some_of_the_tasks) {
   for (const bool shared : {true, false}) {
-    const auto work = [](server& here) {
+    std::atomic<bool> all_are_there{false};
+    const auto work = [&](server& here) {
       if (here.index() == 1) {
         here.wait_ready(10s);
+        all_are_there = true;
         here.join(10s);
         return;
       }
@@ -835,6 +837,7 @@ BOOST_AUTO_TEST_CASE(a_group_may_have_some_of_the_tasks) {
       float one[] = {static_cast<float>(here.index())};
       group.broadcast(std::span<float>(one), 1);
       test::require_in_task(one[0] == 2, "broadcast");
+      for (const deadline until = 10s; !all_are_there && !until.expired();) std::this_thread::sleep_for(1ms);
     };
     for (const std::string& each : run<tcp>(4, work, {.shared_memory = shared})) BOOST_TEST(each == "");
   }
