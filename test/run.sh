@@ -25,7 +25,7 @@ others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,stor
   emulated.oracle.{mixed_precision,rows} emulated.session.{control_flow,control_flow_scan,session}
   emulated.train.{minimize,optimizers})
 # Tests that are compiled unoptimised in any preset, and have run under AddressSanitizer.
-not_after_asan=(data graph checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
+not_after_asan=(data graph plan checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
 
 all=${CI:+yes}
 long=
