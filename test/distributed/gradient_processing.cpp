@@ -90,13 +90,13 @@ const momentum slow{.learning_rate = 0.05};
 
 /// Trains what `record` makes of a model, with `spoilt` for the data of one step.
 template <class Record>
-std::vector<float> train_alone(const Record& record, int spoilt = -1) {
+std::vector<float> train_alone(const Record& record, int spoilt = -1, int workers = 2) {
   model m(cpu{0});
   const effect train = record(m);
   session s(m.g, {.threads = 1});
   auto step = s.prepare(fetch(train), feed(m.x));
   for (int i = 0; i < steps; ++i) {
-    examples x = data_of(i, 0, 2);
+    examples x = data_of(i, 0, workers);
     if (i == spoilt) x(0, 0) = std::numeric_limits<float>::infinity();
     step(x);
   }
@@ -104,10 +104,11 @@ std::vector<float> train_alone(const Record& record, int spoilt = -1) {
 }
 
 template <class Record, class Strategy = collective>
-std::vector<std::vector<float>> train_by_two(const Record& record, int spoilt = -1, const Strategy& strategy = {},
-                                             std::vector<std::string>* problems = nullptr, int ps = 0) {
-  std::vector<std::vector<float>> values(2);
-  const auto said = test::run_tasks(ps, 2, in_process{}, [&](basic_server<in_process>& here) {
+std::vector<std::vector<float>> train_together(const Record& record, int spoilt = -1, const Strategy& strategy = {},
+                                             std::vector<std::string>* problems = nullptr, int ps = 0,
+                                             int workers = 2) {
+  std::vector<std::vector<float>> values(static_cast<std::size_t>(workers));
+  const auto said = test::run_tasks(ps, workers, in_process{}, [&](basic_server<in_process>& here) {
     model m(replica_device_setter(here.cluster()));
     const effect train = record(m);
     replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
@@ -131,7 +132,7 @@ template <class Record>
 void check_as_one_process(const Record& record, int spoilt = -1) {
   const auto expected = train_alone(record, spoilt);
   for (const collective& how : {collective{}, collective{.bucket_bytes = 16}, collective{.on_loss = wait_for{5s}}})
-    for (const auto& of : train_by_two(record, spoilt, how)) BOOST_TEST(distance(of, expected) < 3e-6);
+    for (const auto& of : train_together(record, spoilt, how)) BOOST_TEST(distance(of, expected) < 3e-6);
 }
 
 }  // namespace
@@ -267,6 +268,131 @@ BOOST_AUTO_TEST_CASE(accumulated_gradients_are_clipped_by_their_mean) {
   for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
 }
 
+namespace {
+
+constexpr int replicas = 3;
+
+/// Three workers with 1, 2 and 3 parameter servers train as one process does on all examples, and the number of servers
+/// changes no bit.
+template <class Record>
+void check_servers_as_one_process(const Record& record, int spoilt = -1) {
+  const auto expected = train_alone(record, spoilt, replicas);
+  for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
+    std::vector<float> by_one;
+    for (const int ps : {1, 2, 3}) {
+      const parameter_server<synchronous> how{.on_loss = on_loss};
+      for (const auto& of : train_together(record, spoilt, how, nullptr, ps, replicas)) {
+        BOOST_TEST(distance(of, expected) < 3e-6);
+        if (by_one.empty()) by_one = of;
+        BOOST_TEST((of == by_one));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+// The servers clip the mean, as workers do with an all-reduce.
+BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean) {
+  for (const double norm : {0.5, 50.0})  // below and above the norm of the gradients
+    check_servers_as_one_process([&](model& m) {
+      return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), norm), m.count);
+    });
+  check_servers_as_one_process(
+      [](model& m) { return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss, m.w, m.b), 0.25), m.count); });
+  check_servers_as_one_process([](model& m) {
+    return apply_gradients(adam{}, clip_by_value(compute_gradients(m.loss, m.w, m.b), -0.1, 0.2), m.count);
+  });
+  // Two norms, and decay before the clipping.
+  check_servers_as_one_process([](model& m) {
+    const auto [of_w, of_table] = compute_gradients(m.loss_of_rows(), m.w, m.table);
+    return apply_gradients(slow, clip_by_global_norm(add_l2(std::tuple{of_w, of_table}, 0.1), 0.5),
+                           clip_by_global_norm(compute_gradients(m.loss, m.b), 0.25), m.count);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean_of_rows) {
+  for (const double norm : {0.5, 0.05})
+    check_servers_as_one_process([&](model& m) {
+      return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), norm), m.count);
+    });
+  check_servers_as_one_process([](model& m) {
+    return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss_of_rows()), 0.3), m.count);
+  });
+  check_servers_as_one_process([](model& m) {
+    return apply_gradients(adam{}, clip_by_global_norm(compute_gradients(m.loss_of_rows()), 0.5), m.count);
+  });
+}
+
+// The others go on without a worker that is lost between two steps, and clip their mean.
+BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean_without_a_lost_worker) {
+  constexpr int last = 2;  // the step after which the third worker is lost
+  const auto record = [](model& m) {
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+  };
+  model alone(cpu{0});
+  const effect train_alone = record(alone);
+  session one(alone.g, {.threads = 1});
+  auto step_alone = one.prepare(fetch(train_alone), feed(alone.x));
+  for (int i = 0; i < steps; ++i) step_alone(data_of(i, 0, i <= last ? 3 : 2));
+  const auto expected = alone.values(one);
+
+  std::vector<std::vector<float>> values(2);
+  const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    const effect train = record(m);
+    replicated_session s(m.g, here, parameter_server<synchronous>{.on_loss = wait_for{50ms}.then(loss_action::shrink)},
+                         {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < steps; ++i) {
+      if (i > last && here.index() == 2) throw error(error_code::cancelled, "test", "is lost");
+      step(data_of(i, here.index()), 20s);
+    }
+    s.finish(20s);
+    values[static_cast<std::size_t>(here.index())] = m.values(s.local());
+  });
+  BOOST_TEST(said[0] == "");
+  BOOST_TEST(said[1] == "");
+  BOOST_TEST(contains(said[2], "is lost"));
+  for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
+// The mean of finite gradients is not finite: all servers refuse the step, and the workers make it with other
+// gradients.
+BOOST_AUTO_TEST_CASE(parameter_servers_refuse_a_clipped_mean_that_is_not_finite) {
+  const auto record = [](model& m) {
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+  };
+  const auto expected = train_alone(record);
+  for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
+    std::vector<std::vector<float>> values(2);
+    const auto said = test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
+      model m(replica_device_setter(here.cluster()));
+      const effect train = record(m);
+      replicated_session s(m.g, here, parameter_server<synchronous>{.on_loss = on_loss}, {.threads = 1}, 20s);
+      auto step = s.prepare(fetch(train), feed(m.x));
+      for (int i = 0; i < steps; ++i) {
+        if (i == 2) {
+          examples x(shape(1, 6));
+          std::fill(x.begin(), x.end(), 0.0f);
+          x(0, 0) = 1e19f;  // so the gradient is about 3e38
+          try {
+            step(x, 20s);
+            test::require_in_task(false, "the step is refused");
+          } catch (const error& problem) {
+            test::require_says_in_task(problem.what(), "the mean of the workers' gradients is not finite in step 2");
+          }
+        }
+        step(data_of(i, here.index()), 20s);
+      }
+      s.finish(20s);
+      values[static_cast<std::size_t>(here.index())] = m.values(s.local());
+    });
+    for (const std::string& each : said) BOOST_TEST(each == "");
+    for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
   const auto refusal = [](const auto& record, auto strategy, int ps, int workers = 2) {
     const auto cluster = test::local_cluster(ps, workers, in_process{});
@@ -283,13 +409,24 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
   const auto clipped = [](model& m) {
     return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
   };
-  BOOST_TEST(contains(refusal(clipped, parameter_server<synchronous>{}, 1),
-                      "w: its gradient is clipped, or changed otherwise, before its update"));
-  BOOST_TEST(contains(refusal(clipped, parameter_server<synchronous>{}, 1), "train by collective"));
-  const auto clipped_rows = [](model& m) {
-    return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss_of_rows(), m.table), 0.5), m.count);
+  BOOST_TEST(!contains(refusal(clipped, parameter_server<synchronous>{}, 1), "gradient"));
+  const auto decayed = [](model& m) {
+    return apply_gradients(slow, add_l2(clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), 0.1), m.count);
   };
-  BOOST_TEST(contains(refusal(clipped_rows, parameter_server<synchronous>{}, 1), "table: its gradient is clipped"));
+  BOOST_TEST(contains(refusal(decayed, parameter_server<synchronous>{}, 1),
+                      "w: its gradient is changed before its update in a way that parameter servers do not repeat"));
+  BOOST_TEST(contains(refusal(decayed, parameter_server<synchronous>{}, 1), "train by collective"));
+  const auto by_other_norm = [](model& m) {
+    const auto gradients = compute_gradients(m.loss, m.w, m.b);
+    return apply_gradients(slow, clip_by_global_norm(gradients, 0.5, let(global_norm(gradients) * 2.0f)), m.count);
+  };
+  BOOST_TEST(contains(refusal(by_other_norm, parameter_server<synchronous>{}, 1), "w: its gradient is changed"));
+  const auto counts_another = [](model& m) {
+    const auto [of_w, of_b] = clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5);
+    return apply_gradients(slow, of_w, m.count);
+  };
+  BOOST_TEST(contains(refusal(counts_another, parameter_server<synchronous>{}, 1),
+                      "w: the global norm that clips its gradient counts a gradient of another variable"));
   const auto averaged = [](model& m) -> effect {
     return exponential_moving_average{}.apply(slow.minimize(m.loss, m.w, m.b));
   };
@@ -315,6 +452,6 @@ BOOST_AUTO_TEST_CASE(parameter_servers_take_decay_in_gradients) {
     return apply_gradients(slow, add_l1(add_l2(compute_gradients(m.loss, m.w, m.b), 0.1), 0.01), m.count);
   };
   const auto expected = train_alone(record);
-  for (const auto& of : train_by_two(record, -1, parameter_server<synchronous>{}, nullptr, 2))
+  for (const auto& of : train_together(record, -1, parameter_server<synchronous>{}, nullptr, 2))
     BOOST_TEST(distance(of, expected) < 3e-6);
 }

@@ -11,6 +11,7 @@
 
 #include <weft/distributed/cluster/graph_identity.hpp>
 #include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/training_terms.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
@@ -33,6 +34,7 @@ struct parameter_spec {
   /// The elements of a row, where the variable's gradient is some of its rows (ops/gather.hpp); `elements` can be
   /// divided by it. 0: its gradient has all elements.
   std::size_t row_elements = 0;
+  gradient_clipping clipping = {};  // of the mean of the workers' gradients
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }
@@ -143,6 +145,7 @@ struct enroll_message {
         out.number(static_cast<std::uint8_t>(each.numbers.size()));
         for (const double x : each.numbers) out.real(x);
       }
+      detail::write_clipping(out, variable.clipping);
     }
     return out.take();
   }
@@ -192,6 +195,7 @@ struct enroll_message {
         const auto numbers = in.number<std::uint8_t>();
         for (unsigned n = 0; n < numbers; ++n) each.numbers.push_back(in.real());
       }
+      variable.clipping = detail::read_clipping(in);
     }
     in.end();
     return message;
@@ -218,6 +222,8 @@ struct enroll_message {
       if (mine.rule != its.rule)
         return str_cat({"variable '", mine.name, "' is trained by ", mine.rule.name,
                         " with another learning rate, hyperparameter or schedule than at the first worker"});
+      if (mine.clipping != its.clipping)
+        return str_cat({"the gradient of variable '", mine.name, "' is clipped otherwise than at the first worker"});
       if (mine != its)
         return str_cat({"variable '", mine.name,
                         "' has another element type, parameter server or gradient (of rows, or of all elements) than "

@@ -15,6 +15,7 @@
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/gradient_mean.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/row_changes.hpp>
@@ -214,8 +215,10 @@ class parameter_store {
   /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
   /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
   /// where some element of it is not finite, not at all; returns whether it was.
+  ///
+  /// `factors`: of each variable of this server, by which its mean is clipped to a norm; empty unless clips_by_norm().
   bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
-                  thread_pool* helpers = nullptr, bool only_finite = false) {
+                  thread_pool* helpers = nullptr, bool only_finite = false, std::span<const double> factors = {}) {
     const detail::gradient_mean mean(of);
     // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it
     // is made twice.
@@ -236,25 +239,21 @@ class parameter_store {
             if (!all_finite) finite.store(false, std::memory_order_relaxed);
           },
           helpers);
-    mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
-    for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
-      if (ranges_[i].row_elements == 0) continue;
-      detail::row_mean& rows = ranges_[i].mean;
-      const bool all_finite = ranges_[i].type == element_type::float32
-                                  ? rows.find<float>(i, ranges_[i].row_elements, of, mean.weights())
-                                  : rows.find<double>(i, ranges_[i].row_elements, of, mean.weights());
-      mean_rows_[i] = rows.list();
-      if (!all_finite) finite = false;
-    }
+    if (!find_mean_rows(of, mean.weights())) finite = false;
     if (only_finite && !finite) return false;
     begin_update();
     for_each_piece(
         [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
           alignas(64) T room[max_at_once];
-          update<T>(variable, first, count,
-                    keeps ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
+          const T* of_mean = keeps ? kept(type, variable, first) : mean.find(room, variable, first, count);
+          if (const gradient_clipping& how = clipping_of(variable); how.kind != detail::clip_kind::none) {
+            detail::clip_elements(room, of_mean, count, how, factors.empty() ? 1 : factors[variable]);
+            of_mean = room;
+          }
+          update<T>(variable, first, count, of_mean, copies);
         },
         helpers);
+    clip_mean_rows(factors);
     end_update(mean_rows_);
     return true;
   }
@@ -268,6 +267,43 @@ class parameter_store {
     }
     apply_mean(placed);
   }
+
+  /// Returns true if the mean of some gradient is clipped by its norm, or by one that several gradients share.
+  bool clips_by_norm() const {
+    return std::any_of(order_.begin(), order_.end(), [&](std::size_t i) { return variables_[i].clipping.uses_norm(); });
+  }
+  /// What apply_mean() of the same gradients requires in order to clip them. The sums do not depend on the number of
+  /// threads.
+  detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr) {
+    const detail::gradient_mean mean(of);
+    std::vector<std::vector<double>> pieces(ranges_.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      pieces[i].resize((ranges_[i].elements + max_at_once - 1) / max_at_once);
+    std::atomic<bool> finite{true};
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          alignas(64) T room[max_at_once];
+          const T* const of_mean = mean.find(room, variable, first, count);
+          if (!detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
+          pieces[variable][first / max_at_once] = detail::sum_of_squares(of_mean, count);
+        },
+        helpers);
+    if (!find_mean_rows(of, mean.weights())) finite = false;
+    detail::mean_squares found;
+    found.is_finite = finite;
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      double total = 0;
+      if (ranges_[i].row_elements == 0)
+        for (const double each : pieces[i]) total += each;
+      else
+        total = ranges_[i].type == element_type::float32 ? squares_of_rows<float>(i) : squares_of_rows<double>(i);
+      found.of_variables.push_back(total);
+    }
+    return found;
+  }
+  /// The numbers of this server's variables in the list that the store was made from, in the order in which the server
+  /// holds them.
+  const std::vector<std::size_t>& order() const { return order_; }
 
   /// Writes the values there.
   void copy_to(placed_bytes<std::byte> copy) {
@@ -368,6 +404,36 @@ class parameter_store {
           std::fill_n(reinterpret_cast<double*>(slots.data()) + elements * array++, elements, first[k]);
     }
   };
+
+  const gradient_clipping& clipping_of(std::size_t variable) const {
+    return variables_[ranges_[variable].number].clipping;
+  }
+
+  /// The mean of the gradients that are rows. Returns true if it is finite.
+  bool find_mean_rows(std::span<const contribution> of, double weights) {
+    bool finite = true;
+    mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
+    for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
+      if (ranges_[i].row_elements == 0) continue;
+      detail::row_mean& rows = ranges_[i].mean;
+      finite &= ranges_[i].type == element_type::float32 ? rows.find<float>(i, ranges_[i].row_elements, of, weights)
+                                                         : rows.find<double>(i, ranges_[i].row_elements, of, weights);
+      mean_rows_[i] = rows.list();
+    }
+    return finite;
+  }
+  template <typename T>
+  double squares_of_rows(std::size_t variable) const {
+    const detail::row_list& list = mean_rows_[variable];
+    return detail::sum_of_squares(reinterpret_cast<const T*>(list.rows), list.count * ranges_[variable].row_elements);
+  }
+  void clip_mean_rows(std::span<const double> factors) {
+    for (std::size_t i = 0; i < mean_rows_.size(); ++i)
+      if (const gradient_clipping& how = clipping_of(i);
+          ranges_[i].row_elements > 0 && how.kind != detail::clip_kind::none)
+        ranges_[i].mean.clip(ranges_[i].type == element_type::float64, ranges_[i].row_elements, how,
+                             factors.empty() ? 1 : factors[i]);
+  }
 
   /// Hyperparameters and scalar slots become those of the next update.
   void begin_update() {

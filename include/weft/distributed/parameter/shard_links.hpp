@@ -19,6 +19,7 @@
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
+#include <weft/distributed/parameter/squares_message.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
@@ -179,6 +180,11 @@ class shard_links {
     }
   }
   bool has_begun() const { return has_begun_; }
+  /// Servers also exchange the squares of gradients, of at most this many variables.
+  void exchange_squares(std::size_t variables) {
+    begin();
+    max_squares_ = variables;
+  }
 
   /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
   void keep_shards(std::chrono::milliseconds wait) {
@@ -193,7 +199,11 @@ class shard_links {
     decision_ = {};
     mine_ = {};
     mine_.steps.assign(workers_, -1);
-    for (peer& each : peers_) each.held = {};
+    sums_ = own_squares_ = {};
+    for (peer& each : peers_) {
+      each.held = {};
+      each.squares = {};
+    }
   }
 
   /// Whether this is the server that decides.
@@ -236,6 +246,37 @@ class shard_links {
   const decision_message& decision() const { return decision_; }
   /// Why training cannot go on, as the first says.
   const std::optional<error>& ended() const { return ended_; }
+
+  /// The step is decided anew.
+  void drop_decision() { decision_ = {}; }
+
+  // ---- squares of gradients ----
+
+  /// Another server sends its own to the first.
+  void report(const squares_message& own) {
+    own_squares_ = own;
+    for (peer& each : peers_) each.are_squares_due = true;
+  }
+  /// The first sends the sums to the others.
+  void announce(const squares_message& sums) {
+    sums_ = sums;
+    for (peer& each : peers_) each.are_squares_due = true;
+  }
+  /// At another server: the sums that arrived last.
+  const squares_message& sums() const { return sums_; }
+  /// At the first: calls visit(task, squares) for what each other server has sent last.
+  template <typename Visit>
+  void for_each_squares(Visit visit) const {
+    for (const peer& each : peers_) visit(each.task, each.squares);
+  }
+  /// At the first: the names of the servers whose last squares satisfy the predicate.
+  template <typename Predicate>
+  std::string names_of(Predicate predicate) const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (predicate(each.squares)) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
 
   // ---- shards ----
 
@@ -313,7 +354,7 @@ class shard_links {
   /// Whether nothing that others are to hear is on its way.
   bool has_told_all() const {
     return std::none_of(peers_.begin(), peers_.end(), [](const peer& each) {
-      return each.is_open && (!each.out.idle() || each.is_due || each.is_status_due);
+      return each.is_open && (!each.out.idle() || each.is_anything_due());
     });
   }
   template <typename Items>
@@ -330,21 +371,24 @@ class shard_links {
     bool is_open = false, is_due = false;  // is_due: it is to hear what there is to say of gradients
     bool is_decision_due = false;          // and the last decision, also if training has ended with it
     bool is_status_due = false;            // and of shards
+    bool are_squares_due = false;
     any_transport::stream stream{};
     frame_reader in{};
     frame_writer out{};
     std::vector<std::byte> came{}, sent{};
     held_message held{};
+    squares_message squares{};
     std::optional<shard_status> status{};
     std::optional<shard_order> order{};
     std::optional<deadline::time_point> again{};  // when the connection is to be opened again
 
     peer(std::size_t of, int number_of_task) : rank(of), task(number_of_task) {}
+    bool is_anything_due() const { return is_due || is_status_due || are_squares_due; }
   };
 
   std::string name(const peer& each) const { return to_string(members_.task(each.rank)); }
   std::uint64_t max_bytes() const {
-    return std::max<std::uint64_t>(max_control_bytes, 64 + finished_worker::bytes * workers_);
+    return std::max<std::uint64_t>({max_control_bytes, 64 + finished_worker::bytes * workers_, 64 + 8 * max_squares_});
   }
 
   bool accept() {
@@ -380,6 +424,7 @@ class shard_links {
     to.stream = std::move(opened.stream);
     if (to.incarnation != opened.incarnation) {  // another process: it has said nothing yet
       to.held = {};
+      to.squares = {};
       to.status.reset();
       to.order.reset();
       if (!is_first()) order_.reset();
@@ -389,7 +434,7 @@ class shard_links {
     to.in = {};
     to.out = {};
     to.in.expect(max_bytes());
-    to.is_open = to.is_due = to.is_decision_due = to.is_status_due = true;
+    to.is_open = to.is_due = to.is_decision_due = to.is_status_due = to.are_squares_due = true;
   }
   void close(peer& with) {
     with.stream.close();
@@ -406,7 +451,7 @@ class shard_links {
       with.in.expect(max_bytes());
     }
     moved |= with.out.advance(with.stream) > 0;
-    while (with.out.idle() && (with.is_due || with.is_status_due) && say(with))
+    while (with.out.idle() && with.is_anything_due() && say(with))
       moved |= with.out.advance(with.stream) > 0;
     return moved;
   }
@@ -420,6 +465,9 @@ class shard_links {
     } else if (!is_first() && kind == frame_kind::decision) {
       decision_message said = decision_message::read(from.came, workers_);
       if (is_of_epoch) decision_ = std::move(said);
+    } else if (kind == frame_kind::squares && max_squares_ != 0) {
+      squares_message said = squares_message::read(from.came);
+      if (is_of_epoch) (is_first() ? from.squares : sums_) = std::move(said);
     } else if (is_first() && kind == frame_kind::shard_status) {
       from.status = shard_status::read(from.came);
       if (!keeps_shards_)
@@ -451,6 +499,13 @@ class shard_links {
         return true;
       }
     }
+    if (const squares_message& squares = is_first() ? sums_ : own_squares_;
+        std::exchange(to.are_squares_due, false) && squares.step >= 0 && !ended_) {
+      header.kind = frame_kind::squares;
+      to.sent = squares.bytes();
+      to.out.start(header, const_bytes(to.sent));
+      return true;
+    }
     if (!std::exchange(to.is_due, false)) return false;
     if (!is_first()) {
       header.kind = frame_kind::held;
@@ -476,6 +531,8 @@ class shard_links {
   std::vector<peer> peers_;
   decision_message decision_;
   held_message mine_;
+  squares_message own_squares_, sums_;  // to and from the first
+  std::size_t max_squares_ = 0;
   std::optional<error> ended_;
   bool keeps_shards_ = false;
   loss_watch watch_;  // members by task

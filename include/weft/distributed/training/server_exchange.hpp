@@ -272,6 +272,7 @@ class server_exchange final : public exchange {
   /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
     const graph& g = variables_.of();
+    if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.clip_means();
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const shared_variable& v = variables_[i];
       const device_spec& on = g[v.node].device;
@@ -289,9 +290,9 @@ class server_exchange final : public exchange {
         continue;
       }
       spec.row_elements = v.row_elements;
+      spec.clipping = v.clipping;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
-      if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.check_affine(i);
       if (!v.has_rows()) gradients_.fetch_whole(i);
       for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
     }

@@ -26,6 +26,7 @@ struct shared_variable {
   std::uint32_t summed =
       graph_node::no_node;  // the update by a gradient that an all-reduce has summed, where it differs
   value touched_rows{};     // of one that is rows: what that takes the rows' numbers from
+  gradient_clipping clipping{};  // of the mean of `gradient`, by parameter servers
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
   element_type type = element_type::float32;
@@ -74,9 +75,10 @@ class shared_variables {
   std::uint32_t made_for(std::uint32_t effect) const { return graph_.whole_of({effect, 0}).node; }
   /// Whether the graph itself leaves out updates by what the gradients are, as a loss scale does.
   bool judges_gradients() const { return judges_gradients_; }
-  /// Throws unimplemented where parameter servers would have the mean of what each worker has made of its gradient,
-  /// and not what is made of their mean.
-  void check_affine(std::size_t i) const;
+  /// With parameter servers that apply the mean of several workers' gradients: workers send gradients as they are
+  /// before they are clipped, and the servers clip the mean. Throws unimplemented if a gradient is changed in another
+  /// way that does not commute with the mean.
+  void clip_means();
 
   /// The value that a step began with, of a variable that is averaged.
   mutable_bytes base_of(std::size_t i) { return {bases_[i - averaged_].data(), all_[i].bytes()}; }
@@ -112,6 +114,10 @@ class shared_variables {
   };
 
   void check_moving_averages() const;
+  value gradient_of_update(const shared_variable&) const;
+  const noted_clip* find_clip(value clipped) const;
+  void take_rows_before(const noted_clip& clip, shared_variable&) const;
+  std::uint32_t group_of(const noted_clip& clip, std::size_t i, sequence<value>& norms) const;
   void find_trained(bool processes_mean);
   void split_gradients();
   void choose_gradient(shared_variable&, sequence<value>& needed);
@@ -330,13 +336,66 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_effects(sequence<value>& neede
   }
 }
 
-WEFT_DISTRIBUTED_DECL void shared_variables::check_affine(std::size_t i) const {
-  const shared_variable& v = all_[i];
-  if (processing_.is_affine(update_view(graph_[v.update_of_mean()].def).gradient())) return;
-  throw error(
-      error_code::unimplemented, v.name,
-      "its gradient is clipped, or changed otherwise, before its update; parameter servers would apply the mean "
-      "of what each worker has made of its own gradient: train by collective, which changes the mean");
+WEFT_DISTRIBUTED_DECL void shared_variables::clip_means() {
+  sequence<value> norms;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    shared_variable& v = all_[i];
+    value sent = update_view(graph_[v.update_of_mean()].def).gradient();
+    if (const noted_clip* const clip = find_clip(gradient_of_update(v))) {
+      v.clipping = {clip->how, group_of(*clip, i, norms)};
+      v.gradient = clip->gradient;
+      sent = graph_.whole_of(v.gradient);
+      if (v.has_rows()) take_rows_before(*clip, v);
+    }
+    if (processing_.is_affine(sent)) continue;
+    throw error(error_code::unimplemented, v.name,
+                "its gradient is changed before its update in a way that parameter servers do not repeat: they would "
+                "apply the mean of what each worker has made of its own gradient. They clip by numbers (clip_by_value, "
+                "clip_by_norm, clip_by_global_norm), as the last change of a gradient; or train by collective");
+  }
+}
+
+/// All elements of the gradient that an update applies.
+WEFT_DISTRIBUTED_DECL value shared_variables::gradient_of_update(const shared_variable& v) const {
+  return update_view(graph_[v.has_rows() ? v.update_of_mean() : v.update].def).gradient();
+}
+
+/// The clipping whose result is this value.
+WEFT_DISTRIBUTED_DECL const noted_clip* shared_variables::find_clip(value clipped) const {
+  for (const noted_clip& each : graph_.clips())
+    if (each.clipped == clipped) return &each;
+  return nullptr;
+}
+
+/// Replaces the lists of rows of a clipped gradient by those of the gradient before.
+WEFT_DISTRIBUTED_DECL void shared_variables::take_rows_before(const noted_clip& clip, shared_variable& v) const {
+  for (const noted_clip& each : graph_.clips()) {
+    if (each.rows == graph_node::no_node || graph_.whole_of(each.clipped) != clip.clipped || each.how != clip.how)
+      continue;
+    for (std::size_t k = 0; k < v.lists.size(); ++k) v.lists[k] = {each.rows, static_cast<std::uint32_t>(k)};
+    return;
+  }
+}
+
+/// The number of the norm by which a gradient is clipped. Throws unimplemented if the norm counts gradients that no
+/// update applies as they are clipped.
+WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::group_of(const noted_clip& clip, std::size_t i,
+                                                               sequence<value>& norms) const {
+  if (clip.how.kind != clip_kind::by_global_norm) return 0;
+  for (std::uint32_t k = 0; k < norms.size(); ++k)
+    if (norms[k] == clip.norm) return k;
+  for (const noted_clip& other : graph_.clips()) {
+    if (graph_.whole_of(other.norm) != graph_.whole_of(clip.norm)) continue;
+    bool is_applied = false;
+    for (std::size_t k = 0; k < trained_ && !is_applied; ++k)
+      is_applied = graph_.whole_of(gradient_of_update(all_[k])) == graph_.whole_of(other.clipped);
+    if (!is_applied)
+      throw error(error_code::unimplemented, all_[i].name,
+                  "the global norm that clips its gradient counts a gradient of another variable that the training "
+                  "does not apply as it is clipped; train by collective, or leave that gradient out of the norm");
+  }
+  norms.push_back(clip.norm);
+  return static_cast<std::uint32_t>(norms.size() - 1);
 }
 
 WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uint32_t update,
