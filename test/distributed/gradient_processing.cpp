@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -137,6 +138,30 @@ void check_as_one_process(const Record& record, int spoilt = -1) {
 
 }  // namespace
 
+namespace {
+
+constexpr int replicas = 3;
+
+/// Three workers with 1, 2 and 3 parameter servers train as one process does on all examples, and the number of servers
+/// changes no bit.
+template <class Record>
+void check_servers_as_one_process(const Record& record, int spoilt = -1) {
+  const auto expected = train_alone(record, spoilt, replicas);
+  for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
+    std::vector<float> by_one;
+    for (const int ps : {1, 2, 3}) {
+      const parameter_server<synchronous> how{.on_loss = on_loss};
+      for (const auto& of : train_together(record, spoilt, how, nullptr, ps, replicas)) {
+        BOOST_TEST(distance(of, expected) < 3e-6);
+        if (by_one.empty()) by_one = of;
+        BOOST_TEST((of == by_one));
+      }
+    }
+  }
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(the_mean_is_clipped) {
   check_as_one_process([](model& m) {
     return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
@@ -238,6 +263,89 @@ BOOST_AUTO_TEST_CASE(moving_averages_follow_updates) {
     });
 }
 
+namespace {
+
+/// A model whose averages of all trained variables the training step moves.
+effect record_averages(model& m, bool counts, bool zero_debias) {
+  const effect train = apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), 0.5), m.count);
+  exponential_moving_average how{.decay = 0.6, .zero_debias = zero_debias};
+  if (counts) how.num_updates = m.count;
+  m.averages = how.apply(train);
+  return *m.averages;
+}
+
+}  // namespace
+
+// They follow the mean of the workers' gradients, as in one process.
+BOOST_AUTO_TEST_CASE(parameter_servers_keep_moving_averages) {
+  for (const bool counts : {false, true})
+    for (const bool zero_debias : {false, true})
+      check_servers_as_one_process([=](model& m) { return record_averages(m, counts, zero_debias); });
+}
+
+// The averages of asynchronous training follow each update, whichever worker it is of. One worker's are those of one
+// process.
+BOOST_AUTO_TEST_CASE(asynchronous_parameter_servers_keep_moving_averages) {
+  const auto record = [](model& m) { return record_averages(m, true, true); };
+  const auto expected = train_alone(record, -1, 1);
+  for (const int ps : {1, 3})
+    for (const auto& of : train_together(record, -1, parameter_server<asynchronous>{}, nullptr, ps, 1))
+      BOOST_TEST(distance(of, expected) < 3e-6);
+  // A decay of 0 makes the average the variable.
+  const auto follows = [](model& m) -> effect {
+    m.averages = exponential_moving_average{.decay = 0}.apply(slow.minimize(m.loss, m.w, m.b));
+    return *m.averages;
+  };
+  for (const auto& of : train_together(follows, -1, parameter_server<asynchronous>{}, nullptr, 2, replicas))
+    BOOST_TEST((std::vector<float>(of.end() - 18, of.end()) == std::vector<float>(of.begin(), of.begin() + 18)));
+}
+
+// A checkpoint has them under the names of one process, and training goes on with them.
+BOOST_AUTO_TEST_CASE(checkpoints_have_the_moving_averages_of_parameter_servers) {
+  const auto record = [](model& m) { return record_averages(m, true, true); };
+  const auto expected = train_alone(record);
+  constexpr int first_steps = 2;
+  std::map<std::string, std::vector<std::byte>> saved;
+  cluster_state at;
+  const auto train = [&](int from, int to, std::vector<std::vector<float>>* values) {
+    const auto said = test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
+      model m(replica_device_setter(here.cluster()));
+      const effect train = record(m);
+      replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+      const auto for_each = [&](const auto& use) {
+        for (std::uint32_t n = 0; n < m.g.size(); ++n)
+          if (is_operation<variable_op>(m.g[n].def.op)) use(n, m.g[n].name);
+      };
+      s.restore(
+          [&]() -> std::optional<cluster_state> {
+            if (from == 0) return {};
+            for_each([&](std::uint32_t n, const std::string& name) {
+              s.local().write_variable(n, saved.at(name).data());
+            });
+            return at;
+          },
+          20s);
+      auto step = s.prepare(fetch(train), feed(m.x));
+      for (int i = from; i < to; ++i) step(data_of(i, here.index()), 20s);
+      if (s.is_chief() && to < steps) {
+        at = s.collect(20s);
+        for_each([&](std::uint32_t n, const std::string& name) {
+          saved[name].resize(s.local().variable_info(n).bytes());
+          s.local().read_variable(n, saved[name].data());
+        });
+      }
+      s.finish(20s);
+      if (values) (*values)[static_cast<std::size_t>(here.index())] = m.values(s.local());
+    });
+    for (const std::string& each : said) BOOST_TEST(each == "");
+  };
+  train(0, first_steps, nullptr);
+  BOOST_TEST(saved.count("w/ExponentialMovingAverage") == 1u);
+  std::vector<std::vector<float>> values(2);
+  train(first_steps, steps, &values);
+  for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
 // The sums of micro-batches are each worker's own; what is made of their mean is not.
 BOOST_AUTO_TEST_CASE(accumulated_gradients_are_clipped_by_their_mean) {
   const auto record = [](model& m) {
@@ -267,30 +375,6 @@ BOOST_AUTO_TEST_CASE(accumulated_gradients_are_clipped_by_their_mean) {
   for (const std::string& each : said) BOOST_TEST(each == "");
   for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
 }
-
-namespace {
-
-constexpr int replicas = 3;
-
-/// Three workers with 1, 2 and 3 parameter servers train as one process does on all examples, and the number of servers
-/// changes no bit.
-template <class Record>
-void check_servers_as_one_process(const Record& record, int spoilt = -1) {
-  const auto expected = train_alone(record, spoilt, replicas);
-  for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
-    std::vector<float> by_one;
-    for (const int ps : {1, 2, 3}) {
-      const parameter_server<synchronous> how{.on_loss = on_loss};
-      for (const auto& of : train_together(record, spoilt, how, nullptr, ps, replicas)) {
-        BOOST_TEST(distance(of, expected) < 3e-6);
-        if (by_one.empty()) by_one = of;
-        BOOST_TEST((of == by_one));
-      }
-    }
-  }
-}
-
-}  // namespace
 
 // The servers clip the mean, as workers do with an all-reduce.
 BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean) {
@@ -427,11 +511,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
   };
   BOOST_TEST(contains(refusal(counts_another, parameter_server<synchronous>{}, 1),
                       "w: the global norm that clips its gradient counts a gradient of another variable"));
-  const auto averaged = [](model& m) -> effect {
-    return exponential_moving_average{}.apply(slow.minimize(m.loss, m.w, m.b));
-  };
-  BOOST_TEST(contains(refusal(averaged, parameter_server<synchronous>{}, 1),
-                      "w/ExponentialMovingAverage: averages what an update makes"));
   const auto scaled = [](model& m) { return loss_scale(m.g, dynamic_loss_scale{}).minimize(adam{}, m.loss, m.w, m.b); };
   BOOST_TEST(contains(refusal(scaled, parameter_server<synchronous>{}, 1),
                       "w: a hyperparameter of adam is a value of the graph"));

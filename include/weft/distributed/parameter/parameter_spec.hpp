@@ -35,6 +35,12 @@ struct parameter_spec {
   /// divided by it. 0: its gradient has all elements.
   std::size_t row_elements = 0;
   gradient_clipping clipping = {};  // of the mean of the workers' gradients
+  /// A moving average follows this variable of the list, which is on the same server: each update of that is followed
+  /// by one of the average, with the new value in the gradient's place. No worker sends a gradient of it.
+  static constexpr std::int64_t no_source = -1;
+  std::int64_t source = no_source;
+
+  bool is_moving_average() const { return source != no_source; }
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }
@@ -146,6 +152,7 @@ struct enroll_message {
         for (const double x : each.numbers) out.real(x);
       }
       detail::write_clipping(out, variable.clipping);
+      out.number(variable.source);
     }
     return out.take();
   }
@@ -196,6 +203,15 @@ struct enroll_message {
         for (unsigned n = 0; n < numbers; ++n) each.numbers.push_back(in.real());
       }
       variable.clipping = detail::read_clipping(in);
+      variable.source = in.number<std::int64_t>();
+    }
+    for (const parameter_spec& each : message.variables) {
+      if (!each.is_moving_average()) continue;
+      if (each.source < 0 || static_cast<std::size_t>(each.source) >= message.variables.size())
+        message_reader::malformed();
+      const parameter_spec& of = message.variables[static_cast<std::size_t>(each.source)];
+      if (of.is_moving_average() || of.type != each.type || of.elements != each.elements || of.ps_task != each.ps_task)
+        message_reader::malformed();
     }
     in.end();
     return message;

@@ -62,6 +62,11 @@ class parameter_store {
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));
     }
+    for (std::size_t i = 0; i < order_.size(); ++i)
+      if (const std::int64_t source = variables[order_[i]].source; source != parameter_spec::no_source)
+        moving_averages_.push_back(
+            {i, static_cast<std::size_t>(std::find(order_.begin(), order_.end(), static_cast<std::size_t>(source)) -
+                                         order_.begin())});
     gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
     has_rows_ = detail::min_row_bytes(variables, order_) > 0;
@@ -454,7 +459,16 @@ class parameter_store {
       else
         update_rows<double>(i, rows[i]);
     }
+    for (const auto& [average, source] : moving_averages_)
+      ranges_[source].type == element_type::float32 ? follow<float>(average, source) : follow<double>(average, source);
     ++global_step_;
+  }
+  /// Updates a moving average, given the new value of its variable.
+  template <typename T>
+  void follow(std::size_t average, std::size_t source) {
+    const range& of = ranges_[source];
+    if (of.elements > 0)
+      update<T>(average, 0, of.elements, reinterpret_cast<const T*>(values_.data() + of.offset), {});
   }
 
   template <typename T>
@@ -527,6 +541,7 @@ class parameter_store {
   std::vector<std::size_t> order_, packed_;  // packed_: where gradients of whole variables lie
   std::size_t gradient_bytes_ = 0;
   bool has_rows_ = false;
+  std::vector<std::pair<std::size_t, std::size_t>> moving_averages_;  // each, and its variable
   std::vector<detail::row_list> mean_rows_;
   std::vector<std::int64_t> changed_;
   detail::segment_layout shared_;

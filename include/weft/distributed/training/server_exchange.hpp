@@ -90,6 +90,13 @@ class server_exchange final : public exchange {
   gradient_buffers& gradients() override { return gradients_; }
 
   bool takes_over() const override { return terms_.takes_over(); }
+  void set_effects(const sequence<std::uint32_t>& effects) override {
+    for (const std::uint32_t known : variables_.effects())
+      if (std::find(effects.begin(), effects.end(), known) == effects.end())
+        throw error(error_code::unimplemented, variables_.of()[variables_.of()[known].def.inputs[0].node].name,
+                    "parameter servers move it with each update: fetch the effect that "
+                    "exponential_moving_average::apply() returns in each step that trains, or train by collective");
+  }
 
   /// Gradients leave when the step has ended.
   fetch_watcher* begin_step(std::uint32_t, std::size_t) override { return nullptr; }
@@ -174,7 +181,7 @@ class server_exchange final : public exchange {
         state.cluster = variables_.adopt_step(*at);
         for (std::size_t i = 0; i < variables_.size(); ++i) {
           if (lies_elsewhere(i)) local_.read_variable(variables_[i].node, values_[i].data());
-          if (i < variables_.trained()) move_slots(i, state.slots[i], false);
+          if (variables_.has_rule(i)) move_slots(i, state.slots[i], false);
         }
       }
       const bool taken = servers_->restore(const_values_, at ? &state : nullptr, until);
@@ -190,7 +197,8 @@ class server_exchange final : public exchange {
 
   cluster_state collect(deadline until) override {
     server_state state = servers_->pull_state(values_, until);
-    for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
+    for (std::size_t i = 0; i < variables_.size(); ++i)
+      if (variables_.has_rule(i)) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
     note_rollback();
     return state.cluster;
@@ -285,8 +293,9 @@ class server_exchange final : public exchange {
       parameter_spec& spec = specs_.emplace_back(parameter_spec{v.name, v.type, v.elements, task, rule_of(i)});
       if (i >= variables_.first_frozen()) {
         // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
-        // nothing of it travels afterwards.
+        // nothing of it travels afterwards. Moving averages travel when a worker fetches all values.
         spec.row_elements = v.elements;
+        spec.source = v.source < variables_.size() ? static_cast<std::int64_t>(v.source) : parameter_spec::no_source;
         continue;
       }
       spec.row_elements = v.row_elements;
@@ -300,7 +309,7 @@ class server_exchange final : public exchange {
   }
 
   update_rule rule_of(std::size_t i) {
-    if (i >= variables_.trained()) {  // averaged: variable - (-1) * what was added to it
+    if (!variables_.has_rule(i)) {  // averaged: variable - (-1) * what was added to it
       return {"gradient_descent", {variables_.is_averaged(i) ? -1.0 : 0.0}};
     }
     const shared_variable& v = variables_[i];
@@ -316,16 +325,18 @@ class server_exchange final : public exchange {
     return rule;
   }
 
-  /// Variables that no scope has placed are spread by bytes.
+  /// Variables that no scope has placed are spread by bytes. A moving average is where its variable is.
   void place_variables() {
     std::vector<parameter_spec> open;
     for (const parameter_spec& v : specs_)
-      if (v.ps_task < 0) open.push_back(v);
-    if (open.empty()) return;
+      if (v.ps_task < 0 && !v.is_moving_average()) open.push_back(v);
     shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
     std::size_t next = 0;
     for (parameter_spec& v : specs_)
-      if (v.ps_task < 0) v.ps_task = open[next++].ps_task;
+      if (v.is_moving_average())
+        v.ps_task = specs_[static_cast<std::size_t>(v.source)].ps_task;
+      else if (v.ps_task < 0)
+        v.ps_task = open[next++].ps_task;
   }
 
   // ---- values ----

@@ -21,6 +21,7 @@ namespace weft::detail {
 struct shared_variable {
   std::uint32_t node = graph_node::no_node;    // the variable's
   std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
+  std::size_t source = ~std::size_t{0};        // of a moving average: the variable that it follows
   value gradient{};                            // all of it
   sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
   std::uint32_t summed =
@@ -41,7 +42,8 @@ struct shared_variable {
 /// A worker's session, and what its graph says that its variables are to a cluster. `all` has first those that are
 /// trained, then further gradients that workers exchange, since the updates need more than one of each variable. Then
 /// those that are averaged, which have no update: the steps of each worker assign them, and what they have added takes
-/// the gradient's place. The last are frozen: nobody updates them.
+/// the gradient's place. The next are frozen: nobody updates them. With parameter servers moving averages of trained
+/// variables are the last; the servers update them after the variables.
 ///
 /// Where workers make the updates (`processes_mean`), they exchange the gradients that reverse mode has computed. What
 /// the graph makes of these before its updates (gradient_processing.hpp), each worker makes of their mean, and so it
@@ -59,10 +61,13 @@ class shared_variables {
   std::size_t trained() const { return trained_; }          // how many
   std::size_t first_averaged() const { return averaged_; }  // where those that are averaged begin
   std::size_t first_frozen() const { return frozen_; }      // where those that are frozen begin
+  std::size_t first_moving() const { return moving_; }      // where moving averages begin
   bool is_averaged(std::size_t i) const { return i >= averaged_ && i < frozen_; }
+  /// Returns true for variables that an optimizer's rule updates. They can have slots.
+  bool has_rule(std::size_t i) const { return i < trained_ || i >= moving_; }
 
   /// Assignments that depend on gradients, such as those of a loss scale, and moving averages of what updates make:
-  /// made with the updates, or after them.
+  /// made with the updates, or after them. With parameter servers, only the averages.
   const sequence<std::uint32_t>& effects() const { return effects_; }
   /// Whether it is a moving average of what an update makes.
   bool averages_update(std::uint32_t n) const {
@@ -113,7 +118,7 @@ class shared_variables {
     std::int64_t first;
   };
 
-  void check_moving_averages() const;
+  void find_moving_averages();
   value gradient_of_update(const shared_variable&) const;
   const noted_clip* find_clip(value clipped) const;
   void take_rows_before(const noted_clip& clip, shared_variable&) const;
@@ -128,6 +133,7 @@ class shared_variables {
   shared_variable& share(std::uint32_t variable);
   std::uint32_t update_of_summed(value variable) const;
   std::uint32_t counter_behind(value of) const;
+  bool counts_this_step(value of) const;
   std::int64_t first_of_counter(std::uint32_t n);
   void add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const;
 
@@ -135,7 +141,7 @@ class shared_variables {
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<shared_variable> all_;
-  std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0;
+  std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0, moving_ = 0;
   gradient_processing processing_;
   sequence<std::uint32_t> effects_;
   bool judges_gradients_ = false;
@@ -149,7 +155,6 @@ WEFT_COLD_BEGIN
 WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const session_options& options,
                                                          bool processes_mean)
     : graph_(g.self()), local_(g, options), processing_(graph_) {
-  if (!processes_mean) check_moving_averages();
   find_trained(processes_mean);
   if (all_.empty())
     throw error(error_code::failed_precondition, "replicated_session",
@@ -160,6 +165,8 @@ WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const s
   find_averaged_and_counters();
   frozen_ = all_.size();
   find_frozen();
+  moving_ = all_.size();
+  if (!processes_mean) find_moving_averages();
   for (std::size_t i = averaged_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
   read_bases();
 }
@@ -246,14 +253,22 @@ WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::update_of_summed(value var
   return graph_node::no_node;
 }
 
-/// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update that the
-/// worker does not make.
-WEFT_DISTRIBUTED_DECL void shared_variables::check_moving_averages() const {
-  for (std::uint32_t n = 0; n < graph_.size(); ++n)
-    if (averages_update(n))
-      throw error(error_code::unimplemented, graph_[graph_[n].def.inputs[0].node].name,
-                  "averages what an update makes, which parameter servers make after the step: write "
-                  "apply_to_present_values(w, b), and run it by local() after a step, or train by collective");
+/// Moving averages of what updates make (train/moving_average.hpp). Parameter servers keep them.
+WEFT_DISTRIBUTED_DECL void shared_variables::find_moving_averages() {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (!averages_update(n)) continue;
+    const update_view what(graph_[n].def);
+    const std::uint32_t of = graph_[what.gradient().node].def.inputs[0].node;
+    std::size_t source = 0;
+    while (source < trained_ && all_[source].node != of) ++source;
+    if (source == trained_)
+      throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                  {"averages ", graph_[of].name, ", which parameter servers do not train; train by collective"});
+    effects_.push_back(n);
+    shared_variable& v = share(what.variable().node);
+    v.update = n;
+    v.source = source;
+  }
 }
 
 WEFT_DISTRIBUTED_DECL void shared_variables::split_gradients() {
@@ -406,7 +421,7 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
   const node_def& found = graph_[of.node].def;
   if (is_operation<schedule_op>(found.op))
     if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
-      scheduled_parameter s{hyperparameter, first_of_counter(counter), {}};
+      scheduled_parameter s{hyperparameter, first_of_counter(counter) + counts_this_step(found.inputs[0]), {}};
       for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
       return s;
     }
@@ -416,13 +431,19 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
                "or use collective"});
 }
 
-/// The counter that a value is, whatever integer it is cast to.
+/// The counter that a value is, or the step has written, whatever integer it is cast to.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) const {
   const node_def& def = graph_[of.node].def;
   if (is_operation<variable_op>(def.op)) return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
-  return weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean
-             ? counter_behind(def.inputs[0])
-             : graph_node::no_node;
+  const bool is_cast =
+      weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean;
+  return is_cast || (def.op->writes && !def.op->update) ? counter_behind(def.inputs[0]) : graph_node::no_node;
+}
+/// Returns true if the counter that a value is has already counted this step.
+WEFT_DISTRIBUTED_DECL bool shared_variables::counts_this_step(value of) const {
+  const node_def& def = graph_[of.node].def;
+  if (is_operation<variable_op>(def.op)) return false;
+  return def.op->writes || counts_this_step(def.inputs[0]);
 }
 
 WEFT_DISTRIBUTED_DECL std::int64_t shared_variables::first_of_counter(std::uint32_t n) {
