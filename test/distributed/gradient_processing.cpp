@@ -104,12 +104,12 @@ std::vector<float> train_alone(const Record& record, int spoilt = -1, int worker
   return m.values(s);
 }
 
-template <class Record, class Strategy = collective>
+template <class Network = in_process, class Record, class Strategy = collective>
 std::vector<std::vector<float>> train_together(const Record& record, int spoilt = -1, const Strategy& strategy = {},
-                                             std::vector<std::string>* problems = nullptr, int ps = 0,
-                                             int workers = 2) {
+                                               std::vector<std::string>* problems = nullptr, int ps = 0,
+                                               int workers = 2) {
   std::vector<std::vector<float>> values(static_cast<std::size_t>(workers));
-  const auto said = test::run_tasks(ps, workers, in_process{}, [&](basic_server<in_process>& here) {
+  const auto said = test::run_tasks(ps, workers, Network{}, [&](basic_server<Network>& here) {
     model m(replica_device_setter(here.cluster()));
     const effect train = record(m);
     replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
@@ -283,6 +283,31 @@ BOOST_AUTO_TEST_CASE(parameter_servers_keep_moving_averages) {
       check_servers_as_one_process([=](model& m) { return record_averages(m, counts, zero_debias); });
 }
 
+// A worker evaluates with the averages between two steps.
+BOOST_AUTO_TEST_CASE(averages_of_parameter_servers_are_swapped_in) {
+  const auto record = [](model& m) { return record_averages(m, false, false); };
+  const auto expected = train_alone(record);
+  std::vector<std::vector<float>> values(2);
+  const auto said = test::run_tasks(2, 2, tcp{}, [&](basic_server<tcp>& here) {
+    model m(replica_device_setter(here.cluster()));
+    const effect train = record(m);
+    replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < steps; ++i) {
+      step(data_of(i, here.index()), 20s);
+      s.refresh(20s);
+      const auto average = s.local().eval(m.averages->average(m.w)), trained = s.local().eval(m.w);
+      const auto evaluated = m.averages->evaluate(s.local(), [&] { return s.local().eval(m.w); });
+      test::require_in_task(std::equal(average.begin(), average.end(), evaluated.begin()), "the average is in place");
+      test::require_in_task(!std::equal(average.begin(), average.end(), trained.begin()), "it is another value");
+    }
+    s.finish(20s);
+    values[static_cast<std::size_t>(here.index())] = m.values(s.local());
+  });
+  for (const std::string& each : said) BOOST_TEST(each == "");
+  for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
 // The averages of asynchronous training follow each update, whichever worker it is of. One worker's are those of one
 // process.
 BOOST_AUTO_TEST_CASE(asynchronous_parameter_servers_keep_moving_averages) {
@@ -319,9 +344,8 @@ BOOST_AUTO_TEST_CASE(checkpoints_have_the_moving_averages_of_parameter_servers) 
       s.restore(
           [&]() -> std::optional<cluster_state> {
             if (from == 0) return {};
-            for_each([&](std::uint32_t n, const std::string& name) {
-              s.local().write_variable(n, saved.at(name).data());
-            });
+            for_each(
+                [&](std::uint32_t n, const std::string& name) { s.local().write_variable(n, saved.at(name).data()); });
             return at;
           },
           20s);
@@ -400,9 +424,8 @@ BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean_of_rows) {
     check_servers_as_one_process([&](model& m) {
       return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss_of_rows()), norm), m.count);
     });
-  check_servers_as_one_process([](model& m) {
-    return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss_of_rows()), 0.3), m.count);
-  });
+  check_servers_as_one_process(
+      [](model& m) { return apply_gradients(slow, clip_by_norm(compute_gradients(m.loss_of_rows()), 0.3), m.count); });
   check_servers_as_one_process([](model& m) {
     return apply_gradients(adam{}, clip_by_global_norm(compute_gradients(m.loss_of_rows()), 0.5), m.count);
   });
@@ -445,7 +468,8 @@ BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean_without_a_lost_worker) {
 // gradients.
 BOOST_AUTO_TEST_CASE(parameter_servers_refuse_a_clipped_mean_that_is_not_finite) {
   const auto record = [](model& m) {
-    return apply_gradients(slow, clip_by_global_norm(compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+    const auto loss = let(sum(matmul(m.x, m.w) + m.b));  // the gradient of w has the sums of x
+    return apply_gradients(slow, clip_by_global_norm(compute_gradients(loss, m.w, m.b), 0.5), m.count);
   };
   const auto expected = train_alone(record);
   for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
@@ -457,9 +481,9 @@ BOOST_AUTO_TEST_CASE(parameter_servers_refuse_a_clipped_mean_that_is_not_finite)
       auto step = s.prepare(fetch(train), feed(m.x));
       for (int i = 0; i < steps; ++i) {
         if (i == 2) {
-          examples x(shape(1, 6));
+          examples x(shape(share, 6));
           std::fill(x.begin(), x.end(), 0.0f);
-          x(0, 0) = 1e19f;  // so the gradient is about 3e38
+          x(0, 0) = 3e38f;
           try {
             step(x, 20s);
             test::require_in_task(false, "the step is refused");
@@ -475,6 +499,109 @@ BOOST_AUTO_TEST_CASE(parameter_servers_refuse_a_clipped_mean_that_is_not_finite)
     for (const std::string& each : said) BOOST_TEST(each == "");
     for (const auto& of : values) BOOST_TEST(distance(of, expected) < 3e-6);
   }
+}
+
+// A mean that is not finite on one server changes nothing on any, and reduces the scale of all workers.
+BOOST_AUTO_TEST_CASE(parameter_servers_scale_losses) {
+  const dynamic_loss_scale how{.initial_scale = 1024, .growth_interval = 2};
+  for (const int spoilt : {-1, 2}) {
+    check_servers_as_one_process(
+        [&](model& m) {
+          loss_scale scale(m.g, how);
+          return scale.minimize(adam{}, m.loss, m.w, m.b, m.count);
+        },
+        spoilt);
+    check_servers_as_one_process(
+        [&](model& m) {
+          loss_scale scale(m.g, how);
+          return scale.apply_gradients(slow, clip_by_global_norm(scale.compute_gradients(m.loss, m.w, m.b), 0.5),
+                                       m.count);
+        },
+        spoilt);
+  }
+  check_servers_as_one_process(
+      [&](model& m) {
+        loss_scale scale(m.g, how);
+        const effect train = scale.minimize(slow, m.loss_of_rows(), m.count);
+        m.averages = exponential_moving_average{.decay = 0.6}.apply(train);
+        return effect(*m.averages);
+      },
+      2);
+  check_servers_as_one_process(
+      [&](model& m) { return loss_scale(m.g, fixed_loss_scale{512}).minimize(adam{}, m.loss, m.w, m.b, m.count); }, 2);
+}
+
+// The same in memory that servers and workers share.
+BOOST_AUTO_TEST_CASE(parameter_servers_process_gradients_in_shared_memory) {
+  const auto record = [](model& m) -> effect {
+    loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 2});
+    const auto gradients = scale.compute_gradients(m.loss, m.w, m.b);
+    m.averages = exponential_moving_average{.decay = 0.6, .num_updates = m.count}.apply(
+        scale.apply_gradients(slow, clip_by_global_norm(gradients, 0.5), m.count));
+    return *m.averages;
+  };
+  const auto expected = train_alone(record, 2);
+  for (const auto& of : train_together<tcp>(record, 2, parameter_server<synchronous>{}, nullptr, 2))
+    BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
+// All workers have one scale, also one that comes late, and a checkpoint has the good steps.
+BOOST_AUTO_TEST_CASE(parameter_servers_keep_the_loss_scale) {
+  std::vector<float> scales(replicas);
+  std::int64_t good_steps = 0;
+  const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 100});
+    const effect train = scale.minimize(slow, m.loss, m.w, m.b, m.count);
+    replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < 4; ++i) {
+      examples x = data_of(i, here.index());
+      if (i == 1 && here.index() == 1) x(0, 0) = std::numeric_limits<float>::quiet_NaN();
+      step(x, 20s);
+    }
+    test::require_in_task(s.global_step() == 3, "the step without finite gradients does not count");
+    test::require_in_task(s.next_step() == 4, "the step is made");
+    if (s.is_chief()) {
+      s.collect(20s);
+      good_steps = s.local().eval(scale.good_steps());
+    }
+    s.finish(20s);
+    scales[static_cast<std::size_t>(here.index())] = s.local().eval(scale.value());
+  });
+  for (const std::string& each : said) BOOST_TEST(each == "");
+  BOOST_TEST((scales == std::vector<float>{512, 512, 512}));
+  BOOST_TEST(good_steps == 2);
+}
+
+// Each worker has its own scale, and sends nothing in a step without finite gradients.
+BOOST_AUTO_TEST_CASE(asynchronous_workers_scale_their_losses) {
+  const auto record = [](model& m) {
+    loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 2});
+    return scale.minimize(adam{}, m.loss_of_rows(), m.count);
+  };
+  const auto expected = train_alone(record, 2, 1);
+  for (const auto& of : train_together(record, 2, parameter_server<asynchronous>{}, nullptr, 2, 1))
+    BOOST_TEST(distance(of, expected) < 3e-6);
+  std::vector<float> scales(replicas);
+  const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
+    model m(replica_device_setter(here.cluster()));
+    loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 100});
+    const effect train =
+        scale.apply_gradients(slow, clip_by_global_norm(scale.compute_gradients(m.loss, m.w, m.b), 0.5), m.count);
+    replicated_session s(m.g, here, parameter_server<asynchronous>{}, {.threads = 1}, 20s);
+    auto step = s.prepare(fetch(train), feed(m.x));
+    for (int i = 0; i < 3; ++i) {
+      examples x = data_of(i, here.index());
+      if (i == 1 && here.index() == 1) x(0, 0) = std::numeric_limits<float>::infinity();
+      step(x, 20s);
+    }
+    s.finish(20s);
+    test::require_in_task(here.index() != 0 || s.global_step() >= 3, "the others' updates are made");
+    scales[static_cast<std::size_t>(here.index())] = s.local().eval(scale.value());
+  });
+  for (const std::string& each : said) BOOST_TEST(each == "");
+  BOOST_TEST((scales == std::vector<float>{1024, 512, 1024}));
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
@@ -511,9 +638,6 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_made_of_the_mean_is_refused) {
   };
   BOOST_TEST(contains(refusal(counts_another, parameter_server<synchronous>{}, 1),
                       "w: the global norm that clips its gradient counts a gradient of another variable"));
-  const auto scaled = [](model& m) { return loss_scale(m.g, dynamic_loss_scale{}).minimize(adam{}, m.loss, m.w, m.b); };
-  BOOST_TEST(contains(refusal(scaled, parameter_server<synchronous>{}, 1),
-                      "w: a hyperparameter of adam is a value of the graph"));
   // An asynchronous update has one worker's gradient, and so has that of a single worker.
   BOOST_TEST(!contains(refusal(clipped, parameter_server<asynchronous>{}, 1), "clipped"));
   BOOST_TEST(!contains(refusal(clipped, parameter_server<synchronous>{}, 1, 1), "clipped"));

@@ -418,6 +418,11 @@ void decision(input in) {
       [](const auto& said) { return said.bytes(); });
 }
 
+void squares(input in) {
+  reads_what_it_writes(message_of(in, "qqbi[q]"), detail::squares_message::read,
+                       [](const auto& said) { return said.bytes(); });
+}
+
 void shard_status(input in) {
   reads_what_it_writes(message_of(in, "qbqqit"), detail::shard_status::read,
                        [](const auto& said) { return said.bytes(); });
@@ -558,7 +563,7 @@ void offer(input in) {
 void enroll(input in) {
   byte_list bytes;
   if (in.byte() % 2) {
-    bytes = message_of(in, "biiqbqqti[tbqqitb]");
+    bytes = message_of(in, "biiqbbqqti[tbqqitbbbqqiq]");
   } else {
     // A list that is well-formed, but for one byte of it.
     detail::enroll_message said;
@@ -583,6 +588,9 @@ void enroll(input in) {
         each.rule.schedules.push_back({what % 3u, static_cast<std::int64_t>(in.byte()), {2, 0.1, 100, 0.5, 0}});
         if (what % 26 == 0) each.rule.schedules[0].numbers[in.byte() % 5] = std::bit_cast<double>(in.number());
       }
+      if (what % 7 == 0)
+        each.clipping = {{static_cast<detail::clip_kind>(what % 4), 0, std::bit_cast<double>(in.number())}, what % 3};
+      if (what % 11 == 0) each.source = static_cast<std::int64_t>(in.byte() % 8) - 3;
     }
     bytes = said.bytes();
     if (how >= 192) bytes[in.number() % bytes.size()] = static_cast<std::byte>(in.byte());
@@ -1525,6 +1533,7 @@ constexpr target targets[] = {
     {"notice", notice},
     {"held", held},
     {"decision", decision},
+    {"squares", squares},
     {"shard_status", shard_status},
     {"shard_order", shard_order},
     {"manifest", manifest},

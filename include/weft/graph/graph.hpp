@@ -49,9 +49,21 @@ struct whole_twin {
 /// A gradient that was clipped, so that parameter servers can clip the mean of the workers' gradients instead.
 struct noted_clip {
   value clipped, gradient;
-  std::uint32_t rows = graph_node::no_node;  // the node that sums the gradient's rows by index; none for a whole gradient
+  std::uint32_t rows =
+      graph_node::no_node;  // the node that sums the gradient's rows by index; none for a whole gradient
   gradient_clip how{};
   value norm{};  // for clip_kind::by_global_norm: equal for all gradients that share a norm
+};
+
+/// How a loss is scaled (train/loss_scale.hpp), so that parameter servers can do it.
+struct noted_loss_scale {
+  value scale{}, good_steps{};          // variables, or constants for a fixed scale
+  value finite{};                       // true if no gradient of the step is infinite or NaN
+  value factor{};                       // the last hyperparameter of updates that take gradients of the scaled loss
+  value passes{};                       // and of updates whose gradients are divided by the scale already
+  sequence<std::uint32_t> assignments;  // of the scale, the good steps and counters
+  bool is_dynamic = false;
+  sequence<double> numbers;  // how it changes: the hyperparameters of detail::loss_scale_rule
 };
 
 /// Names that are taken, found by a hash.
@@ -133,6 +145,7 @@ struct graph_data {
   sequence<noted_gradient> gradients;
   sequence<whole_twin> whole_twins;
   sequence<noted_clip> clips;
+  sequence<noted_loss_scale> loss_scales;
   sequence<std::pair<std::int64_t, std::int64_t>> extents;
   sequence<std::pair<std::int64_t, const char*>> extent_names;
   sequence<const extent_definition*> extent_formulas;
@@ -296,6 +309,8 @@ class graph final : public op_builder {
   const sequence<detail::whole_twin>& whole_twins() const { return data_->whole_twins; }
   void note_clip(const detail::noted_clip& clip) { data_->clips.push_back(clip); }
   const sequence<detail::noted_clip>& clips() const { return data_->clips; }
+  void note_loss_scale(const detail::noted_loss_scale& scale) { data_->loss_scales.push_back(scale); }
+  const sequence<detail::noted_loss_scale>& loss_scales() const { return data_->loss_scales; }
   /// The other one, or the value itself.
   value whole_of(value v) const {
     for (const auto& [by_rows, whole] : data_->whole_twins)

@@ -217,7 +217,8 @@ auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm) {
   static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_global_norm"));
   if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>) {
     const auto all = detail::symbols_of("clip_by_global_norm", gradients);
-    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, detail::record_global_norm(all), true));
+    return detail::changed(gradients,
+                           detail::record_clip_by_global_norm(all, norm, detail::record_global_norm(all), true));
   } else {
     return gradients;
   }

@@ -26,7 +26,12 @@ inline bool shares_norms(std::span<const parameter_spec> variables) {
                      [&](const parameter_spec& v) { return is_global(v) && v.ps_task != first->ps_task; });
 }
 
-/// Finds the factors that clip the mean of a synchronous step.
+/// Returns true if parameter servers exchange squares before each synchronous step.
+inline bool exchange_squares(const enroll_message& said, int servers) {
+  return said.terms.is_synchronous() && servers > 1 && (said.terms.skips_nonfinite || shares_norms(said.variables));
+}
+
+/// Finds the factors that clip the mean of a synchronous step, and whether the mean is finite on all servers.
 ///
 /// A norm over gradients of several parameter servers takes one exchange: each server sends the squares of its mean to
 /// parameter server 0, which sends the sums to the others. Server 0 adds them in the order of the variables, so they do
@@ -40,14 +45,16 @@ class norm_exchange {
   norm_exchange(const parameter_store& store, shard_links& links, std::size_t servers)
       : store_(store), links_(links), servers_(servers) {}
 
-  /// Returns true if the servers exchange squares before each step.
-  bool are_exchanged() {
-    if (!are_exchanged_) are_exchanged_ = shares_norms(store_.variables());
-    return *are_exchanged_;
+  /// The first worker has said how all of them train.
+  void begin(const enroll_message& said) {
+    are_exchanged_ = exchange_squares(said, static_cast<int>(servers_));
+    are_needed_ = are_exchanged_ || said.terms.skips_nonfinite || store_.clips_by_norm();
   }
+  /// Returns true if the servers exchange squares before each step.
+  bool are_exchanged() const { return are_exchanged_; }
   /// Returns true if find() precedes each step of this server. If squares are exchanged, a server without clipped
   /// gradients takes part.
-  bool are_needed() { return are_exchanged() || store_.clips_by_norm(); }
+  bool are_needed() const { return are_needed_; }
 
   struct result {
     bool is_finite;
@@ -99,9 +106,8 @@ class norm_exchange {
   std::string whom_it_waits_for(std::int64_t step) const {
     if (step_ != step || !own_ || result_) return {};
     if (!links_.is_first()) return "the norm of the gradients from parameter server 0";
-    return str_cat({"the norms of the gradients from ", links_.names_of([&](const squares_message& its) {
-                      return !its.is_of(step_, attempt_);
-                    })});
+    return str_cat({"the norms of the gradients from ",
+                    links_.names_of([&](const squares_message& its) { return !its.is_of(step_, attempt_); })});
   }
 
  private:
@@ -149,7 +155,7 @@ class norm_exchange {
   const parameter_store& store_;
   shard_links& links_;
   std::size_t servers_;
-  std::optional<bool> are_exchanged_;
+  bool are_exchanged_ = false, are_needed_ = false;
   std::int64_t step_ = -1;
   std::uint64_t attempt_ = 0;
   std::optional<squares_message> own_;

@@ -295,8 +295,7 @@ class parameter_service {
       contract_ = message;
       quorum_.set_terms(message.terms);
       if (message.terms.has_decisions()) links_.begin();
-      if (message.terms.is_synchronous() && shares_norms(message.variables))
-        links_.exchange_squares(message.variables.size());
+      steps_.begin(message);
       try {
         shards_.begin(message);
       } catch (const error& problem) {

@@ -40,7 +40,11 @@ struct parameter_spec {
   static constexpr std::int64_t no_source = -1;
   std::int64_t source = no_source;
 
-  bool is_moving_average() const { return source != no_source; }
+  bool is_moving_average() const { return source >= 0; }
+  /// A loss scale. After each step of synchronous training its rule updates it, given 1 if the gradients of the step
+  /// were finite and 0 otherwise.
+  static constexpr std::int64_t finite_steps = -2;
+  bool is_loss_scale() const { return source == finite_steps; }
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }
@@ -135,6 +139,7 @@ struct enroll_message {
     out.number(static_cast<std::uint8_t>(terms.model.mode)).number(terms.model.backups).number(terms.model.staleness);
     out.number(std::int64_t{terms.on_loss.wait.count()});
     out.number(static_cast<std::uint8_t>(terms.on_loss.then))
+        .number(static_cast<std::uint8_t>(terms.skips_nonfinite))
         .number(graph.hash)
         .number(graph.seed)
         .text(printable(graph.settings));
@@ -171,6 +176,7 @@ struct enroll_message {
       message_reader::malformed();
     message.terms = {{static_cast<consistency>(mode), backups, staleness},
                      {std::chrono::milliseconds(wait), static_cast<loss_action>(then)}};
+    message.terms.skips_nonfinite = in.flag();
     message.graph.hash = in.number<std::uint64_t>();
     message.graph.seed = in.number<std::uint64_t>();
     message.graph.settings = in.text();
@@ -206,9 +212,10 @@ struct enroll_message {
       variable.source = in.number<std::int64_t>();
     }
     for (const parameter_spec& each : message.variables) {
+      if (each.source < parameter_spec::finite_steps) message_reader::malformed();
+      if (each.is_loss_scale() && (each.elements != 1 || each.row_elements != 1)) message_reader::malformed();
       if (!each.is_moving_average()) continue;
-      if (each.source < 0 || static_cast<std::size_t>(each.source) >= message.variables.size())
-        message_reader::malformed();
+      if (static_cast<std::size_t>(each.source) >= message.variables.size()) message_reader::malformed();
       const parameter_spec& of = message.variables[static_cast<std::size_t>(each.source)];
       if (of.is_moving_average() || of.type != each.type || of.elements != each.elements || of.ps_task != each.ps_task)
         message_reader::malformed();

@@ -52,7 +52,8 @@ class parameter_store {
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
       next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();
-      in_slots += variable.bytes() * (layout.arrays() + (variable.has_rows() ? 1 : 0));
+      const bool remembers_rows = variable.has_rows() && variable.source == parameter_spec::no_source;
+      in_slots += variable.bytes() * (layout.arrays() + (remembers_rows ? 1 : 0));
       if (total + in_slots > max_bytes)
         throw error(
             error_code::resource_exhausted, "parameter_server",
@@ -63,7 +64,7 @@ class parameter_store {
       ranges_.push_back(std::move(next));
     }
     for (std::size_t i = 0; i < order_.size(); ++i)
-      if (const std::int64_t source = variables[order_[i]].source; source != parameter_spec::no_source)
+      if (const std::int64_t source = variables[order_[i]].source; source >= 0)
         moving_averages_.push_back(
             {i, static_cast<std::size_t>(std::find(order_.begin(), order_.end(), static_cast<std::size_t>(source)) -
                                          order_.begin())});
@@ -306,6 +307,19 @@ class parameter_store {
     }
     return found;
   }
+  /// Moving averages follow a step that changes nothing, as in one process.
+  void skip_update() {
+    begin_update(false);
+    follow_all();
+  }
+  /// Updates loss scales after a step, whether or not its gradients were applied.
+  void update_loss_scales(bool is_finite) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (!variables_[ranges_[i].number].is_loss_scale()) continue;
+      ranges_[i].type == element_type::float32 ? update_loss_scale<float>(i, is_finite)
+                                               : update_loss_scale<double>(i, is_finite);
+    }
+  }
   /// The numbers of this server's variables in the list that the store was made from, in the order in which the server
   /// holds them.
   const std::vector<std::size_t>& order() const { return order_; }
@@ -440,11 +454,15 @@ class parameter_store {
                              factors.empty() ? 1 : factors[i]);
   }
 
-  /// Hyperparameters and scalar slots become those of the next update.
-  void begin_update() {
+  /// Hyperparameters and scalar slots become those of the next update. If the step is not `counted`, only those of
+  /// moving averages, which go by the updates after the step.
+  void begin_update(bool counted = true) {
     for (range& each : ranges_) {
+      if (variables_[each.number].is_loss_scale() || (!counted && !variables_[each.number].is_moving_average()))
+        continue;
       for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
-        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
+        const std::int64_t step = s.first + global_step_ - (counted ? 0 : 1);
+        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), step);
         each.numbers[s.parameter] = detail::literal_bits(now);
       }
       each.loops().advance(each.numbers.data());
@@ -459,16 +477,26 @@ class parameter_store {
       else
         update_rows<double>(i, rows[i]);
     }
+    follow_all();
+    ++global_step_;
+  }
+  void follow_all() {
     for (const auto& [average, source] : moving_averages_)
       ranges_[source].type == element_type::float32 ? follow<float>(average, source) : follow<double>(average, source);
-    ++global_step_;
+  }
+  template <typename T>
+  void update_loss_scale(std::size_t variable, bool is_finite) {
+    const T& scale = *reinterpret_cast<const T*>(values_.data() + ranges_[variable].offset);
+    const T before = scale, finite = is_finite ? 1 : 0;
+    update<T>(variable, 0, 1, &finite, {});
+    static constexpr std::int64_t row = 0;
+    if (scale != before) ranges_[variable].changes.add({reinterpret_cast<const std::byte*>(&row), 1, nullptr}, 1);
   }
   /// Updates a moving average, given the new value of its variable.
   template <typename T>
   void follow(std::size_t average, std::size_t source) {
     const range& of = ranges_[source];
-    if (of.elements > 0)
-      update<T>(average, 0, of.elements, reinterpret_cast<const T*>(values_.data() + of.offset), {});
+    if (of.elements > 0) update<T>(average, 0, of.elements, reinterpret_cast<const T*>(values_.data() + of.offset), {});
   }
 
   template <typename T>

@@ -353,9 +353,8 @@ class shard_links {
   }
   /// Whether nothing that others are to hear is on its way.
   bool has_told_all() const {
-    return std::none_of(peers_.begin(), peers_.end(), [](const peer& each) {
-      return each.is_open && (!each.out.idle() || each.is_anything_due());
-    });
+    return std::none_of(peers_.begin(), peers_.end(),
+                        [](const peer& each) { return each.is_open && (!each.out.idle() || each.is_anything_due()); });
   }
   template <typename Items>
   void add_to(Items& items) const {
@@ -451,8 +450,7 @@ class shard_links {
       with.in.expect(max_bytes());
     }
     moved |= with.out.advance(with.stream) > 0;
-    while (with.out.idle() && with.is_anything_due() && say(with))
-      moved |= with.out.advance(with.stream) > 0;
+    while (with.out.idle() && with.is_anything_due() && say(with)) moved |= with.out.advance(with.stream) > 0;
     return moved;
   }
 

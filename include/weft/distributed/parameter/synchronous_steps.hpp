@@ -54,6 +54,12 @@ class synchronous_steps {
         links_(links),
         norms_(store, links, static_cast<std::size_t>(here.cluster().num_tasks(here.options().ps_job))) {}
 
+  /// The first worker has said how all of them train.
+  void begin(const enroll_message& said) {
+    norms_.begin(said);
+    if (norms_.are_exchanged()) links_.exchange_squares(said.variables.size());
+  }
+
   /// Adds a worker's gradients to the step. `payload_limit` bounds its next request. Throws weft::error: unavailable
   /// where training cannot go on, aborted where the worker is ahead of the others.
   void contribute(worker& from, std::uint64_t payload_limit) {
@@ -308,7 +314,7 @@ class synchronous_steps {
       worker& each = workers_[index];
       if (examples_of(each) > 0) contributions_.push_back({gradients_of(each), weight_of(each)});
     }
-    const bool update = !contributions_.empty();
+    bool update = !contributions_.empty();
     const norm_exchange::result* norms = nullptr;
     if (update && norms_.are_needed()) {
       step_at_work_ = step;
@@ -316,8 +322,11 @@ class synchronous_steps {
         links_.announce({step, chosen_});
       norms = norms_.find(step, [&] { return store_.squares_of_mean(contributions_, helpers()); });
       if (!norms) return;
-      if (only_finite_ && !norms->is_finite) return refuse_nonfinite(step);
+      const bool skips = quorum_.skips_nonfinite();
+      if (!skips && only_finite_ && !norms->is_finite) return refuse_nonfinite(step);
+      update = norms->is_finite || !skips;
     }
+    if (norms && quorum_.skips_nonfinite()) answers_.keep_answers_in_flight();
     const bool stops = ends_training();
     const auto waits = [&](const worker& each) {
       return each.contributes() && each.connection->request().step == step;
@@ -330,6 +339,10 @@ class synchronous_steps {
       if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_ && !norms,
                              norms ? std::span<const double>(norms->factors) : std::span<const double>()))
         return refuse_nonfinite(step);
+    }
+    if (norms && quorum_.skips_nonfinite()) {
+      if (!update) store_.skip_update();
+      store_.update_loss_scales(norms->is_finite);
     }
     stopping_ = stops;
     quorum_.set_stopping(stops);

@@ -44,7 +44,8 @@ class server_exchange final : public exchange {
         local_(variables.local()),
         terms_(terms),
         on_rollback_(on_rollback),
-        gradients_(variables) {
+        gradients_(with_loss_scale(variables)) {
+    terms_.skips_nonfinite = Mode == synchronous && variables_.scales_losses();
     check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
@@ -90,9 +91,16 @@ class server_exchange final : public exchange {
   gradient_buffers& gradients() override { return gradients_; }
 
   bool takes_over() const override { return terms_.takes_over(); }
+  void prepare_step() override {
+    if (variables_.scales_losses()) scale_ = variables_.scale_now();
+  }
+  std::optional<value> use_of_gradients() const override {
+    if (Mode == asynchronous && variables_.scales_losses()) return variables_.scales_losses()->finite;
+    return {};
+  }
   void set_effects(const sequence<std::uint32_t>& effects) override {
     for (const std::uint32_t known : variables_.effects())
-      if (std::find(effects.begin(), effects.end(), known) == effects.end())
+      if (variables_.of()[known].def.op->update && std::find(effects.begin(), effects.end(), known) == effects.end())
         throw error(error_code::unimplemented, variables_.of()[variables_.of()[known].def.inputs[0].node].name,
                     "parameter servers move it with each update: fetch the effect that "
                     "exponential_moving_average::apply() returns in each step that trains, or train by collective");
@@ -104,6 +112,8 @@ class server_exchange final : public exchange {
 
   void take_gradients() override {
     gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) { pack_rows(i, part, end); });
+    for (std::size_t i = 0; i < variables_.trained(); ++i)
+      if (variables_[i].is_scaled) divide_by_scale(i);
     variables_.note_additions(gradients_.all());
   }
 
@@ -280,7 +290,8 @@ class server_exchange final : public exchange {
   /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
     const graph& g = variables_.of();
-    if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.clip_means();
+    const bool has_others = here_.cluster().num_tasks(here_.options().worker_job) > 1;
+    if (Mode == synchronous && (has_others || variables_.scales_losses())) variables_.clip_means();
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const shared_variable& v = variables_[i];
       const device_spec& on = g[v.node].device;
@@ -295,7 +306,9 @@ class server_exchange final : public exchange {
         // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
         // nothing of it travels afterwards. Moving averages travel when a worker fetches all values.
         spec.row_elements = v.elements;
-        spec.source = v.source < variables_.size() ? static_cast<std::int64_t>(v.source) : parameter_spec::no_source;
+        spec.source = i == variables_.loss_scale()   ? parameter_spec::finite_steps
+                      : v.source < variables_.size() ? static_cast<std::int64_t>(v.source)
+                                                     : parameter_spec::no_source;
         continue;
       }
       spec.row_elements = v.row_elements;
@@ -308,7 +321,16 @@ class server_exchange final : public exchange {
     row_gradients_.resize(variables_.trained());
   }
 
+  static shared_variables& with_loss_scale(shared_variables& variables) {
+    variables.find_loss_scale(Mode == synchronous);
+    return variables;
+  }
+
   update_rule rule_of(std::size_t i) {
+    if (i == variables_.loss_scale()) {
+      const sequence<double>& numbers = variables_.scales_losses()->numbers;
+      return {loss_scale_rule::name, {numbers.begin(), numbers.end()}};
+    }
     if (!variables_.has_rule(i)) {  // averaged: variable - (-1) * what was added to it
       return {"gradient_descent", {variables_.is_averaged(i) ? -1.0 : 0.0}};
     }
@@ -318,7 +340,9 @@ class server_exchange final : public exchange {
       throw error(error_code::unimplemented, v.name,
                   {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
     update_rule rule{what.layout().name, {}};
-    for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
+    // The factor of a loss scale is the last: the servers skip steps, and workers divide by the scale.
+    const bool has_factor = i < variables_.trained() && variables_.scales_losses();
+    for (std::size_t k = 0; k < what.layout().hyperparameters - has_factor; ++k) {
       rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
       if (what.is_computed(k)) rule.schedules.push_back(variables_.schedule_of(v.update, k));
     }
@@ -400,6 +424,7 @@ class server_exchange final : public exchange {
 
   /// Moves the slots of a variable between the session and what its server keeps.
   void move_slots(std::size_t i, server_state::slots_of_variable& of, bool to_local) {
+    if (i == variables_.loss_scale()) return move_good_steps(of, to_local);
     const node_def& def = variables_.of()[variables_[i].update].def;
     const update_layout& layout = update_view(def).layout();
     const auto move = [&](std::uint32_t node, void* at) {
@@ -420,6 +445,33 @@ class server_exchange final : public exchange {
         *number++ = narrow;
       }
     }
+  }
+
+  /// The servers count them in the type of the scale.
+  void move_good_steps(server_state::slots_of_variable& of, bool to_local) {
+    const std::uint32_t node = variables_.scales_losses()->good_steps.node;
+    std::int64_t steps = 0;
+    float on_server = 0;
+    if (to_local) {
+      __builtin_memcpy(&on_server, of.arrays.data(), sizeof on_server);
+      steps = static_cast<std::int64_t>(on_server);
+      local_.write_variable(node, &steps);
+    } else {
+      local_.read_variable(node, &steps);
+      on_server = static_cast<float>(steps);
+      __builtin_memcpy(of.arrays.data(), &on_server, sizeof on_server);
+    }
+  }
+  void divide_by_scale(std::size_t i) {
+    const mutable_bytes all = gradients_[i];
+    const auto divide = [&]<typename T>(T) {
+      const std::size_t numbers =
+          variables_[i].has_rows() ? all.size() / (8 + specs_[i].row_bytes()) * 8 : std::size_t{0};
+      T* const x = reinterpret_cast<T*>(all.data() + numbers);
+      const T factor = static_cast<T>(1 / scale_);
+      for (std::size_t k = 0; k < (all.size() - numbers) / sizeof(T); ++k) x[k] *= factor;
+    };
+    variables_[i].is_double() ? divide(double{}) : divide(float{});
   }
 
   // ---- rows ----
@@ -459,6 +511,7 @@ class server_exchange final : public exchange {
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
   std::optional<parameter_client> servers_;
   std::int64_t next_step_ = 0;
+  double scale_ = 1;  // of the loss, in the last step
   bool all_stop_ = false, is_first_update_ = true;
   departure departure_;
   bool leaves_alone_ = false;  // all_stop_ holds for this worker alone

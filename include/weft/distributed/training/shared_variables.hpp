@@ -22,11 +22,12 @@ struct shared_variable {
   std::uint32_t node = graph_node::no_node;    // the variable's
   std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
   std::size_t source = ~std::size_t{0};        // of a moving average: the variable that it follows
+  bool is_scaled = false;                      // `gradient` is of a scaled loss
   value gradient{};                            // all of it
   sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
   std::uint32_t summed =
-      graph_node::no_node;  // the update by a gradient that an all-reduce has summed, where it differs
-  value touched_rows{};     // of one that is rows: what that takes the rows' numbers from
+      graph_node::no_node;       // the update by a gradient that an all-reduce has summed, where it differs
+  value touched_rows{};          // of one that is rows: what that takes the rows' numbers from
   gradient_clipping clipping{};  // of the mean of `gradient`, by parameter servers
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
@@ -84,6 +85,17 @@ class shared_variables {
   /// before they are clipped, and the servers clip the mean. Throws unimplemented if a gradient is changed in another
   /// way that does not commute with the mean.
   void clip_means();
+
+  // ---- loss scales, with parameter servers ----
+
+  /// Finds the loss scale of the updates. `by_servers`: the servers keep it, as the last variable if it is dynamic;
+  /// otherwise steps do. Throws unimplemented if it does not scale all gradients.
+  void find_loss_scale(bool by_servers);
+  const noted_loss_scale* scales_losses() const { return loss_scale_; }
+  /// The number of the variable that servers keep; size() if there is none.
+  std::size_t loss_scale() const { return scale_variable_; }
+  /// The scale of the next step.
+  double scale_now();
 
   /// The value that a step began with, of a variable that is averaged.
   mutable_bytes base_of(std::size_t i) { return {bases_[i - averaged_].data(), all_[i].bytes()}; }
@@ -145,6 +157,8 @@ class shared_variables {
   gradient_processing processing_;
   sequence<std::uint32_t> effects_;
   bool judges_gradients_ = false;
+  const noted_loss_scale* loss_scale_ = nullptr;
+  std::size_t scale_variable_ = 0;
   std::vector<update_counter> counters_;
   std::vector<storage> bases_;
 };
@@ -167,6 +181,7 @@ WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const s
   find_frozen();
   moving_ = all_.size();
   if (!processes_mean) find_moving_averages();
+  scale_variable_ = all_.size();
   for (std::size_t i = averaged_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
   read_bases();
 }
@@ -368,6 +383,45 @@ WEFT_DISTRIBUTED_DECL void shared_variables::clip_means() {
                 "apply the mean of what each worker has made of its own gradient. They clip by numbers (clip_by_value, "
                 "clip_by_norm, clip_by_global_norm), as the last change of a gradient; or train by collective");
   }
+}
+
+WEFT_DISTRIBUTED_DECL void shared_variables::find_loss_scale(bool by_servers) {
+  std::size_t scaled = 0;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    const update_view what(graph_[all_[i].update].def);
+    const std::size_t count = what.layout().hyperparameters;
+    if (count == 0 || !what.is_computed(count - 1)) continue;
+    const value last = what.hyperparameter(count - 1);
+    for (const noted_loss_scale& each : graph_.loss_scales()) {
+      if (last != each.factor && last != each.passes) continue;
+      if (loss_scale_ && loss_scale_ != &each)
+        throw error(error_code::unimplemented, all_[i].name,
+                    "another loss scale scales its gradient than that of other variables; parameter servers keep one: "
+                    "apply all gradients by one call of loss_scale::apply_gradients(), or train by collective");
+      loss_scale_ = &each;
+      all_[i].is_scaled = last == each.factor;
+      ++scaled;
+      break;
+    }
+  }
+  if (!loss_scale_) return;
+  if (scaled != trained_)
+    throw error(error_code::unimplemented, "loss_scale",
+                {"it scales the gradients of ", scaled, " of ", trained_,
+                 " trained variables; with parameter servers it scales all or none: train by collective"});
+  if (!by_servers) return;
+  for (const std::uint32_t n : loss_scale_->assignments) effects_.push_back(n);
+  scale_variable_ = all_.size();
+  if (loss_scale_->is_dynamic) share(loss_scale_->scale.node);
+}
+
+WEFT_DISTRIBUTED_DECL double shared_variables::scale_now() {
+  float scale = 1;
+  if (loss_scale_->is_dynamic)
+    local_.read_variable(loss_scale_->scale.node, &scale);
+  else
+    scale = static_cast<float>(loss_scale_->numbers.back());  // of a fixed one: all bounds are the scale
+  return scale;
 }
 
 /// All elements of the gradient that an update applies.
