@@ -33,6 +33,7 @@
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
 #include <weft/train/clipping.hpp>
+#include <weft/train/moving_average.hpp>
 
 #include "local_cluster.hpp"
 #include "sanitized.hpp"
@@ -58,21 +59,31 @@ struct model {
   variable_node<float, dims<5, 3>> w2;
   node<float> loss;
   effect train;
+  std::optional<moving_averages> averages;
 
-  /// `clips`: all gradients by their global norm, which several parameter servers find together.
+  /// `clips`: all gradients by their global norm, which several parameter servers find together. Moving averages follow
+  /// the variables then.
   explicit model(bool clips)
       : w1(variable<float, dims<6, 5>>(g, "w1", init::glorot_uniform{})),
         w2(variable<float, dims<5, 3>>(g, "w2", init::glorot_uniform{})),
         loss(let(mean(softmax_cross_entropy(matmul(tanh(matmul(x, w1)), w2), y)))),
         train(clips ? apply_gradients(gradient_descent{.learning_rate = 0.5},
                                       clip_by_global_norm(compute_gradients(loss, w1, w2), most_norm))
-                    : gradient_descent{.learning_rate = 0.5}.minimize(loss)) {}
+                    : gradient_descent{.learning_rate = 0.5}.minimize(loss)) {
+    if (!clips) return;
+    averages = exponential_moving_average{.decay = decay}.apply(train);
+    train = *averages;
+  }
 
-  static constexpr double most_norm = 0.25;
+  static constexpr double most_norm = 0.25, decay = 0.75;
 
   std::vector<float> values(session& s) const {
     std::vector<float> all;
-    for (const std::uint32_t n : {w1.id().node, w2.id().node}) {
+    std::vector<std::uint32_t> nodes{w1.id().node, w2.id().node};
+    if (averages)
+      for (const std::uint32_t n : {averages->average(w1).id().node, averages->average(w2).id().node})
+        nodes.push_back(n);
+    for (const std::uint32_t n : nodes) {
       const auto* data = reinterpret_cast<const float*>(s.state_of(n).data());
       all.insert(all.end(), data, data + s.variable_info(n).extents.elements());
     }
@@ -1043,6 +1054,7 @@ verdict wrong_steps(const schedule& plan, const outcome& out) {
 std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::size_t>>& steps, bool clips) {
   const model m(false);
   session s(m.g, {.threads = 1});
+  std::vector<float> averages = m.values(s);
   const auto gradients = compute_gradients(m.loss, m.w1, m.w2);
   auto step = s.prepare(fetch(std::get<0>(gradients).gradient, std::get<1>(gradients).gradient), feed(m.x, m.y));
   for (const auto& [number, workers] : steps) {
@@ -1068,8 +1080,12 @@ std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::si
       for (float& x : values) x -= static_cast<float>(0.5 * factor / weights) * sum[k++];
       s.write_variable(n, values.data());
     }
+    const std::vector<float> now = m.values(s);
+    for (std::size_t i = 0; i < now.size(); ++i) averages[i] += (now[i] - averages[i]) * float(1 - model::decay);
   }
-  return m.values(s);
+  std::vector<float> values = m.values(s);
+  if (clips) values.insert(values.end(), averages.begin(), averages.end());
+  return values;
 }
 
 float distance(const std::vector<float>& a, const std::vector<float>& b) {

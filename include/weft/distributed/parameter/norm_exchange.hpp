@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,6 +50,9 @@ class norm_exchange {
   void begin(const enroll_message& said) {
     are_exchanged_ = exchange_squares(said, static_cast<int>(servers_));
     are_needed_ = are_exchanged_ || said.terms.skips_nonfinite || store_.clips_by_norm();
+    for (std::size_t k = 0; are_exchanged_ && k < servers_; ++k)
+      orders_.push_back(wire_order(said.variables, static_cast<int>(k)));
+    if (!are_exchanged_) orders_.push_back(store_.order());
   }
   /// Returns true if the servers exchange squares before each step.
   bool are_exchanged() const { return are_exchanged_; }
@@ -112,11 +116,17 @@ class norm_exchange {
 
  private:
   /// By server; empty while some are missing.
-  std::vector<const squares_message*> squares_of_all() const {
+  std::vector<const squares_message*> squares_of_all() {
     std::vector<const squares_message*> all(servers_);
     all[0] = &*own_;
     links_.for_each_squares([&](int task, const squares_message& its) {
-      if (its.is_of(step_, attempt_)) all[static_cast<std::size_t>(task)] = &its;
+      const auto k = static_cast<std::size_t>(task);
+      if (!its.is_of(step_, attempt_)) return;
+      if (its.squares.size() == orders_[k].size())
+        all[k] = &its;
+      else
+        end({"parameter server ", task, " broke the protocol: it sent the squares of ", its.squares.size(),
+             " gradients and holds ", orders_[k].size(), " variables"});
     });
     if (std::find(all.begin(), all.end(), nullptr) != all.end()) all.clear();
     return all;
@@ -127,10 +137,7 @@ class norm_exchange {
     const std::vector<parameter_spec>& variables = store_.variables();
     std::vector<double> of_variables(variables.size());
     for (std::size_t k = 0; k < of.size(); ++k) {
-      const std::vector<std::size_t> order =
-          of.size() == 1 ? store_.order() : wire_order(variables, static_cast<int>(k));
-      if (of[k]->squares.size() != order.size()) message_reader::malformed();
-      for (std::size_t i = 0; i < order.size(); ++i) of_variables[order[i]] = of[k]->squares[i];
+      for (std::size_t i = 0; i < orders_[k].size(); ++i) of_variables[orders_[k][i]] = of[k]->squares[i];
     }
     std::vector<double> groups;
     for (std::size_t i = 0; i < variables.size(); ++i) {
@@ -143,19 +150,24 @@ class norm_exchange {
   }
 
   void finish(bool is_finite, const std::vector<double>& groups) {
-    result_ = result{is_finite, {}};
+    result found{is_finite, {}};
     for (std::size_t k = 0; k < store_.order().size(); ++k) {
       const gradient_clipping& how = store_.variables()[store_.order()[k]].clipping;
-      if (how.kind == clip_kind::by_global_norm && how.group >= groups.size()) message_reader::malformed();
-      result_->factors.push_back(
-          clip_factor(how, how.kind == clip_kind::by_global_norm ? groups[how.group] : own_->squares[k]));
+      const bool is_shared = how.kind == clip_kind::by_global_norm;
+      if (is_shared && how.group >= groups.size())
+        return end({"parameter server 0 broke the protocol: it sent ", groups.size(), " norms; norm ", how.group,
+                    " is missing"});
+      found.factors.push_back(clip_factor(how, is_shared ? groups[how.group] : own_->squares[k]));
     }
+    result_ = std::move(found);
   }
+  void end(std::initializer_list<piece> why) { links_.end(error(error_code::internal, "push_pull", str_cat(why))); }
 
   const parameter_store& store_;
   shard_links& links_;
   std::size_t servers_;
   bool are_exchanged_ = false, are_needed_ = false;
+  std::vector<std::vector<std::size_t>> orders_;  // of each server's variables
   std::int64_t step_ = -1;
   std::uint64_t attempt_ = 0;
   std::optional<squares_message> own_;
