@@ -18,14 +18,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/prerequisites.sh
 . scripts/build.sh
 
-under_asan=(tensor device ops graph session data summary checkpoint train queue transport distributed fuzz gpu)
+under_asan=(tensor device ops graph plan session data summary checkpoint train queue transport distributed fuzz gpu)
 under_tsan=(session summary checkpoint train.supervised_session queue transport distributed.hostile_peers)
 # Tests under AddressSanitizer whose kernels others have too, and which other presets run on the CPU.
 others_have=(session.random_float_graphs emulated.ops.{dropout,extents,scan,storage_types}
   emulated.oracle.{mixed_precision,rows} emulated.session.{control_flow,control_flow_scan,session}
   emulated.train.{minimize,optimizers})
 # Tests that are compiled unoptimised in any preset, and have run under AddressSanitizer.
-not_after_asan=(data graph checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
+not_after_asan=(data graph plan checkpoint train queue transport distributed session.{control_flow,control_flow_scan})
 
 all=${CI:+yes}
 long=

@@ -815,3 +815,27 @@ BOOST_AUTO_TEST_CASE(a_rank_of_another_host_that_leaves_is_named) {
   });
   for (const std::size_t survivor : {0u, 1u, 2u}) CHECK_SAYS(problems[survivor], "/job:worker/task:");
 }
+
+BOOST_AUTO_TEST_CASE(a_group_may_have_some_of_the_tasks) {
+  for (const bool shared : {true, false}) {
+    const auto work = [](server& here) {
+      if (here.index() == 1) {
+        here.wait_ready(10s);
+        here.join(10s);
+        return;
+      }
+      all_reduce_options options;
+      options.tasks = {0, 2, 3};
+      all_reduce group(here, {}, options);
+      test::require_in_task(group.size() == 3, "size");
+      test::require_in_task(group.rank() == static_cast<std::size_t>(here.index() == 0 ? 0 : here.index() - 1), "rank");
+      std::vector<double> some(1000, 1.0 + here.index());
+      group.sum(std::span<double>(some));
+      for (const double each : some) test::require_in_task(each == 8, "sum");  // 1 + 3 + 4
+      float one[] = {static_cast<float>(here.index())};
+      group.broadcast(std::span<float>(one), 1);
+      test::require_in_task(one[0] == 2, "broadcast");
+    };
+    for (const std::string& each : run<tcp>(4, work, {.shared_memory = shared})) BOOST_TEST(each == "");
+  }
+}

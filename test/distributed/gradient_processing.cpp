@@ -110,7 +110,7 @@ std::vector<std::vector<float>> train_together(const Record& record, int spoilt 
                                                int workers = 2) {
   std::vector<std::vector<float>> values(static_cast<std::size_t>(workers));
   const auto said = test::run_tasks(ps, workers, Network{}, [&](basic_server<Network>& here) {
-    model m(replica_device_setter(here.cluster()));
+    model m(cpu{0});  // parameter servers: spread by bytes over all of them
     const effect train = record(m);
     replicated_session s(m.g, here, strategy, {.threads = 1}, 20s);
     auto step = s.prepare(fetch(train), feed(m.x));
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(averages_of_parameter_servers_are_swapped_in) {
   const auto expected = train_alone(record);
   std::vector<std::vector<float>> values(2);
   const auto said = test::run_tasks(2, 2, tcp{}, [&](basic_server<tcp>& here) {
-    model m(replica_device_setter(here.cluster()));
+    model m(cpu{0});
     const effect train = record(m);
     replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
     auto step = s.prepare(fetch(train), feed(m.x));
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_have_the_moving_averages_of_parameter_servers) 
   cluster_state at;
   const auto train = [&](int from, int to, std::vector<std::vector<float>>* values) {
     const auto said = test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
-      model m(replica_device_setter(here.cluster()));
+      model m(cpu{0});
       const effect train = record(m);
       replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
       const auto for_each = [&](const auto& use) {
@@ -446,7 +446,7 @@ BOOST_AUTO_TEST_CASE(parameter_servers_clip_the_mean_without_a_lost_worker) {
 
   std::vector<std::vector<float>> values(2);
   const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
-    model m(replica_device_setter(here.cluster()));
+    model m(cpu{0});
     const effect train = record(m);
     replicated_session s(m.g, here, parameter_server<synchronous>{.on_loss = wait_for{50ms}.then(loss_action::shrink)},
                          {.threads = 1}, 20s);
@@ -475,7 +475,7 @@ BOOST_AUTO_TEST_CASE(parameter_servers_refuse_a_clipped_mean_that_is_not_finite)
   for (const loss_policy& on_loss : {loss_policy{}, loss_policy(wait_for{5s})}) {
     std::vector<std::vector<float>> values(2);
     const auto said = test::run_tasks(2, 2, in_process{}, [&](basic_server<in_process>& here) {
-      model m(replica_device_setter(here.cluster()));
+      model m(cpu{0});
       const effect train = record(m);
       replicated_session s(m.g, here, parameter_server<synchronous>{.on_loss = on_loss}, {.threads = 1}, 20s);
       auto step = s.prepare(fetch(train), feed(m.x));
@@ -550,7 +550,7 @@ BOOST_AUTO_TEST_CASE(parameter_servers_keep_the_loss_scale) {
   std::vector<float> scales(replicas);
   std::int64_t good_steps = 0;
   const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
-    model m(replica_device_setter(here.cluster()));
+    model m(cpu{0});
     loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 100});
     const effect train = scale.minimize(slow, m.loss, m.w, m.b, m.count);
     replicated_session s(m.g, here, parameter_server<synchronous>{}, {.threads = 1}, 20s);
@@ -585,7 +585,7 @@ BOOST_AUTO_TEST_CASE(asynchronous_workers_scale_their_losses) {
     BOOST_TEST(distance(of, expected) < 3e-6);
   std::vector<float> scales(replicas);
   const auto said = test::run_tasks(2, replicas, in_process{}, [&](basic_server<in_process>& here) {
-    model m(replica_device_setter(here.cluster()));
+    model m(cpu{0});
     loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 100});
     const effect train =
         scale.apply_gradients(slow, clip_by_global_norm(scale.compute_gradients(m.loss, m.w, m.b), 0.5), m.count);

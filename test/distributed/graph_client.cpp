@@ -517,15 +517,9 @@ detail::step_registration registration(const graph& g, std::uint32_t cpus = 1) {
 }
 /// Asks for a variable of the only task.
 bool ask_for(hostile_client& by, const graph& g, value variable, std::uint64_t session, std::int64_t number) {
-  detail::message_writer words, out;
-  registration(g).write(words);
-  const std::vector<std::byte> config = words.take();
-  out.number(static_cast<std::uint32_t>(config.size()));
-  std::vector<std::byte> payload = out.take();
-  payload.insert(payload.end(), config.begin(), config.end());
   frame_header asked = header_of(frame_kind::read_variable, session, number);
   asked.request = variable.node;
-  return by.say(asked, payload);
+  return by.say(asked, detail::write_message(detail::variable_message{registration(g), {}}));
 }
 template <typename T>
 detail::run_message request(const cluster_of<T>& tasks, const hostile_client& by, std::vector<std::uint32_t> of) {

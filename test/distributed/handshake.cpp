@@ -8,12 +8,20 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 #include <weft/distributed/cluster/handshake.hpp>
+#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/secret.hpp>
+#include <weft/distributed/membership/view_message.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
+#include <weft/distributed/parameter/server_state.hpp>
+#include <weft/distributed/parameter/shard_messages.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
 #include <weft/transport/in_process.hpp>
 
 #include "as_stream.hpp"
@@ -141,6 +149,39 @@ bool appears(const std::vector<std::byte>& in, std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return std::search(in.begin(), in.end(), bytes.begin(), bytes.end()) != in.end();
 }
+
+/// The types of a message's fields, as the table of messages shows them: one element of each list.
+class outline final : public detail::message_fields {
+ public:
+  outline() : message_fields(1) {}
+
+  template <typename Message>
+  static std::string of() {
+    outline all;
+    Message message;
+    message.fields(all);
+    return all.words_;
+  }
+
+  message_fields& text(std::string&, std::size_t) override { return add("text"); }
+  message_fields& bytes(std::vector<std::byte>&, std::uint64_t, unsigned) override { return add("bytes"); }
+  message_fields& rest(const_bytes&) override { return add("rest"); }
+  message_fields& require(bool) override { return *this; }
+  std::size_t count(std::size_t, std::uint64_t, unsigned) override { return 1; }
+
+ private:
+  std::uint64_t word(std::uint64_t, const number_type& type) override {
+    add(std::string(1, type.kind) + std::to_string(8 * type.width));
+    return 1;
+  }
+  void mark(const char* bracket) override { add(bracket); }
+  outline& add(const std::string& word) {
+    words_ += (words_.empty() ? "" : " ") + word;
+    return *this;
+  }
+
+  std::string words_;
+};
 
 }  // namespace
 
@@ -518,4 +559,34 @@ BOOST_AUTO_TEST_CASE(without_a_home_there_is_still_a_place) {
     return same && there && first.size() == 32 ? "well" : "not well";
   });
   BOOST_TEST(said == "well");
+}
+
+BOOST_AUTO_TEST_CASE(the_reference_has_the_fields_of_all_messages) {
+  const std::pair<const char*, std::string> messages[] = {
+      {"introduction", outline::of<detail::introduction>()},
+      {"error_message", outline::of<detail::error_message>()},
+      {"notice", outline::of<detail::notice>()},
+      {"group_message", outline::of<detail::group_message>()},
+      {"view_message", outline::of<detail::view_message>()},
+      {"offer_message", outline::of<detail::offer_message>()},
+      {"enroll_message", outline::of<detail::enroll_message>()},
+      {"held_message", outline::of<detail::held_message>()},
+      {"decision_message", outline::of<detail::decision_message>()},
+      {"shard_status", outline::of<detail::shard_status>()},
+      {"shard_order", outline::of<detail::shard_order>()},
+      {"state_end", outline::of<detail::state_end>()},
+      {"run_message", outline::of<detail::run_message>()},
+      {"end_message", outline::of<detail::end_message>()},
+      {"task_message", outline::of<detail::task_message>()},
+      {"variable_message", outline::of<detail::variable_message>()},
+      {"reset_message", outline::of<detail::reset_message>()},
+  };
+  std::ifstream page("docs/reference/distributed.md");
+  std::map<std::string, std::string> rows;
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `") && line.ends_with("` |")) {
+      const std::size_t fields = line.rfind('`', line.size() - 4) + 1;
+      rows[line.substr(3, line.find('`', 3) - 3)] = line.substr(fields, line.size() - 3 - fields);
+    }
+  for (const auto& [name, fields] : messages) BOOST_TEST(rows[name] == fields, name << " has the fields " << fields);
 }

@@ -5,12 +5,17 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/parked_runs.hpp>
 #include <weft/distributed/remote/request_limits.hpp>
+#include <weft/distributed/remote/run_scheduler.hpp>
+#include <weft/distributed/remote/run_turns.hpp>
+#include <weft/distributed/remote/service_request.hpp>
 
 #include "errors.hpp"
 
@@ -315,4 +320,273 @@ BOOST_AUTO_TEST_CASE(runs_end_with_the_connection_of_their_client) {
   BOOST_TEST(!all.is_over({10, 1}));
   all.end({8, 1}, task);
   BOOST_TEST(all.is_over({8, 1}));
+}
+
+// ---- turns, and the scheduler of runs ----
+
+namespace {
+
+using detail::run_progress;
+using detail::run_scheduler;
+using detail::run_state;
+using detail::run_turns;
+using detail::service_request;
+
+/// Waits for another thread. Returns false if that takes too long.
+template <typename Condition>
+bool becomes_true(Condition holds) {
+  for (const deadline until(60s); !holds(); std::this_thread::sleep_for(1ms))
+    if (until.expired()) return false;
+  return true;
+}
+
+/// Executes requests by recording their numbers. Number 0 computes until `is_released`.
+struct recorder final : run_scheduler::owner {
+  struct counted_state final : run_scheduler::session_state {
+    int runs = 0;
+  };
+
+  mutable std::mutex mutex;
+  std::vector<std::int64_t> executed, forwarded, dropped, cancelled;
+  int computing = 0, most_computing = 0, runs_of_session = 0;
+  std::atomic<bool> is_released{false}, has_begun{false}, has_met{false};
+  std::atomic<int> refusals{0};
+  run_scheduler scheduler{*this};
+
+  ~recorder() {
+    is_released = true;
+    scheduler.stop();
+    scheduler.join_sessions();
+  }
+  static service_request request(std::int64_t number, frame_kind kind = frame_kind::reset) {
+    frame_header header;
+    header.kind = kind;
+    header.tag = 9;
+    header.step = number;
+    return {client, header, {}};
+  }
+  static service_request run(std::int64_t number, bool waits) {
+    service_request made = request(number, frame_kind::run_step);
+    detail::run_message message;
+    message.client_rank = static_cast<std::uint32_t>(client.rank);
+    message.client_incarnation = client.incarnation;
+    message.waits = waits;
+    made.message = std::make_shared<const detail::run_message>(message);
+    return made;
+  }
+  std::vector<std::int64_t> all_of(const std::vector<std::int64_t>& which) const {
+    const std::lock_guard lock(mutex);
+    return which;
+  }
+
+  void note_queued(const service_request&) override {}
+  bool is_own(const detail::peer_process&) const override { return true; }
+  bool forward(service_request& next) override {
+    if (next.header.step == 0 && !has_met) {
+      ++refusals;
+      return false;
+    }
+    const std::lock_guard lock(mutex);
+    forwarded.push_back(next.header.step);
+    return true;
+  }
+  void execute(service_request& next, std::unique_ptr<run_scheduler::session_state>* state) override {
+    {
+      const std::lock_guard lock(mutex);
+      most_computing = std::max(most_computing, ++computing);
+      executed.push_back(next.header.step);
+      if (state) {
+        if (!*state) *state = std::make_unique<counted_state>();
+        runs_of_session = ++static_cast<counted_state&>(**state).runs;
+      }
+    }
+    has_begun = true;
+    const bool pauses = next.header.step == 0 && next.message && next.message->waits;
+    if (pauses) wait_with_pause(next);
+    if (next.header.step == 0 && !pauses) becomes_true([&] { return is_released.load(); });
+    const std::lock_guard lock(mutex);
+    --computing;
+  }
+  void wait_with_pause(service_request& next) {
+    {
+      const std::lock_guard lock(mutex);
+      --computing;
+    }
+    scheduler.turns().pause(next.progress);
+    becomes_true([&] { return is_released.load(); });
+    scheduler.turns().resume(next.progress);
+    const std::lock_guard lock(mutex);
+    most_computing = std::max(most_computing, ++computing);
+  }
+  void end_cancelled(const service_request& next) override {
+    const std::lock_guard lock(mutex);
+    cancelled.push_back(next.header.step);
+  }
+  void drop(const service_request& next, const detail::peer_process&) override {
+    const std::lock_guard lock(mutex);
+    dropped.push_back(next.header.step);
+  }
+  bool receive(std::chrono::milliseconds) override { return false; }
+  void wake() override {}
+  void clean_up() override {}
+};
+
+using numbers = std::vector<std::int64_t>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_that_waits_lets_another_one_compute) {
+  run_turns turns;
+  run_progress waits, other;
+  turns.begin(waits);
+  BOOST_TEST((waits.state() == run_state::running));
+  turns.pause(waits);
+  BOOST_TEST((waits.state() == run_state::paused));
+  turns.begin(other);  // would never return if the turn had not been given up
+  BOOST_TEST((other.state() == run_state::running));
+  std::atomic<bool> is_back{false};
+  std::thread first([&] {
+    turns.resume(waits);
+    is_back = true;
+  });
+  turns.end(other);
+  BOOST_TEST((other.state() == run_state::ended));
+  first.join();
+  BOOST_TEST(is_back);
+  BOOST_TEST((waits.state() == run_state::running));
+  turns.end(waits);
+}
+
+// A thread of a run asks for the turn while another thread of the run begins to wait: the turn is not given away twice.
+BOOST_AUTO_TEST_CASE(threads_of_one_run_pause_it_together) {
+  run_turns turns;
+  run_progress of_two, other, third;
+  turns.begin(of_two);
+  turns.pause(of_two);
+  turns.begin(other);
+  std::atomic<bool> is_back{false};
+  std::thread first([&] {
+    turns.resume(of_two);  // returns without the turn, since the run waits again
+    is_back = true;
+  });
+  // Whichever of pause() and resume() comes first, the run waits afterwards.
+  turns.pause(of_two);
+  BOOST_TEST(becomes_true([&] { return is_back.load(); }));
+  first.join();
+  BOOST_TEST((of_two.state() == run_state::paused));
+  BOOST_TEST((other.state() == run_state::running));
+  std::atomic<bool> has_begun{false};
+  std::thread next([&] {
+    turns.begin(third);
+    has_begun = true;
+  });
+  std::this_thread::sleep_for(5ms);
+  BOOST_TEST(!has_begun);  // `other` still has the turn
+  turns.end(other);
+  next.join();
+  turns.end(third);
+  turns.resume(of_two);
+  BOOST_TEST((of_two.state() == run_state::running));
+  turns.end(of_two);
+}
+
+BOOST_AUTO_TEST_CASE(requests_are_executed_one_after_the_other) {
+  recorder all;
+  all.scheduler.start();
+  all.scheduler.add(all.request(0));
+  BOOST_TEST(becomes_true([&] { return all.has_begun.load(); }));
+  for (std::int64_t n = 1; n < 5; ++n)
+    all.scheduler.add(n == 3 ? all.request(3, frame_kind::cancel_step) : all.request(n));
+  all.scheduler.add_to_session(all.run(7, true));
+  BOOST_TEST(all.scheduler.has_waiting());
+  BOOST_TEST(!all.scheduler.others_have_waited(client, 0s));
+  all.scheduler.note_stalled(2s);
+  BOOST_TEST(all.scheduler.others_have_waited(task, 2s));
+  BOOST_TEST(!all.scheduler.others_have_waited(task, 3s));
+  BOOST_TEST((all.all_of(all.executed) == numbers{0}));
+  all.is_released = true;
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.executed).size() == 5; }));
+  numbers in_turn = all.all_of(all.executed);
+  std::erase(in_turn, 7);
+  BOOST_TEST((in_turn == numbers{0, 1, 2, 4}));
+  BOOST_TEST((all.all_of(all.cancelled) == numbers{3}));
+  BOOST_TEST(all.most_computing == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_waits_for_a_queue_holds_up_its_session_alone) {
+  recorder all;
+  all.scheduler.start();
+  all.scheduler.add_to_session(all.run(0, true));
+  BOOST_TEST(becomes_true([&] { return all.has_begun.load(); }));
+  all.scheduler.add_to_session(all.run(1, true));
+  all.scheduler.add(all.request(2));
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.executed).size() == 2; }));
+  BOOST_TEST((all.all_of(all.executed) == numbers{0, 2}));
+  all.is_released = true;
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.executed).size() == 3; }));
+  BOOST_TEST((all.all_of(all.executed) == numbers{0, 2, 1}));
+  BOOST_TEST(all.runs_of_session == 2);
+  BOOST_TEST(all.most_computing == 1);
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_a_session_that_ends_are_dropped) {
+  recorder all;
+  all.scheduler.start();
+  all.scheduler.add_to_session(all.run(0, true));
+  BOOST_TEST(becomes_true([&] { return all.has_begun.load(); }));
+  all.scheduler.add_to_session(all.run(1, true));
+  all.scheduler.end_session(9);
+  all.is_released = true;
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.dropped).size() == 1; }));
+  BOOST_TEST((all.all_of(all.dropped) == numbers{1}));
+  BOOST_TEST((all.all_of(all.executed) == numbers{0}));
+  all.scheduler.add_to_session(all.run(2, true));  // the client has begun the session again
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.executed).size() == 2; }));
+  BOOST_TEST(all.runs_of_session == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_tasks_are_not_there_yet_lets_others_pass) {
+  recorder all;
+  all.scheduler.forward(all.run(0, false));
+  all.scheduler.forward(all.run(1, false));
+  all.scheduler.forward(all.run(2, false));
+  all.scheduler.start();
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.forwarded).size() == 2 && all.refusals > 1; }));
+  all.has_met = true;
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.forwarded).size() == 3; }));
+  BOOST_TEST((all.all_of(all.forwarded) == numbers{1, 2, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(runs_of_a_client_that_is_gone_are_not_forwarded) {
+  recorder all;
+  all.scheduler.forward(all.run(1, false));
+  all.scheduler.drop_forwarded(task);  // another one
+  all.scheduler.drop_forwarded(client);
+  all.scheduler.forward(all.run(2, false));
+  all.scheduler.start();
+  BOOST_TEST(becomes_true([&] { return !all.all_of(all.forwarded).empty(); }));
+  BOOST_TEST((all.all_of(all.forwarded) == numbers{2}));
+}
+
+BOOST_AUTO_TEST_CASE(sessions_with_queues_have_a_limit_for_each_client) {
+  recorder all;
+  all.scheduler.start();
+  const auto add = [&](std::uint64_t session, const detail::peer_process& of) {
+    service_request next = all.run(1, true);
+    detail::run_message message = *next.message;
+    message.client_rank = static_cast<std::uint32_t>(of.rank);
+    message.client_incarnation = of.incarnation;
+    next.message = std::make_shared<const detail::run_message>(message);
+    next.header.tag = session;
+    all.scheduler.add_to_session(std::move(next));
+  };
+  constexpr auto most = static_cast<std::uint64_t>(run_scheduler::max_sessions_of_client);
+  for (std::uint64_t session = 0; session < most; ++session) add(session, client);
+  std::string said;
+  BOOST_TEST((test::code_of([&] { add(most, client); }, &said) == error_code::resource_exhausted));
+  CHECK_SAYS(said, "too many sessions use queues");
+  add(most, task);
+  all.scheduler.end_sessions_of([](const detail::peer_process& peer) { return peer == client; });
+  add(most + 1, client);
+  BOOST_TEST(becomes_true([&] { return all.all_of(all.executed).size() >= 2; }));
 }

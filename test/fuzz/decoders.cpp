@@ -18,6 +18,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #include <weft/checkpoint/npz.hpp>
@@ -31,10 +32,12 @@
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/secret.hpp>
-#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/membership/view_message.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
-#include <weft/distributed/parameter/shard_links.hpp>
+#include <weft/distributed/parameter/server_state.hpp>
+#include <weft/distributed/parameter/shard_messages.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>
@@ -317,16 +320,17 @@ void frames_with_tags(input in) {
 // ---- messages ----
 
 /// A message that is read and written is a fixed point: a task can pass on whatever it has taken. And a message ends
-/// where it says: neither more nor less is taken for one.
+/// where it says, unless it `has_rest`: neither more nor less is taken for one.
 template <typename Read, typename Write>
-void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
+void reads_what_it_writes(const_bytes bytes, Read read, Write write, bool has_rest = false) {
   byte_list once;
   const error_code code = code_of([&] { once = write(read(bytes)); });
-  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss}));
+  MUST(is_one_of(code, {ok, error_code::invalid_argument, error_code::data_loss, error_code::failed_precondition}));
   if (code != ok) return;
   byte_list twice;
   MUST(code_of([&] { twice = write(read(const_bytes(once))); }) == ok);
   MUST(once == twice);
+  if (has_rest) return;
   byte_list other(bytes.begin(), bytes.end());
   const auto is_refused = [&] {
     return is_one_of(code_of([&] { read(const_bytes(other)); }), {error_code::invalid_argument, error_code::data_loss});
@@ -340,150 +344,108 @@ void reads_what_it_writes(const_bytes bytes, Read read, Write write) {
   }
 }
 
-/// A message of fields as `shape` has them (t: text, b, i, q: numbers of 1, 4 and 8 bytes; those in brackets repeat to
-/// the end), one in four with any bytes, and some with a byte changed or the end cut.
-byte_list message_of(input& in, std::string_view shape, std::size_t longest = 4096) {
+/// Bytes of which one has changed, or whose end is cut; more often neither.
+byte_list damaged(input& in, byte_list all) {
+  const unsigned how = in.byte();
+  const std::uint64_t at = in.number();
+  if (how >= 240)
+    all.resize(at % (all.size() + 1));
+  else if (how >= 192 && !all.empty())
+    all[at % all.size()] = static_cast<std::byte>(in.byte());
+  return all;
+}
+
+constexpr std::size_t workers_of_messages = 3;
+
+/// Makes the fields of a message, within their bounds, from the fuzzer's bytes.
+class message_maker final : public detail::message_fields {
+ public:
+  message_maker(input& in, std::size_t peers, std::size_t longest = detail::max_text_bytes)
+      : message_fields(peers), in_(in), longest_(longest) {}
+
+  message_fields& text(std::string& x, std::size_t longest) override {
+    const unsigned size = in_.byte();
+    longest = std::min(longest, longest_);
+    if (size == 255) {
+      x.assign(longest - in_.byte() % 8u, static_cast<char>(in_.byte()));
+    } else if (size >= 224) {
+      x = size % 2 ? "momentum" : "gradient_descent";
+    } else {
+      const const_bytes taken = in_.take(size % 16);
+      x.assign(reinterpret_cast<const char*>(taken.data()), taken.size());
+    }
+    return *this;
+  }
+  message_fields& bytes(byte_list& x, std::uint64_t, unsigned) override {
+    const const_bytes taken = in_.take(in_.byte() % 32);
+    x.assign(taken.begin(), taken.end());
+    return *this;
+  }
+  message_fields& rest(const_bytes& x) override {
+    x = in_.take(in_.byte());
+    return *this;
+  }
+  std::size_t count(std::size_t, std::uint64_t most, unsigned) override {
+    return static_cast<std::size_t>(std::min<std::uint64_t>(most, in_.byte() % 5));
+  }
+  message_fields& require(bool) override { return *this; }
+
+ private:
+  std::uint64_t word(std::uint64_t, const number_type& type) override {
+    const unsigned how = in_.byte();
+    const std::uint64_t size = type.most - type.least + 1;  // 0: 2^64
+    std::uint64_t x = how % 4 == 0 ? in_.number() >> how / 4 : in_.byte() % (2 + how / 4);
+    if (size != 0) x %= size;
+    return how % 4 == 1 ? type.most - x : type.least + x;
+  }
+
+  input& in_;
+  std::size_t longest_;
+};
+
+template <typename Message>
+Message made(input& in, Message from = {}, std::size_t longest = detail::max_text_bytes) {
+  message_maker fields(in, workers_of_messages, longest);
+  from.fields(fields);
+  return from;
+}
+
+/// Any bytes, or in three of four cases a message, some with a byte changed or the end cut.
+template <typename Message>
+byte_list message_of(input& in, Message from = {}, std::size_t longest = detail::max_text_bytes) {
   const unsigned how = in.byte();
   if (how % 4 == 0) {
     const const_bytes all = in.all();
     return {all.begin(), all.end()};
   }
-  const unsigned change = in.byte(), at = in.byte() * 256u + in.byte();
-  detail::message_writer out;
-  for (std::size_t field = 0; field < shape.size(); ++field) {
-    switch (shape[field]) {
-      case 't': {
-        const unsigned size = in.byte();
-        if (size == 255) {
-          out.text(std::string(longest - in.byte() % 8u, static_cast<char>(in.byte())));
-        } else if (size >= 224) {
-          out.text(size % 2 ? "momentum" : "gradient_descent");
-        } else {
-          const const_bytes text = in.take(size % 16);
-          out.text({reinterpret_cast<const char*>(text.data()), text.size()});
-        }
-        break;
-      }
-      case 'b':
-        out.number(static_cast<std::uint8_t>(how & 4u ? in.byte() % 3 : in.byte()));
-        break;
-      case 'i':
-        out.number(static_cast<std::uint32_t>(in.byte()) << (how & 8u ? 0 : how & 24u));
-        break;
-      case 'q':
-        out.number(how & 16u ? in.number() : std::uint64_t{in.byte()} << (how >> 5) * 8);
-        break;
-      case ']':
-        if (!in.empty()) field = shape.find('[');
-        break;
-      default:
-        break;
-    }
+  return damaged(in, detail::write_message(made(in, std::move(from), longest)));
+}
+
+// What must be true of a message that was read, whatever its field list says.
+template <typename Message>
+void check(const Message&) {}
+
+void check(const detail::decision_message& said) {
+  for (const std::size_t each : said.workers) MUST(each < workers_of_messages);
+}
+
+void check(const detail::view_message& said) {
+  for (const training_view* const v : {&said.current, &said.value}) {
+    MUST(v->members.size() <= workers_of_messages && (v->members.empty() || v->has(*v->find(v->source))));
+    MUST(v->owners.size() == (v->members.empty() ? 0 : workers_of_messages));
+    for (const int owner : v->owners) MUST(v->find(owner) && v->owner_of(owner) == owner);
   }
-  byte_list made = out.take();
-  if (change >= 240)
-    made.resize(at % (made.size() + 1));
-  else if (change >= 192 && !made.empty())
-    made[at % made.size()] = static_cast<std::byte>(in.byte());
-  return made;
-}
-
-constexpr const char* introduction_shape = "tqttitiqqqt";
-
-void introduction(input in) {
-  reads_what_it_writes(message_of(in, introduction_shape), detail::introduction::read,
-                       [](const auto& said) { return said.bytes(); });
-}
-
-void notice(input in) {
-  reads_what_it_writes(message_of(in, "tiqbt"), detail::notice::read, [](const auto& said) { return said.bytes(); });
-}
-
-void held(input in) {
-  const std::size_t workers = in.byte() % 5;
-  reads_what_it_writes(
-      message_of(in, "qi[q]"), [=](const_bytes bytes) { return detail::held_message::read(bytes, workers); },
-      [](const auto& said) { return said.bytes(); });
-}
-
-void decision(input in) {
-  const std::size_t workers = in.byte() % 5;
-  reads_what_it_writes(
-      message_of(in, "qi[i]"),
-      [=](const_bytes bytes) {
-        const auto said = detail::decision_message::read(bytes, workers);
-        for (const std::size_t each : said.workers) MUST(each < workers);
-        return said;
-      },
-      [](const auto& said) { return said.bytes(); });
-}
-
-void squares(input in) {
-  reads_what_it_writes(message_of(in, "qqbi[q]"), detail::squares_message::read,
-                       [](const auto& said) { return said.bytes(); });
-}
-
-void shard_status(input in) {
-  reads_what_it_writes(message_of(in, "qbqqit"), detail::shard_status::read,
-                       [](const auto& said) { return said.bytes(); });
-}
-
-void shard_order(input in) {
-  const std::size_t workers = in.byte() % 5;
-  reads_what_it_writes(
-      message_of(in, "qqqibqqq[bq]"), [=](const_bytes bytes) { return detail::shard_order::read(bytes, workers); },
-      [](const auto& said) { return said.bytes(); });
-}
-
-/// A file with the magic number, the version and the checksum that it must have, or without.
-byte_list sealed(input& in, std::uint64_t magic, std::string_view shape, bool has_length) {
-  const bool is_whole = in.byte() % 8 != 0;
-  detail::message_writer out;
-  out.number(magic).number(detail::shard_version);
-  byte_list file = out.take();
-  if (has_length) file.resize(file.size() + 8);
-  const byte_list rest = message_of(in, shape);
-  file.insert(file.end(), rest.begin(), rest.end());
-  if (has_length) detail::put_little(file.data() + 12, static_cast<std::uint64_t>(file.size() + 4));
-  file.resize(file.size() + 4);
-  if (is_whole) detail::seal(file);
-  return file;
-}
-
-void manifest(input in) {
-  reads_what_it_writes(
-      sealed(in, detail::manifest_magic, "qqii[qi]", false),
-      [](const_bytes bytes) { return detail::shard_manifest::read(bytes, "manifest"); },
-      [](const auto& said) { return said.bytes(); });
-}
-
-void shard(input in) {
-  reads_what_it_writes(
-      sealed(in, detail::shard_magic, "qqiiqqiiqqqq[b]", true),
-      [](const_bytes bytes) {
-        const_bytes state;
-        detail::shard_header head = detail::read_shard(bytes, "shard", state);
-        MUST(state.size() == head.state_bytes);
-        return std::pair(std::move(head), byte_list(state.begin(), state.end()));
-      },
-      [](const auto& said) {
-        detail::aligned_bytes file;
-        std::size_t size = 0;
-        const const_bytes state(said.second);
-        detail::write_shard(said.first, {&state, 1}, file, size);
-        detail::seal(static_cast<mutable_bytes>(file).first(size));
-        return byte_list(file.data(), file.data() + size);
-      });
 }
 
 /// What a client asks for names nodes of the graph, or is refused.
-void check_registration(detail::step_registration said) {
+void check(const detail::step_registration& asked) {
   static const graph& g = []() -> const graph& {
     static graph made;
     static_cast<void>(placeholder<float, dims<2>>(made, "x"));
     static_cast<void>(variable<float, dims<2>>(made, "w", init::zeros{}));
     return made;
   }();
+  detail::step_registration said = asked;
   said.graph = g.hash();
   said.seed = g.seed();
   try {
@@ -498,40 +460,75 @@ void check_registration(detail::step_registration said) {
   for (const value v : said.request.feeds) MUST(v.node < g.size() && v.output < g[v.node].def.outputs.size());
   for (const std::uint32_t t : said.request.targets) MUST(t < g.size());
 }
+void check(const detail::variable_message& said) { check(said.registration); }
+void check(const detail::run_message& said) {
+  if (said.registers) check(said.registration);
+}
 
-/// A run of a step that a cluster of three tasks is asked for, with what a task recomputes its part from and without.
-void run_of_step(input in) {
-  const char* const shapes[] = {"iqqqqiiqiqibqqbbi", "iqqqqiiqiqiqibqbbqqtiiiibiiiiiiiiiiiiiii",
-                                "iqqqqiibbqqti[iiib]i[i]", "iqqqqiibbi[iit]"};
+template <typename Message>
+void message(input& in, const Message& from = {}) {
   reads_what_it_writes(
-      message_of(in, shapes[in.byte() % std::size(shapes)]),
-      [](const_bytes bytes) {
-        detail::run_message said = detail::run_message::read(bytes, 3);
-        if (said.registers) check_registration(said.registration);
+      message_of(in, from),
+      [&](const_bytes bytes) {
+        auto said = detail::read_message(bytes, workers_of_messages, from);
+        check(said);
         return said;
       },
+      [](const Message& said) { return detail::write_message(said); },
+      std::is_same_v<Message, detail::variable_message>);
+}
+
+void messages(input in) {
+  using namespace detail;
+  static constexpr void (*all[])(input&) = {
+      [](input& x) { message<introduction>(x); },          [](input& x) { message<notice>(x); },
+      [](input& x) { message<group_message>(x); },         [](input& x) { message<offer_message>(x); },
+      [](input& x) { message<error_message>(x); },         [](input& x) { message<view_message>(x); },
+      [](input& x) { message<enroll_message>(x); },        [](input& x) { message<held_message>(x); },
+      [](input& x) { message<decision_message>(x); },      [](input& x) { message<shard_status>(x); },
+      [](input& x) { message<squares_message>(x); },       [](input& x) { message<shard_order>(x); },
+      [](input& x) { message(x, state_end{{0, 0}, {}}); }, [](input& x) { message<run_message>(x); },
+      [](input& x) { message<end_message>(x); },           [](input& x) { message<task_message>(x); },
+      [](input& x) { message<variable_message>(x); },      [](input& x) { message<reset_message>(x); },
+  };
+  all[in.byte() % std::size(all)](in);
+}
+
+/// A file of which some bytes have changed; most have the checksum that they must have.
+byte_list sealed(input& in, byte_list file) {
+  file = damaged(in, std::move(file));
+  if (in.byte() % 8 != 0 && file.size() >= 4) detail::seal(file);
+  return file;
+}
+
+void manifest(input in) {
+  reads_what_it_writes(
+      sealed(in, made<detail::shard_manifest>(in).bytes()),
+      [](const_bytes bytes) { return detail::shard_manifest::read(bytes, "manifest"); },
       [](const auto& said) { return said.bytes(); });
 }
 
-void task_of_cluster(input in) {
-  reads_what_it_writes(message_of(in, "iibi[t[b]]"), detail::task_message::read,
-                       [](const auto& said) { return said.bytes(); });
-}
-
-void end_of_step(input in) {
-  reads_what_it_writes(message_of(in, in.byte() % 2 ? "bbtti" : "bbtti[iit]"), detail::end_message::read,
-                       [](const auto& said) { return said.bytes(); });
-}
-
-void error_message(input in) {
+void shard(input in) {
+  const auto write = [](const detail::shard_header& head, const_bytes state) {
+    detail::aligned_bytes file;
+    std::size_t size = 0;
+    detail::write_shard(head, {&state, 1}, file, size);
+    detail::seal(static_cast<mutable_bytes>(file).first(size));
+    return byte_list(file.data(), file.data() + size);
+  };
+  auto head = made<detail::shard_header>(in);
+  const const_bytes state = std::exchange(head.state, {});
+  head.state_bytes = state.size();
   reads_what_it_writes(
-      message_of(in, "bt"), [](const_bytes bytes) { return detail::read_error(bytes, "an operation"); },
-      [](const error& said) { return detail::error_bytes(said.code(), said.sentence()); });
-}
-
-void group(input in) {
-  reads_what_it_writes(message_of(in, "bt"), detail::group_message::read,
-                       [](const auto& said) { return said.bytes(); });
+      sealed(in, write(head, state)),
+      [](const_bytes bytes) {
+        const_bytes state;
+        detail::shard_header head = detail::read_shard(bytes, "shard", state);
+        head.state = {};
+        MUST(state.size() == head.state_bytes);
+        return std::pair(std::move(head), byte_list(state.begin(), state.end()));
+      },
+      [&](const auto& said) { return write(said.first, said.second); });
 }
 
 void offer(input in) {
@@ -561,41 +558,19 @@ void offer(input in) {
 }
 
 void enroll(input in) {
-  byte_list bytes;
-  if (in.byte() % 2) {
-    bytes = message_of(in, "biiqbbqqti[tbqqitbbbqqiq]");
-  } else {
-    // A list that is well-formed, but for one byte of it.
-    detail::enroll_message said;
-    const int how = static_cast<int>(in.byte());
-    said.terms = {{how % 2 ? consistency::synchronous : consistency::asynchronous, how / 2 % 3, how / 8 % 3 - 1},
-                  {std::chrono::milliseconds(how / 32 * 1000), how % 3 ? loss_action::stop : loss_action::shrink}};
-    while (!in.empty() && said.variables.size() < 20) {
-      const unsigned what = in.byte();
-      parameter_spec& each = said.variables.emplace_back();
-      const const_bytes name = in.take(what % 8);
-      each.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
-      if (what == 255) each.name.assign(4096, static_cast<char>(in.byte()));
-      each.type = what % 2 ? element_type::float32 : element_type::float64;
-      each.elements = std::uint64_t{in.byte()} << (what / 8 % 8 * 6);
-      if (what % 4 == 1) each.row_elements = each.elements >> (what / 64);
-      if (each.row_elements == 0 || each.elements % each.row_elements != 0) each.row_elements = 0;
-      each.ps_task = what % 5 == 0;
-      each.rule.name = what % 3 ? "gradient_descent" : "momentum";
-      for (unsigned k = 0; k < (what % 3 ? 1u : 2u) + (what % 31 == 0); ++k)
-        each.rule.parameters.push_back(std::bit_cast<double>(in.number()));
-      if (what % 13 == 0) {
-        each.rule.schedules.push_back({what % 3u, static_cast<std::int64_t>(in.byte()), {2, 0.1, 100, 0.5, 0}});
-        if (what % 26 == 0) each.rule.schedules[0].numbers[in.byte() % 5] = std::bit_cast<double>(in.number());
-      }
-      if (what % 7 == 0)
-        each.clipping = {{static_cast<detail::clip_kind>(what % 4), 0, std::bit_cast<double>(in.number())}, what % 3};
-      if (what % 11 == 0) each.source = static_cast<std::int64_t>(in.byte() % 8) - 3;
-    }
-    bytes = said.bytes();
-    if (how >= 192) bytes[in.number() % bytes.size()] = static_cast<std::byte>(in.byte());
+  auto list = made<detail::enroll_message>(in);
+  for (parameter_spec& each : list.variables) {
+    const unsigned what = in.byte();
+    if (what % 4 == 0) continue;
+    each.elements %= std::uint64_t{1} << (what / 4 % 48);
+    if (what % 4 == 1 || each.row_elements == 0 || each.elements % each.row_elements != 0) each.row_elements = 0;
+    each.ps_task = what % 5 == 0;
+    each.rule.name = what % 3 ? "gradient_descent" : "momentum";
+    each.rule.parameters.resize((what % 3 ? 1u : 2u) + (what % 31 == 0));
+    each.rule.schedules.clear();
+    if (what % 13 == 0) each.rule.schedules.push_back({what % 3u, std::int64_t{what}, {2, 0.1, 100, 0.5, 0}});
   }
-  reads_what_it_writes(bytes, detail::enroll_message::read, [](const auto& said) { return said.bytes(); });
+  const byte_list bytes = damaged(in, list.bytes());
   detail::enroll_message said;
   if (code_of([&] { said = detail::enroll_message::read(bytes); }) != ok) return;
   MUST(printable(said.difference(said), std::size_t{1} << 20) == said.difference(said));
@@ -757,7 +732,7 @@ void insiders_to_listener(input in) {
   const std::size_t most = 1 + in.byte();
   byte_list answer, said;
   put_frame(said, frame_kind::hello, its_nonce);
-  const byte_list who = message_of(in, introduction_shape, 400);
+  const byte_list who = message_of<detail::introduction>(in, {}, 400);
   put_frame(said, frame_kind::introduce, who, proof_of("dials", its_nonce, my_nonce, {who}));
   const_bytes feed;
   talk_type talk = talk_type::listening(test::as_stream(fed_stream{{}, most, &answer, nullptr, &feed}), our_secret(),
@@ -787,7 +762,8 @@ void insiders_to_dialler(input in) {
   mine.from = {"worker", 0};
   mine.to = {"ps", 0};
   talk.introduce(mine);
-  const byte_list what = message_of(in, how % 2 ? "bt" : introduction_shape, 400), of_mine = mine.bytes();
+  const byte_list of_mine = mine.bytes(), what = how % 2 ? message_of<detail::error_message>(in, {}, 400)
+                                                         : message_of<detail::introduction>(in, {}, 400);
   said.clear();
   const bool welcomes = how % 2 == 0;
   if (welcomes)
@@ -1529,20 +1505,9 @@ constexpr target targets[] = {
     {"header", header_of_frame},
     {"frames", frames},
     {"frames_with_tags", frames_with_tags},
-    {"introduction", introduction},
-    {"notice", notice},
-    {"held", held},
-    {"decision", decision},
-    {"squares", squares},
-    {"shard_status", shard_status},
-    {"shard_order", shard_order},
+    {"messages", messages},
     {"manifest", manifest},
     {"shard", shard},
-    {"run_of_step", run_of_step},
-    {"end_of_step", end_of_step},
-    {"task_of_cluster", task_of_cluster},
-    {"error", error_message},
-    {"group", group},
     {"offer", offer},
     {"enroll", enroll},
     {"rows", rows},

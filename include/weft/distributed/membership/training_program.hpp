@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/message_fields.hpp>
 #include <weft/text.hpp>
 
 namespace weft::detail {
@@ -11,7 +11,7 @@ namespace weft::detail {
 /// The parts of a program that all workers of an all-reduce must have in common.
 struct training_program {
   std::uint64_t graph = 0, seed = 0, bucket_bytes = 0;
-  std::string settings;  // fit to be shown
+  std::string settings;  // printable
 
   friend bool operator==(const training_program&, const training_program&) = default;
 
@@ -25,15 +25,7 @@ struct training_program {
     return its.graph != graph ? "its graph is another one" : "";
   }
 
-  void write(message_writer& out) const { out.number(graph).number(seed).number(bucket_bytes).text(settings); }
-  static training_program read(message_reader& in) {
-    training_program its;
-    its.graph = in.number<std::uint64_t>();
-    its.seed = in.number<std::uint64_t>();
-    its.bucket_bytes = in.number<std::uint64_t>();
-    its.settings = in.text();
-    return its;
-  }
+  void fields(message_fields& io) { io.number(graph).number(seed).number(bucket_bytes).text(settings); }
 };
 
 }  // namespace weft::detail

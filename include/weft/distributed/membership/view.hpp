@@ -11,121 +11,17 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/membership/loss_policy.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/training_view.hpp>
+#include <weft/distributed/membership/view_message.hpp>
 #include <weft/error.hpp>
 
 namespace weft {
 
 namespace detail {
-
-/// A process has given up another one that lives: they never train together again.
-struct given_up_member {
-  view_member by, whom;
-
-  friend bool operator==(const given_up_member&, const given_up_member&) = default;
-};
-
-/// A message of the agreement on the next view. All carry the sender's view, so that one who has missed a decision
-/// learns it from any other.
-struct view_message {
-  enum class kind : std::uint8_t { hello, prepare, report, propose, accepted, refused };
-
-  kind what{};
-  view_member from;
-  std::uint64_t ballot = 0;
-  std::uint64_t accepted_ballot = 0;  // of a report
-  training_program program;
-  std::int64_t updates = -1;  // that the sender has made; -1: it has no values yet
-  loss_policy policy;
-  training_view current;
-  training_view value;                         // of a proposal, or what a report's sender has accepted
-  std::vector<view_member> given_up;           // whom the sender will never hear again, though they may live
-  std::vector<given_up_member> seen_given_up;  // among others: the sender hears both, or has it from one that does
-
-  /// Ballots from outside must be below it, so that no sum of ballots wraps around.
-  static constexpr std::uint64_t max_ballot = std::uint64_t{1} << 62;
-  static constexpr std::size_t max_seen_given_up = 256;  // further ones wait for the next meeting
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(static_cast<std::uint8_t>(what)).number(from.index).number(from.incarnation);
-    out.number(ballot).number(accepted_ballot).number(updates);
-    program.write(out);
-    out.number(std::int64_t{policy.wait.count()}).number(static_cast<std::uint8_t>(policy.then));
-    for (const training_view* v : {&current, &value}) {
-      out.number(v->epoch).number(v->updates).number(v->source).number(static_cast<std::uint8_t>(v->brings_values));
-      out.number(static_cast<std::uint32_t>(v->members.size()));
-      for (const view_member& each : v->members) out.number(each.index).number(each.incarnation);
-      for (const int each : v->owners) out.number(each);  // of all workers, in a view that has members
-    }
-    out.number(static_cast<std::uint32_t>(given_up.size()));
-    for (const view_member& each : given_up) out.number(each.index).number(each.incarnation);
-    out.number(static_cast<std::uint32_t>(seen_given_up.size()));
-    for (const given_up_member& each : seen_given_up)
-      for (const view_member& one : {each.by, each.whom}) out.number(one.index).number(one.incarnation);
-    return out.take();
-  }
-
-  /// Throws weft::error (invalid_argument) for what bytes() has not written. `workers`: of the job.
-  static view_message read(const_bytes bytes, int workers) {
-    message_reader in(bytes);
-    view_message said;
-    const auto kind = in.number<std::uint8_t>();
-    if (kind > static_cast<std::uint8_t>(kind::refused)) message_reader::malformed();
-    said.what = static_cast<view_message::kind>(kind);
-    said.from.index = in.number<int>();
-    said.from.incarnation = in.number<std::uint64_t>();
-    said.ballot = in.number<std::uint64_t>();
-    said.accepted_ballot = in.number<std::uint64_t>();
-    if ((said.ballot | said.accepted_ballot) >= max_ballot) message_reader::malformed();
-    said.updates = in.number<std::int64_t>();
-    said.program = training_program::read(in);
-    said.policy.wait = std::chrono::milliseconds(in.number<std::int64_t>());
-    if (!is_valid_wait(said.policy.wait)) message_reader::malformed();
-    const auto then = in.number<std::uint8_t>();
-    if (then > static_cast<std::uint8_t>(loss_action::take_over)) message_reader::malformed();
-    said.policy.then = static_cast<loss_action>(then);
-    for (training_view* v : {&said.current, &said.value}) {
-      v->epoch = in.number<std::uint64_t>();
-      v->updates = in.number<std::int64_t>();
-      v->source = in.number<int>();
-      v->brings_values = in.flag();
-      const auto count = in.number<std::uint32_t>();
-      if (count > static_cast<std::uint32_t>(workers) || (v->epoch != 0) != (count != 0)) message_reader::malformed();
-      for (std::uint32_t i = 0; i < count; ++i) {
-        const auto index = in.number<int>();
-        v->members.push_back({index, in.number<std::uint64_t>()});
-        if (index < 0 || index >= workers || (i > 0 && v->members[i - 1].index >= index)) message_reader::malformed();
-      }
-      if (count > 0 && !v->find(v->source)) message_reader::malformed();
-      for (int r = 0; count > 0 && r < workers; ++r) {
-        v->owners.push_back(in.number<int>());
-        if (!v->find(v->owners.back()) || (v->find(r) && v->owners.back() != r)) message_reader::malformed();
-      }
-    }
-    const auto read_member = [&] {
-      const auto index = in.number<int>();
-      if (index < 0 || index >= workers) message_reader::malformed();
-      return view_member{index, in.number<std::uint64_t>()};
-    };
-    const auto given_up_count = in.number<std::uint32_t>();
-    if (given_up_count > static_cast<std::uint32_t>(workers)) message_reader::malformed();
-    for (std::uint32_t i = 0; i < given_up_count; ++i) said.given_up.push_back(read_member());
-    const auto seen_count = in.number<std::uint32_t>();
-    if (seen_count > max_seen_given_up) message_reader::malformed();
-    for (std::uint32_t i = 0; i < seen_count; ++i) {
-      const view_member by = read_member(), whom = read_member();
-      if (by.index == whom.index) message_reader::malformed();
-      said.seen_given_up.push_back({by, whom});
-    }
-    in.end();
-    return said;
-  }
-};
 
 /// What a process knows of another worker's process.
 enum class presence : unsigned char {

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include <weft/distributed/cluster/messages.hpp>
 #include <weft/graph/gradient_clip.hpp>
 
 namespace weft {
@@ -24,22 +23,6 @@ struct gradient_clipping : detail::gradient_clip {
 namespace detail {
 
 inline constexpr std::uint32_t max_clip_groups = 1 << 16;
-
-inline void write_clipping(message_writer& out, const gradient_clipping& c) {
-  out.number(static_cast<std::uint8_t>(c.kind)).real(c.lowest).real(c.highest).number(c.group);
-}
-inline gradient_clipping read_clipping(message_reader& in) {
-  gradient_clipping c;
-  const auto kind = in.number<std::uint8_t>();
-  c.lowest = in.real();
-  c.highest = in.real();
-  c.group = in.number<std::uint32_t>();
-  if (kind > static_cast<std::uint8_t>(clip_kind::by_global_norm) || c.group >= max_clip_groups ||
-      std::isnan(c.lowest) || std::isnan(c.highest))
-    message_reader::malformed();
-  c.kind = static_cast<clip_kind>(kind);
-  return c;
-}
 
 /// The factor that clips gradients whose elements' squares have this sum, by the formulas of train/clipping.hpp: NaN if
 /// the global norm is not finite.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <weft/device/cpu/thread_pool.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>

@@ -14,6 +14,7 @@
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/loss_watch.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/lost_updates.hpp>
 #include <weft/distributed/parameter/parameter_buffers.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>

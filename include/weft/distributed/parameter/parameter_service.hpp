@@ -19,6 +19,7 @@
 #include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/parameter/asynchronous_updates.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/server_state.hpp>

@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/message_fields.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 
@@ -34,24 +35,25 @@ inline std::size_t checkpoint_bytes(const parameter_store& store, std::size_t wo
   return store.state_bytes() + 8 * store.scalar_slots() + cluster_state_bytes(workers);
 }
 
-inline void write_cluster_state(message_writer& out, const cluster_state& s, std::size_t workers) {
-  out.number(s.global_step).number(s.last_step).number(s.unit);
-  for (std::size_t w = 0; w < workers; ++w) out.number(w < s.newest.size() ? s.newest[w] : std::int64_t{-1});
-}
+/// The end of one parameter server's state, after its values and arrays.
+struct state_end {
+  std::vector<double> scalars;  // slots of its variables; readers know how many
+  cluster_state place;          // in the training
 
-inline cluster_state read_cluster_state(message_reader& in, std::size_t workers) {
-  constexpr std::int64_t max = std::int64_t{1} << 62;
-  cluster_state s;
-  s.global_step = in.number<std::int64_t>();
-  s.last_step = in.number<std::int64_t>();
-  s.unit = in.number<std::uint32_t>();
-  if (s.global_step < 0 || s.global_step > max || s.last_step < -1 || s.last_step > max) message_reader::malformed();
-  for (std::size_t w = 0; w < workers; ++w) {
-    s.newest.push_back(in.number<std::int64_t>());
-    if (s.newest.back() < -1 || s.newest.back() > max) message_reader::malformed();
+  void fields(message_fields& io) {
+    constexpr std::int64_t far = std::int64_t{1} << 62;
+    for (double& x : scalars) io.real(x);
+    io.number(place.global_step, 0, far).number(place.last_step, -1, far).number(place.unit);
+    io.for_each_peer(place.newest, [&](std::int64_t& step) { io.number(step, -1, far); });
   }
-  return s;
-}
+  std::vector<std::byte> bytes(std::size_t workers) && {
+    place.newest.resize(workers, -1);
+    return write_message(std::move(*this));
+  }
+  static state_end read(const_bytes from, std::size_t scalars, std::size_t workers) {
+    return read_message(from, workers, state_end{std::vector<double>(scalars), {}});
+  }
+};
 
 /// Adds another parameter server's place in the training.
 inline void merge_cluster_state(cluster_state& all, const cluster_state& its) {
@@ -60,8 +62,7 @@ inline void merge_cluster_state(cluster_state& all, const cluster_state& its) {
   for (std::size_t w = 0; w < all.newest.size(); ++w) all.newest[w] = std::max(all.newest[w], its.newest[w]);
 }
 
-// The part of a parameter server's state that follows its values and arrays: the scalar slots of its variables, `held`,
-// and its place in the training.
+// The end of the state of a server that holds the variables `held`.
 
 inline std::size_t scalar_state_bytes(const server_state& state, std::span<const std::size_t> held,
                                       std::size_t workers) {
@@ -72,22 +73,20 @@ inline std::size_t scalar_state_bytes(const server_state& state, std::span<const
 
 inline std::vector<std::byte> scalar_state(const server_state& state, std::span<const std::size_t> held,
                                            std::size_t workers) {
-  message_writer out;
+  state_end end{{}, state.cluster};
   for (const std::size_t i : held)
-    for (const double x : state.slots[i].numbers) out.real(x);
-  write_cluster_state(out, state.cluster, workers);
-  return out.take();
+    end.scalars.insert(end.scalars.end(), state.slots[i].numbers.begin(), state.slots[i].numbers.end());
+  return std::move(end).bytes(workers);
 }
 
 /// Writes the scalar slots to `state`, and returns the server's place in the training.
 inline cluster_state read_scalar_state(const_bytes bytes, server_state& state, std::span<const std::size_t> held,
                                        std::size_t workers) {
-  message_reader in(bytes);
+  state_end end = state_end::read(bytes, (bytes.size() - cluster_state_bytes(workers)) / 8, workers);
+  const double* from = end.scalars.data();
   for (const std::size_t i : held)
-    for (double& x : state.slots[i].numbers) x = in.real();
-  cluster_state its = read_cluster_state(in, workers);
-  in.end();
-  return its;
+    for (double& x : state.slots[i].numbers) x = *from++;
+  return std::move(end.place);
 }
 
 }  // namespace weft::detail

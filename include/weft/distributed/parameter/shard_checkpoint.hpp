@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/server_state.hpp>
@@ -38,16 +37,12 @@ class shard_checkpoint {
   void save(worker& to) {
     if (!store_.initialised()) throw uninitialised_refusal();
     std::vector<const_bytes> pieces;
-    std::vector<double> scalars;
-    store_.find_state(pieces, scalars);
-    message_writer rest;
-    for (const double x : scalars) rest.real(x);
-    cluster_state s;
-    s.global_step = store_.global_step();
-    s.unit = steps_.unit_weight();
-    history_.save(s);
-    write_cluster_state(rest, s, workers_.size());
-    answers_.send_state(to, rest.take(), std::move(pieces));
+    state_end end;
+    store_.find_state(pieces, end.scalars);
+    end.place.global_step = store_.global_step();
+    end.place.unit = steps_.unit_weight();
+    history_.save(end.place);
+    answers_.send_state(to, std::move(end).bytes(workers_.size()), std::move(pieces));
   }
 
   /// Restores the checkpoint of the chief's request, which may say that there is none. A chief that comes back changes
@@ -66,15 +61,11 @@ class shard_checkpoint {
                     "a worker trains already, without the checkpoint; make a supervised session with saved_in() in "
                     "every worker, before its first step");
     if (const const_bytes payload = from.connection->payload(); !payload.empty()) {
-      message_reader rest(payload.subspan(store_.state_bytes()));
-      std::vector<double> scalars(store_.scalar_slots());
-      for (double& x : scalars) x = rest.real();
-      const cluster_state s = read_cluster_state(rest, workers_.size());
-      rest.end();
+      const auto end = state_end::read(payload.subspan(store_.state_bytes()), store_.scalar_slots(), workers_.size());
       answers_.keep_answers_in_flight();
-      store_.restore(payload.first(store_.state_bytes()), scalars, s.global_step);
-      history_.restore(s);
-      steps_.restore_unit_weight(s.unit);
+      store_.restore(payload.first(store_.state_bytes()), end.scalars, end.place.global_step);
+      history_.restore(end.place);
+      steps_.restore_unit_weight(end.place.unit);
       from.connection->free_payload();
     }
     is_settled_ = true;

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include <weft/checkpoint/folder_lock.hpp>
-#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/message_fields.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/encoding/crc32c.hpp>
 #include <weft/encoding/endian.hpp>
@@ -40,11 +40,10 @@ struct run_epoch {
   run_epoch next() const { return of(run(), epoch() + 1); }
   explicit operator bool() const { return bits != 0; }
 
-  /// Reads the epoch of a file. Throws for none, and for one so large that later ones could wrap around.
-  static run_epoch read(message_reader& in) {
-    const run_epoch at{in.number<std::uint64_t>()};
-    if (!at || at.epoch() >> 31 != 0) message_reader::malformed();
-    return at;
+  /// In a file: neither 0 nor so large that later ones could wrap around.
+  void fields(message_fields& io) {
+    io.number(bits, 1);
+    io.require(epoch() >> 31 == 0);
   }
 
   friend bool operator==(const run_epoch&, const run_epoch&) = default;
@@ -55,21 +54,17 @@ struct finished_worker {
   bool is_done = false;
   std::uint64_t process = 0;  // the incarnation that finished; 0: it still asks the servers
 
-  static constexpr std::size_t bytes = 9;
-  void write(message_writer& out) const { out.number(static_cast<std::uint8_t>(is_done)).number(process); }
-  static finished_worker read(message_reader& in) {
-    finished_worker said;
-    said.is_done = in.flag();
-    said.process = in.number<std::uint64_t>();
-    if (!said.is_done && said.process != 0) message_reader::malformed();
-    return said;
+  void fields(message_fields& io) {
+    io.flag(is_done).number(process);
+    io.require(is_done || process == 0);
   }
 
   friend bool operator==(const finished_worker&, const finished_worker&) = default;
 };
 
-/// What a file of one parameter server's shard says before the values: docs/reference/formats.md.
+/// The beginning of the file of one parameter server's shard, up to the values: docs/reference/formats.md.
 struct shard_header {
+  std::uint64_t file_bytes = 0;
   run_epoch at;
   std::int64_t step = 0;  // the number of the next step; in asynchronous training the updates that are in the values
   std::uint32_t task = 0, servers = 0;
@@ -80,6 +75,9 @@ struct shard_header {
   std::vector<std::byte> variables;    // enroll_message, without the loss policy
   std::vector<double> scalars;         // slots that are one number each
   std::uint64_t state_bytes = 0;       // of values and slots, which follow
+  const_bytes state = {};              // a part of the file that was read
+
+  void fields(message_fields& io);
 };
 
 inline constexpr std::uint64_t shard_magic = 0x4452414853544657u;     // "WFTSHARD"
@@ -91,24 +89,7 @@ inline constexpr std::uint64_t max_shard_overhead = std::uint64_t{256} << 20;
 /// A whole shard, with its checksum at the end. `state`: the pieces of values and slots, `state_bytes` in all.
 inline void write_shard(const shard_header& head, std::span<const const_bytes> state, aligned_bytes& to,
                         std::size_t& size) {
-  message_writer out;
-  out.number(shard_magic).number(shard_version).number(std::uint64_t{0});  // the file's length, set below
-  out.number(head.at.bits).number(head.step).number(head.task).number(head.servers);
-  out.number(head.global_step).number(head.last_step).number(head.unit);
-  out.number(static_cast<std::uint32_t>(head.applied.size()));
-  for (std::size_t w = 0; w < head.applied.size(); ++w) {
-    out.number(head.applied[w].newest()).number(head.applied[w].seen());
-    (w < head.done.size() ? head.done[w] : finished_worker()).write(out);
-  }
-  out.number(std::uint64_t{head.variables.size()});
-  std::vector<std::byte> front = out.take();
-  front.insert(front.end(), head.variables.begin(), head.variables.end());
-  message_writer rest;
-  rest.number(std::uint64_t{head.scalars.size()});
-  for (const double x : head.scalars) rest.real(x);
-  rest.number(head.state_bytes);
-  const std::vector<std::byte> back = rest.take();
-  front.insert(front.end(), back.begin(), back.end());
+  std::vector<std::byte> front = write_message(head);
   size = front.size() + static_cast<std::size_t>(head.state_bytes) + 4;
   put_little(front.data() + 12, std::uint64_t{size});
   if (to.size() < size) to = aligned_bytes(size);
@@ -132,10 +113,8 @@ inline std::uint32_t seal(mutable_bytes file) {
   throw error(error_code::data_loss, "restore", {path, " is damaged: ", how});
 }
 
-/// Checks magic number, version, length and checksum, and reads the rest by `read(message_reader&)`, which throws for
-/// what cannot be. Throws weft::error (data_loss, failed_precondition) that names the file.
-template <typename Read>
-void read_sealed(const_bytes file, const std::string& path, std::uint64_t magic, bool has_length, Read read) {
+/// Checks magic number, version and checksum. Throws weft::error (data_loss, failed_precondition) that names the file.
+inline void check_sealed(const_bytes file, const std::string& path, std::uint64_t magic, bool has_length) {
   constexpr std::size_t least = 8 + 4 + 4;
   if (file.size() < least) damaged(path, "it is too short");
   if (get_little<std::uint64_t>(file.data()) != magic) damaged(path, "it begins with other bytes");
@@ -147,51 +126,24 @@ void read_sealed(const_bytes file, const std::string& path, std::uint64_t magic,
   if (const auto version = get_little<std::uint32_t>(file.data() + 8); version != shard_version)
     throw error(error_code::failed_precondition, "restore",
                 {path, " has version ", version, " of the format, and this program reads version ", shard_version});
+}
+
+/// Reads a file without its checksum, which has been checked.
+template <typename Contents>
+Contents read_sealed(const_bytes file, const std::string& path) {
   try {
-    message_reader in(file.first(file.size() - 4).subspan(12));
-    read(in);
+    return read_message<Contents>(file.first(file.size() - 4));
   } catch (const error&) {
     damaged(path, "its contents contradict each other");
   }
 }
 
-/// Reads a shard that nobody has vouched for; `state` lies in `file` then. Throws weft::error that names the file.
+/// Reads a shard that may be damaged or forged. `state` is a part of `file`. Throws weft::error that names the file.
 inline shard_header read_shard(const_bytes file, const std::string& path, const_bytes& state) {
-  shard_header head;
-  read_sealed(file, path, shard_magic, true, [&](message_reader& in) {
-    constexpr std::int64_t max = std::int64_t{1} << 62;
-    const auto up_to = [](std::int64_t x, std::int64_t least) {
-      if (x < least || x > max) message_reader::malformed();
-      return x;
-    };
-    if (in.number<std::uint64_t>() != file.size()) message_reader::malformed();
-    head.at = run_epoch::read(in);
-    head.step = up_to(in.number<std::int64_t>(), 0);
-    head.task = in.number<std::uint32_t>();
-    head.servers = in.number<std::uint32_t>();
-    head.global_step = up_to(in.number<std::int64_t>(), 0);
-    head.last_step = up_to(in.number<std::int64_t>(), -1);
-    head.unit = in.number<std::uint32_t>();
-    const auto workers = in.number<std::uint32_t>();
-    if (workers > in.left() / (16 + finished_worker::bytes)) message_reader::malformed();
-    for (std::uint32_t w = 0; w < workers; ++w) {
-      const std::int64_t newest = up_to(in.number<std::int64_t>(), -1);
-      const auto seen = in.number<std::uint64_t>();
-      if ((newest < 0) != (seen == 0) || (newest >= 0 && (seen & 1u) == 0)) message_reader::malformed();
-      head.applied.push_back(replay_window::of(newest, seen));
-      head.done.push_back(finished_worker::read(in));
-    }
-    const auto described = in.number<std::uint64_t>();
-    if (described > in.left()) message_reader::malformed();
-    const const_bytes variables = in.bytes(static_cast<std::size_t>(described));
-    head.variables.assign(variables.begin(), variables.end());
-    const auto scalars = in.number<std::uint64_t>();
-    if (scalars > in.left() / 8) message_reader::malformed();
-    for (std::uint64_t k = 0; k < scalars; ++k) head.scalars.push_back(in.real());
-    head.state_bytes = in.number<std::uint64_t>();
-    if (head.state_bytes != in.left()) message_reader::malformed();
-    state = in.bytes(std::size_t{head.state_bytes});
-  });
+  check_sealed(file, path, shard_magic, true);
+  auto head = read_sealed<shard_header>(file, path);
+  if (head.file_bytes != file.size()) damaged(path, "its length is another one");
+  state = head.state;
   return head;
 }
 
@@ -199,6 +151,8 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
 struct shard_digest {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
+
+  void fields(message_fields& io) { io.number(bytes).number(crc); }
 
   friend bool operator==(const shard_digest&, const shard_digest&) = default;
 };
@@ -210,37 +164,58 @@ struct shard_manifest {
   std::vector<shard_digest> shards;  // of each parameter server
   std::vector<finished_worker> done;
 
+  void fields(message_fields& io);
   std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(manifest_magic).number(shard_version).number(at.bits).number(step);
-    out.number(static_cast<std::uint32_t>(shards.size())).number(static_cast<std::uint32_t>(done.size()));
-    for (const shard_digest& each : shards) out.number(each.bytes).number(each.crc);
-    for (const finished_worker& each : done) each.write(out);
-    out.number(std::uint32_t{0});
-    std::vector<std::byte> all = out.take();
+    std::vector<std::byte> all = write_message(*this);
+    all.resize(all.size() + 4);
     seal(all);
     return all;
   }
-
   /// Throws weft::error that names the file.
   static shard_manifest read(const_bytes file, const std::string& path) {
-    shard_manifest said;
-    read_sealed(file, path, manifest_magic, false, [&](message_reader& in) {
-      said.at = run_epoch::read(in);
-      said.step = in.number<std::int64_t>();
-      const auto servers = in.number<std::uint32_t>(), workers = in.number<std::uint32_t>();
-      if (said.step < 0 || servers > in.left() / 12) message_reader::malformed();
-      for (std::uint32_t k = 0; k < servers; ++k) {
-        const auto bytes = in.number<std::uint64_t>();
-        said.shards.push_back({bytes, in.number<std::uint32_t>()});
-      }
-      if (workers != in.left() / finished_worker::bytes) message_reader::malformed();
-      for (std::uint32_t k = 0; k < workers; ++k) said.done.push_back(finished_worker::read(in));
-      in.end();
-    });
-    return said;
+    check_sealed(file, path, manifest_magic, false);
+    return read_sealed<shard_manifest>(file, path);
   }
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL void shard_header::fields(message_fields& io) {
+  constexpr std::int64_t far = std::int64_t{1} << 62;
+  std::uint64_t magic = shard_magic;
+  std::uint32_t version = shard_version;
+  io.number(magic).number(version).number(file_bytes);
+  at.fields(io);
+  io.number(step, 0, far).number(task).number(servers);
+  io.number(global_step, 0, far).number(last_step, -1, far).number(unit);
+  io.repeat(applied.size(), max_shard_overhead, [&](std::size_t worker) {
+    replay_window& updates = io.at(applied, worker);
+    std::int64_t newest = updates.newest();
+    std::uint64_t seen = updates.seen();
+    io.number(newest, -1, far).number(seen);
+    io.require(newest < 0 ? seen == 0 : (seen & 1u) != 0);
+    updates = replay_window::of(newest, seen);
+    io.at(done, worker).fields(io);
+  });
+  io.bytes(variables, max_shard_overhead, 8);
+  io.list(scalars, max_shard_overhead, [&](double& x) { io.real(x); }, 8);
+  io.number(state_bytes).rest(state);
+  io.require(state.size() == state_bytes);
+}
+
+WEFT_DISTRIBUTED_DECL void shard_manifest::fields(message_fields& io) {
+  std::uint64_t magic = manifest_magic;
+  std::uint32_t version = shard_version;
+  io.number(magic).number(version);
+  at.fields(io);
+  io.number(step, 0);
+  const std::size_t servers = io.count(shards.size(), max_shard_overhead);
+  const std::size_t workers = io.count(done.size(), max_shard_overhead);
+  for (std::size_t k = 0; k < servers; ++k) io.at(shards, k).fields(io);
+  for (std::size_t k = 0; k < workers; ++k) io.at(done, k).fields(io);
+}
+
+#endif
 
 /// The files of one parameter server in the folder that server_options::shards names: `shard-TASK-of-SERVERS-STEP`, and
 /// at parameter server 0 `manifest-STEP`. Locks them against other processes while it lives.

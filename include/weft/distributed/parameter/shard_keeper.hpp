@@ -14,6 +14,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
 #include <weft/distributed/membership/task_server.hpp>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_checkpoint.hpp>

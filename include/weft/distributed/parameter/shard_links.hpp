@@ -19,139 +19,13 @@
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
+#include <weft/distributed/parameter/shard_messages.hpp>
 #include <weft/distributed/parameter/squares_message.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
 
 namespace weft::detail {
-
-/// Which gradients a parameter server holds: what it tells parameter server 0.
-struct held_message {
-  std::int64_t next_step = 0;       // that it has not made
-  std::vector<std::int64_t> steps;  // of each worker's gradients there; -1: none
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(next_step).number(static_cast<std::uint32_t>(steps.size()));
-    for (const std::int64_t step : steps) out.number(step);
-    return out.take();
-  }
-  static held_message read(const_bytes bytes, std::size_t workers) {
-    message_reader in(bytes);
-    held_message said;
-    said.next_step = in.number<std::int64_t>();
-    if (said.next_step < 0 || in.number<std::uint32_t>() != workers) message_reader::malformed();
-    for (std::size_t w = 0; w < workers; ++w) {
-      said.steps.push_back(in.number<std::int64_t>());
-      if (said.steps.back() < -1) message_reader::malformed();
-    }
-    in.end();
-    return said;
-  }
-};
-
-/// Whose gradients make a step: what parameter server 0 tells the others.
-struct decision_message {
-  std::int64_t step = -1;
-  std::vector<std::size_t> workers;  // their indices, which ascend
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(step).number(static_cast<std::uint32_t>(workers.size()));
-    for (const std::size_t each : workers) out.number(static_cast<std::uint32_t>(each));
-    return out.take();
-  }
-  static decision_message read(const_bytes bytes, std::size_t workers) {
-    message_reader in(bytes);
-    decision_message said;
-    said.step = in.number<std::int64_t>();
-    const auto count = in.number<std::uint32_t>();
-    if (said.step < 0 || count == 0 || count > workers) message_reader::malformed();
-    for (std::uint32_t k = 0; k < count; ++k) {
-      const auto each = in.number<std::uint32_t>();
-      if (each >= workers || (k > 0 && each <= said.workers.back())) message_reader::malformed();
-      said.workers.push_back(each);
-    }
-    in.end();
-    return said;
-  }
-};
-
-/// Where a parameter server that writes shards is: what it tells parameter server 0.
-struct shard_status {
-  run_epoch at;               // 0: it has just been started, and holds nothing
-  bool is_settled = false;    // the chief has restored a checkpoint, or found none
-  bool is_failing = false;    // it could not write its last shard
-  bool is_leaving = false;    // a signal has stopped it
-  std::int64_t written = -1;  // the step of the shard that it has written last in this epoch; -1: none
-  shard_digest digest;
-  std::string why;  // it could not restore the shard that begins this epoch
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(at.bits).number(static_cast<std::uint8_t>(is_settled | is_failing << 1 | is_leaving << 2));
-    return out.number(written).number(digest.bytes).number(digest.crc).text(printable(why, 4000)).take();
-  }
-  static shard_status read(const_bytes bytes) {
-    message_reader in(bytes);
-    shard_status said;
-    said.at.bits = in.number<std::uint64_t>();
-    const auto flags = in.number<std::uint8_t>();
-    if (flags > 7) message_reader::malformed();
-    said.is_settled = (flags & 1) != 0;
-    said.is_failing = (flags & 2) != 0;
-    said.is_leaving = (flags & 4) != 0;
-    said.written = in.number<std::int64_t>();
-    if (said.written < -1) message_reader::malformed();
-    said.digest.bytes = in.number<std::uint64_t>();
-    said.digest.crc = in.number<std::uint32_t>();
-    said.why = in.text();
-    in.end();
-    return said;
-  }
-};
-
-/// In which epoch training is, and how it began: what parameter server 0 tells another that writes shards.
-struct shard_order {
-  run_epoch at;
-  std::int64_t restored = -1;  // the step of the shard that the epoch begins with; -1: the run has begun with it
-  shard_digest digest;         // of the receiver's
-  bool is_settled = false;
-  bool is_insecure = false;     // some server cannot write shards
-  std::int64_t committed = -1;  // the step of the last manifest; -1: there is none
-  std::int64_t kept = -1;       // shards of earlier steps are not needed any more
-  std::int64_t wanted = -1;     // all are to write a shard of this step
-  std::vector<finished_worker> done;
-
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(at.bits).number(restored).number(digest.bytes).number(digest.crc);
-    out.number(static_cast<std::uint8_t>(is_settled | is_insecure << 1)).number(committed).number(kept).number(wanted);
-    for (const finished_worker& each : done) each.write(out);
-    return out.take();
-  }
-  static shard_order read(const_bytes bytes, std::size_t workers) {
-    message_reader in(bytes);
-    shard_order said;
-    said.at.bits = in.number<std::uint64_t>();
-    said.restored = in.number<std::int64_t>();
-    said.digest.bytes = in.number<std::uint64_t>();
-    said.digest.crc = in.number<std::uint32_t>();
-    const auto flags = in.number<std::uint8_t>();
-    said.is_settled = (flags & 1) != 0;
-    said.is_insecure = (flags & 2) != 0;
-    said.committed = in.number<std::int64_t>();
-    said.kept = in.number<std::int64_t>();
-    said.wanted = in.number<std::int64_t>();
-    if (!said.at || flags > 3 || said.restored < -1 || said.committed < -1 || said.kept < -1 || said.wanted < -1 ||
-        said.kept > said.committed)
-      message_reader::malformed();
-    for (std::size_t w = 0; w < workers; ++w) said.done.push_back(finished_worker::read(in));
-    in.end();
-    return said;
-  }
-};
 
 /// The connections by which parameter servers agree whose gradients make a step, and which shards make a checkpoint:
 /// each of the others opens one to parameter server 0, tells it which gradients it holds and which shards it has
@@ -387,7 +261,7 @@ class shard_links {
 
   std::string name(const peer& each) const { return to_string(members_.task(each.rank)); }
   std::uint64_t max_bytes() const {
-    return std::max<std::uint64_t>({max_control_bytes, 64 + finished_worker::bytes * workers_, 64 + 8 * max_squares_});
+    return std::max({max_control_bytes, shard_order::max_bytes(workers_), std::uint64_t{64} + 8 * max_squares_});
   }
 
   bool accept() {

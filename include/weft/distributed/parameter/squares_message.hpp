@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/cluster/message_fields.hpp>
+#include <weft/transport/separate.hpp>
 
 namespace weft::detail {
 
@@ -19,25 +20,16 @@ struct squares_message {
 
   bool is_of(std::int64_t a_step, std::uint64_t an_attempt) const { return step == a_step && attempt == an_attempt; }
 
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(step).number(attempt).number(static_cast<std::uint8_t>(is_finite));
-    out.number(static_cast<std::uint32_t>(squares.size()));
-    for (const double each : squares) out.real(each);
-    return out.take();
-  }
-  static squares_message read(const_bytes bytes) {
-    message_reader in(bytes);
-    squares_message said;
-    said.step = in.number<std::int64_t>();
-    said.attempt = in.number<std::uint64_t>();
-    said.is_finite = in.flag();
-    const auto count = in.number<std::uint32_t>();
-    if (said.step < 0 || count != in.left() / 8) message_reader::malformed();
-    for (std::uint32_t k = 0; k < count; ++k) said.squares.push_back(in.real());
-    in.end();
-    return said;
-  }
+  void fields(message_fields& io);
+  std::vector<std::byte> bytes() const { return write_message(*this); }
+  static squares_message read(const_bytes from) { return read_message<squares_message>(from); }
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL void squares_message::fields(message_fields& io) {
+  io.number(step, 0).number(attempt).flag(is_finite);
+  io.list(squares, std::uint64_t{1} << 24, [&](double& each) { io.real(each); });
+}
+#endif
 
 }  // namespace weft::detail

@@ -15,6 +15,7 @@
 #include <weft/distributed/membership/membership.hpp>
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/training_terms.hpp>
 #include <weft/distributed/parameter/worker_roster.hpp>
 #include <weft/error.hpp>
 

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
@@ -25,7 +26,7 @@ struct run_key {
 };
 
 /// The mailboxes of the runs that a task serves. The first message of a run makes its mailbox, which may be a value
-/// that arrives before the request. Not thread-safe.
+/// that arrives before the request. All members are thread-safe.
 class parked_runs {
  public:
   using box_type = mailbox;
@@ -33,19 +34,23 @@ class parked_runs {
   static constexpr std::size_t max_of_client = 256, max_of_task = 1024;  // that no request has arrived for
   static constexpr std::size_t max_finished = 8192;
 
-  std::size_t size() const { return runs_.size(); }
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return runs_.size();
+  }
 
   /// The mailbox of a run; null if the run has ended. `from` has sent a message for it. Throws resource_exhausted if
   /// that is a client with too many runs that it has not asked for. For a task, which sends what clients make it send,
   /// the oldest such run is dropped.
   template <typename Gone>
   std::shared_ptr<box_type> find(const run_key& key, const peer_process& from, bool is_client, Gone is_gone) {
+    const std::lock_guard lock(mutex_);
     if (const auto run = runs_.find(key); run != runs_.end()) return run->second.box;
     if (has_finished(key)) return nullptr;
     const auto counts = [&](const auto& run) { return !run.second.is_asked_for && run.second.from == from; };
     const auto count = [&] { return static_cast<std::size_t>(std::count_if(runs_.begin(), runs_.end(), counts)); };
     const std::size_t most = is_client ? max_of_client : max_of_task;
-    if (count() >= most) drop_orphans(is_gone);
+    if (count() >= most) drop_all_orphans(is_gone);
     if (count() >= most) {
       if (is_client)
         throw error(error_code::resource_exhausted, "step", "too many values for runs that nobody has asked for");
@@ -61,6 +66,7 @@ class parked_runs {
   }
   /// A request of a client for a run has arrived. The run's mailbox stays until end().
   void ask(const run_key& key, const peer_process& client) {
+    const std::lock_guard lock(mutex_);
     if (has_finished(key)) return;
     run& asked = runs_[key];
     asked.is_asked_for = true;
@@ -68,16 +74,19 @@ class parked_runs {
   }
   /// Returns true for a run without a mailbox, or with one that no request has arrived for.
   bool is_unasked(const run_key& key) const {
+    const std::lock_guard lock(mutex_);
     const auto run = runs_.find(key);
     return run != runs_.end() && !run->second.is_asked_for;
   }
   /// Returns true if the run was cancelled or has ended.
   bool is_over(const run_key& key) const {
+    const std::lock_guard lock(mutex_);
     const auto run = runs_.find(key);
     return run == runs_.end() ? has_finished(key) : run->second.box->was_cancelled();
   }
   /// A run of a client has ended. Values that arrive later are dropped.
   void end(const run_key& key, const peer_process& client) {
+    const std::lock_guard lock(mutex_);
     const auto [place, is_new] = finished_.try_emplace(key.session);
     finished& last = place->second;
     if (is_new) {
@@ -100,24 +109,25 @@ class parked_runs {
     }
   }
   /// A session has ended: no run of it follows.
-  void end_session(std::uint64_t session) { finished_.erase(session); }
+  void end_session(std::uint64_t session) {
+    const std::lock_guard lock(mutex_);
+    finished_.erase(session);
+  }
 
   /// Drops what processes have left behind that have ended.
   template <typename Gone>
   void drop_orphans(Gone is_gone) {
-    for (auto each = runs_.begin(); each != runs_.end();) {
-      const run& one = each->second;
-      each = !one.is_asked_for && (one.keep.expired() || is_gone(one.from)) ? drop(each) : std::next(each);
-    }
-    for (auto each = finished_.begin(); each != finished_.end();)
-      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+    const std::lock_guard lock(mutex_);
+    drop_all_orphans(is_gone);
   }
 
   void cancel_all(const error& why) {
+    const std::lock_guard lock(mutex_);
     for (auto& each : runs_) each.second.box->cancel(why);
   }
   /// Cancels the runs of a client, also those that only its values have arrived for.
   void cancel_of(const peer_process& client, const error& why) {
+    const std::lock_guard lock(mutex_);
     for (auto& each : runs_) {
       const run& one = each.second;
       if ((one.is_asked_for ? one.client : one.from) == client) one.box->cancel(why);
@@ -138,6 +148,17 @@ class parked_runs {
     deadline keep{std::chrono::seconds(60)};
   };
 
+  // ---- the mutex is locked ----
+
+  template <typename Gone>
+  void drop_all_orphans(Gone is_gone) {
+    for (auto each = runs_.begin(); each != runs_.end();) {
+      const run& one = each->second;
+      each = !one.is_asked_for && (one.keep.expired() || is_gone(one.from)) ? drop(each) : std::next(each);
+    }
+    for (auto each = finished_.begin(); each != finished_.end();)
+      each = each->second.keep.expired() && is_gone(each->second.client) ? finished_.erase(each) : std::next(each);
+  }
   bool has_finished(const run_key& key) const {
     const auto last = finished_.find(key.session);
     return last != finished_.end() && key.number <= last->second.number;
@@ -147,6 +168,7 @@ class parked_runs {
     return runs_.erase(run);
   }
 
+  mutable std::mutex mutex_;
   std::map<run_key, run> runs_;
   std::map<std::uint64_t, finished> finished_;  // by session
   std::deque<std::uint64_t> order_;             // of finished_, which may have forgotten some by now

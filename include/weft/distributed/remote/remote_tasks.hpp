@@ -78,9 +78,7 @@ class remote_tasks : public plan::task_support {
   }
   void reset_containers(const std::string* names, std::size_t count) override {
     table();
-    message_writer out;
-    for (std::size_t k = 0; k < count; ++k) out.text(names[k]);
-    const std::vector<std::byte> payload = out.take();
+    const std::vector<std::byte> payload = write_message(reset_message{{names, names + count}});
     for (std::uint32_t t = 0; t < service_.tasks(); ++t) {
       const auto ended = begin_request({t});
       service_.send_to_task(t, processes_[t], header(frame_kind::reset), payload, until_);
@@ -362,14 +360,7 @@ class remote_tasks : public plan::task_support {
            std::uint32_t weight = 0) {
     table();
     const auto ended = begin_request({task});
-    message_writer config;
-    registration().write(config);
-    const std::vector<std::byte> words = config.take();
-    message_writer out;
-    out.number(static_cast<std::uint32_t>(words.size()));
-    std::vector<std::byte> payload = out.take();
-    payload.insert(payload.end(), words.begin(), words.end());
-    payload.insert(payload.end(), value.begin(), value.end());
+    const std::vector<std::byte> payload = write_message(variable_message{registration(), value});
     frame_header how = header(kind);
     how.request = about;
     how.weight = weight;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <weft/distributed/cluster/messages.hpp>
@@ -20,6 +21,8 @@ namespace weft::detail {
 inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
 /// Most devices of one kind that a task can have, and most values that a step can be fed with.
 inline constexpr std::uint32_t max_devices = 4096, max_feeds = 1u << 16;
+/// Most elements of another list of a message about a step.
+inline constexpr std::uint64_t max_listed = max_step_message_bytes / 4;
 
 /// The weight of a write_variable frame that has no value: a variable without a value gets its first one.
 inline constexpr std::uint32_t initializes = 1;
@@ -40,63 +43,15 @@ struct step_registration {
   std::vector<std::uint32_t> restarted;   // tasks of which the client knows an earlier process
   plan::step_request request;
 
-  void write(message_writer& out) const {
-    out.number(graph).number(seed).text(container);
-    const auto count = [&](std::size_t n) { out.number(static_cast<std::uint32_t>(n)); };
-    count(placed.size());
-    for (const placed_nodes& p : placed)
-      out.number(p.count).number(p.on.task).number(p.on.ordinal).number(static_cast<std::uint8_t>(p.on.gpu));
-    count(cpus.size());
-    for (std::size_t t = 0; t < cpus.size(); ++t) out.number(cpus[t]).number(gpus[t]);
-    count(restarted.size());
-    for (const std::uint32_t t : restarted) out.number(t);
-    count(request.fetches.size());
-    for (const value v : request.fetches) out.number(v.node).number(v.output);
-    count(request.targets.size());
-    for (const std::uint32_t t : request.targets) out.number(t);
-    count(request.feeds.size());
-    for (const value v : request.feeds) out.number(v.node).number(v.output);
-  }
-
-  static step_registration read(message_reader& in) {
-    step_registration said;
-    said.graph = in.number<std::uint64_t>();
-    said.seed = in.number<std::uint64_t>();
-    said.container = in.text();
-    for (std::uint32_t n = count(in, 13); n > 0; --n) {
-      placed_nodes& p = said.placed.emplace_back();
-      p.count = in.number<std::uint32_t>();
-      p.on.task = in.number<std::uint32_t>();
-      p.on.ordinal = in.number<std::uint32_t>();
-      p.on.gpu = in.flag();
-    }
-    const std::uint32_t tasks = count(in, 8);
-    for (std::uint32_t t = 0; t < tasks; ++t) {
-      said.cpus.push_back(in.number<std::uint32_t>());
-      said.gpus.push_back(in.number<std::uint32_t>());
-      if (said.cpus.back() == 0 || said.cpus.back() > max_devices || said.gpus.back() > max_devices)
-        message_reader::malformed();
-    }
-    for (std::uint32_t n = count(in, 4); n > 0; --n) said.restarted.push_back(in.number<std::uint32_t>());
-    const auto read_value = [&] {
-      const auto node = in.number<std::uint32_t>();
-      return value{node, in.number<std::uint32_t>()};
-    };
-    for (std::uint32_t n = count(in, 8); n > 0; --n) said.request.fetches.push_back(read_value());
-    for (std::uint32_t n = count(in, 4); n > 0; --n) said.request.targets.push_back(in.number<std::uint32_t>());
-    for (std::uint32_t n = count(in, 8); n > 0; --n) said.request.feeds.push_back(read_value());
-    return said;
-  }
+  void fields(message_fields& io);
 
   /// Identifies the graph, its container and its placement among those of other sessions.
   std::uint64_t key() const {
     step_registration placement = *this;
     placement.request = {};
     placement.restarted.clear();
-    message_writer out;
-    placement.write(out);
     hasher h;
-    for (const std::byte b : out.take()) h.add(static_cast<std::uint64_t>(b));
+    for (const std::byte b : write_message(std::move(placement))) h.add(static_cast<std::uint64_t>(b));
     return h.result();
   }
   bool is_of(const weft::graph& g) const { return graph == g.hash() && seed == g.seed(); }
@@ -115,14 +70,6 @@ struct step_registration {
     for (const value v : request.feeds) fits = fits && has(v);
     for (const std::uint32_t t : request.targets) fits = fits && t < nodes;
     if (!fits) message_reader::malformed();
-  }
-
- private:
-  /// The length of a list, whose elements have at least so many bytes.
-  static std::uint32_t count(message_reader& in, std::size_t bytes) {
-    const auto n = in.number<std::uint32_t>();
-    if (n > in.left() / bytes) message_reader::malformed();
-    return n;
   }
 };
 
@@ -147,24 +94,7 @@ class small_values {
     bytes_ = 0;
   }
 
-  void write(message_writer& out) const {
-    out.number(static_cast<std::uint32_t>(all_.size()));
-    for (const value& each : all_) {
-      out.number(each.to).number(each.number).number(static_cast<std::uint32_t>(each.bytes.size()));
-      for (const std::byte b : each.bytes) out.number(static_cast<std::uint8_t>(b));
-    }
-  }
-  static small_values read(message_reader& in) {
-    small_values said;
-    const auto count = in.number<std::uint32_t>();
-    if (count > in.left() / 12) message_reader::malformed();
-    for (std::uint32_t n = 0; n < count; ++n) {
-      const auto to = in.number<std::uint32_t>(), number = in.number<std::uint32_t>();
-      const auto size = in.number<std::uint32_t>();
-      if (!said.add(to, number, in.bytes(size))) message_reader::malformed();
-    }
-    return said;
-  }
+  void fields(message_fields& io);
 
  private:
   static constexpr std::size_t max_value = 4096, max_together = 16'384;
@@ -188,60 +118,9 @@ struct run_message {
   step_registration registration;
   small_values fed = {};
 
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(client_rank).number(client_incarnation).number(signature).number(placement).number(position);
-    out.number(static_cast<std::uint32_t>(participants.size()));
-    for (std::size_t k = 0; k < participants.size(); ++k) out.number(participants[k]).number(processes[k]);
-    out.number(static_cast<std::uint32_t>(extents.size()));
-    for (const shape& e : extents) {
-      out.number(static_cast<std::uint8_t>(e.rank));
-      for (std::size_t a = 0; a < e.rank; ++a) out.number(e[a]);
-    }
-    out.number(static_cast<std::uint8_t>(waits)).number(static_cast<std::uint8_t>(registers));
-    if (registers) registration.write(out);
-    fed.write(out);
-    return out.take();
-  }
-
-  static run_message read(const_bytes bytes, std::size_t tasks) {
-    message_reader in(bytes);
-    run_message said;
-    said.client_rank = in.number<std::uint32_t>();
-    said.client_incarnation = in.number<std::uint64_t>();
-    said.signature = in.number<std::uint64_t>();
-    said.placement = in.number<std::uint64_t>();
-    said.position = in.number<std::int64_t>();
-    const auto participants = in.number<std::uint32_t>();
-    if (participants > tasks) message_reader::malformed();
-    for (std::uint32_t k = 0; k < participants; ++k) {
-      said.participants.push_back(in.number<std::uint32_t>());
-      said.processes.push_back(in.number<std::uint64_t>());
-      if (said.participants.back() >= tasks) message_reader::malformed();
-    }
-    const auto feeds = in.number<std::uint32_t>();
-    if (feeds > in.left() || feeds > max_feeds) message_reader::malformed();
-    for (std::uint32_t f = 0; f < feeds; ++f) {
-      const auto rank = in.number<std::uint8_t>();
-      shape e;
-      if (rank > max_rank) message_reader::malformed();
-      for (std::uint8_t a = 0; a < rank; ++a) {
-        e.push_back(in.number<std::int64_t>());
-        if (e[a] < 0) message_reader::malformed();
-      }
-      said.extents.push_back(e);
-    }
-    said.waits = in.flag();
-    said.registers = in.flag();
-    // A signature of 0 would keep the task from comparing its placement with the client's.
-    if (said.client_rank > tasks || said.position < 0 || said.signature == 0) message_reader::malformed();
-    if (said.registers) said.registration = step_registration::read(in);
-    said.fed = small_values::read(in);
-    in.end();
-    for (const small_values::value& each : said.fed.all())
-      if (each.to >= tasks) message_reader::malformed();
-    return said;
-  }
+  void fields(message_fields& io);
+  std::vector<std::byte> bytes() const { return write_message(*this); }
+  static run_message read(const_bytes from, std::size_t tasks) { return read_message<run_message>(from, tasks); }
 };
 
 /// What a task tells a client of itself.
@@ -254,36 +133,9 @@ struct task_message {
   memory variables = memory::unused;
   std::vector<std::string> jobs, addresses;  // of all tasks: "worker", "0@10.0.0.1:2222,1@10.0.0.2:2222"
 
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(cpus).number(gpus).number(static_cast<std::uint8_t>(variables));
-    out.number(static_cast<std::uint32_t>(jobs.size()));
-    for (std::size_t j = 0; j < jobs.size(); ++j) {
-      out.text(jobs[j]).number(static_cast<std::uint32_t>(addresses[j].size()));
-      for (const char c : addresses[j]) out.number(c);
-    }
-    return out.take();
-  }
-  static task_message read(const_bytes bytes) {
-    message_reader in(bytes);
-    task_message said;
-    said.cpus = in.number<std::uint32_t>();
-    said.gpus = in.number<std::uint32_t>();
-    const auto variables = in.number<std::uint8_t>();
-    if (said.cpus == 0 || said.cpus > max_devices || said.gpus > max_devices ||
-        variables > static_cast<std::uint8_t>(memory::lost))
-      message_reader::malformed();
-    said.variables = static_cast<memory>(variables);
-    const auto jobs = in.number<std::uint32_t>();
-    if (jobs > in.left() / 8) message_reader::malformed();
-    for (std::uint32_t j = 0; j < jobs; ++j) {
-      said.jobs.push_back(in.text());
-      const const_bytes list = in.bytes(in.number<std::uint32_t>());
-      said.addresses.emplace_back(reinterpret_cast<const char*>(list.data()), list.size());
-    }
-    in.end();
-    return said;
-  }
+  void fields(message_fields& io);
+  std::vector<std::byte> bytes() const { return write_message(*this); }
+  static task_message read(const_bytes from) { return read_message<task_message>(from); }
 };
 
 /// The end of a task's part of a run, or of another request: values that are fetched, or what it failed with.
@@ -297,32 +149,98 @@ struct end_message {
     return {true, follows, static_cast<std::uint8_t>(e.code()), printable(e.operation(), 1000),
             printable(e.sentence(), 4000)};
   }
-  std::vector<std::byte> bytes() const {
-    message_writer out;
-    out.number(static_cast<std::uint8_t>(failed ? (follows ? 2 : 1) : 0)).number(code);
-    out.text(printable(operation, 1000)).text(printable(sentence, 4000));
-    fetched.write(out);
-    return out.take();
-  }
-  static end_message read(const_bytes bytes) {
-    message_reader in(bytes);
-    end_message said;
-    const auto how = in.number<std::uint8_t>();
-    if (how > 2) message_reader::malformed();
-    said.failed = how != 0, said.follows = how == 2;
-    said.code = in.number<std::uint8_t>();
-    if (said.failed && (said.code == 0 || said.code > static_cast<std::uint8_t>(error_code::unauthenticated)))
-      message_reader::malformed();
-    said.operation = in.text();
-    said.sentence = in.text();
-    said.fetched = small_values::read(in);
-    in.end();
-    return said;
-  }
+  void fields(message_fields& io);
+  std::vector<std::byte> bytes() const { return write_message(*this); }
+  static end_message read(const_bytes from) { return read_message<end_message>(from); }
   /// As the client throws it.
   error from(const std::string& task) const {
     return error(static_cast<error_code>(code), operation, {sentence, " (in ", task, ")"});
   }
 };
+
+/// A request to read or write a variable, whose node is in the frame's header.
+struct variable_message {
+  step_registration registration;
+  const_bytes value;  // empty unless the variable is written
+
+  void fields(message_fields& io) {
+    registration.fields(io);
+    io.rest(value);
+  }
+};
+
+/// Names containers whose variables, queues and other resources are to be closed.
+struct reset_message {
+  std::vector<std::string> containers;
+
+  void fields(message_fields& io) {
+    io.list(containers, max_text_bytes, [&](std::string& each) { io.text(each); });
+  }
+};
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+
+WEFT_DISTRIBUTED_DECL void step_registration::fields(message_fields& io) {
+  const auto numbers = [&](auto& all) { io.list(all, max_listed, [&](std::uint32_t& each) { io.number(each); }); };
+  const auto values = [&](sequence<value>& all) {
+    io.list(all, max_listed, [&](value& each) { io.number(each.node).number(each.output); });
+  };
+  io.number(graph).number(seed).text(container);
+  io.list(placed, max_listed, [&](placed_nodes& each) {
+    io.number(each.count).number(each.on.task).number(each.on.ordinal).flag(each.on.gpu);
+  });
+  io.repeat(cpus.size(), max_listed, [&](std::size_t task) {
+    io.number(io.at(cpus, task), 1, max_devices).number(io.at(gpus, task), 0, max_devices);
+  });
+  numbers(restarted);
+  values(request.fetches);
+  numbers(request.targets);
+  values(request.feeds);
+}
+
+WEFT_DISTRIBUTED_DECL void small_values::fields(message_fields& io) {
+  bytes_ = 0;
+  io.list(all_, max_together / 12, [&](value& each) {
+    io.number(each.to).number(each.number).bytes(each.bytes, max_value);
+    bytes_ += each.bytes.size() + 12;
+    io.require(bytes_ <= max_together);
+  });
+}
+
+WEFT_DISTRIBUTED_DECL void run_message::fields(message_fields& io) {
+  const std::size_t tasks = io.peers();
+  io.number(client_rank).number(client_incarnation);
+  io.number(signature, 1);  // 0 would keep the task from comparing its placement with the client's
+  io.number(placement).number(position, 0);
+  io.repeat(participants.size(), tasks,
+            [&](std::size_t k) { io.peer(io.at(participants, k)).number(io.at(processes, k)); });
+  io.list(extents, max_feeds, [&](shape& each) {
+    auto rank = static_cast<std::uint8_t>(each.rank);
+    io.number(rank, 0, max_rank);
+    for (std::size_t a = 0; a < rank; ++a) {
+      if (a == each.rank) each.push_back(0);
+      io.number(each[a], 0);
+    }
+  });
+  io.flag(waits).flag(registers);
+  io.require(client_rank <= tasks);
+  if (registers) registration.fields(io);
+  fed.fields(io);
+  for (const small_values::value& each : fed.all()) io.require(each.to < tasks);
+}
+
+WEFT_DISTRIBUTED_DECL void task_message::fields(message_fields& io) {
+  io.number(cpus, 1, max_devices).number(gpus, 0, max_devices).one_of(variables, memory::unused, memory::lost);
+  io.repeat(jobs.size(), max_step_message_bytes,
+            [&](std::size_t job) { io.text(io.at(jobs, job)).text(io.at(addresses, job), max_step_message_bytes); });
+}
+
+WEFT_DISTRIBUTED_DECL void end_message::fields(message_fields& io) {
+  io.flags({&failed, &follows}).number(code).sentence(operation, 1000).sentence(sentence);
+  io.require(failed ? code > 0 && code <= static_cast<std::uint8_t>(error_code::unauthenticated) : !follows);
+  fetched.fields(io);
+}
+
+#endif
 
 }  // namespace weft::detail

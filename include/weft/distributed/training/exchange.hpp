@@ -10,13 +10,25 @@
 #include <vector>
 
 #include <weft/deadline.hpp>
-#include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/cluster/graph_identity.hpp>
+#include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/cluster_state.hpp>
-#include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/strategy.hpp>
+#include <weft/graph/graph.hpp>
+#include <weft/plan/step_request.hpp>
+#include <weft/session/session.hpp>
+#include <weft/tensor/sequence.hpp>
+#include <weft/transport/separate.hpp>
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+  #include <weft/distributed/training/gradient_buffers.hpp>
+#endif
 
 namespace weft::detail {
+
+class gradient_buffers;
+class shared_variables;
 
 /// How the gradients and values of a replicated session travel: server_exchange and all_reduce_exchange. The session
 /// knows this interface alone, so that a program which links weft::compiled_distributed compiles neither.
@@ -31,6 +43,11 @@ class exchange {
   virtual ~exchange() = default;
 
   virtual gradient_buffers& gradients() = 0;
+  /// The number of gradients, or of parts of them, that a step fetches.
+  std::size_t fetched_gradients();
+  void add_fetches(plan::step_request& step);
+  /// Returns the memory for a part.
+  void* place_gradient(std::size_t part, const shape& extents);
   /// Whether this worker may have to compute the gradients of others.
   virtual bool takes_over() const = 0;
   /// Which of the variables' effects() the update of the next step makes.
@@ -87,6 +104,16 @@ class exchange {
  private:
   std::vector<std::int64_t> none_;
 };
+
+#if WEFT_DISTRIBUTED_DEFINITIONS
+WEFT_DISTRIBUTED_DECL std::size_t exchange::fetched_gradients() { return gradients().parts().size(); }
+WEFT_DISTRIBUTED_DECL void exchange::add_fetches(plan::step_request& step) {
+  for (const gradient_buffers::part& each : gradients().parts()) step.fetches.push_back(each.what);
+}
+WEFT_DISTRIBUTED_DECL void* exchange::place_gradient(std::size_t part, const shape& extents) {
+  return gradients().place(part, extents);
+}
+#endif
 
 // In server_exchange.hpp and all_reduce_exchange.hpp.
 template <consistency Mode>

@@ -19,7 +19,7 @@
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/replica_device_setter.hpp>
-#include <weft/distributed/training/shared_variables.hpp>
+#include <weft/distributed/training/replica_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/session/session.hpp>
 #include <weft/transport/separate.hpp>
@@ -114,7 +114,8 @@ class replicated_session {
                      const std::string& settings = {})
       : here_(here),
         variables_(g, share_of_cores(here, options), processes_mean),
-        exchange_(detail::make_exchange(here, variables_, how, graph_identity(g.hash(), g.seed(), settings), until)) {
+        exchange_(
+            detail::make_exchange(here, variables_.all(), how, graph_identity(g.hash(), g.seed(), settings), until)) {
     local().set_random_stream(here.index());
   }
 
@@ -154,7 +155,7 @@ class replicated_session {
   session& local() { return variables_.local(); }
 
   /// Updates that all workers have made together, as of this worker's last step.
-  std::int64_t global_step() const { return variables_.global_step; }
+  std::int64_t global_step() const { return variables_.global_step(); }
 
   /// The number of this worker's next update, empty ones included: 0 in a new training, and where another process takes
   /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
@@ -381,7 +382,7 @@ class replicated_session {
   }
 
   task_server& here_;
-  detail::shared_variables variables_;
+  detail::replica_variables variables_;
   std::unique_ptr<detail::exchange> exchange_;
   std::optional<detail::example_count> example_count_;
   std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
@@ -590,7 +591,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
   void run_step(const plan::fed_value* fed, bool fetches) {
     constexpr std::size_t own = detail::step_results<F...>::values;
     detail::exchange& exchange = *owner_.exchange_;
-    const std::size_t parts = exchange.gradients().parts().size();
+    const std::size_t parts = exchange.fetched_gradients();
     if (trains_) {
       exchange.set_effects(effects_);
       exchange.prepare_step();
@@ -599,7 +600,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
       if (fetch >= own + parts) return count_ && fetch == own + parts ? static_cast<void*>(&counted_) : &is_used_;
       return fetch < own ? (fetches ? results_ : results_of_others_).place(fetch, extents)
-                         : exchange.gradients().place(fetch - own, extents);
+                         : exchange.place_gradient(fetch - own, extents);
     };
     try {
       local_.run(fed, place, watcher);
@@ -647,7 +648,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
       throw error(error_code::unimplemented, "replicated_session",
                   {"a step must train all shared variables or none; this one trains ", updates.size(), " of ",
                    owner.variables_.trained()});
-    for (const auto& part : owner.exchange_->gradients().parts()) r.fetches.push_back(part.what);
+    owner.exchange_->add_fetches(r);
     if (owner.example_count_) {
       count_ = owner.example_count_;
       r.fetches.push_back(count_->of);
