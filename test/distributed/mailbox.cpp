@@ -439,21 +439,21 @@ BOOST_AUTO_TEST_CASE(a_run_that_waits_lets_another_one_compute) {
   run_turns turns;
   run_progress waits, other;
   turns.begin(waits);
-  BOOST_TEST((waits.state() == run_state::running));
+  BOOST_TEST((turns.state_of(waits) == run_state::running));
   turns.pause(waits);
-  BOOST_TEST((waits.state() == run_state::paused));
+  BOOST_TEST((turns.state_of(waits) == run_state::paused));
   turns.begin(other);  // would never return if the turn had not been given up
-  BOOST_TEST((other.state() == run_state::running));
+  BOOST_TEST((turns.state_of(other) == run_state::running));
   std::atomic<bool> is_back{false};
   std::thread first([&] {
     turns.resume(waits);
     is_back = true;
   });
   turns.end(other);
-  BOOST_TEST((other.state() == run_state::ended));
+  BOOST_TEST((turns.state_of(other) == run_state::ended));
   first.join();
   BOOST_TEST(is_back);
-  BOOST_TEST((waits.state() == run_state::running));
+  BOOST_TEST((turns.state_of(waits) == run_state::running));
   turns.end(waits);
 }
 
@@ -469,12 +469,12 @@ BOOST_AUTO_TEST_CASE(threads_of_one_run_pause_it_together) {
     turns.resume(of_two);  // returns without the turn, since the run waits again
     is_back = true;
   });
-  // Whichever of pause() and resume() comes first, the run waits afterwards.
+  BOOST_TEST(becomes_true([&] { return turns.state_of(of_two) == run_state::queued; }));
   turns.pause(of_two);
   BOOST_TEST(becomes_true([&] { return is_back.load(); }));
   first.join();
-  BOOST_TEST((of_two.state() == run_state::paused));
-  BOOST_TEST((other.state() == run_state::running));
+  BOOST_TEST((turns.state_of(of_two) == run_state::paused));
+  BOOST_TEST((turns.state_of(other) == run_state::running));
   std::atomic<bool> has_begun{false};
   std::thread next([&] {
     turns.begin(third);
@@ -486,7 +486,7 @@ BOOST_AUTO_TEST_CASE(threads_of_one_run_pause_it_together) {
   next.join();
   turns.end(third);
   turns.resume(of_two);
-  BOOST_TEST((of_two.state() == run_state::running));
+  BOOST_TEST((turns.state_of(of_two) == run_state::running));
   turns.end(of_two);
 }
 

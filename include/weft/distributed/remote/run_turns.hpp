@@ -26,7 +26,7 @@ class run_progress {
  public:
   run_progress() = default;
   explicit run_progress(run_state first) : state_(first) {}
-  /// For runs that no other thread changes.
+  /// For a run that has no thread yet; see run_turns::state_of().
   run_state state() const { return state_; }
 
  private:
@@ -61,6 +61,11 @@ class run_turns {
     if (--run.waiting_ == 0) queue(run, lock);
   }
 
+  run_state state_of(const run_progress& run) const {
+    const std::lock_guard lock(mutex_);
+    return run.state_;
+  }
+
  private:
   /// Also returns if another thread of the run pauses it meanwhile.
   void queue(run_progress& run, std::unique_lock<std::mutex>& lock) {
@@ -82,7 +87,7 @@ class run_turns {
     if (wakes || first_) changed_.notify_all();
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   run_progress* first_ = nullptr;  // has the turn; the others wait for it
 };
