@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <vector>
+#include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/weft.hpp>

@@ -32,6 +32,8 @@
 #include <vector>
 #include <weft/distributed.hpp>
 #include <weft/distributed/training/exchanges.hpp>
+#include <weft/train/clipping.hpp>
+#include <weft/train/moving_average.hpp>
 
 #include "local_cluster.hpp"
 #include "sanitized.hpp"
@@ -57,16 +59,31 @@ struct model {
   variable_node<float, dims<5, 3>> w2;
   node<float> loss;
   effect train;
+  std::optional<moving_averages> averages;
 
-  model()
+  /// `clips`: all gradients by their global norm, which several parameter servers find together. Moving averages follow
+  /// the variables then.
+  explicit model(bool clips)
       : w1(variable<float, dims<6, 5>>(g, "w1", init::glorot_uniform{})),
         w2(variable<float, dims<5, 3>>(g, "w2", init::glorot_uniform{})),
         loss(let(mean(softmax_cross_entropy(matmul(tanh(matmul(x, w1)), w2), y)))),
-        train(gradient_descent{.learning_rate = 0.5}.minimize(loss)) {}
+        train(clips ? apply_gradients(gradient_descent{.learning_rate = 0.5},
+                                      clip_by_global_norm(compute_gradients(loss, w1, w2), most_norm))
+                    : gradient_descent{.learning_rate = 0.5}.minimize(loss)) {
+    if (!clips) return;
+    averages = exponential_moving_average{.decay = decay}.apply(train);
+    train = *averages;
+  }
+
+  static constexpr double most_norm = 0.25, decay = 0.75;
 
   std::vector<float> values(session& s) const {
     std::vector<float> all;
-    for (const std::uint32_t n : {w1.id().node, w2.id().node}) {
+    std::vector<std::uint32_t> nodes{w1.id().node, w2.id().node};
+    if (averages)
+      for (const std::uint32_t n : {averages->average(w1).id().node, averages->average(w2).id().node})
+        nodes.push_back(n);
+    for (const std::uint32_t n : nodes) {
       const auto* data = reinterpret_cast<const float*>(s.state_of(n).data());
       all.insert(all.end(), data, data + s.variable_info(n).extents.elements());
     }
@@ -100,6 +117,7 @@ struct settings {
   std::optional<int> min_workers{};
   loss_policy on_loss{};  // of parameter servers
   shard_options shards{};
+  bool clips = false;
   milliseconds wait = wait_for_place;  // of the workers that survive losses in all-reduce
   milliseconds set_up{8s}, step{20s}, finish{20s};
 
@@ -166,7 +184,7 @@ examples batch_of(int step, int worker) {
 template <class Strategy, transport T>
 void train(basic_server<T>& here, const settings& how, record& of, std::uint64_t seed, Strategy trains = {}) {
   std::mt19937_64 random(seed);
-  const model m;
+  const model m(how.clips);
   if constexpr (!std::is_same_v<Strategy, collective>)
     if constexpr (requires { trains.on_loss; }) trains.on_loss = how.on_loss;
   if constexpr (requires { trains.on_rollback; })
@@ -307,6 +325,7 @@ struct schedule {
                                        strategy::waiting, strategy::shrinking};
     how.how = any[s % std::size(any)];
     if (how.how == strategy::shrinking && s / std::size(any) % 2 == 1) how.how = strategy::taking_over;
+    how.clips = s / 2 % 2 == 1;
     how.ps = is_collective(how.how) ? 0 : 1 + below(2);
     how.workers = how.ps == 0 ? 2 + below(3) : 1 + below(3);
     latency = std::chrono::microseconds(below(4) == 0 ? 20'000 : 1'500);
@@ -808,8 +827,8 @@ class judge {
 
 /// The values that training comes to where nothing goes wrong.
 std::vector<float> undisturbed(const settings& how) {
-  static std::map<std::tuple<int, int, int, int>, std::vector<float>> known;
-  std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers, how.steps}];
+  static std::map<std::tuple<int, int, int, int, bool>, std::vector<float>> known;
+  std::vector<float>& values = known[{static_cast<int>(how.how), how.ps, how.workers, how.steps, how.clips}];
   if (values.empty() && how.how != strategy::asynchronous) {
     schedule plan(0);
     plan.how = how;
@@ -1032,9 +1051,10 @@ verdict wrong_steps(const schedule& plan, const outcome& out) {
 }
 
 /// The values after these steps, by one process: the mean of the gradients of those that made each.
-std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::size_t>>& steps) {
-  const model m;
+std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::size_t>>& steps, bool clips) {
+  const model m(false);
   session s(m.g, {.threads = 1});
+  std::vector<float> averages = m.values(s);
   const auto gradients = compute_gradients(m.loss, m.w1, m.w2);
   auto step = s.prepare(fetch(std::get<0>(gradients).gradient, std::get<1>(gradients).gradient), feed(m.x, m.y));
   for (const auto& [number, workers] : steps) {
@@ -1050,15 +1070,22 @@ std::vector<float> values_after(const std::map<std::int64_t, std::vector<std::si
       weights += 1;
     }
     if (weights == 0) continue;
+    double squares = 0;
+    for (const float each : sum) squares += each / weights * each / weights;
+    const double factor = clips ? std::min(1.0, model::most_norm / std::sqrt(squares)) : 1.0;
     std::size_t k = 0;
     for (const std::uint32_t n : {m.w1.id().node, m.w2.id().node}) {
       std::vector<float> values(s.variable_info(n).extents.elements());
       s.read_variable(n, values.data());
-      for (float& x : values) x -= 0.5f * sum[k++] / static_cast<float>(weights);
+      for (float& x : values) x -= static_cast<float>(0.5 * factor / weights) * sum[k++];
       s.write_variable(n, values.data());
     }
+    const std::vector<float> now = m.values(s);
+    for (std::size_t i = 0; i < now.size(); ++i) averages[i] += (now[i] - averages[i]) * float(1 - model::decay);
   }
-  return m.values(s);
+  std::vector<float> values = m.values(s);
+  if (clips) values.insert(values.end(), averages.begin(), averages.end());
+  return values;
 }
 
 float distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -1229,7 +1256,7 @@ BOOST_AUTO_TEST_CASE(training_shrinks_when_nobody_takes_the_place_of_a_worker) {
           if ((is_hit && !each->of.finished) || came_too_late(plan, out, *each)) continue;
           if (!each->of.finished) return name_of(plan.how, rank) + " has not finished: " + each->said;
           finished = each;
-          if (const float d = distance(each->of.values, values_after(last[0]->steps)); !(d < 1e-4f))
+          if (const float d = distance(each->of.values, values_after(last[0]->steps, plan.how.clips)); !(d < 1e-4f))
             return name_of(plan.how, rank) + " has not the values of the steps that were made: " + std::to_string(d);
         }
         if (!finished) return {};
@@ -1299,7 +1326,7 @@ BOOST_AUTO_TEST_CASE(steps_with_a_backup_have_the_gradients_that_are_reported) {
             std::find_if(out.lives.begin(), out.lives.end(), [](const auto& l) { return l->rank == 0; });
         for (const auto& each : out.lives)
           if (each->of.finished)
-            if (const float d = distance(each->of.values, values_after((*server)->steps)); !(d < 1e-4f))
+            if (const float d = distance(each->of.values, values_after((*server)->steps, plan.how.clips)); !(d < 1e-4f))
               return name_of(plan.how, each->rank) + " has other values: " + std::to_string(d);
         for (const auto& [step, workers] : steps)
           if (static_cast<int>(workers.size()) > plan.how.workers - 1) return "a step has too many gradients";

@@ -481,15 +481,15 @@ void message(input& in, const Message& from = {}) {
 void messages(input in) {
   using namespace detail;
   static constexpr void (*all[])(input&) = {
-      [](input& x) { message<introduction>(x); },     [](input& x) { message<notice>(x); },
-      [](input& x) { message<group_message>(x); },    [](input& x) { message<offer_message>(x); },
-      [](input& x) { message<error_message>(x); },    [](input& x) { message<view_message>(x); },
-      [](input& x) { message<enroll_message>(x); },   [](input& x) { message<held_message>(x); },
-      [](input& x) { message<decision_message>(x); }, [](input& x) { message<shard_status>(x); },
-      [](input& x) { message<shard_order>(x); },      [](input& x) { message(x, state_end{{0, 0}, {}}); },
-      [](input& x) { message<run_message>(x); },      [](input& x) { message<end_message>(x); },
-      [](input& x) { message<task_message>(x); },     [](input& x) { message<variable_message>(x); },
-      [](input& x) { message<reset_message>(x); },
+      [](input& x) { message<introduction>(x); },          [](input& x) { message<notice>(x); },
+      [](input& x) { message<group_message>(x); },         [](input& x) { message<offer_message>(x); },
+      [](input& x) { message<error_message>(x); },         [](input& x) { message<view_message>(x); },
+      [](input& x) { message<enroll_message>(x); },        [](input& x) { message<held_message>(x); },
+      [](input& x) { message<decision_message>(x); },      [](input& x) { message<shard_status>(x); },
+      [](input& x) { message<squares_message>(x); },       [](input& x) { message<shard_order>(x); },
+      [](input& x) { message(x, state_end{{0, 0}, {}}); }, [](input& x) { message<run_message>(x); },
+      [](input& x) { message<end_message>(x); },           [](input& x) { message<task_message>(x); },
+      [](input& x) { message<variable_message>(x); },      [](input& x) { message<reset_message>(x); },
   };
   all[in.byte() % std::size(all)](in);
 }

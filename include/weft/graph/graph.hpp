@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <weft/graph/device_spec.hpp>
+#include <weft/graph/gradient_clip.hpp>
 #include <weft/graph/graph_node.hpp>
 #include <weft/graph/structural_hash.hpp>
 #include <weft/ops/aliases.hpp>
@@ -43,6 +44,26 @@ struct noted_gradient {
 /// A value that is computed from the rows of a gradient, and the equal one that is computed from all of it.
 struct whole_twin {
   value by_rows, whole;
+};
+
+/// A gradient that was clipped, so that parameter servers can clip the mean of the workers' gradients instead.
+struct noted_clip {
+  value clipped, gradient;
+  std::uint32_t rows =
+      graph_node::no_node;  // the node that sums the gradient's rows by index; none for a whole gradient
+  gradient_clip how{};
+  value norm{};  // for clip_kind::by_global_norm: equal for all gradients that share a norm
+};
+
+/// How a loss is scaled (train/loss_scale.hpp), so that parameter servers can do it.
+struct noted_loss_scale {
+  value scale{}, good_steps{};          // variables, or constants for a fixed scale
+  value finite{};                       // true if no gradient of the step is infinite or NaN
+  value factor{};                       // the last hyperparameter of updates that take gradients of the scaled loss
+  value passes{};                       // and of updates whose gradients are divided by the scale already
+  sequence<std::uint32_t> assignments;  // of the scale, the good steps and counters
+  bool is_dynamic = false;
+  sequence<double> numbers;  // how it changes: the hyperparameters of detail::loss_scale_rule
 };
 
 /// Names that are taken, found by a hash.
@@ -123,6 +144,8 @@ struct graph_data {
   sequence<std::uint32_t> colocated, control, updates, optimizer_updates;
   sequence<noted_gradient> gradients;
   sequence<whole_twin> whole_twins;
+  sequence<noted_clip> clips;
+  sequence<noted_loss_scale> loss_scales;
   sequence<std::pair<std::int64_t, std::int64_t>> extents;
   sequence<std::pair<std::int64_t, const char*>> extent_names;
   sequence<const extent_definition*> extent_formulas;
@@ -284,6 +307,10 @@ class graph final : public op_builder {
   /// A value that is computed from the rows of a gradient equals another that is computed from all of it.
   void note_whole(value by_rows, value whole) { data_->whole_twins.push_back({by_rows, whole}); }
   const sequence<detail::whole_twin>& whole_twins() const { return data_->whole_twins; }
+  void note_clip(const detail::noted_clip& clip) { data_->clips.push_back(clip); }
+  const sequence<detail::noted_clip>& clips() const { return data_->clips; }
+  void note_loss_scale(const detail::noted_loss_scale& scale) { data_->loss_scales.push_back(scale); }
+  const sequence<detail::noted_loss_scale>& loss_scales() const { return data_->loss_scales; }
   /// The other one, or the value itself.
   value whole_of(value v) const {
     for (const auto& [by_rows, whole] : data_->whole_twins)

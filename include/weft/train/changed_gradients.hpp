@@ -120,6 +120,7 @@ inline symbol replace_rows(graph& g, symbol gradient, const symbol*& next, const
 struct gradient_parts {
   bool rows;
   sequence<symbol> all;
+  std::uint32_t summed = graph_node::no_node;  // the node that sums rows with equal numbers
 };
 inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   graph& g = graph_of(pair.variable);
@@ -135,7 +136,7 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   for (std::size_t k = 0; k < lists.size(); ++k)
     c.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});
   const symbol summed = g.record(static_cast<node_def&&>(c));
-  gradient_parts parts{true, {}};
+  gradient_parts parts{true, {}, summed.id().node};
   for (std::uint32_t k = 0; k < lists.size(); k += 2) {
     symbol number = summed.output(k + 1);
     number = record_part(type == dtype::float64 ? *part_alone<row_number<double>>() : *part_alone<row_number<float>>(),

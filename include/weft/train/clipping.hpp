@@ -61,6 +61,12 @@ inline void check_norm(const char* who, const hyperparameter& norm) {
     throw error(error_code::invalid_argument, who, "the norm that gradients are clipped to must be above 0");
 }
 
+/// `gradient` becomes `changed`: parameter servers clip the mean of the workers' gradients instead.
+inline void note_clip(const variable_gradient<symbol, symbol>& gradient, const gradient_parts& parts, symbol changed,
+                      const gradient_clip& how, value norm = {}) {
+  graph_of(gradient.variable).note_clip({changed.id(), gradient.gradient.id(), parts.summed, how, norm});
+}
+
 inline symbol record_squares(const gradient_parts& parts) {
   symbol total;
   for (const symbol& part : parts.all) {
@@ -80,7 +86,10 @@ inline symbol_gradients record_clip_by_value(const symbol_gradients& gradients, 
       gradient_parts parts = parts_of(each, by_rows && keeps_zero);
       for (symbol& part : parts.all)
         part = math::maximum(math::minimum(part, in_type(highest, type)), in_type(lowest, type));
-      each.gradient = whole_of(each, parts);
+      const symbol clipped = whole_of(each, parts);
+      if (lowest.is_number() && highest.is_number())
+        note_clip(each, parts, clipped, {clip_kind::by_value, lowest.number(), highest.number()});
+      each.gradient = clipped;
     }
     return all;
   });
@@ -94,7 +103,9 @@ inline symbol_gradients record_clip_by_norm(const symbol_gradients& gradients, h
       gradient_parts parts = parts_of(each, by_rows);
       const symbol scale = most / math::maximum(math::sqrt(record_squares(parts)), most);
       for (symbol& part : parts.all) part = part * scale;
-      each.gradient = whole_of(each, parts);
+      const symbol clipped = whole_of(each, parts);
+      if (norm.is_number()) note_clip(each, parts, clipped, {clip_kind::by_norm, 0, norm.number()});
+      each.gradient = clipped;
     }
     return all;
   });
@@ -120,8 +131,9 @@ inline symbol record_global_norm(const symbol_gradients& all) {
   return norm;
 }
 
-inline symbol_gradients record_clip_by_global_norm(const symbol_gradients& gradients, hyperparameter norm,
-                                                   symbol known) {
+/// `is_own`: the known norm is that of these gradients.
+inline symbol_gradients record_clip_by_global_norm(const symbol_gradients& gradients, hyperparameter norm, symbol known,
+                                                   bool is_own) {
   check_norm("clip_by_global_norm", norm);
   return change_all(gradients, [&](symbol_gradients all, bool by_rows) {
     const symbol of_all = by_rows ? known : without_rows(known), most = in_type(norm, of_all.type());
@@ -131,7 +143,10 @@ inline symbol_gradients record_clip_by_global_norm(const symbol_gradients& gradi
       gradient_parts parts = parts_of(each, by_rows);
       const symbol by = math::convert(scale, each.gradient.type());
       for (symbol& part : parts.all) part = part * by;
-      each.gradient = whole_of(each, parts);
+      const symbol clipped = whole_of(each, parts);
+      if (is_own && norm.is_number())
+        note_clip(each, parts, clipped, {clip_kind::by_global_norm, 0, norm.number()}, known.id());
+      each.gradient = clipped;
     }
     return all;
   });
@@ -202,7 +217,8 @@ auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm) {
   static_assert(correct<changed_value_is_not_a_gradient<Gradients>>, WEFT_NEEDS_OF_CHANGE("clip_by_global_norm"));
   if constexpr (correct<changed_value_is_not_a_gradient<Gradients>>) {
     const auto all = detail::symbols_of("clip_by_global_norm", gradients);
-    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, detail::record_global_norm(all)));
+    return detail::changed(gradients,
+                           detail::record_clip_by_global_norm(all, norm, detail::record_global_norm(all), true));
   } else {
     return gradients;
   }
@@ -216,7 +232,7 @@ auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperp
     const symbol known = known_norm.is_number()
                              ? detail::as_scalar(graph_of(all[0].variable), known_norm.number(), dtype_of<T>)
                              : detail::in_type(known_norm, dtype_of<T>);
-    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, known));
+    return detail::changed(gradients, detail::record_clip_by_global_norm(all, norm, known, false));
   } else {
     return gradients;
   }

@@ -55,8 +55,8 @@ struct scaled_gradient {
 ///     auto train = scale.minimize(adam{.learning_rate = 0.001}, loss);
 ///
 /// The scale and the number of good steps are variables, `loss_scale/scale` and `loss_scale/good_steps`, which a saver
-/// keeps. The graph outlives it. In a replicated session with `collective` it judges the mean of all workers'
-/// gradients; parameter servers do not take updates that it scales.
+/// keeps. The graph outlives it. In a replicated session it judges the mean of all workers' gradients. With
+/// asynchronous parameter servers, each worker has its own scale, and judges its own gradients.
 class loss_scale {
  public:
   /// Throws invalid_argument for numbers that are no scale.
@@ -238,7 +238,8 @@ inline loss_scale::loss_scale(graph& g, const dynamic_loss_scale& how) : graph_(
 }
 
 inline loss_scale::loss_scale(graph& g, const fixed_loss_scale& how) : graph_(&g.self()), dynamic_(false) {
-  detail::check_scale({.initial_scale = how.scale, .min_scale = how.scale, .max_scale = how.scale});
+  how_ = {.initial_scale = how.scale, .min_scale = how.scale, .max_scale = how.scale};
+  detail::check_scale(how_);
   scale_ = constant(g, static_cast<float>(how.scale));
   good_steps_ = constant(g, std::int64_t{0});
 }
@@ -329,6 +330,15 @@ effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::app
     if (c.inputs.back() != decides) graph_->note_whole(each.id(), graph_->record(static_cast<node_def&&>(c)).id());
   }
 
+  detail::noted_loss_scale noted;
+  noted.scale = scale_.id();
+  noted.good_steps = good_steps_.id();
+  noted.finite = finite.id();
+  for (const symbol& each : beside) noted.assignments.push_back(each.id().node);
+  noted.is_dynamic = dynamic_;
+  noted.numbers = {static_cast<double>(how_.growth_interval), how_.growth_factor, how_.backoff_factor, how_.min_scale,
+                   how_.max_scale};
+
   sequence<detail::applied_gradient> as_computed, changed;
   for (detail::applied_gradient each : all) {
     const detail::scaled_gradient& made = find(each.pair);
@@ -342,11 +352,19 @@ effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::app
     scaled.factor = factor;
     return detail::record_updates(*graph_, scaled, of, beside);
   };
-  const auto by_scale = [&] { return updates(as_computed, select(finite, 1.0 / cast<double>(scale_), 0.0)); };
-  const auto as_they_are = [&] { return updates(changed, cast<double>(finite)); };
-  if (changed.empty()) return by_scale();
-  if (as_computed.empty()) return as_they_are();
-  return group(by_scale(), as_they_are());
+  hyperparameter factor = 0, passes = 0;
+  if (!as_computed.empty()) {
+    factor = select(finite, 1.0 / cast<double>(scale_), 0.0);
+    noted.factor = factor.node().id();
+  }
+  if (!changed.empty()) {
+    passes = cast<double>(finite);
+    noted.passes = passes.node().id();
+  }
+  graph_->note_loss_scale(noted);
+  if (changed.empty()) return updates(as_computed, factor);
+  if (as_computed.empty()) return updates(changed, passes);
+  return group(updates(as_computed, factor), updates(changed, passes));
 }
 
 template <class Optimizer, class Expr, class... V>

@@ -12,7 +12,9 @@
 #include <weft/graph/effects.hpp>
 #include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
+#include <weft/train/average_rules.hpp>
 #include <weft/train/optimizer.hpp>
+#include <weft/train/schedules.hpp>
 
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
@@ -179,34 +181,6 @@ namespace detail {
 
 inline constexpr const char* average_name = "ExponentialMovingAverage";
 
-/// How an average is updated: as an optimizer updates a variable, with the averaged value in the gradient's place. So
-/// there is one kernel for many averages, and the same bits on CPUs and GPUs.
-struct moving_average_rule {
-  hyperparameter weight = 0.001;  // 1 - decay
-
-  static constexpr const char* name = "moving_average";
-  template <class V>
-  WEFT_HOST_DEVICE void update(V& average, V value) const {
-    average -= (average - value) * V(weight);
-  }
-};
-struct debiased_average_rule {
-  hyperparameter weight = 0.001;
-
-  static constexpr const char* name = "debiased_moving_average";
-  constexpr auto slots() const { return slot_list{slot("biased"), scalar_slot("weights")}; }
-  // The sum itself: 1 - decay^n, as TensorFlow has it, loses three digits in the first steps.
-  template <class V>
-  WEFT_HOST_DEVICE void advance(V& weights) const {
-    weights -= (weights - V(1)) * V(weight);
-  }
-  template <class V>
-  WEFT_HOST_DEVICE void update(V& average, V& biased, V weights, V value) const {
-    biased -= (biased - value) * V(weight);
-    average = biased / weights;
-  }
-};
-
 /// The last values that an effect and its parts write into variables.
 class written_values {
  public:
@@ -265,10 +239,11 @@ inline hyperparameter weight_of_value(graph& g, const exponential_moving_average
   if (!how.num_updates.is_given()) return 1 - how.decay;
   symbol n = how.num_updates.value();
   check_same_graph("exponential_moving_average", &g, (n.is_number() ? how.num_updates.counter() : n));
-  if (n.is_number()) {
+  if (n.is_number()) {  // a schedule, which parameter servers follow
     n = how.num_updates.counter();
     if (training) n = {&g, written_values(g, training->id().node).of(n.id())};
-    n = let(cast<double>(node<std::int64_t>(n))).erased();
+    return node<double>(record_schedule("exponential_moving_average", n,
+                                        {static_cast<double>(schedule_kind::average_weight), how.decay}));
   }
   const node<double> count(n);
   return 1.0 - min((1.0 + count) / (10.0 + count), how.decay);

@@ -23,14 +23,15 @@ enum class schedule_kind : unsigned char {
   cosine_restarts,      ///< the rate, the first period's steps, factors of period and rate, the least part of it
   one_cycle,            ///< the rate, steps, the rising part, divisors of the first and last rate, linear, three phases
   warmup,               ///< steps, the first value
+  average_weight,       ///< of the newest value in a moving average after so many updates: the decay
 };
 
 inline constexpr std::size_t max_schedule_numbers = 64, warmup_numbers = 3;
 
 /// How many numbers the schedule has that begins there, less its warm-up; 0 where there is none of that kind.
 WEFT_HOST_DEVICE constexpr std::size_t size_of_schedule(const double* numbers, std::size_t count) {
-  constexpr std::size_t sizes[] = {0, 2, 5, 5, 5, 0, 6, 4, 6, 8};
-  if (count < 2 || !(numbers[0] >= 1 && numbers[0] <= 9)) return 0;
+  constexpr std::size_t sizes[] = {0, 2, 5, 5, 5, 0, 6, 4, 6, 8, 0, 2};
+  if (count < 2 || !(numbers[0] >= 1 && numbers[0] <= 11)) return 0;
   const auto kind = static_cast<std::size_t>(numbers[0]);
   if (static_cast<double>(kind) != numbers[0]) return 0;
   if (kind != static_cast<std::size_t>(schedule_kind::piecewise)) return sizes[kind];
@@ -50,6 +51,8 @@ inline const char* problem_of_schedule(const double* n, std::size_t count) {
   if (kind == schedule_kind::piecewise) {
     for (std::size_t i = 3; i < 2 + static_cast<std::size_t>(n[1]); ++i)
       if (!(n[i - 1] < n[i])) return "has boundaries that do not increase";
+  } else if (kind == schedule_kind::average_weight) {
+    if (!(n[1] >= 0 && n[1] < 1)) return "has a decay that is not at least 0 and below 1";
   } else if (kind != schedule_kind::constant && !(n[2] > 0)) {
     return "lasts for 0 steps or less: its decay needs at least one";
   }
@@ -141,6 +144,10 @@ WEFT_HOST_DEVICE inline double value_of_schedule(const double* n, std::size_t co
       return cosine_restarts_at(n, step);
     case schedule_kind::one_cycle:
       return one_cycle_at(n, step);
+    case schedule_kind::average_weight: {  // TensorFlow's formula: the average moves faster in the beginning
+      const double decay = (1 + step) / (10 + step);
+      return 1 - (decay < n[1] ? decay : n[1]);
+    }
     case schedule_kind::warmup:
       break;
   }

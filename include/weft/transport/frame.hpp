@@ -54,9 +54,10 @@ enum class frame_kind : std::uint16_t {
   reset,           // client to task: close what these containers hold
   push,            // worker to ps: here are the gradients of the replica that the request's upper half names
   await_step,      // worker to ps 0: answer when the step is made, or which replica's gradients are to be computed
+  squares,         // ps to ps 0: the squares of its mean gradients; ps 0 to ps: the sums over all servers
 };
 
-inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::await_step);
+inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(frame_kind::squares);
 
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
@@ -93,7 +94,7 @@ struct frame_header {
 
 inline constexpr std::size_t frame_header_size = 64;
 inline constexpr std::uint32_t frame_magic = 0x54464557u;  // "WEFT"
-inline constexpr std::uint16_t protocol_version = 16;
+inline constexpr std::uint16_t protocol_version = 17;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 

@@ -26,6 +26,8 @@ class message_stream {
 
   /// Continues on another connection. What had begun to arrive or to leave is forgotten.
   void attach(any_transport::stream stream);
+  /// Raises the limit of payloads.
+  void allow(std::uint64_t max_bytes);
   void close() { stream_.close(); }
   bool is_open() const { return stream_.is_open(); }
 
@@ -60,6 +62,11 @@ WEFT_DISTRIBUTED_DECL void message_stream::attach(any_transport::stream stream) 
   out_ = {};
   came_.clear();
   in_.expect(max_bytes_);
+}
+
+WEFT_DISTRIBUTED_DECL void message_stream::allow(std::uint64_t max_bytes) {
+  max_bytes_ = max_bytes;
+  if (!in_.has_begun() && !in_.complete()) in_.expect(max_bytes_);
 }
 
 WEFT_DISTRIBUTED_DECL bool message_stream::receive() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,6 +43,7 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
   io.number(terms.model.backups, 0, largest).number(terms.model.staleness, -1, largest);
   io.duration(terms.on_loss.wait, longest_loss_wait);
   io.one_of(terms.on_loss.then, loss_action::stop, loss_action::take_over);
+  io.flag(terms.skips_nonfinite);
   io.number(graph.hash).number(graph.seed).sentence(graph.settings, max_text_bytes);
   io.list(variables, max_enroll_bytes, [&](parameter_spec& each) {
     io.text(each.name).one_of(each.type, element_type::float32, element_type::float64);
@@ -59,7 +61,20 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
           reals(one.numbers);
         },
         1);
+    gradient_clipping& clip = each.clipping;
+    io.one_of(clip.kind, clip_kind::none, clip_kind::by_global_norm).real(clip.lowest).real(clip.highest);
+    io.number(clip.group, 0, max_clip_groups - 1).number(each.source, parameter_spec::finite_steps, far);
+    io.require(!std::isnan(clip.lowest) && !std::isnan(clip.highest));
   });
+  for (const parameter_spec& each : variables) {
+    io.require(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
+    if (!each.is_moving_average()) continue;
+    io.require(static_cast<std::size_t>(each.source) < variables.size());
+    if (static_cast<std::size_t>(each.source) >= variables.size()) continue;  // a message that is written
+    const parameter_spec& of = variables[static_cast<std::size_t>(each.source)];
+    io.require(!of.is_moving_average() && of.type == each.type && of.elements == each.elements &&
+               of.ps_task == each.ps_task);
+  }
 }
 
 WEFT_DISTRIBUTED_DECL std::string enroll_message::difference(const enroll_message& other) const {
@@ -82,6 +97,8 @@ WEFT_DISTRIBUTED_DECL std::string enroll_message::difference(const enroll_messag
     if (mine.rule != its.rule)
       return str_cat({"variable '", mine.name, "' is trained by ", mine.rule.name,
                       " with another learning rate, hyperparameter or schedule than at the first worker"});
+    if (mine.clipping != its.clipping)
+      return str_cat({"the gradient of variable '", mine.name, "' is clipped otherwise than at the first worker"});
     if (mine != its)
       return str_cat({"variable '", mine.name,
                       "' has another element type, parameter server or gradient (of rows, or of all elements) than "

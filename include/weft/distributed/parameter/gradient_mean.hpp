@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
 #include <weft/transport/aligned_bytes.hpp>
 
@@ -139,6 +140,15 @@ class row_mean {
       }
     }
     return divide(mean, count * width, static_cast<T>(weights));
+  }
+
+  /// Clips the mean.
+  void clip(bool is_double, std::size_t width, const gradient_clip& how, double factor) {
+    const auto clip_as = [&]<typename T>(T) {
+      T* const all = reinterpret_cast<T*>(values_.data());
+      clip_elements(all, all, numbers_.size() * width, how, factor);
+    };
+    is_double ? clip_as(double{}) : clip_as(float{});
   }
 
   /// The rows of the mean, until it is made again.

@@ -261,7 +261,7 @@ class parameter_client {
     check("push_pull", out);
     weight_ = examples;
     owed_replica_ = -1;
-    if (examples > 0 && only_finite_ && servers_.size() > 1)  // one server would refuse what others have applied
+    if (examples > 0 && refuses_nonfinite() && servers_.size() > 1)  // one server would refuse what others have applied
       detail::check_finite(variables_, gradients, here_.name(), step);
     // The last call has heard that the run went back, and has not brought the values.
     if (!rollback_) position_ = step;
@@ -297,7 +297,7 @@ class parameter_client {
     detail::check_gradients(variables_, gradients);
     weight_ = examples;
     replica_ = replica;
-    if (examples > 0 && only_finite_) detail::check_finite(variables_, gradients, here_.name(), step);
+    if (examples > 0 && refuses_nonfinite()) detail::check_finite(variables_, gradients, here_.name(), step);
     // The last call has heard that the run went back, and has not brought the values.
     if (rollback_) return false;
     position_ = step;
@@ -403,6 +403,7 @@ class parameter_client {
   }
   std::string name(const connection& each) const { return to_string(here_.members().task(each.rank())); }
 
+  bool refuses_nonfinite() const { return only_finite_ && !terms_.skips_nonfinite; }
   void note_next_steps() {
     for (connection& each : servers_) each.note_next_step();
   }
@@ -842,8 +843,6 @@ class parameter_client {
   detail::exchange_loop loop_;
   std::uint64_t requests_ = 0;
 };
-
-/// A client over TCP; see parameter_client.
 
 }  // namespace weft
 

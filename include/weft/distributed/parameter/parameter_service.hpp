@@ -296,6 +296,7 @@ class parameter_service {
       contract_ = message;
       quorum_.set_terms(message.terms);
       if (message.terms.has_decisions()) links_.begin();
+      steps_.begin(message);
       try {
         shards_.begin(message);
       } catch (const error& problem) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
 
@@ -30,6 +31,17 @@ struct parameter_spec {
   /// The elements of a row, where the variable's gradient is some of its rows (ops/gather.hpp); `elements` can be
   /// divided by it. 0: its gradient has all elements.
   std::size_t row_elements = 0;
+  gradient_clipping clipping = {};  // of the mean of the workers' gradients
+  /// A moving average follows this variable of the list, which is on the same server: each update of that is followed
+  /// by one of the average, with the new value in the gradient's place. No worker sends a gradient of it.
+  static constexpr std::int64_t no_source = -1;
+  std::int64_t source = no_source;
+
+  bool is_moving_average() const { return source >= 0; }
+  /// A loss scale. After each step of synchronous training its rule updates it, given 1 if the gradients of the step
+  /// were finite and 0 otherwise.
+  static constexpr std::int64_t finite_steps = -2;
+  bool is_loss_scale() const { return source == finite_steps; }
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }

@@ -15,6 +15,7 @@
 
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
+#include <weft/distributed/parameter/gradient_clipping.hpp>
 #include <weft/distributed/parameter/gradient_mean.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/row_changes.hpp>
@@ -51,7 +52,8 @@ class parameter_store {
       for (const double parameter : variable.rule.parameters) next.numbers.push_back(detail::literal_bits(parameter));
       next.numbers.resize(layout.hyperparameters + layout.slots - layout.arrays());
       total += variable.bytes();
-      in_slots += variable.bytes() * (layout.arrays() + (variable.has_rows() ? 1 : 0));
+      const bool remembers_rows = variable.has_rows() && variable.source == parameter_spec::no_source;
+      in_slots += variable.bytes() * (layout.arrays() + (remembers_rows ? 1 : 0));
       if (total + in_slots > max_bytes)
         throw error(
             error_code::resource_exhausted, "parameter_server",
@@ -61,6 +63,11 @@ class parameter_store {
       if (!variable.has_rows()) whole += variable.bytes();
       ranges_.push_back(std::move(next));
     }
+    for (std::size_t i = 0; i < order_.size(); ++i)
+      if (const std::int64_t source = variables[order_[i]].source; source >= 0)
+        moving_averages_.push_back(
+            {i, static_cast<std::size_t>(std::find(order_.begin(), order_.end(), static_cast<std::size_t>(source)) -
+                                         order_.begin())});
     gradient_bytes_ = whole;
     shared_ = detail::segment_layout(variables, order_);
     has_rows_ = detail::min_row_bytes(variables, order_) > 0;
@@ -214,8 +221,10 @@ class parameter_store {
   /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
   /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
   /// where some element of it is not finite, not at all; returns whether it was.
+  ///
+  /// `factors`: of each variable of this server, by which its mean is clipped to a norm; empty unless clips_by_norm().
   bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
-                  thread_pool* helpers = nullptr, bool only_finite = false) {
+                  thread_pool* helpers = nullptr, bool only_finite = false, std::span<const double> factors = {}) {
     const detail::gradient_mean mean(of);
     // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it
     // is made twice.
@@ -236,25 +245,21 @@ class parameter_store {
             if (!all_finite) finite.store(false, std::memory_order_relaxed);
           },
           helpers);
-    mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
-    for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
-      if (ranges_[i].row_elements == 0) continue;
-      detail::row_mean& rows = ranges_[i].mean;
-      const bool all_finite = ranges_[i].type == element_type::float32
-                                  ? rows.find<float>(i, ranges_[i].row_elements, of, mean.weights())
-                                  : rows.find<double>(i, ranges_[i].row_elements, of, mean.weights());
-      mean_rows_[i] = rows.list();
-      if (!all_finite) finite = false;
-    }
+    if (!find_mean_rows(of, mean.weights())) finite = false;
     if (only_finite && !finite) return false;
     begin_update();
     for_each_piece(
         [&]<typename T>(T type, std::size_t variable, std::size_t first, std::size_t count) {
           alignas(64) T room[max_at_once];
-          update<T>(variable, first, count,
-                    keeps ? kept(type, variable, first) : mean.find(room, variable, first, count), copies);
+          const T* of_mean = keeps ? kept(type, variable, first) : mean.find(room, variable, first, count);
+          if (const gradient_clipping& how = clipping_of(variable); how.kind != detail::clip_kind::none) {
+            detail::clip_elements(room, of_mean, count, how, factors.empty() ? 1 : factors[variable]);
+            of_mean = room;
+          }
+          update<T>(variable, first, count, of_mean, copies);
         },
         helpers);
+    clip_mean_rows(factors);
     end_update(mean_rows_);
     return true;
   }
@@ -268,6 +273,56 @@ class parameter_store {
     }
     apply_mean(placed);
   }
+
+  /// Returns true if the mean of some gradient is clipped by its norm, or by one that several gradients share.
+  bool clips_by_norm() const {
+    return std::any_of(order_.begin(), order_.end(), [&](std::size_t i) { return variables_[i].clipping.uses_norm(); });
+  }
+  /// What apply_mean() of the same gradients requires in order to clip them. The sums do not depend on the number of
+  /// threads.
+  detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr) {
+    const detail::gradient_mean mean(of);
+    std::vector<std::vector<double>> pieces(ranges_.size());
+    for (std::size_t i = 0; i < ranges_.size(); ++i)
+      pieces[i].resize((ranges_[i].elements + max_at_once - 1) / max_at_once);
+    std::atomic<bool> finite{true};
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          alignas(64) T room[max_at_once];
+          const T* const of_mean = mean.find(room, variable, first, count);
+          if (!detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
+          pieces[variable][first / max_at_once] = detail::sum_of_squares(of_mean, count);
+        },
+        helpers);
+    if (!find_mean_rows(of, mean.weights())) finite = false;
+    detail::mean_squares found;
+    found.is_finite = finite;
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      double total = 0;
+      if (ranges_[i].row_elements == 0)
+        for (const double each : pieces[i]) total += each;
+      else
+        total = ranges_[i].type == element_type::float32 ? squares_of_rows<float>(i) : squares_of_rows<double>(i);
+      found.of_variables.push_back(total);
+    }
+    return found;
+  }
+  /// Moving averages follow a step that changes nothing, as in one process.
+  void skip_update() {
+    begin_update(false);
+    follow_all();
+  }
+  /// Updates loss scales after a step, whether or not its gradients were applied.
+  void update_loss_scales(bool is_finite) {
+    for (std::size_t i = 0; i < ranges_.size(); ++i) {
+      if (!variables_[ranges_[i].number].is_loss_scale()) continue;
+      ranges_[i].type == element_type::float32 ? update_loss_scale<float>(i, is_finite)
+                                               : update_loss_scale<double>(i, is_finite);
+    }
+  }
+  /// The numbers of this server's variables in the list that the store was made from, in the order in which the server
+  /// holds them.
+  const std::vector<std::size_t>& order() const { return order_; }
 
   /// Writes the values there.
   void copy_to(placed_bytes<std::byte> copy) {
@@ -369,11 +424,45 @@ class parameter_store {
     }
   };
 
-  /// Hyperparameters and scalar slots become those of the next update.
-  void begin_update() {
+  const gradient_clipping& clipping_of(std::size_t variable) const {
+    return variables_[ranges_[variable].number].clipping;
+  }
+
+  /// The mean of the gradients that are rows. Returns true if it is finite.
+  bool find_mean_rows(std::span<const contribution> of, double weights) {
+    bool finite = true;
+    mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
+    for (std::size_t i = 0; i < mean_rows_.size(); ++i) {
+      if (ranges_[i].row_elements == 0) continue;
+      detail::row_mean& rows = ranges_[i].mean;
+      finite &= ranges_[i].type == element_type::float32 ? rows.find<float>(i, ranges_[i].row_elements, of, weights)
+                                                         : rows.find<double>(i, ranges_[i].row_elements, of, weights);
+      mean_rows_[i] = rows.list();
+    }
+    return finite;
+  }
+  template <typename T>
+  double squares_of_rows(std::size_t variable) const {
+    const detail::row_list& list = mean_rows_[variable];
+    return detail::sum_of_squares(reinterpret_cast<const T*>(list.rows), list.count * ranges_[variable].row_elements);
+  }
+  void clip_mean_rows(std::span<const double> factors) {
+    for (std::size_t i = 0; i < mean_rows_.size(); ++i)
+      if (const gradient_clipping& how = clipping_of(i);
+          ranges_[i].row_elements > 0 && how.kind != detail::clip_kind::none)
+        ranges_[i].mean.clip(ranges_[i].type == element_type::float64, ranges_[i].row_elements, how,
+                             factors.empty() ? 1 : factors[i]);
+  }
+
+  /// Hyperparameters and scalar slots become those of the next update. If the step is not `counted`, only those of
+  /// moving averages, which go by the updates after the step.
+  void begin_update(bool counted = true) {
     for (range& each : ranges_) {
+      if (variables_[each.number].is_loss_scale() || (!counted && !variables_[each.number].is_moving_average()))
+        continue;
       for (const scheduled_parameter& s : variables_[each.number].rule.schedules) {
-        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), s.first + global_step_);
+        const std::int64_t step = s.first + global_step_ - (counted ? 0 : 1);
+        const double now = detail::schedule_at(s.numbers.data(), s.numbers.size(), step);
         each.numbers[s.parameter] = detail::literal_bits(now);
       }
       each.loops().advance(each.numbers.data());
@@ -388,7 +477,26 @@ class parameter_store {
       else
         update_rows<double>(i, rows[i]);
     }
+    follow_all();
     ++global_step_;
+  }
+  void follow_all() {
+    for (const auto& [average, source] : moving_averages_)
+      ranges_[source].type == element_type::float32 ? follow<float>(average, source) : follow<double>(average, source);
+  }
+  template <typename T>
+  void update_loss_scale(std::size_t variable, bool is_finite) {
+    const T& scale = *reinterpret_cast<const T*>(values_.data() + ranges_[variable].offset);
+    const T before = scale, finite = is_finite ? 1 : 0;
+    update<T>(variable, 0, 1, &finite, {});
+    static constexpr std::int64_t row = 0;
+    if (scale != before) ranges_[variable].changes.add({reinterpret_cast<const std::byte*>(&row), 1, nullptr}, 1);
+  }
+  /// Updates a moving average, given the new value of its variable.
+  template <typename T>
+  void follow(std::size_t average, std::size_t source) {
+    const range& of = ranges_[source];
+    if (of.elements > 0) update<T>(average, 0, of.elements, reinterpret_cast<const T*>(values_.data() + of.offset), {});
   }
 
   template <typename T>
@@ -461,6 +569,7 @@ class parameter_store {
   std::vector<std::size_t> order_, packed_;  // packed_: where gradients of whole variables lie
   std::size_t gradient_bytes_ = 0;
   bool has_rows_ = false;
+  std::vector<std::pair<std::size_t, std::size_t>> moving_averages_;  // each, and its variable
   std::vector<detail::row_list> mean_rows_;
   std::vector<std::int64_t> changed_;
   detail::segment_layout shared_;

@@ -22,6 +22,7 @@
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/shard_file.hpp>
 #include <weft/distributed/parameter/shard_messages.hpp>
+#include <weft/distributed/parameter/squares_message.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
 #include <weft/transport/framing.hpp>
@@ -53,6 +54,13 @@ class shard_links {
     if (const std::optional<error> why = std::exchange(ended_, {})) end(*why);
   }
   bool has_begun() const { return has_begun_; }
+  /// Servers also exchange the squares of gradients, of at most this many variables.
+  void exchange_squares(std::size_t variables) {
+    begin();
+    exchanges_squares_ = true;
+    for (peer& each : peers_)
+      each.link.allow(std::max(max_bytes(workers_), std::uint64_t{64} + 8 * std::uint64_t{variables}));
+  }
 
   /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
   void keep_shards(std::chrono::milliseconds wait) {
@@ -65,9 +73,12 @@ class shard_links {
   void begin_epoch(run_epoch at) {
     at_ = at;
     decision_ = {};
+    sums_ = {};
     for (peer& each : peers_) {
       each.held = {};
+      each.squares = {};
       each.link.reset(is_first() ? frame_kind::decision : frame_kind::held);
+      each.link.reset(frame_kind::squares);
     }
   }
 
@@ -108,6 +119,35 @@ class shard_links {
   const decision_message& decision() const { return decision_; }
   /// Why training cannot go on, as the first says.
   const std::optional<error>& ended() const { return ended_; }
+
+  /// The step is decided anew.
+  void drop_decision() {
+    decision_ = {};
+    for (peer& each : peers_)
+      if (is_first()) each.link.reset(frame_kind::decision);
+  }
+
+  // ---- squares of gradients ----
+
+  /// Another server sends its own to the first.
+  void report(const squares_message& own) { say_squares(own); }
+  /// The first sends the sums to the others.
+  void announce(const squares_message& sums) { say_squares(sums); }
+  /// At another server: the sums that arrived last.
+  const squares_message& sums() const { return sums_; }
+  /// At the first: calls visit(task, squares) for what each other server has sent last.
+  template <typename Visit>
+  void for_each_squares(Visit visit) const {
+    for (const peer& each : peers_) visit(each.task, each.squares);
+  }
+  /// At the first: the names of the servers whose last squares satisfy the predicate.
+  template <typename Predicate>
+  std::string names_of(Predicate predicate) const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (predicate(each.squares)) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
 
   // ---- shards ----
 
@@ -200,20 +240,29 @@ class shard_links {
     int task;
     peer_link link;
     held_message held{};
+    squares_message squares{};
     std::optional<shard_status> status{};
     bool is_ordered = false;  // this process has been told in which epoch training is
 
     peer(std::size_t rank, int number_of_task, bool at_first, std::size_t workers)
         : task(number_of_task),
           link(rank,
-               at_first ? std::initializer_list<frame_kind>{frame_kind::shard_order, frame_kind::decision,
-                                                            frame_kind::failure}
-                        : std::initializer_list<frame_kind>{frame_kind::shard_status, frame_kind::held},
-               std::max(max_control_bytes, shard_order::max_bytes(workers))) {}
+               at_first
+                   ? std::initializer_list<frame_kind>{frame_kind::shard_order, frame_kind::squares,
+                                                       frame_kind::decision, frame_kind::failure}
+                   : std::initializer_list<frame_kind>{frame_kind::shard_status, frame_kind::squares, frame_kind::held},
+               max_bytes(workers)) {}
   };
 
+  static std::uint64_t max_bytes(std::size_t workers) {
+    return std::max(max_control_bytes, shard_order::max_bytes(workers));
+  }
   std::string name(const peer& each) const { return to_string(members_.task(each.link.rank())); }
 
+  void say_squares(const squares_message& said) {
+    if (is_first()) sums_ = said;
+    if (said.step >= 0 && !ended_) set_for_all(frame_kind::squares, said.bytes());
+  }
   void set_for_all(frame_kind kind, const std::vector<std::byte>& payload) {
     for (peer& each : peers_) each.link.set(kind, payload, at_.bits);
   }
@@ -250,6 +299,7 @@ class shard_links {
     if (!connect()) return false;
     if (to.link.incarnation() == before) return true;
     to.held = {};
+    to.squares = {};
     to.status.reset();
     to.is_ordered = false;
     if (is_first())
@@ -269,6 +319,9 @@ class shard_links {
     } else if (!is_first() && kind == frame_kind::decision) {
       decision_message said = decision_message::read(came, workers_);
       if (is_of_epoch) decision_ = std::move(said);
+    } else if (kind == frame_kind::squares && exchanges_squares_) {
+      squares_message said = squares_message::read(came);
+      if (is_of_epoch) (is_first() ? from.squares : sums_) = std::move(said);
     } else if (is_first() && kind == frame_kind::shard_status) {
       from.status = shard_status::read(came);
       if (!keeps_shards_)
@@ -290,8 +343,9 @@ class shard_links {
   std::vector<peer> peers_;
   decision_message decision_;
   std::optional<error> ended_;
-  bool keeps_shards_ = false;
-  loss_watch watch_;  // members by task
+  bool keeps_shards_ = false, exchanges_squares_ = false;
+  squares_message sums_;  // from the first
+  loss_watch watch_;      // members by task
   run_epoch at_;
   std::optional<shard_order> order_;
 };

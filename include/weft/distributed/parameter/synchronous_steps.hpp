@@ -15,6 +15,7 @@
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
 #include <weft/distributed/parameter/gradient_refusals.hpp>
+#include <weft/distributed/parameter/norm_exchange.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/shard_links.hpp>
 #include <weft/distributed/parameter/update_history.hpp>
@@ -33,6 +34,9 @@ namespace weft::detail {
 /// where they came. Where workers may be lost, or late, gradients are held apart from the connection that brought them,
 /// and parameter server 0 decides: it knows which gradients of the step all servers hold, and says whose make it.
 ///
+/// If a norm of gradients on several servers clips them, each server makes the step when it knows that norm. A decision
+/// then leaves before the step is made, and server 0 keeps to it.
+///
 /// Invariant: all parked updates have the same step number. Not locked: the serving thread owns it.
 class synchronous_steps {
  public:
@@ -47,7 +51,14 @@ class synchronous_steps {
         store_(store),
         history_(history),
         answers_(answers),
-        links_(links) {}
+        links_(links),
+        norms_(store, links, static_cast<std::size_t>(here.cluster().num_tasks(here.options().ps_job))) {}
+
+  /// The first worker has said how all of them train.
+  void begin(const enroll_message& said) {
+    norms_.begin(said);
+    if (norms_.are_exchanged()) links_.exchange_squares(said.variables.size());
+  }
 
   /// Adds a worker's gradients to the step. `payload_limit` bounds its next request. Throws weft::error: unavailable
   /// where training cannot go on, aborted where the worker is ahead of the others.
@@ -138,9 +149,10 @@ class synchronous_steps {
 
   /// For whom the worker's parked gradients wait, in words.
   std::string whom_it_waits_for() const {
+    const std::int64_t step = next_step();
+    if (std::string servers = norms_.whom_it_waits_for(step_at_work_); !servers.empty()) return servers;
     if (!quorum_.has_decisions())
       return workers_.names([](const worker& each) { return !each.contributes() && !each.done; });
-    const std::int64_t step = next_step();
     if (const std::string names = workers_.names(
             [&](const worker& each) { return !each.held.are_of(step) && !each.done && !each.is_left_out; });
         !names.empty())
@@ -175,6 +187,7 @@ class synchronous_steps {
   void begin_epoch(std::uint32_t unit) {
     unit_weight_ = unit;
     complete_.clear();
+    norms_.begin_epoch();
     stopping_ = false;
     quorum_.set_stopping(false);
   }
@@ -233,6 +246,7 @@ class synchronous_steps {
   /// counts is what all servers hold.
   void choose() {
     const std::int64_t step = next_step();
+    if (norms_.are_exchanged() && links_.decision().step == step) return follow();
     std::erase_if(complete_, [&](std::size_t index) { return !workers_[index].held.are_of(step); });
     std::size_t expected = 0, missing = 0;
     for (const worker& each : workers_) {
@@ -257,7 +271,7 @@ class synchronous_steps {
     std::sort(chosen_.begin(), chosen_.end());
   }
 
-  /// At another server: those that parameter server 0 has named.
+  /// Those that parameter server 0 has named.
   void follow() {
     const decision_message& decided = links_.decision();
     if (decided.step != next_step()) return;
@@ -300,8 +314,20 @@ class synchronous_steps {
       worker& each = workers_[index];
       if (examples_of(each) > 0) contributions_.push_back({gradients_of(each), weight_of(each)});
     }
+    bool update = !contributions_.empty();
+    const norm_exchange::result* norms = nullptr;
+    if (update && norms_.are_needed()) {
+      step_at_work_ = step;
+      if (decided && norms_.are_exchanged() && links_.is_first() && links_.decision().step != step)
+        links_.announce({step, chosen_});
+      norms = norms_.find(step, [&] { return store_.squares_of_mean(contributions_, helpers()); });
+      if (!norms) return;
+      const bool skips = quorum_.skips_nonfinite();
+      if (!skips && only_finite_ && !norms->is_finite) return refuse_nonfinite(step);
+      update = norms->is_finite || !skips;
+    }
+    if (norms && quorum_.skips_nonfinite()) answers_.keep_answers_in_flight();
     const bool stops = ends_training();
-    const bool update = !contributions_.empty();
     const auto waits = [&](const worker& each) {
       return each.contributes() && each.connection->request().step == step;
     };
@@ -310,7 +336,13 @@ class synchronous_steps {
       for (worker& each : workers_)
         if (waits(each) && each.connection->uses_segment())
           copies_.push_back(each.connection->values_in_segment(store_));
-      if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_)) return refuse_nonfinite(step);
+      if (!store_.apply_mean(contributions_, copies_, helpers(), only_finite_ && !norms,
+                             norms ? std::span<const double>(norms->factors) : std::span<const double>()))
+        return refuse_nonfinite(step);
+    }
+    if (norms && quorum_.skips_nonfinite()) {
+      if (!update) store_.skip_update();
+      store_.update_loss_scales(norms->is_finite);
     }
     stopping_ = stops;
     quorum_.set_stopping(stops);
@@ -324,9 +356,9 @@ class synchronous_steps {
       for (worker& each : workers_)
         if (each.held.are_of(step)) each.held.drop();
       complete_.clear();
-      if (links_.is_first())
+      if (links_.is_first() && links_.decision().step != step)
         links_.announce({step, chosen_});
-      else
+      else if (!links_.is_first())
         report();
     }
     for (worker& each : workers_) {
@@ -387,6 +419,10 @@ class synchronous_steps {
           refuse(workers_[index], nonfinite_refusal(workers_.name(workers_[index]), store_, *at, step));
     if (!found)
       for (const std::size_t index : chosen_) refuse(workers_[index], nonfinite_mean_refusal(step));
+    if (norms_.are_needed()) {
+      norms_.refuse();
+      links_.drop_decision();
+    }
     if (quorum_.has_decisions()) report();
   }
 
@@ -408,6 +444,8 @@ class synchronous_steps {
   update_history& history_;
   worker_answers& answers_;
   shard_links& links_;
+  norm_exchange norms_;
+  std::int64_t step_at_work_ = -1;  // whose norm is found
   std::function<void()> after_step_;
   bool is_frozen_ = false;
   bool stopping_ = false;          // training ends with the last step

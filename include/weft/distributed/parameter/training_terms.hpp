@@ -28,6 +28,7 @@ struct consistency_model {
 struct training_terms {
   consistency_model model;
   loss_policy on_loss = {};
+  bool skips_nonfinite = false;  // synchronous: a mean that is not finite changes nothing (train/loss_scale.hpp)
 
   training_terms(consistency_model of, loss_policy policy = {}) : model(of), on_loss(policy) {}
   training_terms(consistency of) : model(of) {}
@@ -49,6 +50,7 @@ inline std::string to_string(const training_terms& terms) {
     append(text, {" with ", terms.model.backups, terms.model.backups == 1 ? " backup worker" : " backup workers"});
   if (terms.bounds_staleness()) append(text, {" with a staleness of at most ", terms.model.staleness});
   if (terms.on_loss != loss_policy{}) append(text, {"; ", detail::policy_words(terms.on_loss)});
+  if (terms.skips_nonfinite) append(text, {"; skips steps whose gradients are not finite"});
   return text;
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include <weft/error.hpp>
+#include <weft/train/average_rules.hpp>
+#include <weft/train/loss_scale_rule.hpp>
 #include <weft/train/optimizers.hpp>
 #include <weft/train/schedule.hpp>
 
@@ -80,9 +82,9 @@ update_implementation implementation_of() {
 
 }  // namespace detail
 
-/// The optimizers that a parameter server of this program knows, by name: gradient_descent, momentum and adam, and
-/// those that the program adds. It adds them in every task before that starts its server; all tasks run the same
-/// program, so at the top of main() is a good place: `update_rules::add<my_optimizer>()`.
+/// The optimizers that a parameter server of this program knows, by name: gradient_descent, momentum, adam, moving
+/// averages and loss scales, and those that the program adds. It adds them in every task before that starts its server;
+/// all tasks run the same program, so at the top of main() is a good place: `update_rules::add<my_optimizer>()`.
 class WEFT_API update_rules {
  public:
   /// Throws weft::error (already_exists) for a name that is taken.
@@ -141,6 +143,9 @@ class WEFT_API update_rules {
         {gradient_descent::name, detail::implementation_of<gradient_descent>()},
         {momentum::name, detail::implementation_of<momentum>()},
         {adam::name, detail::implementation_of<adam>()},
+        {detail::moving_average_rule::name, detail::implementation_of<detail::moving_average_rule>()},
+        {detail::debiased_average_rule::name, detail::implementation_of<detail::debiased_average_rule>()},
+        {detail::loss_scale_rule::name, detail::implementation_of<detail::loss_scale_rule>()},
     };
   };
 

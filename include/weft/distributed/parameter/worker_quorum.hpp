@@ -52,6 +52,7 @@ class worker_quorum {
   bool is_synchronous() const { return terms_ && terms_->is_synchronous(); }
   bool has_decisions() const { return terms_ && terms_->has_decisions(); }
   bool takes_over() const { return terms_ && terms_->takes_over(); }
+  bool skips_nonfinite() const { return terms_ && terms_->skips_nonfinite; }
 
   /// Why training cannot go on, if it cannot.
   std::optional<error> why_broken() {

@@ -54,6 +54,10 @@ class exchange {
   virtual bool takes_over() const = 0;
   /// Which of the variables' effects() the update of the next step makes.
   virtual void set_effects(const sequence<std::uint32_t>&) {}
+  /// Called before each step that trains.
+  virtual void prepare_step() {}
+  /// A bool of the graph: if it is false after a step, the gradients of the step are not used. Nothing: they are.
+  virtual std::optional<value> use_of_gradients() const { return {}; }
 
   virtual bool is_chief() const = 0;
   virtual std::int64_t next_step() const = 0;

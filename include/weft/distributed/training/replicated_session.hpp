@@ -593,16 +593,20 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     constexpr std::size_t own = detail::step_results<F...>::values;
     detail::exchange& exchange = *owner_.exchange_;
     const std::size_t parts = exchange.fetched_gradients();
-    if (trains_) exchange.set_effects(effects_);
+    if (trains_) {
+      exchange.set_effects(effects_);
+      exchange.prepare_step();
+    }
     detail::fetch_watcher* const watcher = trains_ && !count_ ? exchange.begin_step(examples_, own) : nullptr;
     const auto place = [&](std::size_t fetch, const shape& extents) -> void* {
-      if (fetch == own + parts) return &counted_;
+      if (fetch >= own + parts) return count_ && fetch == own + parts ? static_cast<void*>(&counted_) : &is_used_;
       return fetch < own ? (fetches ? results_ : results_of_others_).place(fetch, extents)
                          : exchange.place_gradient(fetch - own, extents);
     };
     try {
       local_.run(fed, place, watcher);
       if (trains_ && count_) examples_ = counted_examples();
+      if (!is_used_) examples_ = 0;
       if (trains_) exchange.take_gradients();
     } catch (...) {
       if (trains_) exchange.abandon_step();
@@ -650,6 +654,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
       count_ = owner.example_count_;
       r.fetches.push_back(count_->of);
     }
+    if (const auto use = owner.exchange_->use_of_gradients()) r.fetches.push_back(*use);
     return r;
   }
 
@@ -667,6 +672,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
   std::uint32_t examples_ = 1, own_examples_ = 1;
   std::optional<detail::example_count> count_;
   std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t
+  bool is_used_ = true;       // exchange::use_of_gradients(), as of the last step
   prepared_step local_;
   detail::step_results<F...> results_, results_of_others_;
 };

@@ -45,7 +45,8 @@ class server_exchange final : public exchange {
         local_(variables.local()),
         terms_(terms),
         on_rollback_(on_rollback),
-        gradients_(variables) {
+        gradients_(with_loss_scale(variables)) {
+    terms_.skips_nonfinite = Mode == synchronous && variables_.scales_losses();
     check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
@@ -91,6 +92,20 @@ class server_exchange final : public exchange {
   gradient_buffers& gradients() override { return gradients_; }
 
   bool takes_over() const override { return terms_.takes_over(); }
+  void prepare_step() override {
+    if (variables_.scales_losses()) scale_ = variables_.scale_now();
+  }
+  std::optional<value> use_of_gradients() const override {
+    if (Mode == asynchronous && variables_.scales_losses()) return variables_.scales_losses()->finite;
+    return {};
+  }
+  void set_effects(const sequence<std::uint32_t>& effects) override {
+    for (const std::uint32_t known : variables_.effects())
+      if (variables_.of()[known].def.op->update && std::find(effects.begin(), effects.end(), known) == effects.end())
+        throw error(error_code::unimplemented, variables_.of()[variables_.of()[known].def.inputs[0].node].name,
+                    "parameter servers move it with each update: fetch the effect that "
+                    "exponential_moving_average::apply() returns in each step that trains, or train by collective");
+  }
 
   /// Gradients leave when the step has ended.
   fetch_watcher* begin_step(std::uint32_t, std::size_t) override { return nullptr; }
@@ -98,6 +113,8 @@ class server_exchange final : public exchange {
 
   void take_gradients() override {
     gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) { pack_rows(i, part, end); });
+    for (std::size_t i = 0; i < variables_.trained(); ++i)
+      if (variables_[i].is_scaled) divide_by_scale(i);
     variables_.note_additions(gradients_.all());
   }
 
@@ -175,7 +192,7 @@ class server_exchange final : public exchange {
         state.cluster = variables_.adopt_step(*at);
         for (std::size_t i = 0; i < variables_.size(); ++i) {
           if (lies_elsewhere(i)) local_.read_variable(variables_[i].node, values_[i].data());
-          if (i < variables_.trained()) move_slots(i, state.slots[i], false);
+          if (variables_.has_rule(i)) move_slots(i, state.slots[i], false);
         }
       }
       const bool taken = servers_->restore(const_values_, at ? &state : nullptr, until);
@@ -191,7 +208,8 @@ class server_exchange final : public exchange {
 
   cluster_state collect(deadline until) override {
     server_state state = servers_->pull_state(values_, until);
-    for (std::size_t i = 0; i < variables_.trained(); ++i) move_slots(i, state.slots[i], true);
+    for (std::size_t i = 0; i < variables_.size(); ++i)
+      if (variables_.has_rule(i)) move_slots(i, state.slots[i], true);
     take_step(state.cluster.global_step);
     note_rollback();
     return state.cluster;
@@ -273,6 +291,8 @@ class server_exchange final : public exchange {
   /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
     const graph& g = variables_.of();
+    const bool has_others = here_.cluster().num_tasks(here_.options().worker_job) > 1;
+    if (Mode == synchronous && (has_others || variables_.scales_losses())) variables_.clip_means();
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const shared_variable& v = variables_[i];
       const device_spec& on = g[v.node].device;
@@ -285,22 +305,34 @@ class server_exchange final : public exchange {
       parameter_spec& spec = specs_.emplace_back(parameter_spec{v.name, v.type, v.elements, task, rule_of(i)});
       if (i >= variables_.first_frozen()) {
         // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
-        // nothing of it travels afterwards.
+        // nothing of it travels afterwards. Moving averages travel when a worker fetches all values.
         spec.row_elements = v.elements;
+        spec.source = i == variables_.loss_scale()   ? parameter_spec::finite_steps
+                      : v.source < variables_.size() ? static_cast<std::int64_t>(v.source)
+                                                     : parameter_spec::no_source;
         continue;
       }
       spec.row_elements = v.row_elements;
+      spec.clipping = v.clipping;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
-      if (Mode == synchronous && here_.cluster().num_tasks(here_.options().worker_job) > 1) variables_.check_affine(i);
       if (!v.has_rows()) gradients_.fetch_whole(i);
       for (std::size_t k = 0; k < v.lists.size(); ++k) gradients_.fetch_list(i, k);
     }
     row_gradients_.resize(variables_.trained());
   }
 
+  static shared_variables& with_loss_scale(shared_variables& variables) {
+    variables.find_loss_scale(Mode == synchronous);
+    return variables;
+  }
+
   update_rule rule_of(std::size_t i) {
-    if (i >= variables_.trained()) {  // averaged: variable - (-1) * what was added to it
+    if (i == variables_.loss_scale()) {
+      const sequence<double>& numbers = variables_.scales_losses()->numbers;
+      return {loss_scale_rule::name, {numbers.begin(), numbers.end()}};
+    }
+    if (!variables_.has_rule(i)) {  // averaged: variable - (-1) * what was added to it
       return {"gradient_descent", {variables_.is_averaged(i) ? -1.0 : 0.0}};
     }
     const shared_variable& v = variables_[i];
@@ -309,23 +341,27 @@ class server_exchange final : public exchange {
       throw error(error_code::unimplemented, v.name,
                   {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
     update_rule rule{what.layout().name, {}};
-    for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
+    // The factor of a loss scale is the last: the servers skip steps, and workers divide by the scale.
+    const bool has_factor = i < variables_.trained() && variables_.scales_losses();
+    for (std::size_t k = 0; k < what.layout().hyperparameters - has_factor; ++k) {
       rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
       if (what.is_computed(k)) rule.schedules.push_back(variables_.schedule_of(v.update, k));
     }
     return rule;
   }
 
-  /// Variables that no scope has placed are spread by bytes.
+  /// Variables that no scope has placed are spread by bytes. A moving average is where its variable is.
   void place_variables() {
     std::vector<parameter_spec> open;
     for (const parameter_spec& v : specs_)
-      if (v.ps_task < 0) open.push_back(v);
-    if (open.empty()) return;
+      if (v.ps_task < 0 && !v.is_moving_average()) open.push_back(v);
     shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
     std::size_t next = 0;
     for (parameter_spec& v : specs_)
-      if (v.ps_task < 0) v.ps_task = open[next++].ps_task;
+      if (v.is_moving_average())
+        v.ps_task = specs_[static_cast<std::size_t>(v.source)].ps_task;
+      else if (v.ps_task < 0)
+        v.ps_task = open[next++].ps_task;
   }
 
   // ---- values ----
@@ -389,6 +425,7 @@ class server_exchange final : public exchange {
 
   /// Moves the slots of a variable between the session and what its server keeps.
   void move_slots(std::size_t i, server_state::slots_of_variable& of, bool to_local) {
+    if (i == variables_.loss_scale()) return move_good_steps(of, to_local);
     const node_def& def = variables_.of()[variables_[i].update].def;
     const update_layout& layout = update_view(def).layout();
     const auto move = [&](std::uint32_t node, void* at) {
@@ -409,6 +446,33 @@ class server_exchange final : public exchange {
         *number++ = narrow;
       }
     }
+  }
+
+  /// The servers count them in the type of the scale.
+  void move_good_steps(server_state::slots_of_variable& of, bool to_local) {
+    const std::uint32_t node = variables_.scales_losses()->good_steps.node;
+    std::int64_t steps = 0;
+    float on_server = 0;
+    if (to_local) {
+      __builtin_memcpy(&on_server, of.arrays.data(), sizeof on_server);
+      steps = static_cast<std::int64_t>(on_server);
+      local_.write_variable(node, &steps);
+    } else {
+      local_.read_variable(node, &steps);
+      on_server = static_cast<float>(steps);
+      __builtin_memcpy(of.arrays.data(), &on_server, sizeof on_server);
+    }
+  }
+  void divide_by_scale(std::size_t i) {
+    const mutable_bytes all = gradients_[i];
+    const auto divide = [&]<typename T>(T) {
+      const std::size_t numbers =
+          variables_[i].has_rows() ? all.size() / (8 + specs_[i].row_bytes()) * 8 : std::size_t{0};
+      T* const x = reinterpret_cast<T*>(all.data() + numbers);
+      const T factor = static_cast<T>(1 / scale_);
+      for (std::size_t k = 0; k < (all.size() - numbers) / sizeof(T); ++k) x[k] *= factor;
+    };
+    variables_[i].is_double() ? divide(double{}) : divide(float{});
   }
 
   // ---- rows ----
@@ -448,6 +512,7 @@ class server_exchange final : public exchange {
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
   std::optional<parameter_client> servers_;
   std::int64_t next_step_ = 0;
+  double scale_ = 1;  // of the loss, in the last step
   bool all_stop_ = false, is_first_update_ = true;
   departure departure_;
   bool leaves_alone_ = false;  // all_stop_ holds for this worker alone

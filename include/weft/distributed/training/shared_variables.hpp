@@ -21,11 +21,14 @@ namespace weft::detail {
 struct shared_variable {
   std::uint32_t node = graph_node::no_node;    // the variable's
   std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
+  std::size_t source = ~std::size_t{0};        // of a moving average: the variable that it follows
+  bool is_scaled = false;                      // `gradient` is of a scaled loss
   value gradient{};                            // all of it
   sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
   std::uint32_t summed =
-      graph_node::no_node;  // the update by a gradient that an all-reduce has summed, where it differs
-  value touched_rows{};     // of one that is rows: what that takes the rows' numbers from
+      graph_node::no_node;       // the update by a gradient that an all-reduce has summed, where it differs
+  value touched_rows{};          // of one that is rows: what that takes the rows' numbers from
+  gradient_clipping clipping{};  // of the mean of `gradient`, by parameter servers
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
   element_type type = element_type::float32;
@@ -40,7 +43,8 @@ struct shared_variable {
 /// A worker's session, and what its graph says that its variables are to a cluster. `all` has first those that are
 /// trained, then further gradients that workers exchange, since the updates need more than one of each variable. Then
 /// those that are averaged, which have no update: the steps of each worker assign them, and what they have added takes
-/// the gradient's place. The last are frozen: nobody updates them.
+/// the gradient's place. The next are frozen: nobody updates them. With parameter servers moving averages of trained
+/// variables are the last; the servers update them after the variables.
 ///
 /// Where workers make the updates (`processes_mean`), they exchange the gradients that reverse mode has computed. What
 /// the graph makes of these before its updates (gradient_processing.hpp), each worker makes of their mean, and so it
@@ -58,10 +62,13 @@ class shared_variables {
   std::size_t trained() const { return trained_; }          // how many
   std::size_t first_averaged() const { return averaged_; }  // where those that are averaged begin
   std::size_t first_frozen() const { return frozen_; }      // where those that are frozen begin
+  std::size_t first_moving() const { return moving_; }      // where moving averages begin
   bool is_averaged(std::size_t i) const { return i >= averaged_ && i < frozen_; }
+  /// Returns true for variables that an optimizer's rule updates. They can have slots.
+  bool has_rule(std::size_t i) const { return i < trained_ || i >= moving_; }
 
   /// Assignments that depend on gradients, such as those of a loss scale, and moving averages of what updates make:
-  /// made with the updates, or after them.
+  /// made with the updates, or after them. With parameter servers, only the averages.
   const sequence<std::uint32_t>& effects() const { return effects_; }
   /// Whether it is a moving average of what an update makes.
   bool averages_update(std::uint32_t n) const {
@@ -74,9 +81,21 @@ class shared_variables {
   std::uint32_t made_for(std::uint32_t effect) const { return graph_.whole_of({effect, 0}).node; }
   /// Whether the graph itself leaves out updates by what the gradients are, as a loss scale does.
   bool judges_gradients() const { return judges_gradients_; }
-  /// Throws unimplemented where parameter servers would have the mean of what each worker has made of its gradient,
-  /// and not what is made of their mean.
-  void check_affine(std::size_t i) const;
+  /// With parameter servers that apply the mean of several workers' gradients: workers send gradients as they are
+  /// before they are clipped, and the servers clip the mean. Throws unimplemented if a gradient is changed in another
+  /// way that does not commute with the mean.
+  void clip_means();
+
+  // ---- loss scales, with parameter servers ----
+
+  /// Finds the loss scale of the updates. `by_servers`: the servers keep it, as the last variable if it is dynamic;
+  /// otherwise steps do. Throws unimplemented if it does not scale all gradients.
+  void find_loss_scale(bool by_servers);
+  const noted_loss_scale* scales_losses() const { return loss_scale_; }
+  /// The number of the variable that servers keep; size() if there is none.
+  std::size_t loss_scale() const { return scale_variable_; }
+  /// The scale of the next step.
+  double scale_now();
 
   /// The value that a step began with, of a variable that is averaged.
   mutable_bytes base_of(std::size_t i) { return {bases_[i - averaged_].data(), all_[i].bytes()}; }
@@ -111,7 +130,11 @@ class shared_variables {
     std::int64_t first;
   };
 
-  void check_moving_averages() const;
+  void find_moving_averages();
+  value gradient_of_update(const shared_variable&) const;
+  const noted_clip* find_clip(value clipped) const;
+  void take_rows_before(const noted_clip& clip, shared_variable&) const;
+  std::uint32_t group_of(const noted_clip& clip, std::size_t i, sequence<value>& norms) const;
   void find_trained(bool processes_mean);
   void split_gradients();
   void choose_gradient(shared_variable&, sequence<value>& needed);
@@ -122,6 +145,7 @@ class shared_variables {
   shared_variable& share(std::uint32_t variable);
   std::uint32_t update_of_summed(value variable) const;
   std::uint32_t counter_behind(value of) const;
+  bool counts_this_step(value of) const;
   std::int64_t first_of_counter(std::uint32_t n);
   void add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const;
 
@@ -129,10 +153,12 @@ class shared_variables {
   std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
   session local_;
   std::vector<shared_variable> all_;
-  std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0;
+  std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0, moving_ = 0;
   gradient_processing processing_;
   sequence<std::uint32_t> effects_;
   bool judges_gradients_ = false;
+  const noted_loss_scale* loss_scale_ = nullptr;
+  std::size_t scale_variable_ = 0;
   std::vector<update_counter> counters_;
   std::vector<storage> bases_;
 };
@@ -143,7 +169,6 @@ WEFT_COLD_BEGIN
 WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const session_options& options,
                                                          bool processes_mean)
     : graph_(g.self()), local_(g, options), processing_(graph_) {
-  if (!processes_mean) check_moving_averages();
   find_trained(processes_mean);
   if (all_.empty())
     throw error(error_code::failed_precondition, "replicated_session",
@@ -154,6 +179,9 @@ WEFT_DISTRIBUTED_DECL shared_variables::shared_variables(const graph& g, const s
   find_averaged_and_counters();
   frozen_ = all_.size();
   find_frozen();
+  moving_ = all_.size();
+  if (!processes_mean) find_moving_averages();
+  scale_variable_ = all_.size();
   for (std::size_t i = averaged_; i < frozen_; ++i) bases_.emplace_back(all_[i].bytes());
   read_bases();
 }
@@ -240,14 +268,22 @@ WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::update_of_summed(value var
   return graph_node::no_node;
 }
 
-/// A moving average (train/moving_average.hpp) is a worker's own, and is refused where it follows an update that the
-/// worker does not make.
-WEFT_DISTRIBUTED_DECL void shared_variables::check_moving_averages() const {
-  for (std::uint32_t n = 0; n < graph_.size(); ++n)
-    if (averages_update(n))
-      throw error(error_code::unimplemented, graph_[graph_[n].def.inputs[0].node].name,
-                  "averages what an update makes, which parameter servers make after the step: write "
-                  "apply_to_present_values(w, b), and run it by local() after a step, or train by collective");
+/// Moving averages of what updates make (train/moving_average.hpp). Parameter servers keep them.
+WEFT_DISTRIBUTED_DECL void shared_variables::find_moving_averages() {
+  for (std::uint32_t n = 0; n < graph_.size(); ++n) {
+    if (!averages_update(n)) continue;
+    const update_view what(graph_[n].def);
+    const std::uint32_t of = graph_[what.gradient().node].def.inputs[0].node;
+    std::size_t source = 0;
+    while (source < trained_ && all_[source].node != of) ++source;
+    if (source == trained_)
+      throw error(error_code::unimplemented, graph_[what.variable().node].name,
+                  {"averages ", graph_[of].name, ", which parameter servers do not train; train by collective"});
+    effects_.push_back(n);
+    shared_variable& v = share(what.variable().node);
+    v.update = n;
+    v.source = source;
+  }
 }
 
 WEFT_DISTRIBUTED_DECL void shared_variables::split_gradients() {
@@ -330,13 +366,105 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_effects(sequence<value>& neede
   }
 }
 
-WEFT_DISTRIBUTED_DECL void shared_variables::check_affine(std::size_t i) const {
-  const shared_variable& v = all_[i];
-  if (processing_.is_affine(update_view(graph_[v.update_of_mean()].def).gradient())) return;
-  throw error(
-      error_code::unimplemented, v.name,
-      "its gradient is clipped, or changed otherwise, before its update; parameter servers would apply the mean "
-      "of what each worker has made of its own gradient: train by collective, which changes the mean");
+WEFT_DISTRIBUTED_DECL void shared_variables::clip_means() {
+  sequence<value> norms;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    shared_variable& v = all_[i];
+    value sent = update_view(graph_[v.update_of_mean()].def).gradient();
+    if (const noted_clip* const clip = find_clip(gradient_of_update(v))) {
+      v.clipping = {clip->how, group_of(*clip, i, norms)};
+      v.gradient = clip->gradient;
+      sent = graph_.whole_of(v.gradient);
+      if (v.has_rows()) take_rows_before(*clip, v);
+    }
+    if (processing_.is_affine(sent)) continue;
+    throw error(error_code::unimplemented, v.name,
+                "its gradient is changed before its update in a way that parameter servers do not repeat: they would "
+                "apply the mean of what each worker has made of its own gradient. They clip by numbers (clip_by_value, "
+                "clip_by_norm, clip_by_global_norm), as the last change of a gradient; or train by collective");
+  }
+}
+
+WEFT_DISTRIBUTED_DECL void shared_variables::find_loss_scale(bool by_servers) {
+  std::size_t scaled = 0;
+  for (std::size_t i = 0; i < trained_; ++i) {
+    const update_view what(graph_[all_[i].update].def);
+    const std::size_t count = what.layout().hyperparameters;
+    if (count == 0 || !what.is_computed(count - 1)) continue;
+    const value last = what.hyperparameter(count - 1);
+    for (const noted_loss_scale& each : graph_.loss_scales()) {
+      if (last != each.factor && last != each.passes) continue;
+      if (loss_scale_ && loss_scale_ != &each)
+        throw error(error_code::unimplemented, all_[i].name,
+                    "another loss scale scales its gradient than that of other variables; parameter servers keep one: "
+                    "apply all gradients by one call of loss_scale::apply_gradients(), or train by collective");
+      loss_scale_ = &each;
+      all_[i].is_scaled = last == each.factor;
+      ++scaled;
+      break;
+    }
+  }
+  if (!loss_scale_) return;
+  if (scaled != trained_)
+    throw error(error_code::unimplemented, "loss_scale",
+                {"it scales the gradients of ", scaled, " of ", trained_,
+                 " trained variables; with parameter servers it scales all or none: train by collective"});
+  if (!by_servers) return;
+  for (const std::uint32_t n : loss_scale_->assignments) effects_.push_back(n);
+  scale_variable_ = all_.size();
+  if (loss_scale_->is_dynamic) share(loss_scale_->scale.node);
+}
+
+WEFT_DISTRIBUTED_DECL double shared_variables::scale_now() {
+  float scale = 1;
+  if (loss_scale_->is_dynamic)
+    local_.read_variable(loss_scale_->scale.node, &scale);
+  else
+    scale = static_cast<float>(loss_scale_->numbers.back());  // of a fixed one: all bounds are the scale
+  return scale;
+}
+
+/// All elements of the gradient that an update applies.
+WEFT_DISTRIBUTED_DECL value shared_variables::gradient_of_update(const shared_variable& v) const {
+  return update_view(graph_[v.has_rows() ? v.update_of_mean() : v.update].def).gradient();
+}
+
+/// The clipping whose result is this value.
+WEFT_DISTRIBUTED_DECL const noted_clip* shared_variables::find_clip(value clipped) const {
+  for (const noted_clip& each : graph_.clips())
+    if (each.clipped == clipped) return &each;
+  return nullptr;
+}
+
+/// Replaces the lists of rows of a clipped gradient by those of the gradient before.
+WEFT_DISTRIBUTED_DECL void shared_variables::take_rows_before(const noted_clip& clip, shared_variable& v) const {
+  for (const noted_clip& each : graph_.clips()) {
+    if (each.rows == graph_node::no_node || graph_.whole_of(each.clipped) != clip.clipped || each.how != clip.how)
+      continue;
+    for (std::size_t k = 0; k < v.lists.size(); ++k) v.lists[k] = {each.rows, static_cast<std::uint32_t>(k)};
+    return;
+  }
+}
+
+/// The number of the norm by which a gradient is clipped. Throws unimplemented if the norm counts gradients that no
+/// update applies as they are clipped.
+WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::group_of(const noted_clip& clip, std::size_t i,
+                                                               sequence<value>& norms) const {
+  if (clip.how.kind != clip_kind::by_global_norm) return 0;
+  for (std::uint32_t k = 0; k < norms.size(); ++k)
+    if (norms[k] == clip.norm) return k;
+  for (const noted_clip& other : graph_.clips()) {
+    if (graph_.whole_of(other.norm) != graph_.whole_of(clip.norm)) continue;
+    bool is_applied = false;
+    for (std::size_t k = 0; k < trained_ && !is_applied; ++k)
+      is_applied = graph_.whole_of(gradient_of_update(all_[k])) == graph_.whole_of(other.clipped);
+    if (!is_applied)
+      throw error(error_code::unimplemented, all_[i].name,
+                  "the global norm that clips its gradient counts a gradient of another variable that the training "
+                  "does not apply as it is clipped; train by collective, or leave that gradient out of the norm");
+  }
+  norms.push_back(clip.norm);
+  return static_cast<std::uint32_t>(norms.size() - 1);
 }
 
 WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uint32_t update,
@@ -347,7 +475,7 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
   const node_def& found = graph_[of.node].def;
   if (is_operation<schedule_op>(found.op))
     if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
-      scheduled_parameter s{hyperparameter, first_of_counter(counter), {}};
+      scheduled_parameter s{hyperparameter, first_of_counter(counter) + counts_this_step(found.inputs[0]), {}};
       for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
       return s;
     }
@@ -357,13 +485,19 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
                "or use collective"});
 }
 
-/// The counter that a value is, whatever integer it is cast to.
+/// The counter that a value is, or the step has written, whatever integer it is cast to.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) const {
   const node_def& def = graph_[of.node].def;
   if (is_operation<variable_op>(def.op)) return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
-  return weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean
-             ? counter_behind(def.inputs[0])
-             : graph_node::no_node;
+  const bool is_cast =
+      weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean;
+  return is_cast || (def.op->writes && !def.op->update) ? counter_behind(def.inputs[0]) : graph_node::no_node;
+}
+/// Returns true if the counter that a value is has already counted this step.
+WEFT_DISTRIBUTED_DECL bool shared_variables::counts_this_step(value of) const {
+  const node_def& def = graph_[of.node].def;
+  if (is_operation<variable_op>(def.op)) return false;
+  return def.op->writes || counts_this_step(def.inputs[0]);
 }
 
 WEFT_DISTRIBUTED_DECL std::int64_t shared_variables::first_of_counter(std::uint32_t n) {

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace weft::detail {
+
+/// The numbers are part of the protocol of parameter servers.
+enum class clip_kind : unsigned char { none, by_value, by_norm, by_global_norm };
+
+/// How a gradient is clipped (train/clipping.hpp).
+struct gradient_clip {
+  clip_kind kind = clip_kind::none;
+  double lowest = 0;   // by_value
+  double highest = 0;  // by_value; otherwise the norm
+
+  friend bool operator==(const gradient_clip& a, const gradient_clip& b) {
+    return a.kind == b.kind && a.lowest == b.lowest && a.highest == b.highest;
+  }
+};
+
+}  // namespace weft::detail
