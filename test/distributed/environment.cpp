@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 #include <weft/distributed/cluster/environment.hpp>
-#include <weft/distributed/cluster/host_list.hpp>
-#include <weft/distributed/cluster/launcher_ranks.hpp>
+#include <weft/distributed/cluster/launchers/host_list.hpp>
+#include <weft/distributed/cluster/launchers/launcher_ranks.hpp>
 #include <weft/distributed/cluster/rendezvous.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>
 

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed/remote/mailbox.hpp>
-#include <weft/distributed/remote/parked_runs.hpp>
-#include <weft/distributed/remote/request_limits.hpp>
-#include <weft/distributed/remote/run_scheduler.hpp>
-#include <weft/distributed/remote/run_turns.hpp>
-#include <weft/distributed/remote/service_request.hpp>
+#include <weft/distributed/remote/service/parked_runs.hpp>
+#include <weft/distributed/remote/service/request_limits.hpp>
+#include <weft/distributed/remote/service/run_scheduler.hpp>
+#include <weft/distributed/remote/service/run_turns.hpp>
+#include <weft/distributed/remote/service/service_request.hpp>
 
 #include "errors.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 #include <weft/distributed/membership/loss_watch.hpp>
-#include <weft/distributed/membership/view.hpp>
+#include <weft/distributed/membership/views/view.hpp>
 
 #include "sanitized.hpp"
 

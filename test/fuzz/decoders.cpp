@@ -32,12 +32,12 @@
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/cluster/secret.hpp>
-#include <weft/distributed/membership/view_message.hpp>
+#include <weft/distributed/membership/views/view_message.hpp>
 #include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/parameter_store.hpp>
 #include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/distributed/parameter/server_state.hpp>
-#include <weft/distributed/parameter/shard_messages.hpp>
+#include <weft/distributed/parameter/shards/shard_messages.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>

@@ -14,11 +14,11 @@
   #include <vector>
 
   #include <weft/distributed/cluster/environment_variable.hpp>
-  #include <weft/distributed/cluster/host_list.hpp>
-  #include <weft/distributed/cluster/launcher_ranks.hpp>
+  #include <weft/distributed/cluster/launchers/host_list.hpp>
+  #include <weft/distributed/cluster/launchers/launcher_ranks.hpp>
+  #include <weft/distributed/cluster/launchers/rank_addresses.hpp>
+  #include <weft/distributed/cluster/launchers/tf_config.hpp>
   #include <weft/distributed/cluster/own_host.hpp>
-  #include <weft/distributed/cluster/rank_addresses.hpp>
-  #include <weft/distributed/cluster/tf_config.hpp>
   #include <weft/error.hpp>
 #endif
 

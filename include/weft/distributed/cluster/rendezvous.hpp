@@ -22,7 +22,7 @@
 
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/handshake.hpp>
-#include <weft/distributed/cluster/host_list.hpp>
+#include <weft/distributed/cluster/launchers/host_list.hpp>
 #include <weft/distributed/cluster/rendezvous_host.hpp>
 #include <weft/distributed/cluster/secret.hpp>
 #include <weft/distributed/cluster/wait_log.hpp>

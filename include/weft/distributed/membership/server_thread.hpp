@@ -19,12 +19,12 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/cluster/server_options.hpp>
-#include <weft/distributed/membership/admission.hpp>
-#include <weft/distributed/membership/channel_inbox.hpp>
-#include <weft/distributed/membership/channel_opener.hpp>
-#include <weft/distributed/membership/control_links.hpp>
-#include <weft/distributed/membership/dialer.hpp>
 #include <weft/distributed/membership/join_chief.hpp>
+#include <weft/distributed/membership/links/admission.hpp>
+#include <weft/distributed/membership/links/channel_inbox.hpp>
+#include <weft/distributed/membership/links/channel_opener.hpp>
+#include <weft/distributed/membership/links/control_links.hpp>
+#include <weft/distributed/membership/links/dialer.hpp>
 #include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/membership/task_server.hpp>

@@ -16,10 +16,10 @@
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/parameter/gradient_clipping.hpp>
-#include <weft/distributed/parameter/gradient_mean.hpp>
 #include <weft/distributed/parameter/parameter_spec.hpp>
 #include <weft/distributed/parameter/row_changes.hpp>
 #include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/distributed/parameter/steps/gradient_mean.hpp>
 #include <weft/distributed/parameter/update_rule.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/aligned_bytes.hpp>

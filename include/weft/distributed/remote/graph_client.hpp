@@ -15,7 +15,7 @@
 #include <weft/transport/tcp.hpp>
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
-  #include <weft/distributed/remote/client_connections.hpp>
+  #include <weft/distributed/remote/client/client_connections.hpp>
   #include <weft/distributed/remote/remote_tasks.hpp>
 #endif
 

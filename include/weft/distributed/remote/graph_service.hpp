@@ -8,7 +8,7 @@
 #include <weft/transport/separate.hpp>
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
-  #include <weft/distributed/remote/graph_host.hpp>
+  #include <weft/distributed/remote/service/graph_host.hpp>
 #endif
 
 namespace weft {

@@ -19,9 +19,9 @@
 #include <weft/distributed/membership/exchange_loop.hpp>
 #include <weft/distributed/membership/peer_channel.hpp>
 #include <weft/distributed/membership/task_server.hpp>
-#include <weft/distributed/remote/client_answers.hpp>
 #include <weft/distributed/remote/mailbox.hpp>
 #include <weft/distributed/remote/receiving_loop.hpp>
+#include <weft/distributed/remote/service/client_answers.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>

@@ -15,7 +15,7 @@
 #include <weft/deadline.hpp>
 #include <weft/distributed/cluster/messages.hpp>
 #include <weft/distributed/membership/exchange_loop.hpp>
-#include <weft/distributed/remote/client_runs.hpp>
+#include <weft/distributed/remote/client/client_runs.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/distributed/remote/task_part.hpp>
 #include <weft/error.hpp>

@@ -16,9 +16,9 @@
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/departure.hpp>
 #include <weft/distributed/membership/task_server.hpp>
-#include <weft/distributed/membership/training_program.hpp>
 #include <weft/distributed/membership/training_view.hpp>
-#include <weft/distributed/membership/view_meeting.hpp>
+#include <weft/distributed/membership/views/training_program.hpp>
+#include <weft/distributed/membership/views/view_meeting.hpp>
 #include <weft/distributed/training/bucket_thread.hpp>
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buckets.hpp>

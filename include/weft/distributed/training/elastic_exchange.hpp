@@ -16,7 +16,7 @@
 #include <weft/distributed/collective/all_reduce.hpp>
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/membership/training_view.hpp>
-#include <weft/distributed/membership/view_meeting.hpp>
+#include <weft/distributed/membership/views/view_meeting.hpp>
 #include <weft/distributed/training/all_reduce_exchange.hpp>
 #include <weft/distributed/training/replica_parts.hpp>
 #include <weft/distributed/training/shared_variables.hpp>

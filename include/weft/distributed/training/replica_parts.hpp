@@ -9,7 +9,7 @@
 
 #include <weft/device/cpu/vector_loops.hpp>
 #include <weft/distributed/collective/all_reduce.hpp>
-#include <weft/distributed/membership/view.hpp>
+#include <weft/distributed/membership/views/view.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>

@@ -1,0 +1,444 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/distributed/cluster/cluster_spec.hpp>
+#include <weft/distributed/membership/loss_policy.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
+#include <weft/distributed/membership/training_view.hpp>
+#include <weft/distributed/membership/views/training_program.hpp>
+#include <weft/distributed/membership/views/view_members.hpp>
+#include <weft/distributed/membership/views/view_message.hpp>
+#include <weft/error.hpp>
+
+namespace weft {
+
+namespace detail {
+
+/// How workers agree on the next view when a member of the present one is gone, or another process wants to take part.
+/// One decision for each epoch (Paxos, Lamport 1998; the acceptors of epoch e + 1 are the members of e): a proposer
+/// needs a majority of the members of e. Half of them suffice where the member of lowest index is among them, and any
+/// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
+/// higher ballot wins.
+///
+/// A live member that another member has given up leaves; of two that have given up each other, that of higher index.
+/// Each member says whom it has given up, and a third that hears both tells all. Otherwise those that hear both would
+/// propose a view that cannot work.
+///
+/// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
+/// acceptor must not forget what it has promised.
+class view_agreement : private view_members {
+ public:
+  using view_members::current, view_members::has_heard, view_members::see, view_members::see_former,
+      view_members::set_overdue, view_members::who_is_given_up, view_members::who_is_quiet;
+
+  struct outgoing {
+    int to;
+    view_message what;
+  };
+
+  /// `job`: of the workers, for messages.
+  view_agreement(view_member self, int workers, training_program program, loss_policy policy,
+                 std::string job = "worker")
+      : view_members(self, workers, std::move(job)), policy_(policy), program_(std::move(program)) {}
+
+  /// This process has left its group, having made so many updates; -1: it has no values. Ends with decided(), or with
+  /// a failure(). `admits`: it has left to take in processes that wait to take part.
+  void begin(std::int64_t updates, bool admits = false) {
+    updates_ = updates;
+    decided_ = false;
+    failure_.reset();
+    waits_for_places_ = waits_for_members_ = waits_for_proof_ = true;
+    waits_for_newcomers_ = admits;
+    phase_ = phase::idle;
+    forget_meeting();
+  }
+  bool decided() const { return decided_; }
+  const std::optional<error>& failure() const { return failure_; }
+
+  /// The time is over to wait for processes that are there and have not said that they want to take part; for processes
+  /// that take the place of lost ones; for members that compute.
+  void stop_waiting_for_newcomers() { waits_for_newcomers_ = false; }
+  /// The time is over to wait for the proof that a silent member is dead.
+  void stop_waiting_for_proof() { waits_for_proof_ = false; }
+  void stop_waiting_for_places() { waits_for_places_ = waits_for_newcomers_ = false; }
+  void stop_waiting_for_members() { waits_for_places_ = waits_for_members_ = waits_for_newcomers_ = false; }
+  /// The others have not answered for so long that this process gives up.
+  void give_up() {
+    if (decided_ || failure_) return;
+    const std::string given_up = who_is_given_up();
+    fail(error_code::unavailable, {"the workers have not agreed in time on who trains on", missing("; "),
+                                   given_up.empty() ? "" : "; ", given_up});
+  }
+
+  void receive(const view_message& said) {
+    if (said.from.index < 0 || said.from.index >= workers() || said.from.index == self_.index) return;
+    known& of = at(said.from.index);
+    if (of.process != said.from.incarnation) return;  // of one that has been followed, or has not been met yet
+    if (said.policy != policy_) {
+      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // one that comes later ends
+      return;
+    }
+    // Before the first view the group compares, and says more.
+    if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
+      if (current_.epoch == 0)
+        fail(error_code::failed_precondition,
+             {to_string(task_id{job_, said.from.index}), " and the others train another program than this worker: ",
+              program_.difference(said.program), "; start it with the same program and flags"});
+      return;
+    }
+    // What it said in an older view may come late.
+    const bool is_news = said.current.epoch >= current_.epoch || said.current.epoch == 0;
+    if (is_news && (!of.has_said || said.current.epoch >= of.said.epoch)) {
+      of.updates = of.has_said ? std::max(of.updates, said.updates) : said.updates;
+      of.said = said.current;
+      of.has_said = true;
+    }
+    note_given_up(of, said.given_up);
+    if (said.current.epoch > current_.epoch) return follow(said.current);
+    if (said.current.epoch < current_.epoch) {
+      send(said.from.index, view_message::kind::hello);
+      return;
+    }
+    if (of.is == presence::alive)
+      for (const given_up_member& each : said.seen_given_up) note_given_up(each);
+    using kind = view_message::kind;
+    switch (said.what) {
+      case kind::hello:
+        break;
+      case kind::prepare:
+        answer_prepare(said);
+        break;
+      case kind::propose:
+        answer_proposal(said);
+        break;
+      case kind::report:
+        if (said.ballot != ballot_ || phase_ != phase::preparing) break;
+        of.has_reported = true;
+        of.accepted_ballot = said.accepted_ballot;
+        of.accepted = said.value;
+        break;
+      case kind::accepted:
+        if (said.ballot == ballot_ && phase_ == phase::proposing) of.has_accepted = true;
+        break;
+      case kind::refused:
+        if (said.ballot > promised_) promised_ = said.ballot;
+        if (phase_ != phase::idle && said.ballot > ballot_) phase_ = phase::idle;
+        break;
+    }
+  }
+
+  /// A worker has another policy: before the first view this process cannot go on.
+  void refuse_policy(int index, const loss_policy& its) {
+    const bool is_first = !has_other_policy_;
+    has_other_policy_ = true;
+    if (is_first)
+      fail(error_code::failed_precondition,
+           {name_of(index), " and ", name_of(self_.index), " have different collective::on_loss: ", name_of(index), " ",
+            policy_words(its), ", ", name_of(self_.index), " ", policy_words(policy_), "; give all workers the same"});
+  }
+  /// All are to know of it.
+  bool has_other_policy() const { return has_other_policy_; }
+  void say_policy() {
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && at(index).is == presence::alive) send(index, view_message::kind::hello);
+  }
+
+  /// Goes on as far as what is known allows.
+  void advance() {
+    if (decided_ || failure_) return;
+    look_for_given_up();
+    if (failure_) return;
+    if (!leads()) {
+      phase_ = phase::idle;
+      return;
+    }
+    if (phase_ == phase::idle) {
+      if (!all_are_heard()) return;
+      ballot_ = (promised_ / round + 1) * round + static_cast<std::uint64_t>(self_.index);
+      promised_ = ballot_;
+      phase_ = phase::preparing;
+      for (known& each : known_) each.has_reported = each.has_accepted = false;
+      resend();
+    }
+    if (phase_ == phase::preparing) prepare();
+    if (phase_ == phase::proposing) propose();
+  }
+
+  /// Says again what may have been lost: to be called every now and then, and after begin().
+  void resend() {
+    if (decided_ || failure_) return;
+    for (int index = 0; index < workers(); ++index) {
+      const known& of = at(index);
+      if (index == self_.index || of.is != presence::alive) continue;
+      if (is_excluded({index, of.process}))
+        send(index, view_message::kind::hello);
+      else if (phase_ == phase::preparing && is_member(index) && !of.has_reported)
+        send(index, view_message::kind::prepare);
+      else if (phase_ == phase::proposing && is_member(index) && !of.has_accepted)
+        send(index, view_message::kind::propose);
+      else
+        send(index, view_message::kind::hello);
+    }
+  }
+
+  /// Returns true if this meeting waits for a process in place of a member that is lost.
+  bool awaits(int index) const {
+    const view_member* const member = current_.find(index);
+    return waits_for_places_ && member && !(*member == self_) && is_lost(*member);
+  }
+  /// What this meeting still waits for.
+  std::string whom_it_awaits() const {
+    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    const std::string quiet =
+        names_of([&](const view_member& each) { return is_alive(each) && !at(each.index).has_said; });
+    std::string text;
+    if (waits_for_places_ && !lost.empty()) text = not_replaced_yet(lost);
+    if (!quiet.empty()) append(text, {text.empty() ? "" : "; ", quiet, " has not answered in time"});
+    if (text.empty()) text = "the workers have not agreed in time on who trains on";
+    return text;
+  }
+
+  std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
+
+  /// Whether this process proposes, as far as it knows.
+  bool leads() const {
+    if (current_.epoch == 0)
+      return self_.index == 0 && std::none_of(known_.begin(), known_.end(),
+                                              [](const known& each) { return each.has_said && each.said.epoch > 0; });
+    for (const view_member& each : current_.members) {
+      if (each.index == self_.index) return true;
+      if (is_alive(each)) return false;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint64_t round = std::uint64_t{1} << 20;  // ballots: the round, and whose
+  enum class phase : unsigned char { idle, preparing, proposing };
+
+  /// Another member has given up this process, or one that this process has heard of since: it cannot be dead.
+  void look_for_given_up() {
+    for (const view_member& each : current_.members) {
+      const known& of = at(each.index);
+      if (each == self_ || !is_heard(each) || !of.has_said) continue;
+      for (const auto& [who, since] : of.has_given_up)
+        if (who == self_ || (current_.has(who) && is_heard(who) && at(who.index).said_at > since))
+          note_given_up({each, who});
+    }
+    if (const view_member* const by = excluding(self_))
+      fail(error_code::aborted,
+           {"the other workers train on without this one: ", name_of(by->index), " has given it up; start it again"});
+  }
+  /// Whether all have been heard of that are worth waiting for.
+  bool all_are_heard() {
+    if (current_.epoch == 0) {
+      for (int index = 0; index < workers(); ++index)
+        if (index != self_.index && (at(index).is != presence::alive || !at(index).has_said)) return false;
+      return true;
+    }
+    bool computes = false, unclear = false, misses = false;
+    for (const view_member& each : current_.members) {
+      if (each == self_) continue;
+      if (is_alive(each)) {
+        computes |= !at(each.index).has_said;
+      } else {
+        misses |= !is_newcomer(each.index);
+        unclear |= !is_dead(each);
+      }
+    }
+    if (computes && waits_for_members_) return false;
+    if (misses && waits_for_places_) return false;
+    if (waits_for_newcomers_)
+      for (int index = 0; index < workers(); ++index)
+        if (index != self_.index && at(index).is == presence::alive && !at(index).has_said) return false;
+    if (!is_quorum([&](int index) { return at(index).is == presence::alive && at(index).has_said; })) {
+      if (waits_for_proof_ && unclear) return false;
+      fail_as_minority();
+      return false;
+    }
+    if (misses && policy_.then == loss_action::stop) {
+      fail_after_wait();
+      return false;
+    }
+    return true;
+  }
+
+  /// Whether a member that takes part in the meeting has not answered yet: it does soon, or is found to be gone. A
+  /// quorum without it would be enough, but it should know what is decided, should the others die before they tell it.
+  template <typename Holds>
+  bool somebody_is_to_answer(Holds holds) const {
+    for (int index = 0; index < workers(); ++index)
+      if (index != self_.index && is_member(index) && at(index).is == presence::alive && at(index).has_said &&
+          !is_excluded({index, at(index).process}) && !holds(index))
+        return true;
+    return false;
+  }
+
+  void prepare() {
+    const auto reported = [&](int index) { return at(index).has_reported; };
+    if (somebody_is_to_answer(reported)) return;
+    if (!is_quorum(reported)) return void(phase_ = phase::idle);
+    value_ = next_view();
+    if (failure_) return;
+    // Before the first view nobody trains, and one that nobody has heard of binds nobody.
+    std::uint64_t highest = current_.epoch > 0 ? accepted_ballot_ : 0;
+    if (highest > 0) value_ = accepted_;
+    for (int index = 0; current_.epoch > 0 && index < workers(); ++index)
+      if (index != self_.index && is_member(index) && reported(index) && at(index).accepted_ballot > highest) {
+        highest = at(index).accepted_ballot;
+        value_ = at(index).accepted;
+      }
+    phase_ = phase::proposing;
+    accepted_ballot_ = ballot_;
+    accepted_ = value_;
+    resend();
+  }
+
+  void propose() {
+    const auto accepted = [&](int index) { return at(index).has_accepted; };
+    if (somebody_is_to_answer(accepted)) return;
+    if (!is_quorum(accepted)) {
+      if (!is_quorum([&](int index) { return at(index).is == presence::alive && at(index).has_said; }))
+        phase_ = phase::idle;
+      return;
+    }
+    follow(value_);
+  }
+
+  training_view next_view() {
+    training_view next;
+    next.epoch = current_.epoch + 1;
+    std::int64_t most = updates_;
+    const auto takes_part = [&](int index) {
+      if (index != self_.index && is_member(index))
+        return at(index).has_reported && !is_excluded({index, at(index).process});
+      return index == self_.index || is_newcomer(index);
+    };
+    const auto updates_of = [&](int index) { return index == self_.index ? updates_ : at(index).updates; };
+    const auto process_of = [&](int index) { return index == self_.index ? self_.incarnation : at(index).process; };
+    for (int index = 0; index < workers(); ++index)
+      if (takes_part(index) && (is_member(index) || current_.epoch == 0)) most = std::max(most, updates_of(index));
+    if (most < 0 && current_.epoch > 0)
+      fail(error_code::unavailable,
+           {"the last worker that had the values of training is gone: start all workers again"});
+    bool has_source = false;
+    std::vector<replica_part> parts(known_.size(), replica_part::lost);
+    for (int index = 0; index < workers(); ++index) {
+      if (!takes_part(index)) continue;
+      parts[static_cast<std::size_t>(index)] = replica_part::computes;
+      next.members.push_back({index, process_of(index)});
+      const bool is_whole = is_member(index) && updates_of(index) == most;
+      if (is_whole && !std::exchange(has_source, true)) next.source = index;
+      next.brings_values |= !is_whole;
+    }
+    next.updates = std::max<std::int64_t>(most, 0);
+    next.owners = assign_replicas(current_.owners, parts);
+    return next;
+  }
+
+  void answer_prepare(const view_message& said) {
+    if (said.ballot < promised_) return send(said.from.index, view_message::kind::refused, promised_);
+    if (said.ballot > promised_ && phase_ != phase::idle) phase_ = phase::idle;
+    promised_ = said.ballot;
+    send(said.from.index, view_message::kind::report, said.ballot);
+  }
+
+  void answer_proposal(const view_message& said) {
+    if (said.ballot < promised_ || said.value.epoch != current_.epoch + 1)
+      return send(said.from.index, view_message::kind::refused, promised_);
+    promised_ = accepted_ballot_ = said.ballot;
+    accepted_ = said.value;
+    send(said.from.index, view_message::kind::accepted, said.ballot);
+  }
+
+  /// A view has been decided on.
+  void follow(training_view next) {  // a copy: it may be value_
+    if (!next.has(self_)) {
+      // One that comes later than the others waits for them to take it in; one that was left out does not go on.
+      if (current_.epoch > 0)
+        fail(error_code::aborted, {"the other workers train on without this one (", to_string(next),
+                                   "): they have not heard from it in time; start it again"});
+      return;
+    }
+    current_ = next;
+    decided_ = true;
+    phase_ = phase::idle;
+    promised_ = accepted_ballot_ = ballot_ = 0;
+    accepted_ = value_ = {};
+    seen_given_up_.clear();
+    for (const view_member& each : next.members)
+      if (each.index != self_.index) send(each.index, view_message::kind::hello);
+  }
+
+  void send(int to, view_message::kind what, std::uint64_t ballot = 0) {
+    view_message made;
+    made.what = what;
+    made.from = self_;
+    made.ballot = ballot ? ballot : ballot_;
+    made.program = program_;
+    made.policy = policy_;
+    made.updates = updates_;
+    made.current = current_;
+    made.seen_given_up = seen_given_up_;
+    for (int index = 0; index < workers(); ++index)
+      if (at(index).is == presence::given_up && (current_.epoch == 0 || is_member(index)))
+        made.given_up.push_back({index, at(index).process});
+    if (what == view_message::kind::propose) made.value = value_;
+    if (what == view_message::kind::report) {
+      made.accepted_ballot = accepted_ballot_;
+      made.value = accepted_;
+    }
+    out_.push_back({to, std::move(made)});
+  }
+
+  void fail(error_code code, std::initializer_list<piece> why) { failure_ = error(code, "exchange", str_cat(why)); }
+  /// Others that went since have waited in vain, too.
+  void fail_after_wait() {
+    const std::string overdue =
+        names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
+    const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
+    fail(error_code::unavailable, {not_replaced(policy_.wait, overdue.empty() ? lost : overdue)});
+  }
+  /// If members have ended, those that waited with this worker have left one after the other, for the same reason.
+  void fail_as_minority() {
+    const auto holds = [&](auto what) { return std::any_of(current_.members.begin(), current_.members.end(), what); };
+    if (policy_.then == loss_action::stop && !waits_for_places_ &&
+        holds([&](const view_member& each) { return is_dead(each); }) &&
+        holds([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; }))
+      return fail_after_wait();
+    fail(error_code::unavailable,
+         {"this worker reaches too few of the ", current_.members.size(), " workers of its view to train on (",
+          missing(), "), and the others may train on without it; start it again"});
+  }
+
+  loss_policy policy_;
+  training_program program_;
+  std::int64_t updates_ = -1;
+  bool decided_ = false, waits_for_places_ = true, waits_for_members_ = true, waits_for_proof_ = true,
+       waits_for_newcomers_ = false, has_other_policy_ = false;
+  std::optional<error> failure_;
+
+  // The acceptor of the next epoch.
+  std::uint64_t promised_ = 0, accepted_ballot_ = 0;
+  training_view accepted_;
+
+  // The proposer.
+  phase phase_ = phase::idle;
+  std::uint64_t ballot_ = 0;
+  training_view value_;
+
+  std::vector<outgoing> out_;
+};
+
+}  // namespace detail
+}  // namespace weft

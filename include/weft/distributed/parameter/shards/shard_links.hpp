@@ -1,0 +1,353 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/cluster/messages.hpp>
+#include <weft/distributed/membership/links/peer_link.hpp>
+#include <weft/distributed/membership/loss_watch.hpp>
+#include <weft/distributed/membership/membership.hpp>
+#include <weft/distributed/membership/peer_channel.hpp>
+#include <weft/distributed/membership/task_server.hpp>
+#include <weft/distributed/parameter/parameter_spec.hpp>
+#include <weft/distributed/parameter/shards/shard_file.hpp>
+#include <weft/distributed/parameter/shards/shard_messages.hpp>
+#include <weft/distributed/parameter/steps/squares_message.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/any_transport.hpp>
+#include <weft/transport/framing.hpp>
+
+namespace weft::detail {
+
+/// The connections by which parameter servers agree whose gradients make a step, and which shards make a checkpoint:
+/// each of the others opens one to parameter server 0, tells it which gradients it holds and which shards it has
+/// written, and hears the decisions and orders. One that drops is opened again, and both say again what they said last.
+/// Nothing is opened before begin().
+///
+/// Invariant: a step is decided when all servers have made the one before, so that the last decision is the only one
+/// that another server may lack. What is said of gradients in another epoch is not heard. Not locked: the serving
+/// thread owns it.
+class shard_links {
+ public:
+  shard_links(task_server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
+
+  /// Workers train by decisions from here on.
+  void begin() {
+    if (has_begun_) return;
+    has_begun_ = true;
+    const std::string& job = here_.options().ps_job;
+    for (const int task : here_.cluster().task_indices(job)) {
+      if ((task == 0) == is_first()) continue;  // others talk to the first
+      if (!is_first() && task != 0) continue;
+      peers_.emplace_back(here_.cluster().rank({job, task}), task, is_first(), workers_);
+    }
+    if (const std::optional<error> why = std::exchange(ended_, {})) end(*why);
+  }
+  bool has_begun() const { return has_begun_; }
+  /// Servers also exchange the squares of gradients, of at most this many variables.
+  void exchange_squares(std::size_t variables) {
+    begin();
+    exchanges_squares_ = true;
+    for (peer& each : peers_)
+      each.link.allow(std::max(max_bytes(workers_), std::uint64_t{64} + 8 * std::uint64_t{variables}));
+  }
+
+  /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
+  void keep_shards(std::chrono::milliseconds wait) {
+    keeps_shards_ = true;
+    watch_.set_wait(wait);
+  }
+  /// Whether another process may take the place of a server.
+  bool awaits_servers() const { return keeps_shards_ && watch_.keeps_places(); }
+  /// Another epoch begins: what was said of gradients before does not count.
+  void begin_epoch(run_epoch at) {
+    at_ = at;
+    decision_ = {};
+    sums_ = {};
+    for (peer& each : peers_) {
+      each.held = {};
+      each.squares = {};
+      each.link.reset(is_first() ? frame_kind::decision : frame_kind::held);
+      each.link.reset(frame_kind::squares);
+    }
+  }
+
+  /// Whether this is the server that decides.
+  bool is_first() const { return here_.index() == 0; }
+
+  // ---- what servers say ----
+
+  /// At the first: whether all others hold this worker's gradients of the step.
+  bool all_hold(std::size_t worker, std::int64_t step) const {
+    return std::all_of(peers_.begin(), peers_.end(), [&](const peer& each) {
+      return worker < each.held.steps.size() && each.held.steps[worker] == step;
+    });
+  }
+  /// At the first: the names of those that do not.
+  std::string who_lack(std::size_t worker, std::int64_t step) const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (worker >= each.held.steps.size() || each.held.steps[worker] != step)
+        append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
+  /// The first tells the others.
+  void announce(decision_message decided) {
+    decision_ = std::move(decided);
+    set_for_all(frame_kind::decision, decision_.bytes());
+  }
+  /// Training cannot go on; the first tells the others.
+  void end(const error& why) {
+    if (ended_) return;
+    ended_ = why;
+    if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
+  }
+
+  /// Another server tells the first which gradients it holds.
+  void report(const held_message& holds) { set_for_all(frame_kind::held, holds.bytes()); }
+  /// At another server: the decision that has come last.
+  const decision_message& decision() const { return decision_; }
+  /// Why training cannot go on, as the first says.
+  const std::optional<error>& ended() const { return ended_; }
+
+  /// The step is decided anew.
+  void drop_decision() {
+    decision_ = {};
+    for (peer& each : peers_)
+      if (is_first()) each.link.reset(frame_kind::decision);
+  }
+
+  // ---- squares of gradients ----
+
+  /// Another server sends its own to the first.
+  void report(const squares_message& own) { say_squares(own); }
+  /// The first sends the sums to the others.
+  void announce(const squares_message& sums) { say_squares(sums); }
+  /// At another server: the sums that arrived last.
+  const squares_message& sums() const { return sums_; }
+  /// At the first: calls visit(task, squares) for what each other server has sent last.
+  template <typename Visit>
+  void for_each_squares(Visit visit) const {
+    for (const peer& each : peers_) visit(each.task, each.squares);
+  }
+  /// At the first: the names of the servers whose last squares satisfy the predicate.
+  template <typename Predicate>
+  std::string names_of(Predicate predicate) const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (predicate(each.squares)) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
+
+  // ---- shards ----
+
+  /// Another server tells the first where it is.
+  void report(const shard_status& now) {
+    if (!ended_) set_for_all(frame_kind::shard_status, now.bytes());
+  }
+  /// At another server: the order that has come last.
+  const std::optional<shard_order>& order() const { return order_; }
+  /// At the first: calls visit(task, status, is_ordered) for the others, with nullptr where one has not said it.
+  /// `is_ordered`: it was told in which epoch training is, since its process has come.
+  template <typename Visit>
+  void for_each_status(Visit visit) const {
+    for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.is_ordered);
+  }
+  /// The first tells another. One that has just been started hears nothing before an epoch begins for it, too.
+  void order(int task, const shard_order& said, bool begins) {
+    for (peer& each : peers_) {
+      if (each.task != task || ended_ || (!begins && !each.is_ordered)) continue;
+      each.is_ordered = true;
+      each.link.set(frame_kind::shard_order, said.bytes(), at_.bits);
+    }
+  }
+  /// The names of the servers that have not said where they are, or whose order has not come.
+  std::string silent_servers() const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (!is_first() || !each.status) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
+  }
+
+  /// Why training cannot go on without another parameter server.
+  std::optional<error> lost_server() {
+    for (peer& each : peers_) {
+      const task_state state = members_.state(each.link.rank(), each.link.incarnation());
+      const bool has_left = state == task_state::left;
+      const bool says_why = has_left && members_.has_failed(each.link.rank());
+      const bool may_return = awaits_servers() && !says_why;
+      const auto member = static_cast<std::size_t>(each.task);
+      const auto now = detail::now();
+      watch_.note(member, state == task_state::lost || says_why || (may_return && has_left), now);
+      if (!watch_.is_missing(member) || (may_return && !watch_.is_over(member, now))) continue;
+      const error why = members_.diagnose(each.link.rank(), each.link.incarnation(), "push_pull", "is gone");
+      if (may_return) return watch_.not_replaced(why, "push_pull");
+      return says_why ? why
+                      : error(why.code(), "push_pull",
+                              {why.sentence(),
+                               keeps_shards_ ? "; another process may take its place where the loss policy waits"
+                                             : "; another process may take its place where all parameter servers "
+                                               "write shards (server_options::shards) and the loss policy waits"});
+    }
+    return {};
+  }
+
+  // ---- input and output ----
+
+  /// Opens what is not open, and moves what can be moved. Returns whether anything happened.
+  bool serve() {
+    if (!has_begun_) return false;
+    bool moved = accept();
+    for (peer& each : peers_) {
+      if (!open(each)) continue;
+      try {
+        while (each.link.receive()) {
+          take(each);
+          moved = true;
+        }
+        moved |= each.link.say();
+      } catch (const error& problem) {
+        each.link.drop();
+        if (problem.code() != error_code::unavailable)
+          end(error(error_code::internal, "push_pull", {name(each), " broke the protocol: ", problem.sentence()}));
+        moved = true;
+      }
+    }
+    return moved;
+  }
+  /// Whether nothing that others are to hear is on its way.
+  bool has_told_all() const {
+    return std::all_of(peers_.begin(), peers_.end(), [](const peer& each) { return each.link.has_said_all(); });
+  }
+  template <typename Items>
+  void add_to(Items& items) const {
+    for (const peer& each : peers_)
+      if (each.link.is_open()) items.push_back({&each.link.stream(), true, each.link.is_sending()});
+  }
+
+ private:
+  struct peer {
+    int task;
+    peer_link link;
+    held_message held{};
+    squares_message squares{};
+    std::optional<shard_status> status{};
+    bool is_ordered = false;  // this process has been told in which epoch training is
+
+    peer(std::size_t rank, int number_of_task, bool at_first, std::size_t workers)
+        : task(number_of_task),
+          link(rank,
+               at_first
+                   ? std::initializer_list<frame_kind>{frame_kind::shard_order, frame_kind::squares,
+                                                       frame_kind::decision, frame_kind::failure}
+                   : std::initializer_list<frame_kind>{frame_kind::shard_status, frame_kind::squares, frame_kind::held},
+               max_bytes(workers)) {}
+  };
+
+  static std::uint64_t max_bytes(std::size_t workers) {
+    return std::max(max_control_bytes, shard_order::max_bytes(workers));
+  }
+  std::string name(const peer& each) const { return to_string(members_.task(each.link.rank())); }
+
+  void say_squares(const squares_message& said) {
+    if (is_first()) sums_ = said;
+    if (said.step >= 0 && !ended_) set_for_all(frame_kind::squares, said.bytes());
+  }
+  void set_for_all(frame_kind kind, const std::vector<std::byte>& payload) {
+    for (peer& each : peers_) each.link.set(kind, payload, at_.bits);
+  }
+
+  bool accept() {
+    peer_channel next;
+    bool any = false;
+    while (is_first() && here_.take_channel(decision_channel, next))
+      for (peer& each : peers_) {
+        if (each.link.rank() != next.rank) continue;
+        if (each.link.incarnation() == next.incarnation || may_meet(each, next.incarnation))
+          any |= attach(each, [&] { return each.link.take(std::move(next)); });
+        break;
+      }
+    return any;
+  }
+
+  bool open(peer& to) {
+    if (is_first() || to.link.is_open()) return to.link.is_open();
+    const std::size_t rank = to.link.rank();
+    return members_.state(rank) == task_state::alive && may_meet(to, members_.incarnation(rank)) &&
+           attach(to, [&] { return to.link.open(here_, decision_channel, std::chrono::milliseconds(1000)); });
+  }
+
+  /// What another process of the task has held is gone.
+  bool may_meet(const peer& each, std::uint64_t incarnation) const {
+    return each.link.incarnation() == 0 || each.link.incarnation() == incarnation || awaits_servers();
+  }
+
+  /// Connects; another process has said nothing yet, and has been told nothing.
+  template <typename Connect>
+  bool attach(peer& to, Connect connect) {
+    const std::uint64_t before = to.link.incarnation();
+    if (!connect()) return false;
+    if (to.link.incarnation() == before) return true;
+    to.held = {};
+    to.squares = {};
+    to.status.reset();
+    to.is_ordered = false;
+    if (is_first())
+      to.link.reset(frame_kind::shard_order);
+    else
+      order_.reset();
+    return true;
+  }
+
+  void take(peer& from) {
+    const frame_kind kind = from.link.header().kind;
+    const bool is_of_epoch = from.link.header().tag == at_.bits;
+    const std::vector<std::byte>& came = from.link.payload();
+    if (is_first() && kind == frame_kind::held) {
+      held_message said = held_message::read(came, workers_);
+      if (is_of_epoch) from.held = std::move(said);
+    } else if (!is_first() && kind == frame_kind::decision) {
+      decision_message said = decision_message::read(came, workers_);
+      if (is_of_epoch) decision_ = std::move(said);
+    } else if (kind == frame_kind::squares && exchanges_squares_) {
+      squares_message said = squares_message::read(came);
+      if (is_of_epoch) (is_first() ? from.squares : sums_) = std::move(said);
+    } else if (is_first() && kind == frame_kind::shard_status) {
+      from.status = shard_status::read(came);
+      if (!keeps_shards_)
+        end(error(error_code::failed_precondition, "push_pull",
+                  {name(from), " writes shards, and ", here_.name(),
+                   " does not; set server_options::shards on all parameter servers, or on none"}));
+    } else if (!is_first() && keeps_shards_ && kind == frame_kind::shard_order) {
+      order_ = shard_order::read(came, workers_);
+    } else if (!is_first() && kind == frame_kind::failure)
+      ended_ = read_error(came, "push_pull");
+    else
+      message_reader::malformed();
+  }
+
+  task_server& here_;
+  membership& members_;
+  std::size_t workers_;
+  bool has_begun_ = false;
+  std::vector<peer> peers_;
+  decision_message decision_;
+  std::optional<error> ended_;
+  bool keeps_shards_ = false, exchanges_squares_ = false;
+  squares_message sums_;  // from the first
+  loss_watch watch_;      // members by task
+  run_epoch at_;
+  std::optional<shard_order> order_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <weft/distributed/membership/task_server.hpp>
+#include <weft/distributed/parameter/parameter_store.hpp>
+#include <weft/distributed/parameter/row_lists.hpp>
+#include <weft/distributed/parameter/steps/update_history.hpp>
+#include <weft/distributed/parameter/workers/worker_roster.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/framing.hpp>
+
+namespace weft::detail {
+
+/// Begins a parameter server's answers. Invariant: an answer carries one consistent state of the values, even if they
+/// change while it leaves, because whoever changes them calls keep_answers_in_flight() first. Not locked: the serving
+/// thread owns it.
+class worker_answers {
+ public:
+  using worker = served_worker;
+
+  worker_answers(const task_server& here, worker_roster& workers, parameter_store& store, const update_history& history)
+      : checksum_(here.options().checksum), workers_(workers), store_(store), history_(history) {}
+
+  /// This server writes shards, and the run is in this epoch: from here on answers without values say so.
+  void set_epoch(std::uint64_t at) { epoch_ = at; }
+
+  void acknowledge(worker& to, std::uint32_t flags = 0, std::uint32_t weight = 0) {
+    frame_header answer = header(to, frame_kind::acknowledge, flags);
+    answer.weight = weight;
+    if (epoch_) {
+      answer.flags |= keeps_shards;
+      answer.step = static_cast<std::int64_t>(*epoch_);
+    }
+    to.connection->answer(answer);
+  }
+  /// Tells a worker that the run is in another epoch than its request, which is not served.
+  void roll_back(worker& to) { acknowledge(to, rolled_back); }
+
+  void fail(worker& to, const error& problem) {
+    to.connection->answer_failure(header(to, frame_kind::failure), problem);
+  }
+
+  /// Answers with the values. `copied`: those of whole variables are in the worker's segment already, if it has one.
+  void send_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
+    auto& with = *to.connection;
+    frame_header answer = header(to, frame_kind::values, flags);
+    answer.weight = update_notes{to.staleness, workers_.left_out()}.bits();
+    to.values_at = store_.global_step();
+    if (with.uses_segment()) {
+      if (copied)
+        store_.copy_rows_to(with.values_in_segment(store_), with.known());
+      else
+        store_.copy_to(with.values_in_segment(store_));
+      store_.note(with.known());
+      answer.flags |= in_segment;
+      with.answer(answer);
+      return;
+    }
+    pieces_.clear();
+    if ((with.request().flags & changed_rows) && store_.changed_since(with.known(), with.reply())) {
+      answer.flags |= changed_rows;
+      store_.whole_values(pieces_);
+      static constexpr std::byte zeros[8] = {};
+      pieces_.emplace_back(zeros, rows_begin(store_.gradient_bytes()) - store_.gradient_bytes());
+      pieces_.emplace_back(with.reply());
+    } else {
+      pieces_.emplace_back(store_.values());
+    }
+    store_.note(with.known());
+    with.answer_from_store(answer, pieces_, checksum_);
+  }
+
+  /// Answers with the values, the slots, and `rest`, of one moment.
+  void send_state(worker& to, std::vector<std::byte> rest, std::vector<const_bytes> pieces) {
+    auto& with = *to.connection;
+    with.reply() = std::move(rest);
+    pieces.emplace_back(with.reply());
+    with.answer_from_store(header(to, frame_kind::values), pieces, checksum_);
+  }
+
+  /// Before the values change: answers that are still leaving keep the values that they began with.
+  void keep_answers_in_flight() {
+    for (worker& each : workers_)
+      if (each.connection) each.connection->detach();
+  }
+
+ private:
+  frame_header header(const worker& to, frame_kind kind, std::uint32_t flags = 0) const {
+    frame_header answer;
+    answer.kind = kind;
+    answer.flags = flags;
+    answer.request = to.connection->request().request;
+    answer.step = store_.global_step();
+    answer.tag = static_cast<std::uint64_t>(history_.next_step(to.index));
+    return answer;
+  }
+
+  bool checksum_;
+  worker_roster& workers_;
+  parameter_store& store_;
+  const update_history& history_;
+  std::optional<std::uint64_t> epoch_;
+  std::vector<const_bytes> pieces_;
+};
+
+}  // namespace weft::detail

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include <weft/deadline.hpp>
+#include <weft/distributed/membership/exchange_loop.hpp>
+#include <weft/distributed/remote/service/parked_runs.hpp>
+#include <weft/distributed/remote/service/request_limits.hpp>
+#include <weft/distributed/remote/service/run_turns.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
+#include <weft/error.hpp>
+#include <weft/transport/frame.hpp>
+
+namespace weft::detail {
+
+/// What a process asks a task for: a run of a step, a read or a write of a variable, a reset, or the end of a run.
+struct service_request {
+  peer_process from;
+  frame_header header;
+  std::vector<std::byte> payload;
+  std::shared_ptr<const run_message> message = {};  // of a run
+  run_progress progress{};
+  request_limits::ticket admitted = {};
+  deadline meets{std::chrono::seconds(10)};  // the processes of a run that is forwarded
+  deadline::duration stalled_before{};       // run_scheduler's count when the request joined the queue
+
+  /// The process that waits for the end. The first task forwards runs for others.
+  peer_process client() const { return message ? client_of(*message) : from; }
+  run_key key() const { return {header.tag, header.step}; }
+
+  static peer_process client_of(const run_message& message) {
+    return {message.client_rank, message.client_incarnation};
+  }
+};
+
+inline error run_was_cancelled() { return error(error_code::aborted, "step", "the run has been cancelled"); }
+
+}  // namespace weft::detail
