@@ -45,6 +45,7 @@ GROUPS = {
     "distributed/collective": ("distributed", "All-reduce"),
     "distributed/membership": ("distributed", "Servers and membership"),
     "distributed/parameter": ("distributed", "Parameter servers"),
+    "distributed/remote": ("distributed", "Graphs over several tasks, and clients"),
     "distributed/training": ("distributed", "Replicated sessions"),
     "transport": ("distributed", "Transports"),
     "encoding": None,
