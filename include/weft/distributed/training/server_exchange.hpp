@@ -20,6 +20,7 @@
 #include <weft/distributed/training/exchange.hpp>
 #include <weft/distributed/training/gradient_buffers.hpp>
 #include <weft/distributed/training/replica_parts.hpp>
+#include <weft/distributed/training/served_variables.hpp>
 #include <weft/distributed/training/shared_variables.hpp>
 #include <weft/distributed/training/strategy.hpp>
 #include <weft/tensor/owned.hpp>
@@ -55,7 +56,7 @@ class server_exchange final : public exchange {
           until, [&](const task_id& task) { return is_needed(task); },
           [&](const task_id&) { return terms_.on_loss.wait.count() > 0; });
     });
-    place_variables();
+    place_served(specs_, here.cluster().num_tasks(here.options().ps_job));
     servers_.emplace(here, specs_, terms_, identity, until);
     next_step_ = servers_->first_step();
     local_.set_step_number(next_step_);
@@ -290,30 +291,12 @@ class server_exchange final : public exchange {
 
   /// Lists what the servers must know of the variables, and what steps fetch for them.
   void describe_variables() {
-    const graph& g = variables_.of();
     const bool has_others = here_.cluster().num_tasks(here_.options().worker_job) > 1;
     if (Mode == synchronous && (has_others || variables_.scales_losses())) variables_.clip_means();
     for (std::size_t i = 0; i < variables_.size(); ++i) {
+      specs_.push_back(spec_of_served(here_, variables_, i));
+      if (i >= variables_.first_frozen()) continue;
       const shared_variable& v = variables_[i];
-      const device_spec& on = g[v.node].device;
-      if (on.has_job() && on.job != here_.options().ps_job)
-        throw error(error_code::invalid_argument, v.name,
-                    {"is placed on ", to_string(on), ", and parameter servers keep variables: name one of the ",
-                     here_.cluster().num_tasks(here_.options().ps_job), " tasks of /job:", here_.options().ps_job,
-                     ", or none"});
-      const int task = on.has_job() ? std::max(0, on.task) : -1;
-      parameter_spec& spec = specs_.emplace_back(parameter_spec{v.name, v.type, v.elements, task, rule_of(i)});
-      if (i >= variables_.first_frozen()) {
-        // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
-        // nothing of it travels afterwards. Moving averages travel when a worker fetches all values.
-        spec.row_elements = v.elements;
-        spec.source = i == variables_.loss_scale()   ? parameter_spec::finite_steps
-                      : v.source < variables_.size() ? static_cast<std::int64_t>(v.source)
-                                                     : parameter_spec::no_source;
-        continue;
-      }
-      spec.row_elements = v.row_elements;
-      spec.clipping = v.clipping;
       if (!v.has_rows()) gradients_.take_room(i);
       if (i >= variables_.trained()) continue;
       if (!v.has_rows()) gradients_.fetch_whole(i);
@@ -325,43 +308,6 @@ class server_exchange final : public exchange {
   static shared_variables& with_loss_scale(shared_variables& variables) {
     variables.find_loss_scale(Mode == synchronous);
     return variables;
-  }
-
-  update_rule rule_of(std::size_t i) {
-    if (i == variables_.loss_scale()) {
-      const sequence<double>& numbers = variables_.scales_losses()->numbers;
-      return {loss_scale_rule::name, {numbers.begin(), numbers.end()}};
-    }
-    if (!variables_.has_rule(i)) {  // averaged: variable - (-1) * what was added to it
-      return {"gradient_descent", {variables_.is_averaged(i) ? -1.0 : 0.0}};
-    }
-    const shared_variable& v = variables_[i];
-    const update_view what(variables_.of()[v.update].def);
-    if (what.layout().norms != 0)
-      throw error(error_code::unimplemented, v.name,
-                  {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
-    update_rule rule{what.layout().name, {}};
-    // The factor of a loss scale is the last: the servers skip steps, and workers divide by the scale.
-    const bool has_factor = i < variables_.trained() && variables_.scales_losses();
-    for (std::size_t k = 0; k < what.layout().hyperparameters - has_factor; ++k) {
-      rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
-      if (what.is_computed(k)) rule.schedules.push_back(variables_.schedule_of(v.update, k));
-    }
-    return rule;
-  }
-
-  /// Variables that no scope has placed are spread by bytes. A moving average is where its variable is.
-  void place_variables() {
-    std::vector<parameter_spec> open;
-    for (const parameter_spec& v : specs_)
-      if (v.ps_task < 0 && !v.is_moving_average()) open.push_back(v);
-    shard_by_bytes(open, here_.cluster().num_tasks(here_.options().ps_job));
-    std::size_t next = 0;
-    for (parameter_spec& v : specs_)
-      if (v.is_moving_average())
-        v.ps_task = specs_[static_cast<std::size_t>(v.source)].ps_task;
-      else if (v.ps_task < 0)
-        v.ps_task = open[next++].ps_task;
   }
 
   // ---- values ----
