@@ -9,9 +9,13 @@
 #include <vector>
 #include <weft/distributed/cluster/handshake.hpp>
 #include <weft/distributed/membership/server.hpp>
+#include <weft/distributed/membership/task_identity.hpp>
 #include <weft/distributed/remote/graph_client.hpp>
+#include <weft/distributed/remote/remote_channels.hpp>
+#include <weft/distributed/remote/step_messages.hpp>
 #include <weft/transport/framing.hpp>
 #include <weft/transport/tcp.hpp>
+#include <weft/transport/waiter.hpp>
 
 namespace test {
 
