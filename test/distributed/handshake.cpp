@@ -21,6 +21,7 @@
 #include <weft/distributed/parameter/enroll_message.hpp>
 #include <weft/distributed/parameter/server_state.hpp>
 #include <weft/distributed/parameter/shards/shard_messages.hpp>
+#include <weft/distributed/parameter/steps/squares_message.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/transport/in_process.hpp>
 
@@ -572,6 +573,7 @@ BOOST_AUTO_TEST_CASE(the_reference_has_the_fields_of_all_messages) {
       {"enroll_message", outline::of<detail::enroll_message>()},
       {"held_message", outline::of<detail::held_message>()},
       {"decision_message", outline::of<detail::decision_message>()},
+      {"squares_message", outline::of<detail::squares_message>()},
       {"shard_status", outline::of<detail::shard_status>()},
       {"shard_order", outline::of<detail::shard_order>()},
       {"state_end", outline::of<detail::state_end>()},
