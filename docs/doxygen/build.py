@@ -423,8 +423,8 @@ def copy_all(folder):
     (folder / "groups.dox").write_text(group_definitions(groups))
 
     linked = set()
-    for path in [ROOT / MAIN_PAGE, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md",
-                 *sorted((ROOT / "docs").rglob("*.md"))]:
+    names = ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
+    for path in [ROOT / MAIN_PAGE, *(ROOT / f"{name}.md" for name in names), *sorted((ROOT / "docs").rglob("*.md"))]:
         write(path, page_copy(path, linked))
     for path in sorted(linked):
         (folder / f"{page_name(path)}.md").write_text(file_page(path))

@@ -2,15 +2,15 @@
 
 usage: links.py ROOT
 
-The pages are README.md, CONTRIBUTING.md, CHANGELOG.md and all below docs/. Every page below docs/ is linked from
-docs/README.md. Links to other sites are not followed.
+The pages are README.md, CONTRIBUTING.md, CHANGELOG.md, SECURITY.md, CODE_OF_CONDUCT.md and all below docs/. Every page
+below docs/ is linked from docs/README.md. Links to other sites are not followed.
 """
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1]).resolve()
-pages = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted((root / "docs").rglob("*.md"))
+pages = [root / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md")] + sorted((root / "docs").rglob("*.md"))
 LINK = re.compile(r"\]\(([^()\s]+)\)")  # its text may begin on the line before
 
 
