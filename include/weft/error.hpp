@@ -42,7 +42,7 @@ constexpr const char* name(error_code code) {
 /// The type of all exceptions that Weft throws: a code, the operation that failed, and a message that says what to do.
 class WEFT_API error : public std::exception {
  public:
-  // Not inlined: many places construct errors, but rarely execute.
+  // Not inlined: errors are constructed in many places, but rarely at run time.
   error(error_code code, piece operation, std::initializer_list<piece> sentence);
   error(error_code code, piece operation, piece sentence);
 

@@ -13,7 +13,7 @@
 namespace weft::detail {
 
 /// The clock and the waits of deadlines and threads: the system's, unless a simulation of a cluster has installed its
-/// own. A simulation must serve threads that do not take part in it by the system's clock.
+/// own. A simulation must use the system's clock for threads that do not take part in it.
 class time_source {
  public:
   using time_point = std::chrono::steady_clock::time_point;

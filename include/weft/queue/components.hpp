@@ -29,7 +29,7 @@ struct number_of_components_differs : mistake<Given != Components> {};
 template <class X>
 struct enqueued_value_is_not_a_tensor : mistake<true> {};
 
-/// The first axis of a batch counts its elements; the other extents must be those of the component.
+/// The first axis of a batch counts its elements; the other extents must equal the component's.
 template <class Batch, class Component>
 struct batch_differs_from_elements : mistake<true> {};
 template <auto First, auto... Rest, auto... Component>

@@ -17,7 +17,7 @@ namespace weft::detail {
 /// Decides which calls of a queue proceed, and in which order, by TensorFlow's rules (core/kernels/queue_base.cc and
 /// the queues next to it). Waiting enqueues form one line, waiting dequeues another. Only the first call of each line
 /// is served, with as many elements as are available. A thread that changes the queue serves the waiting calls itself,
-/// and wakes those that are complete, so no call overtakes another and no wake-up is lost.
+/// and wakes the complete ones, so no call overtakes another and no wake-up is lost.
 template <class Store>
 class queue_state {
  public:

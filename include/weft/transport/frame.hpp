@@ -71,7 +71,7 @@ enum frame_flags : std::uint32_t {
   stopping = 64,        // request: this worker stops after the step; answer: some worker does, and all must stop
   stale = 128,          // answer: the step was made without these gradients, which are dropped
   keeps_shards = 256,   // answer: this server writes shards, and `step` contains the run and its epoch
-  rolled_back = 512,    // answer: the run has gone back since, and the request was not served
+  rolled_back = 512,    // answer: the servers have rolled back since, and did not serve the request
   known_frame_flags = 1023,
 };
 
@@ -85,7 +85,7 @@ struct frame_header {
   std::int64_t step = 0;
   std::uint64_t tag = 0;  // depends on the kind: a run's epoch, a graph's hash, whether all tasks receive a goodbye
   std::uint32_t payload_crc = 0;
-  std::uint32_t weight = 0;  // request with gradients: how many examples they are the mean of; 0: unknown. Answer to
+  std::uint32_t weight = 0;  // request with gradients: the number of examples that they average; 0: unknown. Answer to
                              // gradients: update_notes. Answer to await_step, or answer without values to push_pull:
                              // the replica to compute first, counted from 1
 

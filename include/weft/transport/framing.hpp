@@ -87,7 +87,7 @@ class frame_writer {
  private:
   void seal(detail::frame_authentication* authentication);
 
-  /// Adds the bytes to be written to the tag, except those that it already contains.
+  /// Adds the bytes of the next write to the tag, unless it already contains them.
   void authenticate(detail::frame_authenticator& by, std::span<const const_bytes> leaving);
 
   frame_header starting_;
@@ -193,7 +193,7 @@ class frame_reader {
 
   void accept_header(detail::frame_authentication* authentication);
 
-  /// Returns how many of the bytes belonged to the payload.
+  /// Returns the number of bytes that belonged to the payload.
   std::size_t accept_payload(std::size_t moved, detail::frame_authentication* authentication);
 
   void finish_if_complete(detail::frame_authentication* authentication = nullptr);

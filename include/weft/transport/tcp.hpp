@@ -155,8 +155,8 @@ class tcp {
   /// A connection that is not established yet. It becomes writable when the attempt has succeeded or failed.
   class pending_stream : public source {
    public:
-    /// Writes to `refused` whether the address that was tried last has refused the connection. `refused` must outlive
-    /// this object.
+    /// Sets `*refused` to true if the address that was tried last has refused the connection, otherwise to false.
+    /// `refused` must outlive this object.
     pending_stream(tcp& network, const endpoint& where, std::vector<std::string> addresses, bool* refused = nullptr);
 
     /// Moves the connection into `made` and returns true, or returns false if it must wait again. Throws the errors of

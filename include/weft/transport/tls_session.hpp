@@ -94,7 +94,7 @@ class tls_session {
   std::unique_ptr<SSL, release> session_;
   int descriptor_ = -1;
   bool closed_ = false;
-  bool has_heard_ = false, is_plain_ = false;  // bytes have arrived; they began a frame without TLS
+  bool has_heard_ = false, is_plain_ = false;  // input has arrived; it began a frame without TLS
   std::vector<char> out_;                      // encrypted bytes to send
   std::size_t held_ = 0;   // 0 or 1: encrypted bytes that the caller offers again, because out_ is not empty
   std::string rejection_;  // why this side rejects the other's certificate
@@ -242,7 +242,7 @@ inline std::string tls_session::joined(const std::vector<std::string>& names) {
   return text.empty() ? "no task" : text;
 }
 
-/// Returns ", valid until Nov 26 14:19:25 2026 GMT", or ", valid from ...".
+/// Formats a date of a certificate: ", valid until Nov 26 14:19:25 2026 GMT", or ", valid from ...".
 inline std::string tls_session::date_of(const X509* certificate, bool last) {
   const std::unique_ptr<BIO, release> text(BIO_new(BIO_s_mem()));
   if (!text) return {};

@@ -19,8 +19,8 @@ class waiter {
 
   void moved() { idle_ = false; }
 
-  /// Waits at most until `until` and at most 50 milliseconds, so that the caller can check other conditions. Returns
-  /// true if the thread slept.
+  /// Polls or sleeps, at most until `until` and for at most 50 milliseconds, so that the caller can check other
+  /// conditions. Returns true if the thread slept.
   bool pause(std::span<const any_transport::wait_item> items, const deadline& until) {
     if (policy_.spin.count() > 0) {
       const auto now = detail::now();

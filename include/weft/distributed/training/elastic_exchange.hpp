@@ -371,7 +371,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   graph_identity identity_;
   std::size_t said_bucket_bytes_, bucket_bytes_ = 0;  // equal on all workers; 0: one bucket per type
   int workers_;                                       // of the job
-  bool admits_late_;  // lost workers may rejoin between two steps
+  bool admits_late_;                                  // lost workers may rejoin between two steps
   std::optional<view_meeting> meeting_;
   std::int64_t updates_ = -1;  // completed updates, including those with empty batches; -1: no values yet
   std::int64_t began_at_ = 0;  // updates_ before the current update
@@ -382,7 +382,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   } settled_;  // as of the last complete update
   bool has_joined_late_ = false, leaves_alone_ = false;
   bool is_settling_ = false;                    // a call of settle() has timed out
-  bool admits_ = false, has_admitted_ = false;  // this worker, or some worker, has seen a newcomer
+  bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
 
   // With loss_action::take_over:
   enum class stage : unsigned char { computes, announces, sums };  // of the current update

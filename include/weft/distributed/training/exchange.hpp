@@ -36,7 +36,7 @@ class shared_variables;
 /// weft::compiled_distributed compiles none of them.
 class exchange {
  public:
-  /// Makes or continues an update with gradients that are the mean of this number of examples.
+  /// Makes or continues an update with gradients that average this number of examples.
   using make_update = std::function<void(deadline, std::uint32_t)>;
 
   exchange() = default;
@@ -70,18 +70,17 @@ class exchange {
   /// Returns true if this worker stops and the others continue.
   virtual bool leaves_alone() const { return false; }
 
-  /// Called before a step that computes gradients, which are the mean of this number of examples. Returns the watcher
-  /// that receives gradients while the step runs, or null. `first_part` is the index of the first gradient among the
-  /// step's fetches.
+  /// Called before a step whose gradients average this number of examples. Returns the watcher that receives gradients
+  /// while the step runs, or null. `first_part` is the index of the first gradient among the step's fetches.
   virtual fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) = 0;
   /// Called after the step has thrown.
   virtual void abandon_step() = 0;
   /// Called after the step has computed its gradients.
   virtual void take_gradients() = 0;
 
-  /// Sends the gradients and updates the variables. `examples`: how many examples the gradients are the mean of; 0:
-  /// they are not used. `repeated`: continues the last update, which has timed out. `work` computes the gradients of
-  /// other workers.
+  /// Sends the gradients and updates the variables. `examples`: the number of examples that the gradients average; 0:
+  /// the gradients are not used. `repeated`: continues the last update, which has timed out. `work` computes the
+  /// gradients of other workers.
   virtual void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) = 0;
   /// Called if it is unknown whether the last update was made.
   virtual void abandon_update() = 0;

@@ -48,10 +48,9 @@ class mean_updates {
   gradient_buffers& gradients_;
   sequence<std::uint32_t> effects_;
   std::optional<prepared_step> updates_, averages_;
-  std::vector<plan::fed_value> fed_;  // feeds of the updates
-  std::vector<made_value> made_;      // feeds of averages_
-  std::vector<std::vector<std::int64_t>>
-      rows_;  // by trained variable: the index of each row that has a mean, or -1
+  std::vector<plan::fed_value> fed_;             // feeds of the updates
+  std::vector<made_value> made_;                 // feeds of averages_
+  std::vector<std::vector<std::int64_t>> rows_;  // by trained variable: the index of each row that has a mean, or -1
 };
 
 #if WEFT_DISTRIBUTED_DEFINITIONS

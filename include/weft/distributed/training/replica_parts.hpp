@@ -21,8 +21,8 @@ WEFT_COLD_BEGIN
 
 /// Computes the gradients of replica `of.index` in the session of worker `own`, as the replica's own process would:
 /// with its random stream, and from the variables as they were before the step. Restores the local variables of this
-/// worker; those of the lost worker are lost. Returns how many examples the gradients are the mean of. Throws
-/// weft::error (failed_precondition) without `work`, and any error of the program's function.
+/// worker; the lost worker's local variables are lost. Returns the number of examples that the gradients average.
+/// Throws weft::error (failed_precondition) without `work`, and any error of the program's function.
 inline std::uint32_t compute_replica(shared_variables& variables, int own, const replica& of,
                                      const replica_work* work) {
   if (!work)
@@ -70,8 +70,8 @@ class replica_parts {
 
   int replicas() const { return static_cast<int>(parts_.size()); }
   bool has(int replica, std::int64_t step) const { return at(replica).step == step; }
-  /// Copies the gradients of a step from `from`. `examples`: how many examples they are the mean of; 0: they are not
-  /// used.
+  /// Copies the gradients of a step from `from`. `examples`: the number of examples that they average; 0: the gradients
+  /// are not used.
   void keep(int replica, std::int64_t step, std::uint32_t examples, const gradient_buffers& from);
   /// Copies a part back into the buffers.
   void copy_to(int replica, const gradient_buffers& to) const;
@@ -122,7 +122,7 @@ class replica_parts {
 
  private:
   // For each replica: its examples; for each of the two blocks, one plus the index of the first element that is not
-  // finite; whether it stops. At the end: whether a newcomer waits, and how many workers train.
+  // finite; 1 if it stops. At the end: positive if a newcomer waits; the number of workers that train.
   static constexpr std::size_t words = 4;
 
   struct part {

@@ -118,8 +118,9 @@ class replicated_session {
   }
 
   /// Sets an integer node of the graph as the example count of steps that are prepared afterwards. Use it if a mask or
-  /// a queue, not the fed batch, decides how many rows the loss is the mean of. All workers must make the same call.
-  /// Steps then throw invalid_argument for a negative count, and gradients are sent after such a step, not during it.
+  /// a queue, not the fed batch, decides the number of rows that the loss averages. All workers must make the same
+  /// call. Steps then throw invalid_argument for a negative count, and gradients are sent after such a step, not during
+  /// it.
   ///
   ///     const auto kept = boolean_mask(loss_of_each, is_labelled);
   ///     s.set_example_count(kept.count);
@@ -211,8 +212,8 @@ class replicated_session {
   }
 
   /// The chief calls it between two steps. Copies the servers' values and slots to the variables of local(), so that a
-  /// saver stores them like those of a single process. All values are of the same step; in asynchronous training, the
-  /// values of each server are of one moment.
+  /// saver stores them like the variables of a single process. All values are of the same step; in asynchronous
+  /// training, the values of each server are of one moment.
   cluster_state collect(deadline until = std::chrono::seconds(600)) {
     if (unfinished_)
       throw error(error_code::failed_precondition, "save",
@@ -266,8 +267,8 @@ class replicated_session {
   }();
   /// Announces that this worker stops, if workers keep in step; it then makes steps until all_stop() returns true. By
   /// default, all_stop() returns true on all workers after the next update. If training survives the loss of a worker,
-  /// all_stop() returns true on all workers once all of them have announced a stop. If others have not, it returns true
-  /// on this worker only, which then leaves.
+  /// all_stop() returns true on all workers once all of them have announced a stop. If other workers have not, it
+  /// returns true on this worker only, which then leaves.
   void request_stop() { exchange_->request_stop(); }
   bool all_stop() const { return exchange_->all_stop(); }
 
@@ -285,7 +286,7 @@ class replicated_session {
   template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
 
-  /// True if the graph's computations between gradients and updates run on the mean: servers know only the updates.
+  /// True if the graph's computations between gradients and updates run on the mean: servers receive only the updates.
   static constexpr bool processes_mean = !has_servers;
 
   void finish_exchange(deadline until, const std::function<void()>& last) {
@@ -340,8 +341,8 @@ class replicated_session {
     return options;
   }
 
-  /// Sends this worker's gradients and updates the variables. `examples`: how many examples the gradients are the mean
-  /// of; 0: they are not used. After deadline_exceeded, call it again to continue the same update.
+  /// Sends this worker's gradients and updates the variables. `examples`: the number of examples that the gradients
+  /// average; 0: the gradients are not used. After deadline_exceeded, call it again to continue the same update.
   void exchange(deadline until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
     const std::int64_t next = exchange_->next_step();
     try {

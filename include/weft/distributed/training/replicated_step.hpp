@@ -45,9 +45,9 @@ struct example_count {
 
 inline constexpr std::int64_t max_examples = 0xffffffff;
 
-/// Returns the number of examples that the gradients of a step are the mean of. `leading`: the name of each feed's
-/// leading extent, or 0. The result is that extent if all named ones have the same name. Otherwise it is 1, or 0 if all
-/// of them are 0.
+/// Returns the number of examples that the gradients of a step average. `leading`: the name of each feed's leading
+/// extent, or 0. The result is that extent if all named ones have the same name. Otherwise it is 1, or 0 if all of them
+/// are 0.
 std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds);
 template <class... P>
 std::uint32_t examples_of(const plan::fed_value* fed) {

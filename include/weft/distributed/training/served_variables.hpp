@@ -162,7 +162,7 @@ WEFT_DISTRIBUTED_DECL const noted_clip* shared_variables::find_clip(value clippe
   return nullptr;
 }
 
-/// Replaces the lists of rows of a clipped gradient by those of the unclipped gradient.
+/// Replaces the lists of rows of a clipped gradient with the lists of the unclipped gradient.
 WEFT_DISTRIBUTED_DECL void shared_variables::take_rows_before(const noted_clip& clip, shared_variable& v) const {
   for (const noted_clip& each : graph_.clips()) {
     if (each.rows == graph_node::no_node || graph_.whole_of(each.clipped) != clip.clipped || each.how != clip.how)

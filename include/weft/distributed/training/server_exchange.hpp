@@ -461,10 +461,11 @@ class server_exchange final : public exchange {
   bool all_stop_ = false, is_first_update_ = true;
   departure departure_;
   bool leaves_alone_ = false;  // all_stop_ is true on this worker only
-  // Of the current update: the servers hold this worker's gradients; the buffers contain those of another replica.
+  // In the current update: has_pushed_: the servers hold this worker's gradients; has_gradients_of_other_: the buffers
+  // contain another replica's gradients.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
   bool awaits_values_ = false;  // the step is made, but its values have not arrived
-  // This worker computes gradients of other workers, as of the last update; it has done so in the current update.
+  // owes_others_: this worker computed gradients of other workers in the last update; has_owed_: in the current update.
   bool owes_others_ = false, has_owed_ = false;
   std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;

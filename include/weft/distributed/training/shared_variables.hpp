@@ -25,10 +25,9 @@ struct shared_variable {
   bool is_scaled = false;                      // `gradient` belongs to a scaled loss
   value gradient{};                            // the whole gradient
   sequence<value> lists{};                     // for a gradient of rows: rows and their indices, alternating
-  std::uint32_t summed =
-      graph_node::no_node;       // the update by a gradient that an all-reduce has summed, if different
-  value touched_rows{};          // for a gradient of rows: the node that is fed the row indices
-  gradient_clipping clipping{};  // of the mean of `gradient`, on parameter servers
+  std::uint32_t summed = graph_node::no_node;  // the update by a gradient that an all-reduce has summed, if different
+  value touched_rows{};                        // for a gradient of rows: the node that is fed the row indices
+  gradient_clipping clipping{};                // of the mean of `gradient`, on parameter servers
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
   element_type type = element_type::float32;
@@ -67,8 +66,8 @@ class shared_variables {
   /// Returns true for variables that an optimizer's rule updates. They can have slots.
   bool has_rule(std::size_t i) const { return i < trained_ || i >= moving_; }
 
-  /// Assignments that depend on gradients, such as those of a loss scale, and moving averages of updated variables.
-  /// They run with the updates or after them. With parameter servers: only the averages.
+  /// Assignments that depend on gradients, such as the assignments of a loss scale, and moving averages of updated
+  /// variables. They run with the updates or after them. With parameter servers: only the averages.
   const sequence<std::uint32_t>& effects() const { return effects_; }
   /// Returns true if node `n` is a moving average of an update's result.
   bool averages_update(std::uint32_t n) const {

@@ -41,8 +41,8 @@ struct replica_work {
 inline constexpr consistency asynchronous = consistency::asynchronous;
 /// Parameter servers apply the mean of one gradient from each worker: `parameter_server<synchronous>`.
 inline constexpr consistency synchronous = consistency::synchronous;
-/// Parameter servers apply the mean of the first gradients that arrive, and drop those of the `Backups` slowest workers
-/// of each step (Chen et al., Revisiting Distributed Synchronous SGD, 2016):
+/// Parameter servers apply the mean of the first gradients that arrive, and drop the gradients of the `Backups` slowest
+/// workers of each step (Chen et al., Revisiting Distributed Synchronous SGD, 2016):
 /// `parameter_server<synchronous_with_backups<1>>`. With 0 backups this is `synchronous`.
 template <int Backups>
 inline constexpr consistency_model synchronous_with_backups{consistency::synchronous, Backups};
@@ -74,7 +74,7 @@ struct parameter_server {
   static constexpr consistency mode = Model.mode;
   static constexpr consistency_model model = Model;
 
-  /// The reaction of the others to a lost worker: `parameter_server<synchronous>{.on_loss = wait_for{30s}}`. Must be
+  /// How training continues after a worker is lost: `parameter_server<synchronous>{.on_loss = wait_for{30s}}`. Must be
   /// the same on all workers.
   loss_policy on_loss = {};
   /// Called after a parameter server was lost and all servers have restored their shards: this worker's next step
