@@ -1,29 +1,30 @@
 #pragma once
 
-// Every macro by which a program, or the compiler that reads it, configures Weft: each header sees this one before its
-// code.
+// The macros that configure Weft, whether a program sets them or the compiler does. Every header includes this one
+// before its own code.
 
-// Said once, and before anything that an older language does not know: every header includes this one before its code.
+// Must precede any syntax that an older language standard cannot parse.
 #if !defined(__cplusplus) || __cplusplus < 202002L
   #error "Weft needs C++20: compile with -std=c++20"
   #include <Weft needs C++20>  // no such file: compilers stop here
 #endif
 
-// Not in the pass of a CUDA compiler for the device, where they do not exist.
+// The device pass of a CUDA compiler has no exceptions.
 #if !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
   #error "Weft reports errors by exceptions: compile without -fno-exceptions"
   #include <Weft needs exceptions>  // no such file: compilers stop here
 #endif
 
-// ---- what is compiled here, and what once for a program ----
+// ---- separate compilation ----
 
-// Every file that includes Weft compiles what it uses of it. The half that is no template, and templates of float, can
-// be compiled once for a whole program: a file with WEFT_SEPARATE_COMPILATION defined sees declarations only, and one
-// that includes <weft/source.hpp> compiles the rest. The CMake target weft::compiled is both.
+// By default, every file that includes Weft compiles the parts of Weft that it uses. Functions that are not templates,
+// and templates instantiated for float, can instead be compiled once per program: a file that defines
+// WEFT_SEPARATE_COMPILATION sees only their declarations, and one file that includes <weft/source.hpp> compiles their
+// definitions. The CMake target weft::compiled does both.
 //
-// WEFT_DEFINITIONS says whether this file sees the functions that other files can do without: those that templates and
-// programs call, for what these call is compiled only where they are. WEFT_DECL stands before the body of each, and
-// WEFT_INSTANTIATE names an instantiation.
+// WEFT_DEFINITIONS is 1 if this file sees the definitions. Without them, it sees declarations only of functions that
+// templates and programs call. WEFT_DECL precedes each definition, and WEFT_INSTANTIATE instantiates a template or
+// declares an instantiation.
 #if defined(WEFT_SOURCE)
   #define WEFT_DEFINITIONS 1
   #define WEFT_DECL
@@ -38,14 +39,14 @@
   #define WEFT_INSTANTIATE(...) static_assert(true)
 #endif
 
-/// Marks what the modules of a process share: exceptions, and registries that another module looks into. Everything
-/// else can be hidden, and weft::compiled hides it.
+/// Marks symbols that the shared libraries of a process share: exceptions, and registries that another library reads.
+/// All other symbols can be hidden, and weft::compiled hides them.
 #define WEFT_API __attribute__((visibility("default")))
 
 // ---- checks ----
 
-/// Whether access to single elements checks its indices: 1 or 0; unless said, where NDEBUG is not defined, as assert
-/// does. It changes no layout: parts of a program may differ.
+/// 1 if access to single elements checks its indices, otherwise 0. Default: 1 unless NDEBUG is defined, as for assert.
+/// The macro does not change layouts, so files of one program may differ.
 #if !defined(WEFT_CHECKED)
   #if defined(NDEBUG)
     #define WEFT_CHECKED 0
@@ -56,19 +57,19 @@
 
 // ---- CUDA ----
 
-/// Marks functions that kernels call, formulas of your own operations among them, as a CUDA compiler needs it; empty
-/// for any other compiler.
+/// Marks functions that kernels call, including the formulas of your own operations. Empty unless the compiler is a
+/// CUDA compiler.
 #if defined(__CUDACC__)
   #define WEFT_HOST_DEVICE __host__ __device__
 #else
   #define WEFT_HOST_DEVICE
 #endif
 
-// nvcc warns of pragmas of g++, which it hands on to g++ all the same, and of functions that are for both but call what
-// is for the host alone: right for those of which it knows that no kernel calls them.
+// nvcc warns about g++ pragmas, although it passes them on to g++, and about functions for both host and device that
+// call host functions. The latter are correct if no kernel calls them.
 //
-// Code that kernels do call is strict. A function that is missing there, or lacks its WEFT_HOST_DEVICE, would be left
-// out of the kernel with no more than a warning.
+// Code that kernels call is strict: if a function is missing there or lacks WEFT_HOST_DEVICE, nvcc would leave it out
+// of the kernel with only a warning.
 #if defined(__NVCC__) && defined(__CUDACC__)
   #define WEFT_QUIET_BEGIN \
     _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 1675, 20011, 20012, 20013, 20014, 20015")
@@ -82,18 +83,17 @@
   #define WEFT_STRICT_END
 #endif
 
-/// Whether this file compiles kernels for GPUs, or their emulation.
+/// 1 if this file compiles kernels for GPUs or for their emulation.
 #if defined(__CUDACC__) || defined(WEFT_GPU_EMULATION)
   #define WEFT_COMPILES_FOR_GPU 1
 #else
   #define WEFT_COMPILES_FOR_GPU 0
 #endif
 
-// ---- optimisation ----
+// ---- optimization ----
 
-// Around code that prepares work and does none: recording, planning, describing. It is compiled in less time, and never
-// inlined into code that is optimised in full. The passes that are left out gain nothing there, and took a twentieth of
-// a small program's compile time.
+// Encloses code that prepares work: recording, planning, describing. Such code compiles faster and is never inlined
+// into fully optimized code. The omitted passes gain nothing there and took 5% of a small program's compile time.
 #if defined(__GNUC__) && !defined(__clang__)
   #define WEFT_COLD_BEGIN                                                                                       \
     WEFT_QUIET_BEGIN _Pragma("GCC push_options")                                                                \
@@ -107,7 +107,8 @@
 
 #define WEFT_FLATTEN __attribute__((flatten))
 
-/// For small functions called from such loops: clang's `flatten` reaches one level deep only, g++'s all of them.
+/// For small functions called from functions marked WEFT_FLATTEN: clang's `flatten` inlines one level only, g++'s all
+/// levels.
 #if defined(__clang__)
   #define WEFT_INLINE inline __attribute__((always_inline))
 #else
@@ -125,8 +126,8 @@
   #define WEFT_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl,avx512bw"), flatten))
 #endif
 
-/// For functions whose loops the compiler is to vectorise: at -O2 g++ leaves most of them alone. And for those that are
-/// written in vectors.
+/// WEFT_LOOPS is for functions whose loops the compiler should vectorize: at -O2, g++ leaves most of them scalar.
+/// WEFT_VECTORS is for functions written with vector types.
 #if defined(__clang__)
   #define WEFT_LOOPS
   #define WEFT_VECTORS
@@ -135,18 +136,18 @@
   #define WEFT_VECTORS __attribute__((optimize("O2")))
 #endif
 
-/// For functions without fused multiply-adds, whose bits are the same on every machine; what other optimisations g++ is
-/// to make there comes first: WEFT_UNFUSED("O3,"). clang makes none of its own accord.
+/// For functions without fused multiply-adds, whose results have the same bits on every machine. The argument names
+/// other g++ optimizations, with a comma: WEFT_UNFUSED("O3,"). clang fuses only within one expression.
 #if defined(__clang__)
   #define WEFT_UNFUSED(...) __attribute__((flatten))
 #else
   #define WEFT_UNFUSED(...) __attribute__((optimize(__VA_ARGS__ "fp-contract=off"), flatten))
 #endif
 
-/// Before a loop whose iterations are independent of each other.
+/// Precedes a loop whose iterations are independent of each other.
 #if defined(__clang__)
   #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    #define WEFT_VECTORIZE  // it cannot, and would warn
+    #define WEFT_VECTORIZE  // clang cannot vectorize under these sanitizers and would warn
   #else
     #define WEFT_VECTORIZE _Pragma("clang loop vectorize(enable) interleave(enable)")
   #endif

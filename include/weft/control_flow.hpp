@@ -1,6 +1,7 @@
 #pragma once
 
-/// `cond`, `while_loop` and `scan` for the program that includes this in any of its files: docs/how-to/control-flow.md.
+/// `cond`, `while_loop` and `scan`. Include this header in at least one file of the program:
+/// docs/how-to/control-flow.md.
 
 #include <weft/weft.hpp>
 

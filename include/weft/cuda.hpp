@@ -1,12 +1,12 @@
 #pragma once
 
-/// NVIDIA GPUs for the program that includes this, in any of its files: `cuda{0}` is then a device.
+/// NVIDIA GPUs. Include this header in at least one file of the program; `cuda{0}` is then a device.
 ///
 ///     #include <weft/cuda.hpp>
 ///     session s{g, {.device = cuda{0}}};
 ///
-/// A file compiled by nvcc has all kernels, for the expressions that it writes down. In a file compiled by any other
-/// compiler the device is there, and what libraries do: matrix products and convolutions. Link weft::cuda.
+/// A file compiled by nvcc contains the kernels of all its expressions. A file compiled by another compiler has the
+/// device and the library operations only: matrix products and convolutions. Link weft::cuda.
 
 #include <weft/weft.hpp>
 
@@ -22,7 +22,7 @@
 
 namespace weft::gpu {
 
-/// Without a driver or a GPU the platform is there all the same, and says so when it is asked.
+/// Installs the platform even without a driver or a GPU; the platform reports their absence when it is used.
 inline const bool cuda_is_installed = [] {
   if (!installed_platform) installed_platform = &cuda_devices();
   return true;

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// The moment until which a call may take. Written as a duration from now, `client.pull(out, 5s)`; waiting without an
-/// end must be spelt out as deadline::never().
+/// The time by which a call must have completed. Written as a duration from now, `client.pull(out, 5s)`. To wait
+/// without limit, write deadline::never().
 class deadline {
  public:
   using time_point = detail::time_source::time_point;
@@ -23,13 +23,13 @@ class deadline {
 
   bool expired() const { return at_ != time_point::max() && detail::now() >= at_; }
 
-  /// The time that is left of it, never negative and never more than `most`.
+  /// Returns the remaining time, at least zero and at most `most`.
   duration remaining(duration most = duration::max()) const {
     if (at_ == time_point::max()) return most;
     return std::clamp(at_ - detail::now(), duration::zero(), most);
   }
 
-  /// For a frame's header: microseconds left, at least 1; 0 where there is no deadline.
+  /// Returns the remaining microseconds for a frame's header: at least 1, or 0 for deadline::never().
   std::uint64_t remaining_us() const {
     if (at_ == time_point::max()) return 0;
     const auto left = std::chrono::duration_cast<std::chrono::microseconds>(remaining()).count();
@@ -44,7 +44,7 @@ class deadline {
     const auto now = detail::now();
     if (std::chrono::duration<double>(from_now) >= std::chrono::duration<double>(time_point::max() - now))
       return time_point::max();
-    if (from_now < Duration::zero()) return now;  // however long ago
+    if (from_now < Duration::zero()) return now;  // a very negative duration must not overflow
     return now + std::chrono::duration_cast<duration>(from_now);
   }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything for one process, and clusters of them.
+// Everything for single processes and clusters.
 
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/membership/server.hpp>

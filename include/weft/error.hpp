@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// The kind of failure that an error reports: the canonical set of gRPC and TensorFlow.
+/// The kind of failure that an error reports: the canonical codes of gRPC and TensorFlow.
 enum class error_code : unsigned char {
   cancelled = 1,
   unknown,
@@ -28,7 +28,7 @@ enum class error_code : unsigned char {
   unauthenticated,
 };
 
-/// The code's name as TensorFlow spells it in its own messages, in lower case.
+/// Returns the code's name as in TensorFlow's messages, in lower case.
 constexpr const char* name(error_code code) {
   constexpr const char* names[] = {
       "ok",        "cancelled",      "unknown",           "invalid_argument",   "deadline_exceeded",
@@ -39,17 +39,17 @@ constexpr const char* name(error_code code) {
   return index < sizeof names / sizeof *names ? names[index] : "unknown";
 }
 
-/// Every exception that Weft throws: a code, the operation that failed, and a sentence that says what to do.
+/// The type of all exceptions that Weft throws: a code, the operation that failed, and a message that says what to do.
 class WEFT_API error : public std::exception {
  public:
-  // Not inlined: errors are thrown in many places, and made nearly never.
+  // Not inlined: errors are constructed in many places, but rarely at run time.
   error(error_code code, piece operation, std::initializer_list<piece> sentence);
   error(error_code code, piece operation, piece sentence);
 
   error_code code() const noexcept { return code_; }
 
-  // The codes by this class too, where another error_code is in sight: `e.code() == error::not_found` beside
-  // `using namespace std`.
+  // The codes are also members, for code in which another error_code is visible: `e.code() == error::not_found` works
+  // under `using namespace std`.
   static constexpr error_code cancelled = error_code::cancelled, unknown = error_code::unknown,
                               invalid_argument = error_code::invalid_argument,
                               deadline_exceeded = error_code::deadline_exceeded, not_found = error_code::not_found,
@@ -61,10 +61,10 @@ class WEFT_API error : public std::exception {
                               internal = error_code::internal, unavailable = error_code::unavailable,
                               data_loss = error_code::data_loss, unauthenticated = error_code::unauthenticated;
 
-  /// The operation's name, as the user gave it or as Weft derived it; empty where none is to blame.
+  /// The operation's name, given by the user or derived by Weft; empty if no operation caused the error.
   const std::string& operation() const noexcept { return operation_; }
 
-  /// The message without the operation's name: for code that throws it on under another.
+  /// The message without the operation's name, to rethrow it under another name.
   const char* sentence() const noexcept { return message_.c_str() + (operation_.empty() ? 0 : operation_.size() + 2); }
 
   /// "operation: sentence".

@@ -1,7 +1,7 @@
 #pragma once
 
-// std::format("{}", x) of what `std::cout << x` prints, where the standard library has <format> (g++ 13, libc++ 19). A
-// specification is that of a string: `{:>20}`.
+// Makes std::format("{}", x) print the same text as `std::cout << x`, if the standard library has <format> (g++ 13,
+// libc++ 19). Format specifications are those of strings: `{:>20}`.
 
 #include <version>
 #include <weft/weft.hpp>
@@ -27,7 +27,7 @@ template <class X>
   requires(weft::is_printable<X>)
 struct std::formatter<X, char> : weft::detail::formatter<X> {};
 
-// By name, for C++23 formats ranges.
+// Specialized by name, because C++23 formats ranges.
 template <class T, class Dims, class Device>
 struct std::formatter<weft::tensor<T, Dims, Device>, char> : weft::detail::formatter<weft::tensor<T, Dims, Device>> {};
 template <class T, class Dims>

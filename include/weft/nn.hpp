@@ -1,6 +1,6 @@
 #pragma once
 
-// Layers: dense<10>, conv2d<5, 32>, sequential(...). For one process <weft/weft.hpp> comes beside it.
+// Layers: dense<10>, conv2d<5, 32>, sequential(...). For a single process, include <weft/weft.hpp> as well.
 
 #include <weft/nn/activation.hpp>
 #include <weft/nn/attention.hpp>

@@ -8,13 +8,13 @@
 
 namespace weft {
 
-/// Text that came from outside, as it may be shown on a terminal or written to a log: control characters, what changes
-/// the direction of writing, and bytes that are not UTF-8 are written as `\xNN`. Text that would be longer than
-/// `longest` bytes is cut, and ends in dots, within those bytes.
+/// Returns text from an untrusted source in a form that is safe for terminals and logs: control characters, characters
+/// that change the writing direction, and bytes that are not UTF-8 are written as `\xNN`. If the result would exceed
+/// `longest` bytes, it is truncated and ends in dots, within this limit.
 inline std::string printable(std::string_view text, std::size_t longest = 4096) {
   constexpr std::string_view dots = "...";
   std::string shown;
-  std::size_t room_for_dots = 0;  // up to where of it
+  std::size_t room_for_dots = 0;  // the longest prefix after which the dots fit
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const auto follows = [&](std::size_t at) { return at < text.size() && (byte(at) & 0xc0u) == 0x80u; };
   for (std::size_t at = 0; at < text.size();) {

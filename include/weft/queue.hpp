@@ -1,7 +1,6 @@
 #pragma once
 
-/// Queues, critical sections, queue runners and variables that sessions share, for the program that includes this:
-/// docs/how-to/queues.md.
+/// Queues, critical sections, queue runners and variables shared by sessions: docs/how-to/queues.md.
 
 #include <weft/weft.hpp>
 

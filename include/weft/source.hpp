@@ -1,8 +1,8 @@
 #pragma once
 
-// The functions that files with WEFT_SEPARATE_COMPILATION defined leave out: included by one source file of a program,
-// first. All files of the program take the same optional libraries; zlib, which the readers of weft::data look for when
-// the program runs, may be missing here.
+// The functions that files with WEFT_SEPARATE_COMPILATION leave out. One source file of the program includes this
+// header, before all others. All files of the program must use the same optional libraries, except for zlib: the
+// readers of weft::data load it at run time, so this file can be compiled without it.
 #if defined(WEFT_DEFINITIONS)
   #error "weft/source.hpp comes before every other header of Weft, in a file of its own"
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Summaries of a run, which TensorBoard shows, for the program that includes this: docs/how-to/training.md.
+/// Summaries of a run for TensorBoard: docs/how-to/training.md.
 
 #include <weft/weft.hpp>
 

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// A piece of a message: words, or a whole number. Refers to what it is made from.
+/// A piece of a message: text or an integer. Refers to the text that it is constructed from.
 class piece {
  public:
   constexpr piece(const char* words) : words_(words), size_(__builtin_strlen(words)) {}
@@ -28,14 +28,14 @@ class piece {
   unsigned long long number_ = 0;
 };
 
-// One function that is called, where a chain of operator+ is compiled anew each time it is written.
+// Functions, because the compiler would expand every chain of operator+ anew.
 /// Appends the pieces.
 void append(std::string& to, std::initializer_list<piece> pieces);
 
-/// The pieces, one after the other.
+/// Returns the concatenated pieces.
 std::string str_cat(std::initializer_list<piece> pieces);
 
-/// A number as printf writes it in the C locale, whatever the program's locale is: `format_number("%.*g", 6, x)`.
+/// Formats a number as printf does in the C locale, regardless of the program's locale: `format_number("%.*g", 6, x)`.
 std::string format_number(const char* format, int precision, double number);
 
 #if WEFT_DEFINITIONS

@@ -12,8 +12,8 @@
 
 namespace weft::detail {
 
-/// Time as deadlines and waits have it, and the threads that wait: the machine's, unless a simulation of a cluster has
-/// installed its own. A thread that takes no part in the simulation must be served by the machine's time.
+/// The clock and the waits of deadlines and threads: the system's, unless a simulation of a cluster has installed its
+/// own. A simulation must use the system's clock for threads that do not take part in it.
 class time_source {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -30,9 +30,9 @@ class time_source {
   virtual std::thread start_thread(std::function<void()> body) = 0;
   virtual void join(std::thread& thread) = 0;
 
-  /// That of this process; null for the machine's.
+  /// The time source of this process; null for the system's.
   static time_source* installed() { return place().load(std::memory_order_acquire); }
-  /// For tests: before any thread waits, and until none does.
+  /// For tests. Call it only while no thread waits.
   static void install(time_source* source) { place().store(source, std::memory_order_release); }
 
  private:
@@ -55,8 +55,9 @@ inline constexpr bool under_thread_sanitizer = __has_feature(thread_sanitizer);
 inline constexpr bool under_thread_sanitizer = false;
 #endif
 
-/// Sleeps until it is notified, at most for `time`; may return earlier. By the steady clock: the system's may be set
-/// back, and a wait by it would last as much longer. ThreadSanitizer of today's compilers knows only the latter.
+/// Sleeps until notified, for at most `time`; may return earlier. Uses the steady clock: if the system clock is set
+/// back, a wait based on it takes longer by that amount. Current versions of ThreadSanitizer support only waits on the
+/// system clock.
 inline void sleep(std::condition_variable& changed, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
   if (time_source* const source = time_source::installed())
     source->sleep(changed, lock, time);
@@ -73,7 +74,7 @@ inline void sleep(std::chrono::nanoseconds time) {
     std::this_thread::sleep_for(time);
 }
 
-/// Starts a thread, and waits for its end. Those of a simulated cluster take turns.
+/// Starts a thread; join() waits for its end. The threads of a simulated cluster take turns.
 inline std::thread start_thread(std::function<void()> body) {
   time_source* const source = time_source::installed();
   return source ? source->start_thread(std::move(body)) : std::thread(std::move(body));
@@ -85,7 +86,8 @@ inline void join(std::thread& thread) {
     thread.join();
 }
 
-/// A mutex that a thread may hold while it sleeps or waits for the network: in a simulation others go on meanwhile.
+/// A mutex that a thread may hold while it sleeps or waits for the network. In a simulation, other threads continue
+/// meanwhile.
 class task_mutex {
  public:
   void lock() {

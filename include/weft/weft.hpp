@@ -1,7 +1,7 @@
 #pragma once
 
-// Everything for one process. Lowest layers first: each header is then included from here, and a compiler's
-// message about it names two files instead of ten.
+// Everything for a single process, lowest layers first: this file then includes each header directly, and a compiler
+// message about a header names two files instead of ten.
 
 // clang-format off
 #include <weft/error.hpp>

@@ -12,31 +12,31 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// The components of a queue's element: tensors, and numbers in the place of scalars.
+/// The components of a queue's element: tensors, or numbers instead of scalar tensors.
 namespace weft {
 
-/// A component of a queue is a tensor, or the element type of a scalar: fifo_queue<tensor<float, dims<784>>, int>.
+/// A component of a queue is a tensor or the element type of a scalar: fifo_queue<tensor<float, dims<784>>, int>.
 template <class X>
 struct component_is_not_a_tensor : mistake<!Element<X>> {};
 template <class T, class Dims, class Device>
 struct component_is_not_a_tensor<tensor<T, Dims, Device>> : mistake<false> {};
 
-/// A queue is given one value for each of its components.
+/// A queue takes one value for each of its components.
 template <std::size_t Given, std::size_t Components>
 struct number_of_components_differs : mistake<Given != Components> {};
 
-/// A value that is put into a queue is a tensor, a tensor_view, an expression or, as a scalar, a number.
+/// An enqueued value must be a tensor, a tensor_view, an expression or, for a scalar, a number.
 template <class X>
 struct enqueued_value_is_not_a_tensor : mistake<true> {};
 
-/// Elements of a batch lie along its first axis, behind which its extents are those of the component.
+/// The first axis of a batch counts its elements; the other extents must equal the component's.
 template <class Batch, class Component>
 struct batch_differs_from_elements : mistake<true> {};
 template <auto First, auto... Rest, auto... Component>
 struct batch_differs_from_elements<dims<First, Rest...>, dims<Component...>>
     : mistake<!detail::assignable(dims<Rest...>::spec, dims<Component...>::spec)> {};
 
-/// Elements whose extents may differ make no batch, but in a padding_fifo_queue.
+/// Elements with different extents can form a batch only in a padding_fifo_queue.
 template <class... Components>
 struct batch_needs_known_extents : mistake<true> {};
 
@@ -44,7 +44,7 @@ namespace detail {
 
 template <class C>
 struct component {
-  using value_type = C;  // what is stored, and dequeued
+  using value_type = C;  // the type that is stored and dequeued
   using element_type = C;
   using dims_type = dims<>;
 };
@@ -85,7 +85,7 @@ concept HasElements = requires(const X& x) {
 template <class X>
 inline constexpr bool is_component_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
-/// The mistake in a value for a component, if there is one.
+/// The mistake in a value for a component, if any.
 template <class C, class X>
 constexpr auto find_enqueue_mistake() {
   using T = component_type<C>;
@@ -116,7 +116,7 @@ constexpr auto find_batch_mistake() {
 template <class C, class X>
 using batch_mistake = decltype(find_batch_mistake<C, X>());
 
-/// A value as what is stored. Tensors share their elements.
+/// Converts a value to its stored form. Tensors share their storage.
 template <class C, class X>
 component_value<C> to_component(const X& x) {
   using T = component_type<C>;
@@ -133,7 +133,7 @@ component_value<C> to_component(const X& x) {
     return component_value<C>(x);
 }
 
-/// Row i of a batch, as what is stored.
+/// Returns row i of a batch in its stored form.
 template <class C>
 component_value<C> row_of(const component_type<C>* rows, const shape& extents, std::size_t i) {
   if constexpr (component_dims<C>::rank == 0) {
@@ -164,7 +164,8 @@ inline shape without_first(const shape& all) {
   return s;
 }
 
-/// Copies an element to the beginning of a larger one, along each axis. Both have axes, and elements.
+/// Copies an element to the beginning of a larger one along each axis. Both must have at least one axis and one
+/// element.
 inline void copy_padded(std::byte* to, const shape& larger, const std::byte* from, const shape& own,
                         std::size_t bytes) {
   const std::size_t last = own.rank - 1, run = static_cast<std::size_t>(own[last]) * bytes;
@@ -179,7 +180,7 @@ inline void copy_padded(std::byte* to, const shape& larger, const std::byte* fro
   }
 }
 
-/// Component `Index` of `count` elements, each as large as the largest of them, in one array; the rest of which is 0.
+/// Writes component `Index` of `count` elements to one array. Each gets the extents `each`, and is padded with 0.
 template <class C, std::size_t Index, class Elements>
 void write_batch(const Elements& elements, std::size_t count, const shape& each, std::byte* to) {
   using T = component_type<C>;
@@ -199,7 +200,7 @@ void write_batch(const Elements& elements, std::size_t count, const shape& each,
   }
 }
 
-/// The extents that hold component `Index` of all elements.
+/// Returns the smallest extents that can hold component `Index` of all elements.
 template <class C, std::size_t Index, class Elements>
 shape largest_extents(const Elements& elements, std::size_t count) {
   shape each = component_dims<C>::spec;
@@ -213,7 +214,7 @@ shape largest_extents(const Elements& elements, std::size_t count) {
   return each;
 }
 
-/// "float[784], int32[]", with the names of extents that are known at run time alone.
+/// Returns "float[784], int32[]", with the names of dynamic extents.
 template <class... C>
 std::string components_text() {
   std::string text;

@@ -16,7 +16,7 @@ namespace weft {
 
 namespace detail {
 
-/// What a section returns: copies of the values made inside, once the step has left.
+/// The result of a section: copies of the values computed inside, available after the step has left.
 template <class X>
 auto result_of_section(visit_recorder& visit, const X& x) {
   if constexpr (std::is_same_v<X, effect>) {
@@ -38,9 +38,9 @@ auto result_of_section(visit_recorder& visit, const X& x) {
 
 }  // namespace detail
 
-/// A section that one thread or step at a time is in, of all that share it (tf.CriticalSection, and the mutex of
-/// tf.contrib): a mutex with deadlines. Threads and steps enter in the order in which they have come. It is a handle:
-/// copies, and those of one `shared_name`, are the same section.
+/// A section that only one thread or step at a time can enter (tf.CriticalSection, and the mutex of tf.contrib): a
+/// mutex with deadlines. Threads and steps enter in the order of their calls. A critical_section is a handle: copies,
+/// and sections with the same `shared_name`, are one section.
 ///
 ///     critical_section table({.shared_name = "table"});
 ///     {
@@ -49,14 +49,14 @@ auto result_of_section(visit_recorder& visit, const X& x) {
 ///     }
 ///     const int rows = table.execute(5s, [&] { return add_row(); });
 ///
-/// In a graph, `execute` records a visit that each run of a step makes. The section of a graph that spans tasks lies in
-/// one of them, and all tasks and clients that record the same section share it:
+/// In a graph, `execute` records a visit that each run of a step makes. If the graph spans tasks, the section is in one
+/// of them, and all tasks and clients that record the same section share it:
 ///
 ///     critical_section table(g, {.shared_name = "table", .device = "/job:ps/task:0"_device});
 ///     const auto rows = table.execute(g, 5s, [&] { return assign_add(count, 1); });
 class critical_section {
  public:
-  /// That a thread is inside. The holder of this leaves it.
+  /// The lock that a thread holds while it is inside. Its destructor leaves the section.
   class lock {
    public:
     lock(lock&& other) noexcept : of_(std::move(other.of_)), visit_(other.visit_) {}
@@ -68,7 +68,7 @@ class critical_section {
     }
     ~lock() { release(); }
 
-    /// Leaves the section before the lock's end.
+    /// Leaves the section early.
     void release() noexcept {
       if (of_) of_->leave(visit_);
       of_.reset();
@@ -93,29 +93,30 @@ class critical_section {
                                            : detail::resource_table::of_process().find_or_make<detail::section_state>(
                                                  options, "critical_section", make);
   }
-  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  /// For a graph whose tasks share the section: queue_options::device, or the current scopes, select the task that owns
+  /// it.
   explicit critical_section(const graph& g, const queue_options& options = {})
       : critical_section(detail::placed_in(g, options)) {}
 
-  /// Enters it. Throws deadline_exceeded if others are inside for so long, and so does a thread that is inside itself;
-  /// cancelled once its container has been reset.
+  /// Enters the section. Throws deadline_exceeded if others stay inside too long, or if the calling thread is inside
+  /// itself; cancelled after a reset of the section's container.
   [[nodiscard]] lock acquire(deadline until) const {
     const std::int64_t visit = section_->enter(until);
     return lock(section_, visit);
   }
 
-  /// Calls f inside, and returns what it returns.
+  /// Calls f inside the section, and returns its result.
   template <class F>
   decltype(auto) execute(deadline until, F&& f) const {
     const lock held = acquire(until);
     return std::forward<F>(f)();
   }
 
-  /// Records a visit (tf.CriticalSection.execute): each run of a step enters within the time limit, runs all that f
-  /// records, in whatever tasks it lies, and leaves. Returns f's nodes and effects, a tuple or one alone, as they are
-  /// inside: an effect where f returns none. The step fails with deadline_exceeded if others are inside for all of the
-  /// time, and with `cancelled` once the container has been reset. A run that fails, or whose client or task ends, has
-  /// left the section.
+  /// Records a visit (tf.CriticalSection.execute): each run of a step enters within the time limit, runs everything
+  /// that f records, in whichever tasks, and leaves. Returns the result of f, which is a node, an effect or a tuple of
+  /// both, with the values that it has inside the section; returns an effect if f returns nothing. The step fails with
+  /// deadline_exceeded if others stay inside during the whole time, and with `cancelled` after a reset of the
+  /// container. A run that fails, or whose client or task ends, leaves the section.
   template <class F>
   [[nodiscard]] auto execute(graph& g, time_limit within, F&& f) const {
     detail::visit_recorder visit(g, section_, device_, within.nanoseconds());
@@ -130,12 +131,12 @@ class critical_section {
     }
   }
 
-  /// How many threads and steps of this process's section wait to enter.
+  /// The number of threads and steps that wait to enter this process's section.
   std::size_t waiting() const { return section_->waiting(); }
 
  private:
   std::shared_ptr<detail::section_state> section_;
-  device_spec device_;  // of its operations
+  device_spec device_;  // of the section's operations
 };
 
 }  // namespace weft

@@ -14,13 +14,13 @@
 #include <weft/queue/resources.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// The operations of queues and their kernels: the thread that runs a step puts and takes elements.
+/// Queue operations and their kernels. The thread that runs a step enqueues and dequeues the elements.
 WEFT_COLD_BEGIN
 namespace weft {
 
 namespace detail {
 
-/// A queue without its types.
+/// A queue with erased types.
 class erased_queue : public resource {
  public:
   struct operand {
@@ -32,10 +32,10 @@ class erased_queue : public resource {
     shape extents;
   };
 
-  /// One value of each component or, of `many`, a batch of each.
+  /// Enqueues one value for each component or, with `many`, one batch.
   virtual void put(deadline, const operand*, bool many) = 0;
-  /// To where there is room for as many as the extents say; returns how many there are. Where an element does not fit
-  /// into its extents all are given back, and invalid_argument is thrown.
+  /// Dequeues as many elements as the extents of the results have room for, and returns their number. If an element
+  /// does not fit into its extents, puts all elements back and throws invalid_argument.
   virtual std::size_t take(deadline, const result*, bool many, bool up_to) = 0;
   virtual std::int64_t size() const = 0;
   virtual bool is_closed() const = 0;
@@ -43,12 +43,12 @@ class erased_queue : public resource {
   virtual const std::string& name() const noexcept = 0;
 };
 
-/// A graph's handle to it.
+/// A graph's handle to a resource.
 template <class Resource>
 class recorded_resource final : public graph_owned {
  public:
   explicit recorded_resource(std::shared_ptr<Resource> r) : resource_(std::move(r)) {}
-  /// The present one. A reset of its container replaces it.
+  /// Returns the current resource. A reset of its container replaces the resource.
   std::shared_ptr<Resource> get() {
     const std::lock_guard lock(mutex_);
     resource_table::of_process().renew(resource_);
@@ -60,7 +60,7 @@ class recorded_resource final : public graph_owned {
   std::shared_ptr<Resource> resource_;
 };
 using recorded_queue = recorded_resource<erased_queue>;
-/// The handle in a node's detail, which is not const.
+/// Returns the handle in a node's detail, without const.
 template <class Resource>
 recorded_resource<Resource>& recorded_in(const node_def& c) {
   return *const_cast<recorded_resource<Resource>*>(static_cast<const recorded_resource<Resource>*>(c.detail));
@@ -72,7 +72,7 @@ inline deadline deadline_of_run(std::int64_t nanoseconds) {
 
 }  // namespace detail
 
-/// inputs: one value or, of `many`, one batch of each component. The output has no elements.
+/// inputs: one value or, with `many`, one batch for each component. The output has no elements.
 struct enqueue_op {
   static constexpr const char* name = "enqueue";
   static constexpr operation_id id{"weft.enqueue"};
@@ -84,8 +84,8 @@ struct enqueue_op {
   static kernel* prepare(const prepare_context& p, const attributes& a);
 };
 
-/// outputs: one value or, of `many`, one batch of each component; with `up_to` their number behind them, and 0 in the
-/// rest.
+/// outputs: one value or, with `many`, one batch for each component. With `up_to`, their number follows, and the
+/// remaining rows are 0.
 struct dequeue_op {
   static constexpr const char* name = "dequeue";
   static constexpr operation_id id{"weft.dequeue"};
@@ -97,7 +97,7 @@ struct dequeue_op {
   static kernel* prepare(const prepare_context& p, const attributes& a);
 };
 
-/// Asks for a queue's size, or whether it is closed, or closes it.
+/// Returns a queue's size, or whether it is closed, or closes it.
 struct queue_state_op {
   static constexpr const char* name = "queue_state";
   static constexpr bool ordered = true;

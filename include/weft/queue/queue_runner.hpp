@@ -12,7 +12,7 @@
 
 namespace weft {
 
-/// Threads that fill a queue (tf.train.QueueRunner), each by calling a function of its own until there is no more:
+/// Threads that fill a queue (tf.train.QueueRunner). Each thread calls a function until there is no more data:
 ///
 ///     fifo_queue<tensor<float, dims<784>>, std::int32_t> examples(1000);
 ///     coordinator together;
@@ -21,14 +21,14 @@ namespace weft {
 ///     together.request_stop();
 ///     together.join(5s);
 ///
-/// A function that throws out_of_range, as a reader of a queue does that is closed, or a data set at its end, ends its
-/// thread; the last one that ends so closes the queue. Any other exception requests the stop, and is what join()
-/// throws. A stop, from wherever it is requested, closes the queue and cancels the enqueues that wait.
+/// A function ends its thread by throwing out_of_range, as a dequeue from a closed queue or a data set at its end does.
+/// The last thread that ends this way closes the queue. Any other exception requests a stop, and join() throws it.
+/// Every stop closes the queue and cancels waiting enqueues.
 ///
-/// Functions that run steps need a session each, since one thread at a time uses a session.
+/// Functions that run steps need one session each, because only one thread at a time may use a session.
 class queue_runner {
  public:
-  /// One thread for each function.
+  /// Uses one thread for each function.
   template <class Queue>
   queue_runner(const Queue& queue, std::vector<std::function<void()>> enqueue)
       : shared_(std::make_shared<shared>()), enqueue_(std::move(enqueue)) {
@@ -37,7 +37,7 @@ class queue_runner {
   }
   template <class = void>
   explicit queue_runner(...) = delete;  // queue_runner(queue, 2, [&] { queue.enqueue(1min, next()); })
-  /// So many threads that call one function, which must stand that.
+  /// Uses several threads that call one function, which must be thread-safe.
   template <class Queue>
   queue_runner(const Queue& queue, int threads, const std::function<void()>& enqueue)
       : queue_runner(queue,
@@ -45,7 +45,7 @@ class queue_runner {
     if (threads < 1) throw error(error_code::invalid_argument, "queue_runner", {threads, " threads: at least 1"});
   }
 
-  /// Begins. Throws failed_precondition if it was begun before.
+  /// Starts the threads. Throws failed_precondition if they were started before.
   void start(coordinator& with) {
     if (enqueue_.empty())
       throw error(error_code::failed_precondition, "queue_runner",
@@ -69,14 +69,14 @@ class queue_runner {
     try {
       while (!with.should_stop()) enqueue();
     } catch (const error& e) {
-      // After a stop the enqueues are cancelled, which is no failure.
+      // A stop cancels the enqueues; this is not a failure.
       if (e.code() != error_code::out_of_range && !with.should_stop()) throw;
     }
     if (--s.left > 0) return;
     try {
       s.close(false);
     } catch (const error& e) {
-      if (e.code() != error_code::cancelled) throw;  // somebody has closed it
+      if (e.code() != error_code::cancelled) throw;  // the queue is already closed
     }
   }
 

@@ -14,25 +14,24 @@
 
 namespace weft::detail {
 
-/// The calls that may go on in a queue, and in which order: TensorFlow's rules (core/kernels/queue_base.cc and the
-/// queues beside it). Those that wait to put something in stand in one line, those that wait to take something out in
-/// another, and in each line only the first one is served, with as many elements as there are. A thread that changes
-/// what others wait for serves them itself, and wakes those that have all they asked for: so nobody is overtaken, and
-/// no wake-up is lost.
+/// Decides which calls of a queue proceed, and in which order, by TensorFlow's rules (core/kernels/queue_base.cc and
+/// the queues next to it). Waiting enqueues form one line, waiting dequeues another. Only the first call of each line
+/// is served, with as many elements as are available. A thread that changes the queue serves the waiting calls itself,
+/// and wakes the complete ones, so no call overtakes another and no wake-up is lost.
 template <class Store>
 class queue_state {
  public:
   using element = typename Store::element;
   static constexpr std::size_t unbounded = SIZE_MAX;
 
-  /// Elements leave only while more than `min_after_dequeue` are there, until the queue is closed.
+  /// Until the queue is closed, it keeps at least `min_after_dequeue` elements.
   template <class... StoreArguments>
   queue_state(std::string name, std::size_t capacity, std::size_t min_after_dequeue, const StoreArguments&... s)
       : name_(std::move(name)), capacity_(capacity), min_after_dequeue_(min_after_dequeue), store_(s...) {}
 
-  /// Moves the elements in, one after the other as there is room. Throws cancelled if the queue is closed, or is closed
-  /// with cancel_pending_enqueues meanwhile, and deadline_exceeded; what was put in by then stays, and is no longer in
-  /// the array.
+  /// Moves the elements into the queue, one after the other as room becomes available. Throws cancelled if the queue is
+  /// closed, or is closed with cancel_pending_enqueues meanwhile; deadline_exceeded. Elements that were moved by then
+  /// stay in the queue.
   void enqueue(deadline until, element* elements, std::size_t count) {
     if (count == 0) return;
     std::unique_lock lock(mutex_);
@@ -59,9 +58,9 @@ class queue_state {
     if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
   }
 
-  /// Moves `count` elements into the array, which is empty and has room for them; with `up_to`, of a closed queue what
-  /// is left if there is any. Throws out_of_range if the queue is closed with fewer, and deadline_exceeded; all
-  /// elements are then in the queue as before.
+  /// Moves `count` elements into the array, which must be empty and have room for them. With `up_to`, moves fewer if
+  /// the queue is closed and has fewer, but at least one. Throws out_of_range if the queue is closed with too few
+  /// elements; deadline_exceeded. After an error, all elements are in the queue as before.
   void dequeue(deadline until, element_array<element>& to, std::size_t count, bool up_to = false) {
     if (count == 0) return;
     std::unique_lock lock(mutex_);
@@ -93,7 +92,7 @@ class queue_state {
     if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
   }
 
-  /// Gives back what was dequeued and cannot be used.
+  /// Puts elements back that were dequeued but cannot be used.
   void restore(element_array<element>& taken) {
     const std::lock_guard lock(mutex_);
     store_.reserve(store_.size() + held_ + producers_.left() + taken.size());
@@ -140,17 +139,17 @@ class queue_state {
  private:
   enum class outcome_of_wait : unsigned char { none, served, insufficient, cancelled, abandoned };
 
-  /// A call that waits, in its own frame.
+  /// A waiting call, stored in the call's own stack frame.
   struct waiter {
     waiter(element* elements, std::size_t count) : from(elements), left(count) {}
     waiter(element_array<element>& elements, std::size_t count, bool some) : to(&elements), left(count), up_to(some) {}
 
-    element* from = nullptr;               ///< what is put in next
-    element_array<element>* to = nullptr;  ///< where what is taken out goes
-    std::size_t left;                      ///< how many are still to be put in or taken out
+    element* from = nullptr;               ///< the next element to enqueue
+    element_array<element>* to = nullptr;  ///< the destination of dequeued elements
+    std::size_t left;                      ///< the number of elements still to enqueue or dequeue
     bool up_to = false;
     outcome_of_wait outcome = outcome_of_wait::none;
-    std::size_t size = 0;  ///< of the queue, when there were too few
+    std::size_t size = 0;  ///< of the queue, when it had too few elements
     waiter *next = nullptr, *previous = nullptr;
     std::condition_variable changed;
   };
@@ -164,7 +163,7 @@ class queue_state {
       for (const waiter* w = first_; w; w = w->next) ++n;
       return n;
     }
-    /// How many elements are still to be put in or taken out.
+    /// The number of elements still to enqueue or dequeue.
     std::size_t left() const {
       std::size_t n = 0;
       for (const waiter* w = first_; w; w = w->next) n += w->left;
@@ -184,9 +183,10 @@ class queue_state {
     waiter *first_ = nullptr, *last_ = nullptr;
   };
 
-  /// Room for all that can be in the store at once, now that so many more are to be put in, or taken out: what is taken
-  /// by a call that goes on waiting is given back without new memory. They are no more than there are in the queue and
-  /// in those calls that wait, nor than the capacity and what those calls hold.
+  /// Reserves memory for all elements that can be in the store at once, including `in` elements to enqueue and `out` to
+  /// dequeue: elements taken by a call that still waits can then be put back without allocating. There cannot be more
+  /// of them than elements in the queue and in the waiting calls, nor more than the capacity plus the elements that
+  /// these calls hold.
   void reserve(std::size_t in, std::size_t out) {
     const std::size_t all = store_.size() + held_ + producers_.left() + in;
     const std::size_t held = held_ + consumers_.left() + out, most = std::max(capacity_, store_.size());
@@ -198,7 +198,7 @@ class queue_state {
     return store_.size() > stay ? store_.size() - stay : 0;
   }
 
-  /// The first one of a line has what it asked for, or never will: it is gone as soon as the mutex is free.
+  /// Ends the first call of a line. The waiter may be destroyed as soon as the mutex is free.
   void finish(line& of, outcome_of_wait outcome) noexcept {
     waiter& w = *of.first();
     of.remove(w);
@@ -227,7 +227,7 @@ class queue_state {
     return count > 0;
   }
 
-  /// Lets all go on that can.
+  /// Serves all calls that can proceed.
   void serve() {
     for (bool any = true; any;) {
       any = false;
@@ -236,7 +236,7 @@ class queue_state {
         if (producers_.first()->left > 0) break;
         finish(producers_, outcome_of_wait::served);
       }
-      // Those that came before the close have had their turn.
+      // Enqueues that were waiting before the close have finished.
       if (closing_ && producers_.empty()) closed_ = true;
       while (!consumers_.empty()) {
         waiter& w = *consumers_.first();
@@ -257,7 +257,8 @@ class queue_state {
     }
   }
 
-  /// False if the deadline passes first, or the thread's watch ends the wait: the waiter is still in its line.
+  /// Returns false if the deadline passes first, or if the thread's watch ends the wait: the waiter is then still in
+  /// its line.
   static bool wait(waiter& w, std::unique_lock<std::mutex>& lock, deadline until) {
     step_watch* const watch = watch_of_thread;
     while (w.outcome == outcome_of_wait::none) {
@@ -282,8 +283,8 @@ class queue_state {
   mutable std::mutex mutex_;
   Store store_;
   line producers_, consumers_;
-  std::size_t held_ = 0;  // elements of a call that waits for more
-  bool closing_ = false;  // closed, as soon as those have their turn that waited before
+  std::size_t held_ = 0;  // elements taken by calls that wait for more
+  bool closing_ = false;  // closes after the enqueues that are already waiting
   bool closed_ = false;
   bool abandoned_ = false;
 };

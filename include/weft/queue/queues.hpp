@@ -18,11 +18,11 @@
 
 namespace weft {
 
-/// A call that may wait says for how long.
+/// A call that may wait takes a deadline.
 template <class... Arguments>
 struct call_has_no_deadline : mistake<true> {};
 
-/// A priority_queue's elements begin with their priority, one std::int64_t.
+/// The first component of a priority_queue is the priority, one std::int64_t.
 template <class First>
 struct priority_is_not_an_int64 : mistake<!std::is_same_v<detail::component_value<First>, std::int64_t>> {};
 
@@ -34,7 +34,7 @@ struct queue_kind {
   std::int64_t min_after_dequeue = 0;
 };
 
-/// Throws invalid_argument for a queue that could hold nothing, or would never let go of it.
+/// Throws invalid_argument for a queue that could not store an element, or would never release one.
 inline void check_queue(const queue_kind& k) {
   if (k.capacity == 0)
     throw error(error_code::invalid_argument, k.name, "a queue of capacity 0 holds nothing: -1 is without a bound");
@@ -43,7 +43,7 @@ inline void check_queue(const queue_kind& k) {
                 {"min_after_dequeue ", k.min_after_dequeue, " must be at least 0, and < capacity ", k.capacity});
 }
 
-/// A queue with its types: it holds what is stored for each component.
+/// A queue with its types. It stores the components in their stored form.
 template <class Store, bool Pads, class... Components>
 class typed_queue final : public erased_queue {
  public:
@@ -76,7 +76,7 @@ class typed_queue final : public erased_queue {
       return std::make_shared<typed_queue>(name(), declaration_, capacity_, min_after_dequeue_);
   }
 
-  /// Throws invalid_argument if an extent of one name has two values in one element.
+  /// Throws invalid_argument if two extents with one name differ within an element.
   void check(const stored& e) const {
     if constexpr (!(component_dims<Components>::is_static && ...)) check(e, all());
   }
@@ -149,7 +149,7 @@ inline constexpr bool is_symbolic = false;
 template <Expression X>
 inline constexpr bool is_symbolic<X> = X::symbolic;
 
-/// The mistake in a node for a component, or for a batch of it, if there is one.
+/// The mistake in a node for a component, or for a batch of it, if any.
 template <class C, bool Many, class X>
 constexpr auto find_recorded_mistake() {
   if constexpr (!Expression<X>)
@@ -169,7 +169,7 @@ constexpr auto find_recorded_mistakes(void (*)(C...), void (*)(X...)) {
     return first_mistake<decltype(find_recorded_mistake<C, Many, X>())...>{};
 }
 
-/// A value on its way into a graph: a node, or a tensor.
+/// Converts a value for a graph: a node or a tensor.
 template <class C, class X>
 auto as_recorded(const X& x) {
   if constexpr (is_component_number<X>)
@@ -188,7 +188,7 @@ auto one_or_all(const X&... x) {
 
 }  // namespace detail
 
-/// The operations that all queues have; see fifo_queue.
+/// The operations of all queues; see fifo_queue.
 template <template <class> class Store, bool Pads, class... Components>
 class basic_queue {
   static_assert((correct<component_is_not_a_tensor<Components>> && ...),
@@ -206,7 +206,7 @@ class basic_queue {
                                                                          static_cast<void (*)(X...)>(nullptr)));
 
  public:
-  // ---- at once ----
+  // ---- eager calls ----
 
   template <class... X>
     requires(!(detail::is_symbolic<X> || ...))
@@ -270,7 +270,7 @@ class basic_queue {
     return batch_of<dyn<"batch">>(until, n, true);
   }
 
-  // Overload for what others write, from TensorFlow.
+  // TensorFlow's form without a deadline, to report the correct form.
   template <class Deadline = deadline>
   auto dequeue() const {
     static_assert(correct<call_has_no_deadline<Deadline>>,
@@ -280,12 +280,12 @@ class basic_queue {
 
   std::int64_t size() const { return queue_->size(); }
   bool is_closed() const { return queue_->is_closed(); }
-  /// How many calls wait, of all kinds.
+  /// The number of waiting calls of all kinds.
   std::size_t waiting() const { return queue_->state.waiting(); }
   void close(bool cancel_pending_enqueues = false) const { queue_->close(cancel_pending_enqueues); }
   const std::string& name() const { return queue_->name(); }
 
-  // ---- in each run of a step ----
+  // ---- operations of a graph, which run in each step ----
 
   template <class... X>
     requires(detail::is_symbolic<X> || ...)
@@ -382,7 +382,7 @@ class basic_queue {
     queue_->state.dequeue(until, taken, static_cast<std::size_t>(n), up_to);
     try {
       return batch_of<First>(taken, all());
-    } catch (...) {  // there is no memory for the batch
+    } catch (...) {  // out of memory for the batch
       queue_->state.restore(taken);
       throw;
     }
@@ -436,63 +436,64 @@ class basic_queue {
   }
 
   std::shared_ptr<queue> queue_;
-  device_spec device_;  // of its operations
+  device_spec device_;  // of the queue's operations
 };
 
-/// A queue of tensors for threads and steps, first in, first out (tf.FIFOQueue). It is a handle: copies are the same
+/// A first-in, first-out queue of tensors for threads and steps (tf.FIFOQueue). It is a handle: copies are the same
 /// queue. Its components are tensors or, for scalars, element types:
 ///
-///     fifo_queue<tensor<float, dims<784>>, std::int32_t> examples(1000);   // -1: without a bound
+///     fifo_queue<tensor<float, dims<784>>, std::int32_t> examples(1000);   // -1: unbounded
 ///     examples.enqueue(5s, image, 7);
 ///     auto [x, y] = examples.dequeue(5s);                            // a tensor and a number
-///     auto [xs, ys] = examples.dequeue_many(5s, 32);                 // tensors of 32 along a new first axis, "batch"
-///     auto [same, too] = examples.dequeue_many<32>(5s);              // of an extent that types know
+///     auto [xs, ys] = examples.dequeue_many(5s, 32);                 // 32 elements along a new first axis, "batch"
+///     auto [same, too] = examples.dequeue_many<32>(5s);              // the same with a static extent
 ///     examples.close();
 ///
-/// `enqueue` waits while the queue is full, `enqueue_many` puts in row after row as there is room. `dequeue` waits for
-/// an element and `dequeue_many` for all of its n, which it takes as they come; `dequeue_up_to` has fewer where a
-/// closed queue has no more. Calls that wait are served in their order: none overtakes, and nobody's batch has elements
-/// of another's in it. Elements share their storage with the tensor that was enqueued until one of both is written; a
-/// batch is one copy. All functions may be called from any thread.
+/// `enqueue` waits while the queue is full; `enqueue_many` adds row after row as room becomes available. `dequeue`
+/// waits for an element. `dequeue_many` waits for all of its n elements, and takes them as they arrive. `dequeue_up_to`
+/// returns fewer if a closed queue has no more. Waiting calls are served in order: none overtakes another, and batches
+/// do not mix. Elements share their storage with the enqueued tensor until either is written; a batch is one copy. All
+/// functions are thread-safe.
 ///
-/// `close` means that nothing more comes: it takes its place behind the enqueues that wait, which still go through or,
-/// with `true`, are cancelled. Throws, of TensorFlow's codes: `cancelled` for an enqueue after close and a second
-/// close; `out_of_range` for a dequeue for which a closed queue has too few, which it keeps; `deadline_exceeded`, after
-/// which a dequeue has taken nothing and an enqueue_many has put in what went in; invalid_argument for extents known at
-/// run time that do not fit.
+/// `close` announces that no more elements follow. Enqueues that already wait still complete or, with `true`, are
+/// cancelled. Throws, with TensorFlow's codes: `cancelled` for an enqueue after close and for a second close;
+/// `out_of_range` for a dequeue if a closed queue has too few elements, which it keeps; `deadline_exceeded`, after
+/// which a dequeue has taken nothing and an enqueue_many may have added some rows; invalid_argument for dynamic extents
+/// that do not fit.
 ///
-/// In a graph the same functions record operations, which run in each run of a step:
+/// In a graph, the same functions record operations, which run in each run of a step:
 ///
 ///     effect put = examples.enqueue(5s, image_node, label_node);
 ///     auto [x, y] = examples.dequeue(g, 5s);
-///     auto [xs, ys] = examples.dequeue_many<32>(g, 5s);              // or dequeue_many<dyn<"batch">>, of g.set or a
-///     feed auto [some, labels] = examples.dequeue_up_to<32>(g, 5s);       // bounded: rows that are real, of at most
-///     32
+///     auto [xs, ys] = examples.dequeue_many<32>(g, 5s);              // or dyn<"batch">, from g.set or a feed
+///     auto [some, labels] = examples.dequeue_up_to<32>(g, 5s);       // bounded: at most 32 valid rows
 ///
-/// The time is that which one run may wait for. Operations on queues of one step run in the order in which they were
-/// written down; each call of `dequeue` is a node of its own, never shared with an equal one, and runs if one of its
-/// results is needed. No gradient passes through a queue.
+/// The time limit applies to each run. Queue operations of one step run in the order in which they were recorded. Each
+/// call of `dequeue` is a separate node, never shared with an equal one, and runs if one of its results is needed. No
+/// gradient passes through a queue.
 template <class... Components>
 class fifo_queue : public basic_queue<detail::fifo_store, false, Components...> {
  public:
   explicit fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, false, Components...>({"fifo_queue", capacity}, options) {}
-  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  /// For a graph whose tasks share the queue: queue_options::device, or the current scopes, select the task that owns
+  /// it.
   explicit fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
   explicit fifo_queue(...) = delete;  // of a capacity; queue_options: name, shared_name, container, seed, device
 };
 
-/// Any of its elements leaves next, as long as more than `min_after_dequeue` are there or it is closed
-/// (tf.RandomShuffleQueue). From the same seed TensorFlow's queue draws the same.
+/// A queue that dequeues random elements while it contains more than `min_after_dequeue` or is closed
+/// (tf.RandomShuffleQueue). With the same seed, TensorFlow's queue draws the same elements.
 template <class... Components>
 class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Components...> {
  public:
   random_shuffle_queue(std::int64_t capacity, std::int64_t min_after_dequeue, const queue_options& options = {})
       : basic_queue<detail::shuffle_store, false, Components...>({"random_shuffle_queue", capacity, min_after_dequeue},
                                                                  options, std::uint64_t{87654321}, options.seed) {}
-  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  /// For a graph whose tasks share the queue: queue_options::device, or the current scopes, select the task that owns
+  /// it.
   explicit random_shuffle_queue(const graph& g, std::int64_t capacity, std::int64_t min_after_dequeue,
                                 const queue_options& options = {})
       : random_shuffle_queue(capacity, min_after_dequeue, detail::placed_in(g, options)) {}
@@ -501,15 +502,16 @@ class random_shuffle_queue : public basic_queue<detail::shuffle_store, false, Co
       delete;  // of two capacities; queue_options: name, shared_name, container, seed, device
 };
 
-/// First in, first out; batches of elements whose named extents differ are as large as the largest of them, and 0
-/// behind each (tf.PaddingFIFOQueue): of padding_fifo_queue<tensor<float, dims<dyn<"length">, 8>>> come [batch, length,
-/// 8]. In a step the extents are the step's, and elements fit into them.
+/// A first-in, first-out queue that pads batches: if named extents of the elements differ, each element is padded with
+/// 0 to the largest extents (tf.PaddingFIFOQueue). A padding_fifo_queue<tensor<float, dims<dyn<"length">, 8>>> yields
+/// batches of [batch, length, 8]. In a step, the extents are the step's, and elements must fit into them.
 template <class... Components>
 class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Components...> {
  public:
   explicit padding_fifo_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::fifo_store, true, Components...>({"padding_fifo_queue", capacity}, options) {}
-  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  /// For a graph whose tasks share the queue: queue_options::device, or the current scopes, select the task that owns
+  /// it.
   explicit padding_fifo_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : padding_fifo_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>
@@ -517,7 +519,7 @@ class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Componen
       delete;  // of a capacity; queue_options: name, shared_name, container, seed, device
 };
 
-/// The element of the smallest priority leaves next (tf.PriorityQueue), among equals the one that came first. The
+/// A queue that dequeues the element with the smallest priority (tf.PriorityQueue), and the oldest among equals. The
 /// priority is its first component, a std::int64_t: priority_queue<std::int64_t, tensor<float, dims<784>>>.
 template <class... Components>
 class priority_queue : public basic_queue<detail::priority_store, false, Components...> {
@@ -527,7 +529,8 @@ class priority_queue : public basic_queue<detail::priority_store, false, Compone
  public:
   explicit priority_queue(std::int64_t capacity = -1, const queue_options& options = {})
       : basic_queue<detail::priority_store, false, Components...>({"priority_queue", capacity}, options) {}
-  /// For a graph whose tasks share it: queue_options::device, or the scopes around this, say which task has it.
+  /// For a graph whose tasks share the queue: queue_options::device, or the current scopes, select the task that owns
+  /// it.
   explicit priority_queue(const graph& g, std::int64_t capacity = -1, const queue_options& options = {})
       : priority_queue(capacity, detail::placed_in(g, options)) {}
   template <class = void>

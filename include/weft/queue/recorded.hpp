@@ -10,10 +10,10 @@
 #include <weft/graph/subgraphs.hpp>
 #include <weft/queue/queue_operations.hpp>
 
-/// Queues in graphs: operations that a step runs.
+/// Queues in graphs: operations of a step.
 namespace weft {
 
-/// How long an operation of a queue may block in each run of a step; waiting without an end must be spelt out.
+/// How long a queue operation may block in each run of a step. To wait without limit, write time_limit::never().
 class time_limit {
  public:
   template <typename Rep, typename Period>
@@ -33,14 +33,14 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// The options of a queue or a critical section that is made for a graph: it is where the scopes around it say.
+/// Returns the options of a queue or a critical section of a graph: the current scopes complete its device.
 inline queue_options placed_in(const graph& g, queue_options options) {
   options.device = merge(g.device_here(), options.device);
   return options;
 }
 
-/// Records an operation of a queue, with all but its operation and attributes in `c`. Throws unimplemented in the body
-/// of a loop or a branch: what runs there, and how often, no order of the step's operations says.
+/// Records an operation of a queue; `c` contains everything but its detail. Throws unimplemented in the body of a loop
+/// or a branch, because the order of a step's operations does not cover bodies.
 inline symbol record_queue_operation(graph& g, std::shared_ptr<erased_queue> q, const device_spec& where,
                                      const char* what, node_def c) {
   const std::string name = str_cat({q->name(), "_", what});

@@ -15,38 +15,38 @@
 
 namespace weft {
 
-/// The name of a queue or a critical section, and which others it is shared with.
+/// The name of a queue or a critical section, and how it is shared.
 struct queue_options {
-  /// In messages. Unless said, the shared name, or what it is.
+  /// The name in messages. Default: the shared name, or the kind of object.
   std::string name = {};
-  /// All that are made under one shared name in one container of this process are one (shared_name in TensorFlow): the
-  /// first makes it, others must ask for the same. It lives until its container is reset.
+  /// Objects with one shared name in one container of this process are the same object (shared_name in TensorFlow): the
+  /// first use creates it, and others must request the same type. It exists until its container is reset.
   std::string shared_name = {};
-  /// The container that holds it (tf.container); that of the empty name is the default.
+  /// The container that owns the object (tf.container). Default: the container with the empty name.
   std::string container = {};
-  /// The seed of a random_shuffle_queue: the same seed draws the same (TensorFlow's op seed under its default graph
+  /// The seed of a random_shuffle_queue: equal seeds draw equal elements (TensorFlow's op seed under its default graph
   /// seed).
   std::uint64_t seed = 0;
-  /// Where the queue is, of a graph that spans tasks: "/job:ps/task:0"_device. Its operations run there. Unless said,
-  /// they run where the scopes say in which they are recorded or, of a queue that is made for a graph, in which it is
-  /// made.
+  /// The device of a queue in a graph that spans tasks: "/job:ps/task:0"_device. Its operations run there. Default: the
+  /// scopes in which the operations are recorded or, for a queue created for a graph, the scopes in which it is
+  /// created.
   device_spec device = {};
 };
 
 namespace detail {
 
-/// An object that outlives its handles in a container.
+/// An object in a container, which outlives its handles.
 class WEFT_API resource {
  public:
   resource() = default;
   resource(const resource&) = delete;
   resource& operator=(const resource&) = delete;
   virtual ~resource() = default;
-  /// Wakes the callers that wait for it, with an error, and refuses what comes.
+  /// Wakes waiting callers with an error, and rejects later calls.
   virtual void abandon() noexcept = 0;
-  /// All that another use of the name has to ask for: kind, components, capacity.
+  /// The properties that every use of the name must request: kind, components, capacity.
   virtual const std::string& declaration() const noexcept = 0;
-  /// A new one, empty, with the same declaration.
+  /// Creates an empty resource with the same declaration.
   virtual std::shared_ptr<resource> make_again() const = 0;
 
  private:
@@ -55,7 +55,7 @@ class WEFT_API resource {
   std::atomic<bool> is_reset_{false};
 };
 
-/// The resources of this process that have names.
+/// The named resources of this process.
 class WEFT_API resource_table {
  public:
   static resource_table& of_process() {
@@ -63,8 +63,8 @@ class WEFT_API resource_table {
     return all;
   }
 
-  /// The one of this name or, where there is none, what `make` makes. Throws invalid_argument if that one is another
-  /// kind of thing.
+  /// Returns the resource with this name, or creates it with `make`. Throws invalid_argument if the existing resource
+  /// has another declaration.
   template <class Resource, class Make>
   std::shared_ptr<Resource> find_or_make(const queue_options& as, const std::string& declaration, Make make) {
     const std::lock_guard lock(mutex_);
@@ -87,7 +87,7 @@ class WEFT_API resource_table {
     return found;
   }
 
-  /// Replaces `held` if its container has been reset: the next step of a graph uses a new queue of the same name.
+  /// Replaces `held` if its container has been reset: the next step of a graph uses a new resource with the same name.
   template <class Resource>
   void renew(std::shared_ptr<Resource>& held) {
     const std::shared_ptr<Resource> old = held;
@@ -119,10 +119,9 @@ class WEFT_API resource_table {
 
 }  // namespace detail
 
-/// Closes the queues and critical sections that these containers hold, and forgets them and their variables
-/// (tf.Session.reset). Calls and steps that wait for them throw `cancelled`. The objects of the program stay closed;
-/// the next step that uses such a queue, and the next object of the name, make a new one. Without names, it resets the
-/// default container.
+/// Closes the queues and critical sections in these containers, and removes them and the variables (tf.Session.reset).
+/// Waiting calls and steps throw `cancelled`. Existing handles stay closed; the next step that uses such a queue, and
+/// the next handle created with its name, create a new one. Without arguments, resets the default container.
 inline void reset_containers(std::initializer_list<std::string> containers = {}) {
   detail::resource_table& all = detail::resource_table::of_process();
   if (containers.size() == 0) all.reset({});

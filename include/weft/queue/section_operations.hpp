@@ -23,8 +23,8 @@ namespace weft {
 
 namespace detail {
 
-/// The critical section that all handles of one name share. Who enters takes its only token, and receives the number
-/// of the visit, which ends once: by leave(), or at the end of the run that has entered.
+/// A critical section, shared by all handles with its name. To enter means to take its only token; enter() returns the
+/// number of the visit. leave(), or the end of the run that has entered, ends the visit once.
 class section_state final : public resource {
  public:
   explicit section_state(std::string name) : declaration_("critical_section"), token_(std::move(name), 1, 0) {
@@ -34,10 +34,10 @@ class section_state final : public resource {
   const std::string& declaration() const noexcept override { return declaration_; }
   std::shared_ptr<resource> make_again() const override { return std::make_shared<section_state>(name()); }
   const std::string& name() const noexcept { return token_.name(); }
-  /// How many wait to enter.
+  /// The number of threads and steps that wait to enter.
   std::size_t waiting() const { return token_.waiting(); }
 
-  /// Throws deadline_exceeded, cancelled once the container has been reset, and cancelled if the step that waits is.
+  /// Throws deadline_exceeded; cancelled after a reset of the container, or if the waiting step is cancelled.
   std::int64_t enter(deadline until) {
     element_array<char> token(1);
     try {
@@ -50,7 +50,8 @@ class section_state final : public resource {
         throw error(error_code::cancelled, name(), "is gone: the container that it was in has been reset");
       throw;
     }
-    static std::atomic<std::int64_t> visits{0};  // of all sections: a visit to one that is gone ends no other
+    static std::atomic<std::int64_t> visits{0};  // counts visits of all sections, so the visit of an old section cannot
+                                                 // end another
     const std::int64_t visit = ++visits;
     inside_ = visit;
     return visit;
@@ -66,7 +67,7 @@ class section_state final : public resource {
  private:
   void put_token() {
     char token = 0;
-    token_.enqueue(deadline::never(), &token, 1);  // there is room for it
+    token_.enqueue(deadline::never(), &token, 1);  // there is always room for the token
   }
 
   const std::string declaration_;
@@ -74,12 +75,12 @@ class section_state final : public resource {
   std::atomic<std::int64_t> inside_{0};
 };
 
-/// A graph's handle to it.
+/// A graph's handle to a section.
 using recorded_section = recorded_resource<section_state>;
 
 }  // namespace detail
 
-/// The output is the number of the visit.
+/// The output is the visit's number.
 struct enter_section_op {
   static constexpr const char* name = "enter_section";
   static constexpr operation_id id{"weft.enter_section"};
@@ -90,14 +91,14 @@ struct enter_section_op {
   static kernel* prepare(const prepare_context& p, const attributes& a);
 };
 
-/// input 0: the number of the visit. The output has no elements.
+/// input 0: the visit's number. The output has no elements.
 struct leave_section_op {
   static constexpr const char* name = "leave_section";
   static constexpr bool ordered = true;
   static kernel* prepare(const prepare_context& p);
 };
 
-/// A copy of a value, which later writes of a variable do not change.
+/// Copies a value, so that later writes to a variable do not change it.
 struct section_result_op {
   static constexpr const char* name = "section_result";
   static strided_copies copies(const prepare_context& p) {
@@ -146,7 +147,7 @@ class leave_section_kernel final : public kernel {
   std::uint32_t visit_;
 };
 
-/// Records a visit to a section: what is recorded while this lives runs inside.
+/// Records a visit to a section: operations recorded during the recorder's lifetime run inside.
 class visit_recorder {
  public:
   visit_recorder(graph& g, const std::shared_ptr<section_state>& s, const device_spec& where, std::int64_t limit)
@@ -174,12 +175,12 @@ class visit_recorder {
   visit_recorder(const visit_recorder&) = delete;
   visit_recorder& operator=(const visit_recorder&) = delete;
 
-  /// A value that leaves the section.
+  /// Copies a value to return from the section.
   symbol copy(symbol x) {
     const device_scope there(g_, x.id());
     return record_call(operation_of<section_result_op>, {x}, x.info());
   }
-  /// Records that the step leaves once all has run that was recorded inside.
+  /// Records that the step leaves the section after all operations recorded inside.
   void leave() {
     const auto last = static_cast<std::uint32_t>(g_.size());
     g_.leave_control(depth_);
@@ -197,7 +198,7 @@ class visit_recorder {
         }
   }
   effect left() const { return effect(left_); }
-  /// A value, once the step has left.
+  /// Returns a value that is available after the step has left.
   symbol after(symbol x) {
     const control_dependencies then(g_, left());
     const device_scope there(g_, x.id());

@@ -12,11 +12,11 @@ namespace weft {
 
 namespace detail {
 
-/// A variable that sessions share: their steps read and write these bytes.
+/// A variable that sessions share: their steps read and write its memory.
 class shared_value final : public resource {
  public:
   shared_value(std::string declaration, storage first) : data(std::move(first)), declaration_(std::move(declaration)) {}
-  void abandon() noexcept override {}  // sessions that have it keep it
+  void abandon() noexcept override {}  // sessions that use the value keep it
   const std::string& declaration() const noexcept override { return declaration_; }
   std::shared_ptr<resource> make_again() const override { return std::make_shared<shared_value>(declaration_, data); }
 
@@ -37,20 +37,20 @@ inline storage find_or_add_value(const std::string& container, const std::string
 
 }  // namespace detail
 
-/// The variables of a container of this process (tf.container), for session_options: all sessions that are made with it
-/// have one value of the variables of one name, slots and counters too, whichever graphs they run. The first session
-/// gives it; another type or other extents are invalid_argument, and so is the name of a queue.
+/// The variables of a container of this process (tf.container), for session_options. All sessions created with it share
+/// one value of each variable name, including slots and counters, even if they run different graphs. The first session
+/// sets the value. Throws invalid_argument for another type or other extents, and for the name of a queue.
 ///
 ///     session training(g, {.variables = variables_in("jobs")}), testing(h, {.variables = variables_in("jobs")});
 ///
-/// One thread at a time may use these sessions. After reset_containers, those that there are keep what they have in
-/// common, and new ones begin anew.
+/// One thread at a time may use these sessions. After reset_containers, existing sessions keep their shared values, and
+/// new sessions start anew.
 inline variable_sharing variables_in(const std::string& container = {}) {
   return {container, &detail::find_or_add_value};
 }
 
 /// Resets these containers in all tasks of the session's target (tf.Session.reset); see reset_containers. The next step
-/// of any session begins with new queues and with the first values of the variables.
+/// of any session starts with new queues and with the initial values of the variables.
 inline void reset(session& s, std::initializer_list<std::string> containers = {}) {
   plan::task_support* const tasks = s.resources().tasks;
   if (!tasks) return reset_containers(containers);

@@ -10,8 +10,8 @@
 #include <weft/error.hpp>
 #include <weft/tensor/random.hpp>
 
-/// Stores hold elements while they are in a queue, and decide which one leaves next. None of these is safe for threads;
-/// what follows a `reserve` does not throw.
+/// Stores hold the elements of a queue, and decide which one is dequeued next. They are not thread-safe. Within the
+/// reserved size, their functions do not throw.
 namespace weft::detail {
 
 template <class Element>
@@ -23,7 +23,7 @@ Element* allocate_elements(std::size_t room, std::size_t elements) {
   }
 }
 
-/// Room for elements that are made one by one, and gone with it.
+/// Memory for elements that are constructed one by one and destroyed with the array.
 template <class Element>
 class element_array {
  public:
@@ -41,7 +41,7 @@ class element_array {
   const Element* data() const { return memory_; }
   Element& operator[](std::size_t i) { return memory_[i]; }
   const Element& operator[](std::size_t i) const { return memory_[i]; }
-  /// There must be room.
+  /// Requires room.
   template <class... X>
   void emplace_back(X&&... x) {
     new (memory_ + size_) Element(std::forward<X>(x)...);
@@ -50,7 +50,7 @@ class element_array {
   void clear() {
     while (size_ > 0) memory_[--size_].~Element();
   }
-  /// Hands all of them out, the last one first.
+  /// Moves all elements out, in reverse order.
   template <class Take>
   void give_back(Take take) {
     for (std::size_t i = size_; i-- > 0;) take(std::move(memory_[i]));
@@ -62,7 +62,7 @@ class element_array {
   std::size_t room_, size_ = 0;
 };
 
-/// A ring that grows: the room is a power of two, and what has been taken once stays.
+/// A growing ring buffer. Its size is a power of two and never shrinks.
 template <class Element>
 class ring {
  public:
@@ -125,7 +125,7 @@ template <class Element>
 class fifo_store {
  public:
   using element = Element;
-  static constexpr bool whole_batches = false;  // a call that waits for several takes them as they come
+  static constexpr bool whole_batches = false;  // a call that waits for several elements takes them as they arrive
 
   std::size_t size() const { return elements_.size(); }
   void reserve(std::size_t elements) { elements_.reserve(elements); }
@@ -134,7 +134,7 @@ class fifo_store {
     to.emplace_back(std::move(elements_.front()));
     elements_.pop_front();
   }
-  /// Gives back what was taken.
+  /// Puts dequeued elements back.
   void restore(element_array<Element>& taken) {
     taken.give_back([this](Element&& e) { elements_.push_front(std::move(e)); });
   }
@@ -143,7 +143,8 @@ class fifo_store {
   ring<Element> elements_;
 };
 
-/// Any one of them, by Philox: from the same seeds TensorFlow's queue draws the same (random_shuffle_queue_op.cc).
+/// Takes random elements, drawn by Philox: with the same seeds, TensorFlow's queue draws the same
+/// (random_shuffle_queue_op.cc).
 template <class Element>
 class shuffle_store {
  public:
@@ -177,13 +178,13 @@ class shuffle_store {
   philox block_{0, 0, 0};
 };
 
-/// The smallest priority, which is the element's first component; among equals the one that came first, which
-/// TensorFlow leaves open. A binary heap.
+/// A binary heap. Takes the element with the smallest priority, its first component, and the oldest among equals, an
+/// order that TensorFlow does not specify.
 template <class Element>
 class priority_store {
  public:
   using element = Element;
-  static constexpr bool whole_batches = true;  // the first of all that are there when there are enough
+  static constexpr bool whole_batches = true;  // a call waits until all of its elements are available
 
   std::size_t size() const { return heap_.size(); }
   void reserve(std::size_t elements) { heap_.reserve(elements); }
@@ -198,7 +199,7 @@ class priority_store {
       heap_.pop_back();
     }
   }
-  /// They come before all that are there of their priority, for those came later.
+  /// Places the elements before all others of their priority, which arrived later.
   void restore(element_array<Element>& taken) {
     taken.give_back([this](Element&& e) { push({std::move(e), --returns_}); });
   }

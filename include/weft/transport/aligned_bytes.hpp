@@ -9,7 +9,7 @@
 
 namespace weft::detail {
 
-/// A message's bytes: aligned to a cache line, and not initialised.
+/// Uninitialized bytes of a message, aligned to a cache line.
 class aligned_bytes {
  public:
   aligned_bytes() = default;

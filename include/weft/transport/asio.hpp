@@ -21,8 +21,8 @@
 #include <weft/transport/opaque.hpp>
 #include <weft/transport/separate.hpp>
 
-// The transport's objects of Boost.Asio. Each names the executor of an io_context, because any_io_executor, the
-// default, is the part of Asio that takes longest to compile.
+// The Boost.Asio objects of the transport. Each names the executor of an io_context, because the default,
+// any_io_executor, is the part of Asio that takes longest to compile.
 namespace weft::detail {
 
 using asio_executor = boost::asio::io_context::executor_type;
@@ -48,13 +48,13 @@ struct asio_timer
   using basic_waitable_timer::basic_waitable_timer;
 };
 
-/// An io_context that has work until it is stopped.
+/// An io_context that runs until it is stopped, even without work.
 struct asio_loop {
   boost::asio::io_context context{1};
   boost::asio::executor_work_guard<asio_executor> works{context.get_executor()};
 };
 
-/// Two ends of a connection within this process.
+/// The two ends of a connection within this process.
 struct asio_signal {
   using socket = boost::asio::basic_stream_socket<boost::asio::local::stream_protocol, asio_executor>;
 
@@ -74,14 +74,14 @@ WEFT_DISTRIBUTED_DECL void opaque_delete::operator()(asio_timer* what) const { d
 
 #endif
 
-/// Whether this process, or the system, lacks what another connection takes.
+/// Returns true if the process or the system lacks resources for another connection.
 inline bool is_exhausted(const asio_failure& problem) {
   namespace errc = boost::system::errc;
   return problem == errc::too_many_files_open || problem == errc::too_many_files_open_in_system ||
          problem == errc::no_buffer_space || problem == errc::not_enough_memory;
 }
 
-/// Why a connection has failed.
+/// Returns the error for a failed connection attempt.
 inline error connect_failure(const endpoint& where, const asio_failure& problem) {
   if (is_exhausted(problem))
     return error(error_code::resource_exhausted, "connect",

@@ -13,7 +13,8 @@
 
 namespace weft {
 
-/// Where a task listens: a host (name, IPv4, or IPv6 without brackets) and a port. Port 0 asks for any free port.
+/// The address of a listening task: a host (name, IPv4, or IPv6 without brackets) and a port. Port 0 requests any free
+/// port.
 struct endpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -21,19 +22,19 @@ struct endpoint {
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
-/// Whether it is an IPv6 address in numbers, with or without a zone: "::1", "fe80::1%eth0".
+/// Returns true for a numeric IPv6 address, with or without a zone: "::1", "fe80::1%eth0".
 inline bool is_ipv6_address(std::string_view host) {
   in6_addr address{};
   return ::inet_pton(AF_INET6, std::string(host.substr(0, host.find('%'))).c_str(), &address) == 1;
 }
 
-/// "host:port", with brackets around an IPv6 host.
+/// Returns "host:port", with brackets around an IPv6 host.
 inline std::string to_string(const endpoint& where) {
   const bool ipv6 = where.host.find(':') != std::string::npos;
   return str_cat({(ipv6 ? str_cat({"[", where.host, "]"}) : where.host), ":", where.port});
 }
 
-/// Reads "host:port" or "[ipv6]:port". Throws weft::error (invalid_argument) that quotes the text.
+/// Parses "host:port" or "[ipv6]:port". Throws weft::error (invalid_argument), which quotes the text.
 inline endpoint parse_endpoint(std::string_view text) {
   const auto fail = [&](const std::string& why) {
     throw error(error_code::invalid_argument, "address",
@@ -62,7 +63,7 @@ inline endpoint parse_endpoint(std::string_view text) {
   return result;
 }
 
-/// Whether `host` names this machine's loopback interface: localhost, 127.x.y.z or ::1. Decided from the text alone.
+/// Returns true if `host` names this machine's loopback interface: localhost, 127.x.y.z or ::1. Examines only the text.
 inline bool is_loopback(std::string_view host) {
   if (host == "localhost" || host == "::1") return true;
   if (!host.starts_with("127.")) return false;
@@ -72,7 +73,7 @@ inline bool is_loopback(std::string_view host) {
     unsigned value = 0;
     const auto [stop, problem] = std::from_chars(host.data() + at, host.data() + end, value);
     if (problem != std::errc{} || stop != host.data() + end || value > 255) return false;
-    if (end - at > 1 && host[at] == '0') return false;  // octal to some systems, an error to others
+    if (end - at > 1 && host[at] == '0') return false;  // octal on some systems, an error on others
     ++parts;
     at = end + 1;
   }

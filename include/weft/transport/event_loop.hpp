@@ -19,34 +19,34 @@
 
 namespace weft {
 
-/// The handlers of one thread: an io_context that runs until it is stopped. Handlers are called by the thread that runs
-/// it, and by no other; a transport's `watch` calls one when a source is ready, a timer when its time has come.
+/// An io_context that runs handlers until it is stopped, all on the thread that calls run(). A transport's `watch`
+/// calls a handler when a source is ready, and a timer when its time is over.
 class event_loop {
  public:
   using handler = std::function<void()>;
 
-  /// Throws weft::error (resource_exhausted) where this process may open no more.
+  /// Throws weft::error (resource_exhausted) if the process cannot open more files.
   event_loop();
   event_loop(const event_loop&) = delete;
   event_loop& operator=(const event_loop&) = delete;
 
-  /// Calls handlers until stop(). An exception from a handler comes out of here; called again, it goes on with the
-  /// next.
+  /// Calls handlers until stop(). An exception from a handler propagates to the caller, which can call run() again to
+  /// continue with the next handler.
   void run();
 
-  /// Any thread may call these.
+  /// Thread-safe.
   void stop();
   void post(handler what);
 
-  /// Calls a handler once. Belongs to the loop's thread.
+  /// Calls a handler once. Only the loop's thread may use it.
   class timer {
    public:
     explicit timer(event_loop& loop) : loop_(&loop) {}
 
-    /// Calls `then` after this time, in place of what it was to call before.
+    /// Calls `then` after this time. Replaces an earlier start().
     void start(std::chrono::nanoseconds after, handler then);
 
-    /// From here on it calls nothing, however long it has been due.
+    /// Cancels the call, even if it is already due.
     void cancel();
 
    private:
@@ -54,11 +54,11 @@ class event_loop {
 
     event_loop* loop_;
     std::shared_ptr<handler> pending_;
-    detail::opaque_ptr<detail::asio_timer> timer_;  // once it has started
+    detail::opaque_ptr<detail::asio_timer> timer_;  // null until start()
   };
 
-  /// Calls a handler when a descriptor is ready, and nothing after its destruction. Belongs to the loop's thread, and
-  /// must end before the descriptor is closed.
+  /// Calls a handler when a descriptor is ready, and never after its destruction. Only the loop's thread may use it,
+  /// and it must be destroyed before the descriptor is closed.
   class descriptor_watch {
    public:
     descriptor_watch(event_loop& loop, int descriptor, handler when_ready);
@@ -66,10 +66,10 @@ class event_loop {
     descriptor_watch& operator=(const descriptor_watch&) = delete;
     ~descriptor_watch();
 
-    /// For the next time only. Nothing changes where it waits already.
+    /// Requests one call of the handler. Has no effect while the watch is armed.
     void arm(bool read, bool write);
 
-    /// Calls the handler soon, for a source that is ready where its descriptor is not.
+    /// Calls the handler soon. For a source that is ready although its descriptor is not.
     void post();
 
    private:
@@ -126,7 +126,7 @@ struct event_loop::descriptor_watch::state {
   }
 
   handler when_ready;
-  bool reads = false, writes = false, is_posted = false;  // whether it waits
+  bool reads = false, writes = false, is_posted = false;  // pending waits
   detail::asio_descriptor descriptor;
 };
 

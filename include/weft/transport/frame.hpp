@@ -15,45 +15,45 @@ namespace weft {
 
 /// The meaning of a frame. The numbers are part of the protocol.
 enum class frame_kind : std::uint16_t {
-  hello = 1,       // the task that dials: a nonce
-  challenge,       // the answer: another nonce, and the proof of knowing the secret
-  introduce,       // the task that dials: the same proof, which task it is, and for which channel
-  welcome,         // the answer: which task was reached
-  refuse,          // the other answer: why not
-  heartbeat,       // nothing but a sign of life
-  notice,          // what became of a third task
+  hello = 1,       // dialing task: a nonce
+  challenge,       // answer: another nonce, and a proof of the secret
+  introduce,       // dialing task: its proof of the secret, its identity, and the channel
+  welcome,         // answer: the identity of the dialed task
+  refuse,          // answer: the reason for a rejection
+  heartbeat,       // no content
+  notice,          // the state of a third task
   goodbye,         // the task leaves in order
-  failure,         // an answer: the request failed, here is the code and the sentence
+  failure,         // answer: the request failed, with code and message
   enroll,          // worker to ps: the variables, their rules and the consistency mode
-  initialise,      // chief to ps: the first values
-  await_values,    // worker to ps: answer when there are values
-  pull,            // worker to ps: the values, please
-  push_pull,       // worker to ps: here are gradients, the fresh values please
-  done,            // worker to ps: no more updates from here
-  acknowledge,     // an answer without values
-  values,          // an answer with values
-  group,           // between ranks: what this rank believes about the group
+  initialise,      // chief to ps: the initial values
+  await_values,    // worker to ps: answer when the values exist
+  pull,            // worker to ps: requests the values
+  push_pull,       // worker to ps: gradients; requests the new values
+  done,            // worker to ps: no more updates from this worker
+  acknowledge,     // answer without values
+  values,          // answer with values
+  group,           // between ranks: this rank's description of the group
   reduce,          // between ranks: part of an all-reduce
-  share,           // worker to ps: memory of this host that both could map
-  state,           // worker to ps: values, slots and step, all of one moment, please
+  share,           // worker to ps: memory on this host that both could map
+  state,           // worker to ps: requests values, slots and step, all of one moment
   restore,         // chief to ps: a checkpoint's values, slots and step; without a payload: there is none
-  await_restore,   // worker to ps: answer when the chief has said either
-  await_others,    // worker to ps: no more updates from here; answer when no other worker makes any
-  held,            // ps to ps 0: the next step, and of which step each worker's gradients are here
+  await_restore,   // worker to ps: answer when the chief has sent `restore`
+  await_others,    // worker to ps: no more updates from this worker; answer when no other worker makes any
+  held,            // ps to ps 0: the next step, and the step of each worker's gradients that this ps holds
   decision,        // ps 0 to ps: whose gradients make a step
   run_step,        // client to a task, and from there to the others: a run of a step
   transfer,        // between the tasks of a step: a value
-  step_ended,      // task to client: its part has ended, or why it has not
+  step_ended,      // task to client: its part has ended, or the error that ended it
   cancel_step,     // client to tasks: the run has failed elsewhere
-  list_devices,    // client to task: its devices, please
-  read_variable,   // client to task: the value of a variable, please
+  list_devices,    // client to task: requests its devices
+  read_variable,   // client to task: requests the value of a variable
   write_variable,  // client to task: the value of a variable
   shard_status,    // ps to ps 0: its epoch, and the shard that it has written last
-  shard_order,     // ps 0 to ps: the epoch, the shard to begin it with, and which shards are committed
-  end_session,     // client to tasks: this session asks for no more steps
-  reset,           // client to task: close what these containers hold
-  push,            // worker to ps: here are the gradients of the replica that the request's upper half names
-  await_step,      // worker to ps 0: answer when the step is made, or which replica's gradients are to be computed
+  shard_order,     // ps 0 to ps: the epoch, its first shard, and which shards are committed
+  end_session,     // client to tasks: this session requests no more steps
+  reset,           // client to task: close the resources in these containers
+  push,            // worker to ps: the gradients of the replica in the upper half of the request
+  await_step,      // worker to ps 0: answer when the step is made, or with a replica whose gradients to compute
   squares,         // ps to ps 0: the squares of its mean gradients; ps 0 to ps: the sums over all servers
 };
 
@@ -62,32 +62,32 @@ inline constexpr std::uint16_t last_frame_kind = static_cast<std::uint16_t>(fram
 /// Bits of frame_header::flags.
 enum frame_flags : std::uint32_t {
   payload_checked = 1,  // payload_crc holds the payload's CRC32C
-  duplicate = 2,        // an answer: this update had been applied before, it was not applied again
-  in_segment = 4,       // the gradients, or the values, lie in the segment that both have mapped; they do not follow
-  only_finite = 8,      // an answer: gradients that are not finite are refused
-  changed_rows = 16,    // a request: of variables that travel by rows, those are enough that have changed since this
-                        // connection's last answer; an answer: they are what follows
+  duplicate = 2,        // answer: this update had been applied before, and was not applied again
+  in_segment = 4,       // the gradients or values are in the segment that both have mapped, not in the payload
+  only_finite = 8,      // answer: gradients that are not finite are rejected
+  changed_rows = 16,    // request: variables sent by rows need only the rows changed since this connection's last
+                        // answer; answer: the payload consists of such rows
   authenticated = 32,   // a tag follows the payload
-  stopping = 64,        // a request: this worker stops, after the step; an answer: some worker does, and all are to
-  stale = 128,          // an answer: the step was made without these gradients, which are dropped
-  keeps_shards = 256,   // an answer: this server writes shards, and `step` is the run and its epoch
-  rolled_back = 512,    // an answer: the run has gone back since, and the request was not served
+  stopping = 64,        // request: this worker stops after the step; answer: some worker does, and all must stop
+  stale = 128,          // answer: the step was made without these gradients, which are dropped
+  keeps_shards = 256,   // answer: this server writes shards, and `step` contains the run and its epoch
+  rolled_back = 512,    // answer: the servers have rolled back since, and did not serve the request
   known_frame_flags = 1023,
 };
 
-/// The fixed part of every message. Sixty-four bytes on the wire, little-endian, guarded by its own CRC32C.
+/// The fixed part of every message: 64 bytes on the wire, little-endian, with its own CRC32C.
 struct frame_header {
   frame_kind kind{};
   std::uint32_t flags = 0;
-  std::uint64_t request = 0;         // chosen by the asker, repeated in the answer
+  std::uint64_t request = 0;         // chosen by the sender of a request, repeated in the answer
   std::uint64_t payload_length = 0;  // bytes that follow the header
-  std::uint64_t deadline_us = 0;     // microseconds that the sender still waits; 0: not said
+  std::uint64_t deadline_us = 0;     // remaining microseconds until the sender's deadline; 0: unknown
   std::int64_t step = 0;
-  std::uint64_t tag = 0;  // meaning depends on the kind: a run's epoch, a graph's hash, whether all hear a goodbye
+  std::uint64_t tag = 0;  // depends on the kind: a run's epoch, a graph's hash, whether all tasks receive a goodbye
   std::uint32_t payload_crc = 0;
-  std::uint32_t weight = 0;  // of a worker's gradients: of how many examples they are the mean; 0: not said. Of an
-                             // answer to them: update_notes. Of an answer to await_step, or of an answer without
-                             // values to push_pull: the replica to compute first, counted from 1
+  std::uint32_t weight = 0;  // request with gradients: the number of examples that they average; 0: unknown. Answer to
+                             // gradients: update_notes. Answer to await_step, or answer without values to push_pull:
+                             // the replica to compute first, counted from 1
 
   friend bool operator==(const frame_header&, const frame_header&) = default;
 };
@@ -98,22 +98,22 @@ inline constexpr std::uint16_t protocol_version = 17;
 
 using frame_header_bytes = std::array<std::byte, frame_header_size>;
 
-/// The header as it travels.
+/// Encodes the header for the wire.
 frame_header_bytes encode(const frame_header& header);
 
-/// Reads a header that came from outside. `payload_limit` is the largest payload, in bytes, that the reader is prepared
-/// to hold at this moment.
-/// Throws weft::error: invalid_argument for bytes that are no Weft frame, failed_precondition for another protocol
-/// version and for TLS, data_loss for a header damaged on the way, resource_exhausted for a payload above the limit.
+/// Decodes an untrusted header. `payload_limit` is the largest payload, in bytes, that the reader accepts at this
+/// moment.
+/// Throws weft::error: invalid_argument for bytes that are not a Weft frame; failed_precondition for another protocol
+/// version and for TLS; data_loss for a damaged header; resource_exhausted for a payload above the limit.
 frame_header decode(std::span<const std::byte, frame_header_size> bytes, std::uint64_t payload_limit);
 
 namespace detail {
 
-// magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40, tag 48,
-// weight 56, header crc 60
+// Offsets: magic 0, version 4, kind 6, flags 8, payload crc 12, request 16, payload length 24, deadline 32, step 40,
+// tag 48, weight 56, header crc 60.
 inline constexpr std::size_t header_crc_at = 60;
 
-/// Checks the four bytes at `first`. Throws what decode() does for a frame that begins with other bytes than Weft's.
+/// Checks the four bytes at `first`. Throws the errors of decode() for bytes that do not begin a Weft frame.
 void check_magic(const std::byte* first);
 
 }  // namespace detail
@@ -125,7 +125,7 @@ namespace detail {
 WEFT_DISTRIBUTED_DECL void check_magic(const std::byte* first) {
   if (get_little<std::uint32_t>(first) == frame_magic) return;
   const auto kind = std::to_integer<unsigned>(first[0]);
-  if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // a record's type, and the major version (RFC 8446, 5.1)
+  if (kind >= 20 && kind <= 23 && first[1] == std::byte{3})  // record type and major version (RFC 8446, 5.1)
     throw error(
         error_code::failed_precondition, "frame",
         "the peer speaks TLS, and this task has no certificate (server_options::tls, WEFT_TLS_CERT); give every "

@@ -22,29 +22,29 @@
 
 namespace weft {
 
-/// A key that two tasks have made of what both know: 16 bytes for AES and 4 that go into each nonce.
+/// A key that two tasks have derived from shared knowledge: 16 bytes for AES and 4 for each nonce.
 using frame_key = std::span<const std::byte, 20>;
 
 using frame_tag = std::array<std::byte, 16>;
 
-/// Whether this program can authenticate frames and speak TLS.
+/// True if this program can authenticate frames and use TLS.
 #if defined(WEFT_HAS_OPENSSL)
 inline constexpr bool has_openssl = true;
 #else
 inline constexpr bool has_openssl = false;
 #endif
-/// What to do without it, as the end of an error.
+/// The remedy if OpenSSL is missing; ends an error message.
 inline constexpr const char* build_with_openssl =
     "install libssl-dev and build it again, without CMake with -DWEFT_HAS_OPENSSL=1 -lssl -lcrypto";
 
 namespace detail {
 
-/// The frames of one direction of a connection, each with a tag that only holders of the key can make: AES-128-GMAC
-/// (NIST SP 800-38D) over header and payload. The nonce counts frames, so that one that is repeated, left out or in
-/// another order has the wrong tag.
+/// Computes the tags of frames in one direction of a connection: AES-128-GMAC (NIST SP 800-38D) over header and
+/// payload. Only holders of the key can compute a tag. The nonce counts frames, so a frame that is repeated, omitted or
+/// out of order has the wrong tag.
 class frame_authenticator {
  public:
-  /// Throws weft::error (failed_precondition) where this program was built without OpenSSL.
+  /// Throws weft::error (failed_precondition) if this program was built without OpenSSL.
   explicit frame_authenticator(frame_key key);
 
   void begin_frame();
@@ -63,14 +63,14 @@ class frame_authenticator {
 #endif
 };
 
-/// Both directions.
+/// The authentication of both directions.
 struct frame_authentication {
   frame_authenticator sending, receiving;
 
   frame_authentication(frame_key sends, frame_key receives) : sending(sends), receiving(receives) {}
 };
 
-/// A stream's, once it has one; null for streams that have none.
+/// Returns a stream's authentication, or null if its frames have no tags.
 template <typename Stream>
 frame_authentication* authentication_of(Stream& stream) {
   if constexpr (requires { stream.authentication(); })
@@ -83,7 +83,7 @@ frame_authentication* authentication_of(Stream& stream) {
 
   #if defined(WEFT_HAS_OPENSSL)
 
-/// Throws weft::error (internal) for a function of OpenSSL that has failed.
+/// Throws weft::error (internal) if an OpenSSL function has failed.
 inline void check_cipher(int result) {
   if (result != 1) throw error(error_code::internal, "authenticate", "OpenSSL cannot compute AES-128-GMAC");
 }
@@ -108,7 +108,7 @@ WEFT_DISTRIBUTED_DECL void frame_authenticator::begin_frame() {
 }
 
 WEFT_DISTRIBUTED_DECL void frame_authenticator::add(std::span<const std::byte> bytes) {
-  constexpr std::size_t at_once = std::size_t{1} << 30;  // OpenSSL counts in int
+  constexpr std::size_t at_once = std::size_t{1} << 30;  // OpenSSL takes the size as an int
   for (int ignored = 0; !bytes.empty();) {
     const std::size_t n = std::min(bytes.size(), at_once);
     check_cipher(EVP_EncryptUpdate(cipher_of(context_.get()), nullptr, &ignored,

@@ -16,22 +16,22 @@
 
 namespace weft {
 
-/// Sends one frame at a time over a stream that does not block: header and payload leave in gather writes, straight
-/// from where the payload lies. On a stream with frame_authentication a tag follows them, in place of the payload's
-/// checksum. May be moved while a frame is leaving: it refers to nothing inside itself.
+/// Sends one frame at a time over a non-blocking stream: gather writes send header and payload directly from the
+/// caller's memory. On a stream with frame_authentication, a tag follows them and replaces the payload checksum.
+/// Movable while it sends a frame: it contains no pointers to itself.
 class frame_writer {
  public:
   frame_writer() = default;
   frame_writer(frame_writer&&) = default;
   frame_writer& operator=(frame_writer&&) = default;
 
-  /// Most bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache between the two.
+  /// The maximum number of bytes of one write. Smaller pieces let the receiver start earlier, and stay in the cache
+  /// between sender and receiver.
   static constexpr std::size_t max_at_once = std::size_t{1} << 20;
-  /// The same where a tag is computed, so that the receiver verifies one piece while this side computes the next.
+  /// The maximum if tags are computed: the receiver verifies one piece while this side computes the next.
   static constexpr std::size_t max_with_tag = std::size_t{128} << 10;
 
-  /// Begins a frame. The payload is borrowed until idle(), or until detach(). Length and checksum are filled in by
-  /// advance().
+  /// Begins a frame. The payload must stay unchanged until idle() or detach(). advance() computes length and checksum.
   void start(const frame_header& header, std::span<const const_bytes> payload, bool checked = true);
 
   void start(const frame_header& header) { start(header, std::span<const const_bytes>{}, false); }
@@ -41,14 +41,14 @@ class frame_writer {
 
   bool idle() const { return header_sent_ == frame_header_size && next_ == pieces_.size() && tag_left_ == 0; }
 
-  /// Writes what the stream takes now; returns how many bytes that was.
+  /// Writes the bytes that the stream accepts now. Returns their number.
   template <byte_stream Stream>
   std::size_t advance(Stream& stream) {
     detail::frame_authentication* const authentication = detail::authentication_of(stream);
     std::size_t total = 0;
     while (!idle()) {
       if (!is_sealed_) {
-        if constexpr (requires { stream.is_encrypted(); }) checked_ &= !stream.is_encrypted();  // TLS notices changes
+        if constexpr (requires { stream.is_encrypted(); }) checked_ &= !stream.is_encrypted();  // TLS detects changes
         seal(authentication);
       }
       std::array<const_bytes, max_buffers> gather;
@@ -81,64 +81,65 @@ class frame_writer {
     return total;
   }
 
-  /// Copies what is left of the payload, so that the original may change before it is sent.
+  /// Copies the rest of the payload, so that the caller may change the original.
   void detach();
 
  private:
   void seal(detail::frame_authentication* authentication);
 
-  /// Takes into the tag what is about to leave, and has not been taken yet.
+  /// Adds the bytes of the next write to the tag, unless it already contains them.
   void authenticate(detail::frame_authenticator& by, std::span<const const_bytes> leaving);
 
   frame_header starting_;
-  bool checked_ = false, is_sealed_ = true;  // whether header_ is made
+  bool checked_ = false, is_sealed_ = true;  // is_sealed_: header_ is encoded
   frame_header_bytes header_{};
   std::size_t header_sent_ = frame_header_size;
-  std::vector<const_bytes> pieces_;  // of the payload, or of kept_, whose bytes stay where they are when it is moved
+  std::vector<const_bytes> pieces_;  // the payload, or kept_, whose memory does not change when the writer is moved
   std::size_t next_ = 0;
   std::vector<std::byte> kept_;
   frame_tag tag_{};
   bool has_tag_ = false;
-  std::size_t tag_left_ = 0;           // of the tag, to be sent; 0 where there is none
-  std::size_t ahead_ = 0;              // bytes that are in the tag and have not left
-  std::uint64_t unauthenticated_ = 0;  // bytes of the payload that are not in the tag yet
+  std::size_t tag_left_ = 0;           // remaining bytes of the tag; 0 without a tag
+  std::size_t ahead_ = 0;              // bytes in the tag that are not sent yet
+  std::uint64_t unauthenticated_ = 0;  // payload bytes that are not in the tag yet
 };
 
-/// Receives one frame at a time from a stream that does not block: first the header, then the payload, straight into
-/// its destination. The payload's checksum, or the frame's tag, is verified as it arrives: a frame that is not
-/// complete() says nothing. May be moved while a frame is arriving.
+/// Receives one frame at a time from a non-blocking stream: first the header, then the payload, directly into its
+/// destination. Verifies the payload checksum or the frame's tag on arrival: do not use the contents of a frame that is
+/// not complete(). Movable while it receives a frame.
 class frame_reader {
  public:
   frame_reader() = default;
   frame_reader(frame_reader&&) = default;
   frame_reader& operator=(frame_reader&&) = default;
 
-  /// Waits for the next frame, whatever it is; `payload_limit` bounds its payload, in bytes. When
-  /// needs_destination() the caller says where the payload goes, with payload_to().
+  /// Waits for any frame with at most `payload_limit` bytes of payload. When needs_destination() returns true, the
+  /// caller must call payload_to().
   void expect(std::uint64_t payload_limit);
 
-  /// Waits for a frame whose payload fills `destination` exactly: header and payload may arrive in one read.
+  /// Waits for a frame whose payload fills `destination` exactly, so that one read can return header and payload.
   void expect(std::span<const mutable_bytes> destination);
 
-  /// Whether the header is here, and payload_to() is due.
+  /// Returns true if the header has arrived and payload_to() must be called.
   bool needs_destination() const {
     return header_ready_ && !complete_ && (!pieces_known_ || (next_ == pieces_.size() && left_ > 0));
   }
   const frame_header& header() const { return header_; }
-  /// The bytes of the payload that have not come yet; known once the header is here.
+  /// The remaining bytes of the payload; valid once the header has arrived.
   std::uint64_t left() const { return left_; }
 
-  /// Where the next bytes of the payload belong, instead of what an earlier call said of them. The pieces together are
-  /// at most as long as what is left of it.
+  /// Sets the destination of the next bytes of the payload, and replaces that of an earlier call. The total size must
+  /// not exceed left().
   void payload_to(std::span<const mutable_bytes> destination);
   void payload_to(mutable_bytes destination) { payload_to(std::span(&destination, 1)); }
 
   bool complete() const { return complete_; }
-  /// Whether a part of a frame has come.
+  /// Returns true if part of a frame has arrived.
   bool has_begun() const { return header_filled_ > 0 && !complete_; }
 
-  /// Reads what is there; returns how many bytes that was.
-  /// Throws weft::error as decode() does, data_loss for a damaged payload, unavailable when the peer has closed.
+  /// Reads the available bytes and returns their number.
+  /// Throws weft::error: the errors of decode(); data_loss for a damaged payload; unavailable if the peer has closed
+  /// the connection.
   template <byte_stream Stream>
   std::size_t advance(Stream& stream) {
     detail::frame_authentication* const authentication = detail::authentication_of(stream);
@@ -166,18 +167,18 @@ class frame_reader {
         moved -= n;
         if (header_filled_ == frame_header_size)
           accept_header(authentication);
-        else if (header_filled_ >= 4)  // of what is no frame there may be no more
+        else if (header_filled_ >= 4)  // bytes that are not a frame may end here
           detail::check_magic(bytes_.data());
       }
       moved -= accept_payload(moved, authentication);
       tag_filled_ += moved;
       finish_if_complete(authentication);
-      if (drained) break;  // asking again now would only find nothing
+      if (drained) break;  // another read would find nothing
     }
     return total;
   }
 
-  /// The same for a payload of any length that the limit allows, which goes to `payload`.
+  /// The same for a payload of any size up to the limit, stored in `payload`.
   template <byte_stream Stream>
   std::size_t advance(Stream& stream, std::vector<std::byte>& payload) {
     const std::size_t moved = advance(stream);
@@ -192,7 +193,7 @@ class frame_reader {
 
   void accept_header(detail::frame_authentication* authentication);
 
-  /// Returns how many of the bytes were the payload's.
+  /// Returns the number of bytes that belonged to the payload.
   std::size_t accept_payload(std::size_t moved, detail::frame_authentication* authentication);
 
   void finish_if_complete(detail::frame_authentication* authentication = nullptr);
@@ -305,7 +306,7 @@ WEFT_DISTRIBUTED_DECL void frame_reader::reset(std::uint64_t limit) {
   header_filled_ = 0;
   header_ready_ = complete_ = exact_ = false;
   next_ = 0;
-  left_ = limit;  // of an exact destination; else the header says
+  left_ = limit;  // for an exact destination; otherwise the header determines it
   crc_ = 0;
   tag_filled_ = tag_expected_ = 0;
 }

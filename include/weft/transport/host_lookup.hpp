@@ -27,17 +27,17 @@
 
 namespace weft {
 
-/// Looks up the addresses of hosts. The system's lookup waits for as long as its configuration says, half a minute
-/// where no server of names answers; so it runs on a thread of its own, and nobody waits longer than asked.
+/// Looks up the addresses of hosts. The system's lookup has its own time limit, half a minute if no name server
+/// answers. It therefore runs on a separate thread, and no caller waits longer than requested.
 class host_lookup {
  public:
-  /// The host's addresses in numbers, in the system's order (RFC 6724): at once where the text is one, or localhost.
-  /// The addresses that were found are remembered for half a minute, and count while they are looked up again.
-  /// Throws weft::error: not_found where no host has the name; unavailable where no server of names answers, or not
-  /// within `time`. The lookup then goes on, and a caller that asks again gets its answer.
+  /// Returns the host's numeric addresses in the system's order (RFC 6724), immediately for a numeric address or
+  /// localhost. Results are cached for half a minute, and used until a new lookup has finished.
+  /// Throws weft::error: not_found if no host has the name; unavailable if no name server answers, or not within
+  /// `time`. The lookup then continues, and a later call returns its result.
   std::vector<std::string> find(const std::string& host, std::chrono::milliseconds time);
 
-  /// It did not lead to anybody: the next caller that asks has it looked up again.
+  /// Marks the result as useless: the next call looks the host up again.
   void forget(const std::string& host);
 
  private:
@@ -59,14 +59,14 @@ class host_lookup {
 struct host_lookup::result {
   std::vector<std::string> found = {};
   std::string problem = {};
-  bool passing = false;  // whether it may be otherwise soon
+  bool passing = false;  // the problem may be temporary
 };
 
 struct host_lookup::answer {
   std::mutex mutex;
   std::condition_variable changed;
-  std::optional<result> before, now;  // that of the lookup before this one, and its own
-  bool outdated = false;              // the next caller that asks has it looked up again
+  std::optional<result> before, now;  // results of the previous and of this lookup
+  bool outdated = false;              // the next call looks the host up again
   std::chrono::steady_clock::time_point asked = std::chrono::steady_clock::now();
 
   void conclude(result found) {
@@ -123,7 +123,7 @@ WEFT_DISTRIBUTED_DECL std::shared_ptr<host_lookup::answer> host_lookup::ask(cons
   kept = std::make_shared<answer>();
   kept->before = std::move(before);
   try {
-    std::thread(look_up, host, kept).detach();  // it holds all that it needs, however long it takes
+    std::thread(look_up, host, kept).detach();  // owns all that it needs, for however long it takes
   } catch (const std::system_error&) {
     kept->conclude({.problem = "there are too many threads", .passing = true});
   }

@@ -28,17 +28,17 @@
 
 namespace weft {
 
-/// A network inside one process: several tasks, each with its own threads, for tests and for in-graph work. Copies of
-/// one in_process share the network; two that were made separately cannot see each other. One lock guards the network:
-/// it is simple before it is fast.
+/// A network inside one process, for tests and in-graph replication: several tasks, each with its own threads. Copies
+/// of an in_process share the network; networks that were created separately are not connected. One lock guards the
+/// network, for simplicity.
 class in_process {
   struct pipe;     // one direction of a stream: a bounded ring of bytes
-  struct port;     // an address that somebody listens at
+  struct port;     // an address with a listener
   struct watched;  // a source that a loop waits for
   struct network;
   using network_ptr = std::shared_ptr<network>;
 
-  class source {  // what a wait can look at, under the network's lock
+  class source {  // an object to wait for; its functions require the network's lock
    public:
     source() = default;
     explicit source(network_ptr net);
@@ -54,7 +54,7 @@ class in_process {
   };
 
  public:
-  /// A stream, listener or signal, and what it is waited for.
+  /// A stream, listener or signal, and the events to wait for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;
@@ -110,7 +110,7 @@ class in_process {
     std::shared_ptr<port> port_;
   };
 
-  /// Another thread notifies it to end a wait.
+  /// Ends a wait: any thread calls notify().
   class signal : public source {
    public:
     explicit signal(in_process& owner);
@@ -128,7 +128,8 @@ class in_process {
 
   using event_loop = weft::event_loop;
 
-  /// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
+  /// Calls a handler on the loop's thread when a source is ready. Must be destroyed before the source is closed or
+  /// moved.
   class watch {
    public:
     watch(event_loop& loop, const source& from, event_loop::handler when_ready);
@@ -136,7 +137,7 @@ class in_process {
     watch& operator=(const watch&) = delete;
     ~watch();
 
-    /// For the next time only. Has no effect while a call is pending.
+    /// Requests one call of the handler. Has no effect while a call is pending.
     void arm(bool read, bool write);
 
    private:
@@ -171,7 +172,7 @@ struct in_process::pipe {
   bool closed = false;
 };
 struct in_process::port {
-  std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // what the acceptor reads, writes
+  std::deque<std::pair<std::shared_ptr<pipe>, std::shared_ptr<pipe>>> pending;  // read and write ends of the acceptor
 };
 struct in_process::watched {
   event_loop* loop;
@@ -183,10 +184,10 @@ struct in_process::network {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<port>> ports;
-  std::vector<std::shared_ptr<watched>> watches;  // that wait
+  std::vector<std::shared_ptr<watched>> watches;  // armed watches
   std::uint16_t next_port = 40000;
 
-  /// Wakes those whose wait is over.
+  /// Wakes the threads and watches whose wait is over.
   void notify() {
     changed.notify_all();
     std::lock_guard lock(mutex);
@@ -197,7 +198,7 @@ struct in_process::network {
     });
   }
 
-  /// Under the lock.
+  /// Requires the lock.
   void post(const std::shared_ptr<watched>& which) {
     which->is_posted = true;
     which->loop->post([this, awaited = std::weak_ptr<watched>(which)] {

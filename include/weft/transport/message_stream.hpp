@@ -11,22 +11,21 @@
 
 namespace weft::detail {
 
-/// A connection that carries small messages in both directions without blocking: whole frames, whose payloads it keeps.
-/// Frames with large payloads have their own places: see frame_reader and frame_writer.
-///
-/// Every function throws what the stream and the frames throw: weft::error with code unavailable when the peer has
-/// closed the connection, and others for bytes that are no frame.
+/// A connection for small messages in both directions, without blocking. It stores whole frames with their payloads.
+/// For large payloads, use frame_reader and frame_writer.
+/// Every function throws the errors of the stream and of the frames: weft::error with code unavailable if the peer has
+/// closed the connection, other codes for bytes that are not a frame.
 class message_stream {
  public:
-  /// `max_bytes`: of a payload.
+  /// `max_bytes`: the maximum size of a payload.
   explicit message_stream(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
   message_stream(any_transport::stream stream, std::uint64_t max_bytes) : max_bytes_(max_bytes) {
     attach(std::move(stream));
   }
 
-  /// Continues on another connection. What had begun to arrive or to leave is forgotten.
+  /// Continues on another connection. Discards messages that were partly received or sent.
   void attach(any_transport::stream stream);
-  /// Raises the limit of payloads.
+  /// Changes the limit of payloads.
   void allow(std::uint64_t max_bytes);
   void close() { stream_.close(); }
   bool is_open() const { return stream_.is_open(); }
@@ -34,16 +33,16 @@ class message_stream {
   any_transport::stream& stream() { return stream_; }
   const any_transport::stream& stream() const { return stream_; }
 
-  /// Reads what is there of the next message. Returns whether it is complete: header() and payload() are valid until
-  /// the next call.
+  /// Reads the available bytes of the next message. Returns true if it is complete: header() and payload() are then
+  /// valid until the next call.
   bool receive();
   const frame_header& header() const { return in_.header(); }
   const std::vector<std::byte>& payload() const { return came_; }
 
-  /// Begins to send a message. Call only when !is_sending().
+  /// Starts to send a message. Requires !is_sending().
   void start(const frame_header& header, std::vector<std::byte> payload = {});
   bool is_sending() const { return !out_.idle(); }
-  /// Writes what the connection takes. Returns how many bytes that was.
+  /// Writes the bytes that the connection accepts. Returns their number.
   std::size_t send() { return out_.advance(stream_); }
 
  private:

@@ -4,8 +4,8 @@
 
 namespace weft::detail {
 
-// Classes that hold objects of Boost.Asio and OpenSSL. Files that leave their definitions to weft::compiled_distributed
-// include neither library.
+// Classes that contain objects of Boost.Asio and OpenSSL. Files that leave the definitions to
+// weft::compiled_distributed include neither library.
 struct asio_acceptor;
 struct asio_context;
 struct asio_loop;
@@ -24,7 +24,7 @@ struct opaque_delete {
   void operator()(tls_session* what) const;
 };
 
-/// Owns one.
+/// Owns such an object.
 template <typename T>
 class opaque_ptr {
  public:

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// A file descriptor that is closed with it, unless somebody takes it over. Shared by pointer.
+/// A file descriptor that the destructor closes, unless release() was called. Shared by pointer.
 class owned_descriptor {
  public:
   explicit owned_descriptor(int number) : number_(number) {}
@@ -18,7 +18,7 @@ class owned_descriptor {
     if (const int number = release(); number >= 0) ::close(number);
   }
 
-  /// The descriptor, which is the caller's from here on; -1 for a caller that asks again.
+  /// Returns the descriptor and transfers its ownership to the caller; -1 after the first call.
   int release() const { return number_.exchange(-1); }
   int get() const { return number_; }
 

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// Fills it with random numbers that nobody can guess, from the system.
+/// Fills the bytes with cryptographic random numbers from the system.
 inline void fill_random(std::span<std::byte> bytes) {
   constexpr std::size_t max_at_once = 256;
   while (!bytes.empty()) {
@@ -21,7 +21,7 @@ inline void fill_random(std::span<std::byte> bytes) {
   }
 }
 
-/// The same from a network that has numbers of its own: one that is simulated, so that a run can be repeated.
+/// The same, from the network's own generator if it has one: a simulated network makes runs repeatable.
 template <typename Network>
 void fill_random(Network& network, std::span<std::byte> bytes) {
   if constexpr (requires { network.fill_random(bytes); })

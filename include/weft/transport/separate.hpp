@@ -2,9 +2,9 @@
 
 #include <weft/config.hpp>
 
-// Whether this file sees the functions of clusters that weft::compiled_distributed has: see WEFT_DEFINITIONS in
-// config.hpp. WEFT_DISTRIBUTED_DECL stands before the body of each, and WEFT_DISTRIBUTED_INSTANTIATE names an
-// instantiation.
+// WEFT_DISTRIBUTED_DEFINITIONS is 1 if this file sees the definitions of cluster functions that
+// weft::compiled_distributed contains; see WEFT_DEFINITIONS in config.hpp. WEFT_DISTRIBUTED_DECL precedes each
+// definition, and WEFT_DISTRIBUTED_INSTANTIATE instantiates a template or declares an instantiation.
 #if defined(WEFT_DISTRIBUTED_SOURCE)
   #define WEFT_DISTRIBUTED_DEFINITIONS 1
   #define WEFT_DISTRIBUTED_DECL

@@ -35,8 +35,8 @@
 
 namespace weft {
 
-/// How one process tells another of a segment: which of its descriptors it is, and random numbers that lie in it.
-/// A process that finds those numbers there is on the same host; that the system lets it look proves the same user.
+/// Identifies a segment to another process: its process and descriptor, and random numbers stored in it. A process that
+/// finds these numbers in the segment is on the same host; permission to open it proves that the user is the same.
 struct shared_offer {
   std::uint64_t process = 0, descriptor = 0, bytes = 0;
   std::array<std::uint64_t, 2> nonce{};
@@ -44,17 +44,17 @@ struct shared_offer {
   friend bool operator==(const shared_offer&, const shared_offer&) = default;
 };
 
-/// Memory that processes of one host and one user have mapped, at an address of its own in each. It has no name in any
-/// folder and cannot change its size: nothing is left behind by a process that is killed, and nothing that a peer does
-/// makes an access fail. Its contents are as trustworthy as any bytes from outside.
+/// Memory that processes of one user on one host have mapped, each at its own address. It has no name in a file system
+/// and a fixed size, so a killed process leaves nothing behind, and no action of a peer makes an access fail. Its
+/// contents are untrusted.
 ///
-/// A cheap handle: copies share the mapping, the last one unmaps it.
+/// A cheap handle: copies share the mapping, and the last copy unmaps it.
 class shared_segment {
  public:
   shared_segment() = default;
 
-  /// Fresh memory, all zero. Throws weft::error: unimplemented where the system has no such memory, resource_exhausted
-  /// where it has not enough.
+  /// Creates a segment of zeros. Throws weft::error: unimplemented if the system does not support such memory,
+  /// resource_exhausted if it has too little.
   static shared_segment create(std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const file made = fresh_file(bytes);
@@ -67,8 +67,9 @@ class shared_segment {
 #endif
   }
 
-  /// Fresh memory for a segment that was made here, at the same address and with the same contents, to be offered
-  /// again. A process that has mapped the old one keeps that, and shares it with nobody here. Throws as create() does.
+  /// Replaces the memory of a segment created in this process by new memory with the same address and contents, and
+  /// offers it. Processes that have mapped the old memory keep it, but no longer share it with this process. Throws the
+  /// errors of create().
   void renew() const {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const std::size_t size = static_cast<std::size_t>(whole(mapping_->bytes));
@@ -86,7 +87,7 @@ class shared_segment {
   }
 
   /// Maps the memory that another process offers. Throws weft::error (permission_denied) unless it is a segment of
-  /// exactly `bytes` bytes that a process of this host and this user has made.
+  /// exactly `bytes` bytes that a process of this user on this host has created.
   static shared_segment open(const shared_offer& offer, std::size_t bytes) {
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
     const auto refuse = [](const char* why) { fail(error_code::permission_denied, why); };
@@ -94,7 +95,7 @@ class shared_segment {
       refuse("the offered segment has another size than it needs");
     if (offer.process > INT_MAX || offer.descriptor > INT_MAX) refuse("the offer is malformed");
     const std::string path = str_cat({"/proc/", offer.process, "/fd/", offer.descriptor});
-    // The name is looked at before anything is opened: opening some other thing might have an effect.
+    // Checks the name before it opens the file: opening other kinds of files might have side effects.
     char target[64];
     const std::string wanted = str_cat({"/memfd:", segment_name});
     const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
@@ -121,25 +122,26 @@ class shared_segment {
 
   explicit operator bool() const { return mapping_ != nullptr; }
 
-  /// Whether the two are one piece of memory, by whichever way each was opened.
+  /// Returns true if both segments refer to the same memory.
   bool same_memory(const shared_segment& other) const {
     return mapping_ && other.mapping_ && mapping_->device == other.mapping_->device &&
            mapping_->inode == other.mapping_->inode;
   }
 
-  /// The memory, on a cache line's boundary.
+  /// The memory, aligned to a cache line.
   mutable_bytes bytes() const {
     if (!mapping_) return {};
     return {mapping_->base + front, mapping_->bytes};
   }
 
-  /// The offer that a segment's peers are told, where it was made here.
+  /// The offer to send to peers, for a segment created in this process.
   const shared_offer& offer() const { return mapping_->offer; }
 
-  /// From here on nobody can open it any more; those that have keep it.
+  /// Prevents other processes from opening the segment. Existing mappings stay valid.
   void withdraw() const { mapping_->close(); }
 
-  /// Keeps address and contents, but no longer shares them: what peers write from here on does not show.
+  /// Makes the memory private, at the same address and with the same contents: later writes of peers have no effect
+  /// here.
   void detach() const {
     if (!mapping_) return;
     const mutable_bytes shared = bytes();
@@ -151,7 +153,7 @@ class shared_segment {
 
  private:
   static constexpr const char* segment_name = "weft";
-  static constexpr std::size_t front = 64;  // where the label lies
+  static constexpr std::size_t front = 64;  // size of the label
   static constexpr std::size_t max_bytes = std::size_t{1} << 46;
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
   static constexpr int needed_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -173,8 +175,8 @@ class shared_segment {
   struct mapping {
     std::byte* base = nullptr;
     std::size_t bytes = 0;
-    int descriptor = -1;  // where it was made, as long as it is on offer
-    dev_t device = 0;     // these two name the memory
+    int descriptor = -1;  // of the creating process, while the segment is on offer
+    dev_t device = 0;     // device and inode identify the memory
     ino_t inode = 0;
     shared_offer offer;
 
@@ -194,11 +196,11 @@ class shared_segment {
   };
 
 #if defined(__linux__) && defined(MFD_ALLOW_SEALING)
-  /// Memory without a name, of a size that nobody can change, and that no other user may open.
+  /// Creates anonymous memory with a fixed size that no other user can open.
   static file fresh_file(std::size_t bytes) {
     file made(::memfd_create(segment_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (made.number < 0) fail(error_code::unimplemented, "the system provides no shared memory");
-    // Taken now: a shortage met at an access later would be a signal, not an error.
+    // Allocated now: a shortage at a later access would raise a signal instead of an error.
     if (bytes == 0 || bytes > reasonable() || !may_write(whole(bytes)) ||
         ::posix_fallocate(made.number, 0, whole(bytes)) != 0)
       fail(error_code::resource_exhausted, str_cat({"cannot allocate ", bytes, " bytes of shared memory"}));
@@ -234,13 +236,13 @@ class shared_segment {
     mapping_->identify(from.number);
   }
 
-  /// Half of the machine's memory: asked for more than there is, some systems kill processes rather than refuse.
+  /// Half of the machine's memory: some systems kill processes instead of refusing larger requests.
   static std::size_t reasonable() {
     const long pages = ::sysconf(_SC_PHYS_PAGES), size = ::sysconf(_SC_PAGESIZE);
     return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(size) : 0;
   }
 
-  /// Whether a file may become so long: a longer one would be a signal, too.
+  /// Returns true if files of this size are permitted: a larger file would raise a signal, too.
   static bool may_write(off_t bytes) {
     rlimit limit;
     return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -257,10 +259,11 @@ class shared_segment {
   std::shared_ptr<mapping> mapping_;
 };
 
-/// A number in shared memory that one process raises and others wait for: they poll for a bounded time, then sleep.
+/// A number in shared memory that one process raises and others wait for. Waiting threads poll for a limited time, then
+/// sleep.
 class shared_counter {
  public:
-  /// Raises it to `value` and wakes the sleepers. Everything written before is visible to a thread that sees the value.
+  /// Raises the number to `value` and wakes sleeping threads. A thread that reads the value sees all earlier writes.
   void publish(std::uint32_t value) {
     value_.store(value, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
@@ -269,12 +272,12 @@ class shared_counter {
 #endif
   }
 
-  /// Whether it has come to `value`. It may pass from the largest number on to 0.
+  /// Returns true if the number has reached `value`. It may wrap from the largest number to 0.
   bool reached(std::uint32_t value) const {
     return static_cast<std::int32_t>(value_.load(std::memory_order_acquire) - value) >= 0;
   }
 
-  /// Polls for as long as `policy` allows. Returns whether `value` was reached.
+  /// Polls for as long as `policy` allows. Returns true if the number has reached `value`.
   bool poll(std::uint32_t value, const wait_policy& policy) const {
     if (reached(value)) return true;
     if (policy.spin.count() <= 0) return false;
@@ -289,7 +292,7 @@ class shared_counter {
     }
   }
 
-  /// Sleeps until it is `value`, at most for `time`; may return earlier.
+  /// Sleeps until the number reaches `value`, for at most `time`; may return earlier.
   void sleep(std::uint32_t value, std::chrono::nanoseconds time) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t seen = value_.load(std::memory_order_seq_cst);

@@ -41,9 +41,9 @@ namespace weft {
 
 class host_lookup;
 
-/// TCP through Boost.Asio, on loopback addresses unless it is allowed other hosts; encrypted by OpenSSL where it is
-/// given a certificate. The sockets do not block, and no thread runs their io_context: the thread that needs bytes asks
-/// the socket itself, so that no message waits for another thread to wake. Where latency matters less, a watch waits on
+/// TCP through Boost.Asio. Uses only loopback addresses unless allow_other_hosts() is called, and OpenSSL if it is
+/// given a certificate. The sockets are non-blocking, and no thread runs their io_context: the thread that needs bytes
+/// polls the socket itself, so no message waits until another thread wakes. If latency matters less, a watch waits in
 /// an event_loop.
 class tcp {
   using context_ptr = std::shared_ptr<detail::asio_context>;
@@ -71,11 +71,12 @@ class tcp {
       return *this;
     }
 
-    /// With the port that was really bound.
+    /// The endpoint, with the port that was bound.
     const endpoint& address() const { return address_; }
     bool is_open() const { return descriptor_ >= 0; }
 
-    /// Throws weft::error (resource_exhausted) where this process may open no more: a peer that knocks stays waiting.
+    /// Throws weft::error (resource_exhausted) if the process cannot open more files: the connecting peer then keeps
+    /// waiting.
     bool accept(stream& accepted);
 
     void close() {
@@ -90,10 +91,10 @@ class tcp {
     std::optional<tls_credentials> tls_;
   };
 
-  /// Another thread notifies it to end a wait.
+  /// Ends a wait: any thread calls notify().
   class signal : public source {
    public:
-    /// Throws weft::error (resource_exhausted) where this process may open no more.
+    /// Throws weft::error (resource_exhausted) if the process cannot open more files.
     explicit signal(tcp& owner);
     signal(const signal&) = delete;
     signal& operator=(const signal&) = delete;
@@ -106,7 +107,7 @@ class tcp {
     detail::opaque_ptr<detail::asio_signal> ends_;
   };
 
-  /// A stream, listener or signal, and what it is waited for.
+  /// A stream, listener or signal, and the events to wait for.
   struct wait_item {
     const source* from = nullptr;
     bool read = false, write = false;
@@ -114,7 +115,7 @@ class tcp {
 
   using event_loop = weft::event_loop;
 
-  /// Throws weft::error (resource_exhausted) where this process may open no more.
+  /// Throws weft::error (resource_exhausted) if the process cannot open more files.
   tcp();
   tcp(const tcp& other);
   tcp(tcp&& other) noexcept;
@@ -122,49 +123,50 @@ class tcp {
   tcp& operator=(tcp&& other) noexcept;
   ~tcp();
 
-  /// From here on, for this handle and its copies made later, other hosts too: for callers that make all peers prove a
-  /// secret, or encrypt.
+  /// Allows other hosts, for this handle and later copies. For callers that require all peers to prove a secret or to
+  /// encrypt.
   void allow_other_hosts() { other_hosts_ = true; }
 
-  /// From here on, for this handle and its copies made later, all that travels is encrypted, and both sides of a
-  /// connection show a certificate.
+  /// Encrypts all later connections of this handle and its later copies; both sides must present a certificate.
   void use_tls(const tls_credentials& mine) { tls_ = mine; }
 
-  /// Throws weft::error (permission_denied) for an address beyond loopback, unless other hosts are allowed.
+  /// Throws weft::error (permission_denied) for a non-loopback address, unless other hosts are allowed.
   void check(const endpoint& where) const;
 
-  /// Whether tasks that listen at these two addresses run on one machine, and may share its memory.
+  /// Returns true if tasks that listen at these endpoints are on one machine, and can share memory.
   static bool same_host(const endpoint& one, const endpoint& other) {
     return one.host == other.host || (is_loopback(one.host) && is_loopback(other.host));
   }
 
-  /// Listens at an address. A host name means those of its addresses that this machine has; where none is, or only
-  /// loopback, as many systems have it for their own name, all addresses of the machine. Waits five seconds for a name.
-  /// Throws weft::error: permission_denied beyond loopback, already_exists for a port in use, not_found for a name that
-  /// no host has, resource_exhausted where this process may open no more, unavailable otherwise.
+  /// Listens at an address. For a host name, uses the first of its non-loopback addresses that this machine has. If
+  /// there is none (many systems map their own name to loopback), uses all addresses of the machine. Waits at most five
+  /// seconds for a name lookup.
+  /// Throws weft::error: permission_denied for other hosts, already_exists for a port in use, not_found for an unknown
+  /// host name, resource_exhausted if the process cannot open more files, unavailable otherwise.
   listener listen(const endpoint& where) { return listen(where, where); }
 
-  /// Listens at `bound`, and is known as `advertised` to others; the port is that of `bound`.
+  /// Listens at `bound`; other tasks connect to `advertised`, with the port of `bound`.
   listener listen(const endpoint& advertised, const endpoint& bound);
 
-  /// Takes over a socket that listens already, as code that hands ports out has opened it, and owns it from here on.
-  /// Throws weft::error (invalid_argument) for another kind of descriptor, and as check() does.
+  /// Takes ownership of a socket that already listens, for example from a program that assigns ports. Throws
+  /// weft::error (invalid_argument) for another kind of descriptor, and the errors of check().
   listener adopt(int descriptor, const endpoint& advertised);
 
-  /// A connection that is on its way: waited for as for a source that is to be written, until finish() has a stream.
+  /// A connection that is not established yet. It becomes writable when the attempt has succeeded or failed.
   class pending_stream : public source {
    public:
-    /// `refused` outlives it, and is told whether the address that was tried last has refused the connection.
+    /// Sets `*refused` to true if the address that was tried last has refused the connection, otherwise to false.
+    /// `refused` must outlive this object.
     pending_stream(tcp& network, const endpoint& where, std::vector<std::string> addresses, bool* refused = nullptr);
 
-    /// Whether it has led to a stream. Throws as connect(); the next address of the host is tried first. The descriptor
-    /// may be another one after a call.
+    /// Moves the connection into `made` and returns true, or returns false if it must wait again. Throws the errors of
+    /// connect() after it has tried all addresses of the host. The descriptor may change in a call.
     bool finish(stream& made);
 
-    /// Nobody has answered in the time of one address: on to the next. Throws (unavailable) where there is none.
+    /// Tries the next address of the host. Throws weft::error (unavailable) if there is none.
     void time_out();
 
-    /// Addresses that are left, this one included.
+    /// The number of remaining addresses, including the current one.
     std::size_t addresses_left() const { return addresses_.size() - tried_; }
 
    private:
@@ -181,20 +183,21 @@ class tcp {
     detail::opaque_ptr<detail::asio_socket> socket_;
   };
 
-  /// Begins to connect to a host, whose name is looked up for no longer than `time`. Throws as connect().
+  /// Starts to connect to a host. A name lookup takes at most `time`. Throws the errors of connect().
   std::unique_ptr<pending_stream> start_connect(const endpoint& where, std::chrono::milliseconds time = {},
                                                 bool* refused = nullptr);
 
   /// Connects to the first of the host's addresses that answers.
-  /// Throws weft::error: permission_denied beyond loopback, not_found for a name that no host has, unavailable when
-  /// nobody accepts within `time`, resource_exhausted where this process may open no more.
+  /// Throws weft::error: permission_denied for other hosts, not_found for an unknown host name, unavailable if no task
+  /// accepts within `time`, resource_exhausted if the process cannot open more files.
   stream connect(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250));
 
-  /// Looks up the host's name, if it is one, without waiting. Throws weft::error: not_found for a name that no host
-  /// has, unavailable while there is no answer.
+  /// Looks up the host if it is a name, without waiting. Throws weft::error: not_found for an unknown host name,
+  /// unavailable while there is no answer.
   void look_up(const endpoint& where);
 
-  /// Whether the host answers that nobody listens there: the process that did has ended. False where nothing answers.
+  /// Returns true if the host answers that no process listens there: the process that did has ended. Returns false if
+  /// the host does not answer.
   bool refuses(const endpoint& where, std::chrono::milliseconds time = std::chrono::milliseconds(250));
 
   bool wait(std::span<wait_item> items, std::chrono::nanoseconds time);
@@ -204,7 +207,7 @@ class tcp {
   stream connected(detail::opaque_ptr<detail::asio_socket> socket);
 
   context_ptr context_;
-  std::shared_ptr<host_lookup> names_;  // made by the constructor: nvcc 13 aborts at an initializer here
+  std::shared_ptr<host_lookup> names_;  // set in the constructor: nvcc 13 aborts at an initializer here
   bool other_hosts_ = false;
   std::optional<tls_credentials> tls_;
 };
@@ -246,7 +249,7 @@ WEFT_DISTRIBUTED_DECL bool tcp::listener::accept(stream& accepted) {
   detail::asio_socket socket(*context_);
   acceptor_->accept(socket, problem);
   if (detail::is_exhausted(problem)) throw error(error_code::resource_exhausted, "accept", problem.message());
-  if (problem) return false;  // nobody there, or gone again
+  if (problem) return false;  // no connection waits, or it has been closed
   accepted = stream(context_, detail::opaque_ptr<detail::asio_socket>(new detail::asio_socket(std::move(socket))));
   if (tls_) accepted.encrypt(*tls_, false);
   return true;
@@ -366,7 +369,7 @@ WEFT_DISTRIBUTED_DECL void tcp::pending_stream::begin() {
       socket_->open(remote.protocol(), problem);
       if (!problem) socket_->non_blocking(true, problem);
       if (!problem) descriptor_ = socket_->native_handle();
-      // Asio's connect() waits on a socket that does not block, too.
+      // Asio's connect() would wait even on a non-blocking socket.
       if (!problem && ::connect(descriptor_, remote.data(), static_cast<socklen_t>(remote.size())) != 0)
         problem = detail::asio_failure(errno, boost::system::system_category());
       if (refused_) *refused_ = problem == boost::asio::error::connection_refused;
@@ -385,7 +388,7 @@ WEFT_DISTRIBUTED_DECL bool tcp::pending_stream::is_connected() {
   socklen_t size = sizeof pending;
   ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &pending, &size);
   detail::asio_failure problem(pending, boost::system::system_category());
-  // A port that nobody listens on may be given to this very socket, which then speaks to itself.
+  // The system may assign a port without a listener to this socket itself, which then connects to itself.
   if (detail::asio_failure lost; !problem && socket_->local_endpoint(lost) == socket_->remote_endpoint(lost))
     problem = boost::asio::error::connection_refused;
   if (refused_) *refused_ = problem == boost::asio::error::connection_refused;
@@ -420,7 +423,7 @@ WEFT_DISTRIBUTED_DECL tcp::stream tcp::connect(const endpoint& where, std::chron
   const std::unique_ptr<pending_stream> pending = start_connect(where, time);
   for (stream made;;) {
     if (pending->finish(made)) return made;
-    // The last address may take what is left; the others leave something.
+    // The last address gets all of the remaining time; earlier ones get half of it.
     const auto left = until.remaining();
     wait_item item{pending.get(), false, true};
     if (!wait({&item, 1}, pending->addresses_left() == 1 ? left : left / 2)) pending->time_out();
@@ -451,7 +454,7 @@ WEFT_DISTRIBUTED_DECL bool tcp::wait(std::span<wait_item> items, std::chrono::na
   std::array<pollfd, few> on_stack;
   std::vector<pollfd> on_heap(items.size() > few ? items.size() : 0);
   pollfd* polled = on_heap.empty() ? on_stack.data() : on_heap.data();
-  bool has_more = false;  // where OpenSSL has taken it from the socket
+  bool has_more = false;  // OpenSSL has already read data from a socket
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto& [from, read, write] = items[i];
     polled[i] = {from->descriptor(), static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0)), 0};

@@ -29,7 +29,7 @@
 
 namespace weft::detail {
 
-/// What a wait is for: a descriptor, and the TLS session on it.
+/// An object to wait for: a descriptor, and its TLS session.
 class tcp_source {
  public:
   int descriptor() const { return descriptor_; }
@@ -37,7 +37,7 @@ class tcp_source {
 
  protected:
   int descriptor_ = -1;
-  opaque_ptr<tls_session> session_;  // of a stream that is encrypted
+  opaque_ptr<tls_session> session_;  // of an encrypted stream
 };
 
 /// A connection of tcp. No call blocks.
@@ -58,28 +58,28 @@ class tcp_stream : public tcp_source {
   ~tcp_stream() { close(); }
 
   bool is_open() const { return descriptor_ >= 0; }
-  /// The address of the other side, for messages; empty where the connection has ended.
+  /// The address of the other side, for messages; empty if the connection has ended.
   std::string remote_host() const;
-  /// Returns true if both ends have the same address, or loopback addresses, so that no byte leaves this host. The
-  /// names in a cluster's specification do not tell: several hosts can be reached by one name, through a load balancer
-  /// or NAT.
+  /// Returns true if both ends have the same address or loopback addresses, so that no byte leaves this host. The names
+  /// in a cluster's specification do not prove this: one name can refer to several hosts, through a load balancer or
+  /// NAT.
   bool stays_on_host() const;
 
   std::size_t read_some(std::span<const mutable_bytes> into);
   std::size_t write_some(std::span<const const_bytes> from);
 
-  /// Frames have tags from here on, made and verified with these keys.
+  /// Sets the keys of the tags. All later frames have tags.
   void authenticate(frame_key sends, frame_key receives) {
     authentication_ = owned<frame_authentication>(new frame_authentication(sends, receives));
   }
   frame_authentication* authentication() const { return authentication_.get(); }
 
-  /// All bytes are encrypted, from the first one on.
+  /// Encrypts all bytes. Must be called before the first byte.
   void encrypt(const tls_credentials& mine, bool dials);
   bool is_encrypted() const { return static_cast<bool>(session_); }
-  /// Whether the other's certificate names this task; where nothing is encrypted, there is none to say otherwise.
+  /// Returns true if the certificate of the other side names this task, or if the stream is not encrypted.
   bool certifies(std::string_view task) const;
-  /// The names in the other's certificate, for messages.
+  /// The names in the certificate of the other side, for messages.
   std::string certified_names() const;
 
   void close() {
@@ -109,9 +109,9 @@ WEFT_DISTRIBUTED_DECL tcp_stream::tcp_stream(std::shared_ptr<asio_context> conte
     repeat_soon();
     return;
   }
-  // Loopback loses nothing: the pacing timers of some congestion controllers only cost time there.
+  // Loopback loses no packets, so the pacing timers of some congestion controllers only cost time.
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-  const int bytes = 1 << 20;  // larger ones wander through the cache, smaller ones block more often: measured
+  const int bytes = 1 << 20;  // measured: larger buffers leave the cache, smaller ones block more often
   ::setsockopt(descriptor_, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
@@ -130,7 +130,7 @@ WEFT_DISTRIBUTED_DECL bool tcp_stream::stays_on_host() const {
   return !ended && (remote == local || (remote.is_loopback() && local.is_loopback()));
 }
 
-/// The bytes that moved.
+/// Returns the number of bytes moved. Throws weft::error (unavailable) if the connection has ended.
 inline std::size_t moved_bytes(std::size_t moved, const asio_failure& problem) {
   if (!problem) return moved;
   if (problem == boost::asio::error::would_block || problem == boost::asio::error::try_again ||
@@ -183,15 +183,16 @@ WEFT_DISTRIBUTED_DECL void tcp_stream::close_socket() {
   session_.reset();
 }
 
-/// A link between hosts may fail for seconds. TCP doubles its retransmission timeout, up to minutes, and so is silent
-/// long after the link is back. Probes end a connection that only receives if the other host is gone without a word. An
-/// option that this system does not know has no effect.
+/// A link between hosts may fail for seconds. TCP doubles its retransmission timeout, up to minutes, and so stays
+/// silent long after the link has recovered. Keepalive probes end a connection that only receives if the other host has
+/// disappeared. Systems ignore options that they do not support.
 WEFT_DISTRIBUTED_DECL void tcp_stream::repeat_soon() {
   #if defined(__linux__)
-  constexpr int rto_max_ms = 44;         // TCP_RTO_MAX_MS, of Linux 6.15
-  const int at_most = 1000, linear = 1;  // linear: earlier systems double it later where little is on its way
+  constexpr int rto_max_ms = 44;         // TCP_RTO_MAX_MS, since Linux 6.15
+  const int at_most = 1000, linear = 1;  // linear: older systems start doubling later if few packets are in flight
   const int yes = 1, idle = 60, between = 30;
-  const unsigned patience = 15 * 60 * 1000;  // else the bound on the time ends a connection after half a minute
+  const unsigned patience = 15 * 60 * 1000;  // otherwise the bound on retransmissions ends a connection after half a
+                                             // minute
   ::setsockopt(descriptor_, IPPROTO_TCP, rto_max_ms, &at_most, sizeof at_most);
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &linear, sizeof linear);
   ::setsockopt(descriptor_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);

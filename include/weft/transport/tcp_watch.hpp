@@ -14,14 +14,14 @@
 
 namespace weft::detail {
 
-/// Calls a handler on the loop's thread when a source is ready. Must end before the source is closed or moved.
+/// Calls a handler on the loop's thread when a source is ready. Must be destroyed before the source is closed or moved.
 class tcp_watch {
  public:
   tcp_watch(event_loop& loop, const tcp_source& from, event_loop::handler when_ready);
   tcp_watch(const tcp_watch&) = delete;
   tcp_watch& operator=(const tcp_watch&) = delete;
 
-  /// For the next time only. Nothing changes where it waits already.
+  /// Requests one call of the handler. Has no effect while the watch is armed.
   void arm(bool read, bool write);
 
  private:

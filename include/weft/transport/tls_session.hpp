@@ -39,30 +39,32 @@ namespace weft {
 
 namespace detail {
 
-/// One side of TLS on a socket that does not block, with the functions of a byte_stream. Where it fails, it says so
-/// once; after that what is written is dropped, and what comes is read and dropped until the other side closes, so that
-/// the alert which tells it why is not lost with what it has sent in the meantime.
+/// One side of a TLS connection on a non-blocking socket, with the functions of a byte_stream. After a failure, it
+/// throws the error once. It then drops all output, and reads and drops all input until the other side closes the
+/// connection: closing earlier could lose the alert that reports the reason.
 class tls_session {
  public:
-  /// The handshake goes on with the first reads and writes.
+  /// The first reads and writes perform the handshake.
   tls_session(const tls_credentials& mine, int descriptor, bool dials);
   tls_session(const tls_session&) = delete;
   tls_session& operator=(const tls_session&) = delete;
 
-  /// Throws weft::error: unauthenticated where one side rejects the other's certificate, failed_precondition where the
-  /// other does not speak TLS, data_loss for what was changed on the way, unavailable when the other has closed.
+  /// Throws weft::error: unauthenticated if one side rejects the other's certificate, failed_precondition if the other
+  /// side does not use TLS, data_loss for data changed in transit, unavailable if the other side has closed the
+  /// connection.
   std::size_t read_some(std::span<const mutable_bytes> into);
-  /// Returns how much it took; the caller offers the rest again, with the same contents.
+  /// Returns the number of bytes accepted. The caller must offer the rest again, unchanged.
   std::size_t write_some(std::span<const const_bytes> from);
 
-  /// Whether bytes have come that the socket no longer has.
+  /// Returns true if OpenSSL has read data that the caller has not.
   bool has_more() const { return more_; }
-  /// The events that poll() is to wait for.
+  /// Returns the events for poll().
   short events(bool read, bool write) const;
 
-  /// Whether the other's certificate names it: "/job:worker/task:1", or its job.
+  /// Returns true if the certificate of the other side contains this name, "/job:worker/task:1", or the name of its
+  /// job.
   bool certifies(std::string_view name) const;
-  /// The names in the other's certificate, for messages.
+  /// The names in the certificate of the other side, for messages.
   std::string certified_names() const;
 
  private:
@@ -92,10 +94,10 @@ class tls_session {
   std::unique_ptr<SSL, release> session_;
   int descriptor_ = -1;
   bool closed_ = false;
-  bool has_heard_ = false, is_plain_ = false;  // whether bytes have come, and they began a frame
-  std::vector<char> out_;                      // encrypted, and not sent yet
-  std::size_t held_ = 0;   // bytes that are encrypted and offered again, since out_ is not empty: 0 or 1
-  std::string rejection_;  // of the other's certificate
+  bool has_heard_ = false, is_plain_ = false;  // input has arrived; it began a frame without TLS
+  std::vector<char> out_;                      // encrypted bytes to send
+  std::size_t held_ = 0;   // 0 or 1: encrypted bytes that the caller offers again, because out_ is not empty
+  std::string rejection_;  // why this side rejects the other's certificate
   std::optional<error> failure_;
   bool is_told_ = false;
 #endif
@@ -140,7 +142,7 @@ inline std::size_t tls_session::read_some(std::span<const mutable_bytes> into) {
         }
         failure_ = describe(result);
         if (total == 0) return read_some(into);
-        more_ = true;  // it is to be told
+        more_ = true;  // so that the caller reads again and gets the error
         return total;
       }
       piece = piece.subspan(n);
@@ -192,7 +194,7 @@ inline std::size_t tls_session::write_some(std::span<const const_bytes> from) {
       skip(n);
     }
   }
-  // A caller that offers nothing more does not come back, so one byte is kept from it until the last has left.
+  // A caller without more data would not call again, so the session reports one byte less until out_ is empty.
   held_ = !out_.empty() && accepted > 0 ? 1 : 0;
   return accepted - held_;
 }
@@ -240,7 +242,7 @@ inline std::string tls_session::joined(const std::vector<std::string>& names) {
   return text.empty() ? "no task" : text;
 }
 
-/// ", valid until Nov 26 14:19:25 2026 GMT", or ", valid from ...".
+/// Formats a date of a certificate: ", valid until Nov 26 14:19:25 2026 GMT", or ", valid from ...".
 inline std::string tls_session::date_of(const X509* certificate, bool last) {
   const std::unique_ptr<BIO, release> text(BIO_new(BIO_s_mem()));
   if (!text) return {};
@@ -251,7 +253,7 @@ inline std::string tls_session::date_of(const X509* certificate, bool last) {
       {last ? ", valid until " : ", valid from ", std::string(words, static_cast<std::size_t>(std::max(size, 0l)))});
 }
 
-/// Sends what the socket takes of what is encrypted.
+/// Sends the encrypted bytes that the socket accepts.
 inline void tls_session::flush() {
   std::size_t sent = 0;
   while (sent < out_.size()) {
@@ -264,7 +266,7 @@ inline void tls_session::flush() {
     if (errno == EAGAIN) break;
     out_.clear();
     if (failure_) return;
-    // The other side has closed, and may have said why.
+    // The other side has closed the connection, perhaps after an alert.
     char next;
     std::size_t none = 0;
     ERR_clear_error();
@@ -279,16 +281,17 @@ inline void tls_session::flush() {
   out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(sent));
 }
 
-/// Why a call of OpenSSL has failed.
+/// Sends the alert and returns the error for a failed call of OpenSSL.
 inline error tls_session::describe(int result) {
   const int kind = SSL_get_error(session_.get(), result);
   const unsigned long code = ERR_peek_error();
   ERR_clear_error();
-  if (is_plain_) {  // OpenSSL tells such a peer nothing; this alert it knows: a fatal one, protocol_version
+  if (is_plain_) {  // OpenSSL sends no alert to a peer without TLS. A Weft peer recognizes this one: fatal,
+                    // protocol_version
     constexpr std::array<char, 7> alert{21, 3, 3, 0, 2, 2, 70};
     out_.assign(alert.begin(), alert.end());
   }
-  // The alert that tells the other side.
+  // Sends the alert to the other side.
   for (std::size_t sent = 0; sent < out_.size();) {
     const ssize_t n = ::send(descriptor_, out_.data() + sent, out_.size() - sent, MSG_NOSIGNAL);
     if (n <= 0) break;
@@ -309,7 +312,7 @@ inline error tls_session::describe(int result) {
     const int alert = reason - SSL_AD_REASON_OFFSET;
     const std::string says = SSL_alert_desc_string_long(alert);
     if ((alert >= SSL_AD_BAD_CERTIFICATE && alert <= SSL_AD_CERTIFICATE_UNKNOWN) || alert == SSL_AD_UNKNOWN_CA ||
-        alert == SSL_AD_CERTIFICATE_REQUIRED || alert == SSL_AD_DECRYPT_ERROR)  // the last for a signature
+        alert == SSL_AD_CERTIFICATE_REQUIRED || alert == SSL_AD_DECRYPT_ERROR)  // decrypt_error: a wrong signature
       return because(error_code::unauthenticated,
                      {"the peer rejects this task's certificate (", mine_.origin(), "): ", says});
     return because(error_code::invalid_argument, {"the peer ends the connection: ", says});
@@ -353,16 +356,16 @@ inline int tls_session::read_socket(BIO* from, char* to, int size) {
   return n < 0 ? -1 : 0;
 }
 
-/// Takes everything; flush() sends it, many records at once. BIO_s_socket would raise SIGPIPE.
+/// Buffers everything; flush() sends many records at once. BIO_s_socket would raise SIGPIPE.
 inline int tls_session::write_socket(BIO* to, const char* from, int size) try {
   auto& here = *static_cast<tls_session*>(BIO_get_data(to));
   here.out_.insert(here.out_.end(), from, from + size);
   return size;
-} catch (const std::exception&) {  // no memory; nothing may pass through OpenSSL
+} catch (const std::exception&) {  // out of memory; exceptions must not pass through OpenSSL
   return -1;
 }
 
-/// OpenSSL's verdict, noted in words.
+/// Records why OpenSSL rejects a certificate.
 inline int tls_session::verify(int verdict, X509_STORE_CTX* chain) try {
   if (verdict == 1) return 1;
   SSL* const session = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -437,7 +440,7 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   if (SSL_CTX_load_verify_locations(context, authority.c_str(), nullptr) != 1)
     throw fail(error_code::invalid_argument, {authority, " holds no certificate of an authority (PEM): ", reason()});
 
-  // The key, of a file that has been looked at after it was opened.
+  // Checks the key's file after opening it, so that it cannot be replaced in between.
   struct file {
     int number;
     ~file() {
@@ -471,7 +474,7 @@ WEFT_DISTRIBUTED_DECL tls_credentials tls_credentials::from_files(const std::str
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(context, 1);  // many records in one call of recv()
+  SSL_CTX_set_read_ahead(context, 1);  // recv() reads many records at once
   SSL_CTX_set_default_read_buffer_len(context, std::size_t{128} << 10);
   return made;
 }

@@ -11,16 +11,16 @@
 
 namespace weft {
 
-/// One thread's wait for bytes: asks for a while, then sleeps. Call moved() whenever some arrived or left, pause() when
-/// none did.
+/// A thread's wait for bytes: polls for a while, then sleeps. Call moved() after bytes have moved, and pause() if none
+/// have.
 class waiter {
  public:
   waiter(any_transport network, wait_policy policy) : network_(std::move(network)), policy_(policy) {}
 
   void moved() { idle_ = false; }
 
-  /// Returns after a moment, at the latest when `until` is reached or after 50 milliseconds, so that the caller can
-  /// look at what else may have ended its wait. Returns whether it slept.
+  /// Polls or sleeps, at most until `until` and for at most 50 milliseconds, so that the caller can check other
+  /// conditions. Returns true if the thread slept.
   bool pause(std::span<const any_transport::wait_item> items, const deadline& until) {
     if (policy_.spin.count() > 0) {
       const auto now = detail::now();

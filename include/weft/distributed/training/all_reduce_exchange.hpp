@@ -29,15 +29,16 @@
 
 namespace weft::detail {
 
-/// How a replicated session trains where every worker has all variables: a group forms the mean of all workers'
-/// gradients, and each worker runs the graph's own updates on it. A gradient that is rows is summed as a whole, and
-/// beside it one number for each row, which says whether somebody has a gradient of it. `Group` is all_reduce, or has
-/// its rank(), size(), shared_block(), sum() and mean(); where its strategy has bucket_bytes, shares_memory() too, and
-/// its functions may be called by one thread after the other. See elastic_exchange for losses of workers.
+/// The exchange of a replicated session in which every worker stores all variables: a group computes the mean of all
+/// workers' gradients, and each worker applies the graph's own updates to this mean. A gradient of rows is summed in
+/// dense form, together with one number per row that is positive if some worker has a gradient for the row. `Group` is
+/// all_reduce or has its rank(), size(), shared_block(), sum() and mean(). If its strategy has bucket_bytes, it also
+/// has shares_memory(), and different threads may call its functions one after the other. elastic_exchange handles lost
+/// workers.
 template <class Group>
 class all_reduce_exchange : public exchange, private fetch_watcher {
  public:
-  /// Meets the other workers.
+  /// Waits for the other workers.
   template <class Strategy>
   all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
                       const graph_identity& identity, deadline until)
@@ -75,7 +76,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     }
     return all;
   }
-  /// The number of the next update, from 0 on.
+  /// The number of the next update, starting at 0.
   std::int64_t next_step() const override { return next_step_; }
   gradient_buffers& gradients() override { return gradients_; }
 
@@ -101,21 +102,21 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     variables_.note_additions(gradients_.all());
   }
 
-  /// Forms the means and makes the update, unless no worker has an example.
+  /// Computes the means and runs the update, unless no worker has an example.
   void update(deadline until, std::uint32_t examples, bool repeated, const replica_work*) override {
     make_update(until, examples, repeated);
   }
   void abandon_update() override { begin_anew(); }
 
-  /// Every worker has the values of the last step.
+  /// Does nothing: every worker already has the values of the last step.
   void refresh(deadline) override {}
 
-  /// Takes part in the others' updates until all have come here.
+  /// Takes part in the other workers' updates until all workers have called finish().
   void finish(deadline until, std::optional<std::uint32_t> unfinished, const typename exchange::make_update& update,
               const std::function<void()>& last) override {
     const auto time_for_each = until.remaining();
     const bool travels = thread_ && thread_->under_way();
-    const bool all_had_stopped = all_stop_;  // and all come here
+    const bool all_had_stopped = all_stop_;  // then all workers call finish()
     others_train_ = true;
     if (unfinished || travels) update(time_for_each, unfinished.value_or(1));
     while (others_train_) {
@@ -131,7 +132,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
 
   // ---- checkpoints ----
 
-  /// The chief's variables become those of all.
+  /// Gives the chief's variables to all workers.
   std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline until) override {
     std::optional<cluster_state> at;
     if (is_chief()) at = load();
@@ -164,11 +165,11 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   }
 
  protected:
-  // A batch counts 2^-32 at least, beside the largest.
+  // A batch weighs at least 2^-32 relative to the largest one.
   static constexpr double weight_of_vote = 0x1p-60, max_weight_of_votes = 0x1p-40;
   static constexpr int nobody = -1;
 
-  /// Has no group yet.
+  /// Creates no group; the derived class does.
   all_reduce_exchange(task_server& here, shared_variables& variables)
       : here_(here),
         variables_(variables),
@@ -184,9 +185,9 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
                      "train by parameter_server"});
   }
 
-  // ---- what workers say beside their gradients ----
+  // ---- votes, sent together with the gradients ----
 
-  /// Decides what this worker says with the update that begins. Returns whether that is anything.
+  /// Decides the votes of this worker for the update that begins. Returns true if there are any.
   virtual bool has_votes() { return votes_ = departure_.is_requested() && trains_; }
   virtual void write_votes() {
     buckets_.with_votes([&](auto votes) { votes.back() = votes_ ? 1 : 0; });
@@ -194,10 +195,10 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   virtual void read_votes() {
     buckets_.with_votes([&](auto votes) { all_stop_ |= votes.back() > 0; });
   }
-  /// A bucket of this worker's own gradients is about to be overwritten.
+  /// Called before a bucket of this worker's own gradients is overwritten.
   virtual void begin_bucket(std::size_t) {}
 
-  // ---- an update ----
+  // ---- updates ----
 
   void make_update(deadline until, std::uint32_t examples, bool repeated) {
     check_whole();
@@ -215,9 +216,9 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     if (!others_train_) ask_who_trains(until);
     end_update(took_part_ > 2 * max_weight_of_votes);
   }
-  /// `has_mean`: somebody had an example.
+  /// `has_mean`: some worker had an example.
   void end_update(bool has_mean) {
-    if (!has_mean) return variables_.reset_averaged();  // this worker's step has assigned them
+    if (!has_mean) return variables_.reset_averaged();  // undoes the assignments of this worker's step
     apply_.run();
     ++next_step_;
     ++variables_.global_step;
@@ -229,7 +230,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     asks_who_trains_ = false;
   }
 
-  /// Workers with other buckets would sum other gradients.
+  /// Throws failed_precondition if the workers' bucket sizes differ: they would sum different gradients.
   void compare_buckets(std::size_t bytes, deadline until) {
     std::vector<double> of_each(group_->size());
     of_each[group_->rank()] = static_cast<double>(bytes);
@@ -243,7 +244,8 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     }
   }
 
-  /// What counts 1, for all: the first batch of the first worker that has one. It stays 0 while all are empty.
+  /// Sets the unit of weight for all workers: the first batch of the first worker with a nonempty one. It stays 0 while
+  /// all batches are empty.
   void agree_on_unit(std::uint32_t examples, deadline until, bool repeated) {
     if (!repeated || examples_.size() != group_->size()) {
       examples_.assign(group_->size(), 0.0);
@@ -254,7 +256,8 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
       if (unit_ == 0) unit_ = each;
   }
 
-  /// Nobody had an example in the last update: either all batches were empty, or all workers have come to finish().
+  /// Called if no worker had an example in the last update: either all batches were empty, or all workers have called
+  /// finish().
   void ask_who_trains(deadline until) {
     if (!asks_who_trains_) training_workers_ = trains_ ? 1 : 0;
     asks_who_trains_ = true;
@@ -263,14 +266,14 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
     others_train_ = training_workers_ != 0;
   }
 
-  /// How much this worker's gradients count. To stop it adds a vote to the gradients, which needs a weight: that of an
-  /// empty batch is then so small that no sum has other bits for it.
+  /// Sets the weight of this worker's gradients. A vote to stop travels with the gradients and requires a weight: that
+  /// of an empty batch is then so small that it does not change the bits of any sum.
   void set_weight(std::uint32_t examples) {
     const bool votes = has_votes();
     weight_ = examples > 0 || !votes ? examples / unit_ : weight_of_vote;
   }
 
-  /// A gradient has come while the step goes on.
+  /// Called when a gradient is complete while the step still runs.
   void ready(std::size_t fetch) override {
     if (fetch < first_part_) return;
     const gradient_buffers::part& part = gradients_.parts()[fetch - first_part_];
@@ -311,8 +314,8 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   bool refuses_nonfinite() const {
     return !variables_.judges_gradients() && here_.options().not_finite != nonfinite_gradients::apply;
   }
-  /// All workers have the same mean, and all throw or none does. `at`: the byte of the block. `whose`: the worker that
-  /// has brought it, or nobody.
+  /// Throws the error for a mean that is not finite. All workers have the same mean, so either all of them throw or
+  /// none. `at`: offset in bytes in the block. `whose`: the worker that sent the value, or nobody.
   void refuse(std::size_t at, std::size_t element_bytes, int whose) const {
     const std::size_t i = gradients_.variable_at(element_bytes == sizeof(double), at);
     if (i == variables_.size()) return;
@@ -324,7 +327,8 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
                              (at - gradients_.offset_of(i)) / element_bytes, next_step_);
   }
 
-  /// All tasks of the job. A worker that has a loss policy meets the others first: it would wait here in vain.
+  /// Creates the group of all tasks of the job. If another worker has a loss policy, it waits in its first meeting
+  /// instead; reports the difference to it.
   void make_group(const graph_identity& identity, const all_reduce_options& options, deadline until) {
     if constexpr (std::is_same_v<Group, all_reduce>) {
       try {
@@ -360,23 +364,23 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   std::optional<Group> group_;
   std::int64_t next_step_ = 0;
 
-  std::size_t begun_buckets_ = 0;  // of the update that is under way
-  std::size_t next_bucket_ = 0;    // an update that has run out of time is repeated, and goes on here
+  std::size_t begun_buckets_ = 0;  // of the current update
+  std::size_t next_bucket_ = 0;    // where to resume an update that has timed out
   std::vector<double> examples_;   // of each worker's batch, until unit_ is known
-  double unit_ = 0;                // the batch that counts 1
+  double unit_ = 0;                // the batch that has weight 1
   double weight_ = 1;              // of this worker's gradients
-  double took_part_ = 0;           // the weights of all workers in the last update
+  double took_part_ = 0;           // sum of the weights of all workers in the last update
   departure departure_;
-  bool votes_ = false;            // this worker announces a signal in the update that is under way
-  bool all_stop_ = false;         // some worker has said so
-  bool trains_ = true;            // this worker has not come to finish()
-  bool others_train_ = true;      // some worker has not, as of the last update
-  bool asks_who_trains_ = false;  // a call that has run out of time goes on there
-  double training_workers_ = 0;   // on their way
+  bool votes_ = false;            // this worker votes to stop in the current update
+  bool all_stop_ = false;         // some worker has voted to stop
+  bool trains_ = true;            // this worker has not called finish()
+  bool others_train_ = true;      // some worker had not called finish(), as of the last update
+  bool asks_who_trains_ = false;  // a call of ask_who_trains() has timed out and is to be repeated
+  double training_workers_ = 0;   // operand of the sum in ask_who_trains()
 
-  std::size_t first_part_ = 0, released_ = 0;  // of the step that runs
+  std::size_t first_part_ = 0, released_ = 0;  // of the current step
   bool torn_ = false;
-  std::optional<bucket_thread> thread_;  // ends before what it uses
+  std::optional<bucket_thread> thread_;  // destroyed before the members that it uses
 };
 
 }  // namespace weft::detail

@@ -15,16 +15,16 @@
 
 namespace weft::detail {
 
-/// A thread that reduces buckets of gradients, one after the other in their order, each as soon as it may. One round
-/// after the other: begin(), release() as buckets are complete, finish().
+/// A thread that reduces buckets of gradients in order, each as soon as it is released. A round consists of begin(),
+/// release() when buckets are complete, and finish().
 class bucket_thread {
  public:
-  /// `reduce(bucket, until)` is called in the thread. After deadline_exceeded it is called again, and goes on.
+  /// The thread calls `reduce(bucket, until)`. After deadline_exceeded, it calls it again to continue.
   bucket_thread(std::size_t buckets, std::function<void(std::size_t, deadline)> reduce)
       : buckets_(buckets), reduce_(std::move(reduce)), thread_([this] { run(); }) {}
   bucket_thread(const bucket_thread&) = delete;
   bucket_thread& operator=(const bucket_thread&) = delete;
-  /// Takes no longer than a call of `reduce` that waits.
+  /// Takes at most as long as one waiting call of `reduce`.
   ~bucket_thread() {
     {
       std::lock_guard lock(mutex_);
@@ -34,7 +34,7 @@ class bucket_thread {
     thread_.join();
   }
 
-  /// Whether a round has begun and not been finished. Asked, like all else, by the thread that runs steps.
+  /// Returns true between begin() and the end of the round. Like all member functions, for the thread that runs steps.
   bool under_way() const { return under_way_; }
 
   void begin() {
@@ -43,7 +43,7 @@ class bucket_thread {
     next_ = released_ = 0;
   }
 
-  /// The first `count` buckets are complete.
+  /// Marks the first `count` buckets as complete.
   void release(std::size_t count) {
     {
       std::lock_guard lock(mutex_);
@@ -52,15 +52,15 @@ class bucket_thread {
     changed_.notify_all();
   }
 
-  /// Ends a round of which no bucket is released; false, and nothing has changed, where one is.
+  /// Ends a round in which no bucket has been released. Otherwise returns false and changes nothing.
   bool cancel() {
     std::lock_guard lock(mutex_);
     if (released_ == 0) under_way_ = false;
     return !under_way_;
   }
 
-  /// Releases all buckets and waits for them. Throws what `reduce` has thrown: after deadline_exceeded it may be called
-  /// again, and after all else the round has ended.
+  /// Releases all buckets and waits until they are reduced. Throws the errors of `reduce`. After deadline_exceeded,
+  /// finish() may be called again; after any other error, the round has ended.
   void finish(deadline until) {
     std::unique_lock lock(mutex_);
     released_ = buckets_;
@@ -83,7 +83,7 @@ class bucket_thread {
   }
 
  private:
-  /// How long a call waits before it looks whether this object ends, or a deadline has been given.
+  /// Time limit of each call of `reduce`, after which the thread checks for destruction and for a new deadline.
   static constexpr std::chrono::milliseconds slice{100};
 
   void run() {
@@ -116,9 +116,9 @@ class bucket_thread {
   const std::function<void(std::size_t, deadline)> reduce_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t released_ = 0, next_ = 0;  // next_: written by the thread alone while a round is under way
-  std::optional<deadline> until_;        // of finish(), while it waits
-  std::optional<error> problem_;         // the thread waits until it has been thrown
+  std::size_t released_ = 0, next_ = 0;  // during a round, only the thread writes next_
+  std::optional<deadline> until_;        // the deadline of finish(), while it waits
+  std::optional<error> problem_;         // the thread pauses until finish() has thrown it
   bool under_way_ = false, stopping_ = false;
   std::thread thread_;
 };

@@ -27,9 +27,9 @@
 
 namespace weft::detail {
 
-/// An all-reduce with a loss policy: the workers that are there agree on who trains (view_meeting) and repeat the
-/// update that a loss has interrupted. Each keeps its own gradients for that, which an exchange overwrites, and those
-/// who have made fewer updates take over the values of one that has made more.
+/// An all-reduce with a loss policy: the workers that are alive agree on who trains (view_meeting) and repeat an update
+/// that a loss has interrupted. Each worker keeps a copy of its own gradients for this, because an exchange overwrites
+/// them. Workers that have made fewer updates adopt the values of a worker that has made more.
 class elastic_exchange final : public all_reduce_exchange<all_reduce> {
  public:
   elastic_exchange(task_server& here, shared_variables& variables, std::size_t bucket_bytes, loss_policy policy,
@@ -41,7 +41,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
         admits_late_(policy.then != loss_action::stop) {
     here_.set_participation(participation::none);
     if (policy.then == loss_action::take_over)
-      parts_.emplace(workers_);  // gradients leave when the step has ended
+      parts_.emplace(workers_);  // gradients are sent after the step
     else
       bucket_bytes_ = bucket_bytes;
     check_loss_policy(policy, "collective");
@@ -56,11 +56,11 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   bool takes_over() const override { return parts_.has_value(); }
   bool is_chief() const override { return meeting_->current().chief() == here_.index(); }
   training_view view() const override { return meeting_->current(); }
-  /// Updates whose batches were all empty are counted too.
+  /// Counts updates whose batches were all empty, too.
   std::int64_t next_step() const override { return updates_; }
   bool leaves_alone() const override { return leaves_alone_; }
 
-  /// Makes an update with the workers that are there, whoever is lost meanwhile.
+  /// Makes an update with the workers that are alive, even if workers are lost meanwhile.
   void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if (!repeated) began_at_ = updates_;
     if (parts_ && !repeated) {
@@ -91,7 +91,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
         others_train_ = false;
         return;
       }
-      if (updates_ > began_at_) return;  // it is complete
+      if (updates_ > began_at_) return;  // settle() has adopted its result
     }
     if (std::exchange(has_admitted_, false)) settle(deadline(at_least(least_time, until)), true);
   }
@@ -121,7 +121,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     stage_ = stage::computes;
   }
 
-  // ---- what workers say: whether each of them stops, and whether one has seen a worker that waits to take part ----
+  // ---- votes: which workers stop, and whether a newcomer waits ----
 
   std::size_t votes() const { return static_cast<std::size_t>(workers_) + 1; }
   bool has_votes() override {
@@ -154,8 +154,8 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
 
   // ---- loss_action::take_over ----
 
-  /// Computes the parts of lost workers that are now this one's. An error of the program's function passes through,
-  /// and does not count as a loss.
+  /// Computes the gradients of lost replicas that this worker has taken over. Errors of the program's function
+  /// propagate and do not count as losses.
   void compute_parts(const replica_work* work) {
     check_whole();
     if (stage_ != stage::computes || !trains_) return;
@@ -166,8 +166,8 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     }
   }
 
-  /// The same bits come of it whoever computes a replica's gradients: they are summed in the order of the replicas.
-  /// After a loss or deadline_exceeded it is called again.
+  /// Makes an update from the gradients of all replicas. They are summed in the order of the replicas, so the bits do
+  /// not depend on which worker computes a replica's gradients. Called again after a loss or deadline_exceeded.
   void make_update_of_all_replicas(deadline until) {
     const training_view& members = meeting_->current();
     const int self = here_.index();
@@ -195,7 +195,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     end_update(took_part_ > 0);
   }
 
-  /// Where each member has its own part alone, shared memory sums them in the same order.
+  /// If each member has only its own part, the sum in shared memory has the order of the replicas.
   bool sums_in_memory() const {
     return group_->shares_memory() && static_cast<int>(group_->size()) == parts_->replicas();
   }
@@ -217,17 +217,17 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
       refuse(first_nonfinite(block.data(), block.size()) * sizeof(Element), sizeof(Element), nobody);
   }
 
-  // ---- the views ----
+  // ---- views ----
 
   static bool is_loss(const error& problem) {
     return problem.code() == error_code::unavailable || problem.code() == error_code::aborted;
   }
 
-  /// An update to which nobody has brought anything, for all have come to finish(), has no number.
+  /// Does not count an update without contributions: all workers have called finish().
   void note_update() { note_updates(updates_ + (others_train_ ? 1 : 0)); }
   void note_updates(std::int64_t updates) {
     updates_ = updates;
-    if (parts_) local_.set_step_number(updates_);  // so random numbers follow from the replica and the step
+    if (parts_) local_.set_step_number(updates_);  // random numbers then depend only on the replica and the step
     settled_ = {unit_, local_.step_number(), others_train_};
   }
 
@@ -235,8 +235,8 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     return std::max(least, until.remaining());
   }
 
-  /// Trains from here on in a view on which all of its workers agree. Brings this worker's values up to date: it may
-  /// then be one update further. After deadline_exceeded it is called again.
+  /// Agrees with the other workers on a view to train in, and updates this worker's values. This can advance the worker
+  /// by one update. Called again after deadline_exceeded.
   void settle(deadline until, bool admits) {
     is_settling_ = true;
     try {
@@ -251,13 +251,13 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     const bool begins = updates_ < 0;  // this worker has no values yet
     for (int attempt = 0;; ++attempt, admits = false) {
       const training_view next = meeting_->meet(updates_, admits, !trains_, until);
-      if (next.epoch == 1 && updates_ < 0) note_updates(0);  // all have the same first values
+      if (next.epoch == 1 && updates_ < 0) note_updates(0);  // all workers start from the same values
       const deadline by(at_least(least_time, until));
       try {
         take_view(next, by);
         break;
       } catch (const error& problem) {
-        // Others may have left for the next view, or not have heard of this one.
+        // Other members may have moved on to the next view, or may not have received this one.
         if (!is_loss(problem) && problem.code() != error_code::deadline_exceeded) throw;
         if (attempt == max_attempts || here_.stopping() || (begins && until.expired())) throw;
       }
@@ -298,7 +298,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     rewind();
   }
 
-  /// Gradients stay where they are when the view changes: a member that has laid them out tells the others how.
+  /// Agrees on the layout of the gradients, which stays the same in all views: a member that has a layout sends it.
   void agree_on_layout(deadline until) {
     std::vector<double> of_each(group_->size());
     of_each[group_->rank()] = buckets_.is_laid_out() ? static_cast<double>(bucket_bytes_) + 1 : 0;
@@ -315,7 +315,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   void keep_the_rest() {
     for (; begun_buckets_ < buckets_.size(); ++begun_buckets_) buckets_.keep(begun_buckets_);
   }
-  /// The update that is under way begins anew.
+  /// Restarts the current update.
   void rewind() {
     buckets_.bring_back();
     begin_again();
@@ -323,8 +323,8 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     unit_ = settled_.unit;
   }
 
-  /// The values of the member that has made the most updates become those of members that have made fewer, or none.
-  /// Each takes them over as a whole.
+  /// Sends the values of the member with the most updates to members that have fewer or none, which adopt them as a
+  /// whole.
   void bring_values(const training_view& next, std::size_t source, deadline until) {
     const bool gives = here_.index() == next.source, takes = updates_ < next.updates, is_new = updates_ < 0;
     double front[] = {static_cast<double>(next_step_), settled_.unit, static_cast<double>(settled_.random_step),
@@ -358,7 +358,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     return std::any_of(all.begin(), all.end(),
                        [&](std::uint32_t n) { return variables_.of()[n].def.inputs[0].node == variable; });
   }
-  /// As of the last complete update: a step that was computed since has assigned averaged variables.
+  /// Reads a variable as of the last complete update. A step computed since then has assigned averaged variables.
   void read_settled(std::uint32_t n, std::byte* to) {
     for (std::size_t i = variables_.first_averaged(); i < variables_.first_frozen(); ++i)
       if (variables_[i].node == n) {
@@ -369,26 +369,26 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   }
 
   graph_identity identity_;
-  std::size_t said_bucket_bytes_, bucket_bytes_ = 0;  // all workers have said the same; 0: one bucket of each type
+  std::size_t said_bucket_bytes_, bucket_bytes_ = 0;  // equal on all workers; 0: one bucket per type
   int workers_;                                       // of the job
-  bool admits_late_;  // training goes on without lost workers: those that come again join between two steps
+  bool admits_late_;                                  // lost workers may rejoin between two steps
   std::optional<view_meeting> meeting_;
-  std::int64_t updates_ = -1;  // that were completed, whether or not a batch had examples; -1: no values yet
-  std::int64_t began_at_ = 0;  // updates_ before the update that is under way
+  std::int64_t updates_ = -1;  // completed updates, including those with empty batches; -1: no values yet
+  std::int64_t began_at_ = 0;  // updates_ before the current update
   struct {
     double unit = 0;
     std::int64_t random_step = 0;
     bool others_train = true;
   } settled_;  // as of the last complete update
   bool has_joined_late_ = false, leaves_alone_ = false;
-  bool is_settling_ = false;                    // a call has run out of time there
+  bool is_settling_ = false;                    // a call of settle() has timed out
   bool admits_ = false, has_admitted_ = false;  // this worker has seen a newcomer; some worker has
 
   // With loss_action::take_over:
-  enum class stage : unsigned char { computes, announces, sums };  // of the update under way
+  enum class stage : unsigned char { computes, announces, sums };  // of the current update
   std::optional<replica_parts> parts_;
   stage stage_ = stage::computes;
-  bool block_has_own_ = false;  // the buffers have this worker's own gradients
+  bool block_has_own_ = false;  // the buffers contain this worker's own gradients
 };
 
 template <class Strategy>

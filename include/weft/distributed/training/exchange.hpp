@@ -31,12 +31,12 @@ namespace weft::detail {
 class gradient_buffers;
 class shared_variables;
 
-/// How the gradients and values of a replicated session travel: server_exchange, all_reduce_exchange and
-/// elastic_exchange. The session knows this interface alone, so that a program which links weft::compiled_distributed
-/// compiles neither.
+/// The interface by which a replicated session exchanges gradients and values; implemented by server_exchange,
+/// all_reduce_exchange and elastic_exchange. The session depends only on this interface, so a program that links
+/// weft::compiled_distributed compiles none of them.
 class exchange {
  public:
-  /// Makes an update of gradients that are the mean of so many examples, or goes on with it.
+  /// Makes or continues an update with gradients that average this number of examples.
   using make_update = std::function<void(deadline, std::uint32_t)>;
 
   exchange() = default;
@@ -45,18 +45,19 @@ class exchange {
   virtual ~exchange() = default;
 
   virtual gradient_buffers& gradients() = 0;
-  /// The number of gradients, or of parts of them, that a step fetches.
+  /// The number of gradients, or of parts of gradients, that a step fetches.
   std::size_t fetched_gradients();
   void add_fetches(plan::step_request& step);
   /// Returns the memory for a part.
   void* place_gradient(std::size_t part, const shape& extents);
-  /// Whether this worker may have to compute the gradients of others.
+  /// Returns true if this worker may have to compute the gradients of other workers.
   virtual bool takes_over() const = 0;
-  /// Which of the variables' effects() the update of the next step makes.
+  /// Selects which of the variables' effects() run with the update of the next step.
   virtual void set_effects(const sequence<std::uint32_t>&) {}
   /// Called before each step that trains.
   virtual void prepare_step() {}
-  /// A bool of the graph: if it is false after a step, the gradients of the step are not used. Nothing: they are.
+  /// A bool of the graph: if it is false after a step, the step's gradients are discarded. Without it, they are always
+  /// used.
   virtual std::optional<value> use_of_gradients() const { return {}; }
 
   virtual bool is_chief() const = 0;
@@ -64,42 +65,42 @@ class exchange {
 
   virtual void request_stop() = 0;
   virtual bool all_stop() const = 0;
-  /// This worker stops where others may go on. Returns whether their training ends with it.
+  /// Announces that this worker stops, although other workers may continue. Returns true if their training ends too.
   virtual bool announce_stop(deadline until) = 0;
-  /// This worker stops, and others go on.
+  /// Returns true if this worker stops and the others continue.
   virtual bool leaves_alone() const { return false; }
 
-  /// Before a step that brings gradients, which are the mean of so many examples. Returns the watcher that is to be
-  /// told of them while it runs, or null; `first_part` is the number of the first among what it fetches.
+  /// Called before a step whose gradients average this number of examples. Returns the watcher that receives gradients
+  /// while the step runs, or null. `first_part` is the index of the first gradient among the step's fetches.
   virtual fetch_watcher* begin_step(std::uint32_t examples, std::size_t first_part) = 0;
-  /// The step has thrown.
+  /// Called after the step has thrown.
   virtual void abandon_step() = 0;
-  /// The step has brought its gradients.
+  /// Called after the step has computed its gradients.
   virtual void take_gradients() = 0;
 
-  /// Brings the gradients to the others and the variables up to date. `examples`: of how many they are the mean; 0:
-  /// they are not used. `repeated`: the last update has run out of time, and this call goes on with it. `work` computes
-  /// the gradients of others.
+  /// Sends the gradients and updates the variables. `examples`: the number of examples that the gradients average; 0:
+  /// the gradients are not used. `repeated`: continues the last update, which has timed out. `work` computes the
+  /// gradients of other workers.
   virtual void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) = 0;
-  /// Nobody knows whether the last update was made.
+  /// Called if it is unknown whether the last update was made.
   virtual void abandon_update() = 0;
   virtual void refresh(deadline until) = 0;
-  /// `unfinished`: the examples of an update that has run out of time. `last`, unless it is empty, is called once the
-  /// others have no more updates either.
+  /// `unfinished`: the examples of an update that has timed out. `last`, unless empty, is called after the other
+  /// workers have made their last updates.
   virtual void finish(deadline until, std::optional<std::uint32_t> unfinished, const make_update& update,
                       const std::function<void()>& last) = 0;
 
   virtual std::int64_t restore(const std::function<std::optional<cluster_state>()>& load, deadline until) = 0;
   virtual cluster_state collect(deadline until) = 0;
 
-  // ---- of parameter servers ----
+  // ---- parameter servers ----
 
   virtual std::int64_t stale_gradients() const { return 0; }
   virtual const std::vector<std::int64_t>& staleness() const { return none_; }
   virtual int lost_replicas() const { return 0; }
   virtual std::int64_t lost_updates() const { return 0; }
 
-  // ---- of all-reduce ----
+  // ---- all-reduce ----
 
   virtual training_view view() const { return {}; }
 
@@ -117,7 +118,7 @@ WEFT_DISTRIBUTED_DECL void* exchange::place_gradient(std::size_t part, const sha
 }
 #endif
 
-// In server_exchange.hpp and all_reduce_exchange.hpp.
+// Defined in server_exchange.hpp and all_reduce_exchange.hpp.
 template <consistency Mode>
 class server_exchange;
 template <class Group>
@@ -126,20 +127,20 @@ class all_reduce_exchange;
 /// parameter_server::on_rollback.
 using rollback_handler = std::function<void(std::int64_t from, std::int64_t to)>;
 
-/// Whether weft::compiled_distributed has the exchanges of parameter_server and collective.
+/// True if weft::compiled_distributed contains the exchanges of parameter_server and collective.
 #if defined(WEFT_SEPARATE_DISTRIBUTED)
 inline constexpr bool are_exchanges_compiled = true;
 #else
 inline constexpr bool are_exchanges_compiled = false;
 #endif
 
-/// Defined in server_exchange.hpp. Meets the tasks that are needed, and takes over the first values.
+/// Defined in server_exchange.hpp. Waits for the required tasks and adopts the initial values.
 template <consistency Mode>
 owned<exchange> make_server_exchange(task_server& here, shared_variables& variables, const training_terms& terms,
                                      const rollback_handler& on_rollback, const graph_identity& identity,
                                      deadline until);
 
-/// Defined in elastic_exchange.hpp. Meets the other workers.
+/// Defined in elastic_exchange.hpp. Waits for the other workers.
 template <class Strategy>
 owned<exchange> make_all_reduce_exchange(task_server& here, shared_variables& variables, const Strategy& how,
                                          const graph_identity& identity, deadline until);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The exchanges of gradients and the parameter servers, which weft::compiled_distributed has compiled for tcp. Files
-// that define WEFT_SEPARATE_DISTRIBUTED include this header if they use another transport, nccl_collective or
+// The exchanges of gradients and the parameter servers, which weft::compiled_distributed contains for tcp. Files that
+// define WEFT_SEPARATE_DISTRIBUTED include this header if they use another transport, nccl_collective or
 // mpi_collective.
 
 #include <weft/distributed/collective/all_reduce.hpp>

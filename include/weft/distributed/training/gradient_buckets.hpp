@@ -11,23 +11,23 @@
 
 namespace weft::detail {
 
-/// How the gradients of an all-reduce lie in the blocks of gradient_buffers, and which of them travel together. The
-/// last elements of the last bucket are votes: what each worker says beside its gradients.
+/// The layout of an all-reduce's gradients in the blocks of gradient_buffers, and their division into buckets. The last
+/// elements of the last bucket are the workers' votes.
 class gradient_buckets {
  public:
   struct bucket {
     bool is_double;
-    std::size_t begin, bytes;                // of the block
-    std::size_t variables = 0, missing = 0;  // how many; of how many a step has not brought the gradient
+    std::size_t begin, bytes;                // in the block
+    std::size_t variables = 0, missing = 0;  // number of variables, and of gradients that the step has not computed yet
   };
 
   gradient_buckets(const shared_variables& variables, gradient_buffers& gradients)
       : variables_(variables), gradients_(gradients) {}
 
-  /// Lays them out in buckets of about so many bytes; 0: one bucket for each element type.
+  /// Lays out buckets of about `bucket_bytes` bytes; 0: one bucket for each element type.
   void lay_out(std::size_t bucket_bytes, std::size_t votes);
   bool is_laid_out() const { return !buckets_.empty(); }
-  /// Whether gradients leave in several buckets, while the step goes on.
+  /// Returns true if several buckets are sent while the step still runs.
   bool are_small() const { return are_small_; }
 
   std::size_t size() const { return buckets_.size(); }
@@ -37,17 +37,17 @@ class gradient_buckets {
     const bucket& b = buckets_[k];
     return gradients_.template block<Element>().subspan(b.begin / sizeof(Element), b.bytes / sizeof(Element));
   }
-  /// Calls use(votes), a span of float or double.
+  /// Calls use(votes) with a span of float or double.
   template <class Use>
   void with_votes(Use use) const {
     const std::size_t last = buckets_.size() - 1;
     buckets_.back().is_double ? use(elements<double>(last).last(votes_)) : use(elements<float>(last).last(votes_));
   }
 
-  // ---- while a step goes on ----
+  // ---- during a step ----
 
   void begin_step();
-  /// The whole gradient of a variable has come. Returns how many buckets, from the first on, are complete.
+  /// Notes that the whole gradient of a variable is complete. Returns the number of leading buckets that are complete.
   std::size_t note(std::size_t variable);
 
   // ---- copies of a worker's own gradients, which an exchange overwrites ----
@@ -63,10 +63,10 @@ class gradient_buckets {
   const shared_variables& variables_;
   gradient_buffers& gradients_;
   std::vector<bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;  // of each variable
+  std::vector<std::size_t> bucket_of_;  // by variable
   std::size_t votes_ = 0;
   bool are_small_ = false;
-  std::size_t complete_ = 0;        // buckets of the step that goes on
+  std::size_t complete_ = 0;        // complete buckets of the current step
   std::vector<std::byte> kept_[2];  // of float and of double variables
 };
 
@@ -95,8 +95,8 @@ WEFT_DISTRIBUTED_DECL void gradient_buckets::lay_out(std::size_t bucket_bytes, s
   }
 }
 
-/// The order in which reverse mode has recorded gradients is about that in which they are computed. Gradients that are
-/// known only after the step come last.
+/// Sorts by the order in which reverse mode recorded the gradients, which is roughly the order of their computation.
+/// Gradients that are known only after the step are last.
 WEFT_DISTRIBUTED_DECL void gradient_buckets::sort_by_time(std::vector<std::size_t>& order) const {
   const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });

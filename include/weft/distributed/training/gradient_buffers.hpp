@@ -12,17 +12,17 @@
 
 namespace weft::detail {
 
-/// Where a step puts the gradients that the workers exchange. Those of one element type that have no other place lie in
-/// one block, so that an all-reduce takes them as a whole.
+/// The memory for gradients that a step computes and the workers exchange. Gradients of one element type that have no
+/// other memory are in one block, which an all-reduce can process as a whole.
 class gradient_buffers {
  public:
-  /// A part of a gradient that a step fetches: all of it or, of rows, one of their lists.
+  /// A part of a gradient that a step fetches: the whole gradient or, for a gradient of rows, one of its lists.
   struct part {
     std::size_t variable;
     value what;
     bool whole;
-    std::size_t count = 0;  // elements that came
-    aligned_bytes came{};   // where they are
+    std::size_t count = 0;  // fetched elements
+    aligned_bytes came{};   // their memory
   };
 
   explicit gradient_buffers(const shared_variables& variables)
@@ -31,7 +31,7 @@ class gradient_buffers {
         offsets_(variables.size(), none),
         marks_(variables.size()) {}
 
-  /// Has a step fetch all of a gradient, or one of its lists of rows. Parts of one variable follow each other.
+  /// Adds a whole gradient, or one of its lists of rows, to the fetches. Parts of one variable must be consecutive.
   void fetch_whole(std::size_t variable) { parts_.push_back({variable, variables_[variable].gradient, true}); }
   void fetch_list(std::size_t variable, std::size_t list) {
     parts_.push_back({variable, variables_[variable].lists[list], false});
@@ -39,11 +39,12 @@ class gradient_buffers {
   const std::vector<part>& parts() const { return parts_; }
   void* place(std::size_t number, const shape& extents);
 
-  /// Calls f(variable, the number of its first part, that behind its last) for each gradient that is rows.
+  /// Calls f(variable, first part, end of its parts) for each gradient of rows.
   template <class F>
   void for_each_by_rows(const F& f) const;
 
-  /// Takes room in a block, before it is made: of a gradient, or of what is summed beside it. Returns where it begins.
+  /// Reserves space in a block that is not allocated yet, for a gradient or for other numbers to sum. Returns its
+  /// offset.
   std::size_t take_room(bool is_double, std::size_t bytes) {
     const std::size_t begin = block_bytes_[is_double];
     block_bytes_[is_double] += (bytes + alignment - 1) / alignment * alignment;
@@ -52,7 +53,7 @@ class gradient_buffers {
   void take_room(std::size_t variable) {
     offsets_[variable] = take_room(variables_[variable].is_double(), variables_[variable].bytes());
   }
-  /// Room for one element for each row of a gradient that is rows: whether some worker has brought it.
+  /// Reserves one element for each row of a gradient of rows, positive if some worker has a gradient for the row.
   void take_room_for_rows(std::size_t variable) {
     const shared_variable& v = variables_[variable];
     marks_[variable] = take_room(v.is_double(), v.rows * size_of(v.type));
@@ -62,12 +63,12 @@ class gradient_buffers {
     return reinterpret_cast<Element*>(blocks_[sizeof(Element) == sizeof(double)].data() + marks_[variable]);
   }
 
-  /// Makes the blocks of gradients that have room there and no other place; memory comes from `shared_block(bytes)`, or
-  /// is this process's own where that returns none.
+  /// Allocates the blocks for gradients that have space there and no other memory. Memory comes from
+  /// `shared_block(bytes)`, or is private if that returns an empty block.
   template <class SharedBlock>
   void make_blocks(const SharedBlock& shared_block);
 
-  /// Gives up the blocks' memory. make_blocks() makes others of the same layout.
+  /// Releases the blocks. make_blocks() allocates new ones with the same layout.
   void drop_blocks() {
     for (std::size_t i = 0; i < gradients_.size(); ++i)
       if (offsets_[i] != none) gradients_[i] = {};
@@ -83,7 +84,7 @@ class gradient_buffers {
     const mutable_bytes all = blocks_[sizeof(Element) == sizeof(double)];
     return {reinterpret_cast<Element*>(all.data()), all.size() / sizeof(Element)};
   }
-  /// The variable whose gradient has this byte of a block; size() of the variables if there is none.
+  /// Returns the variable whose gradient contains this byte of a block, or the number of variables if there is none.
   std::size_t variable_at(bool is_double, std::size_t byte) const;
   std::size_t offset_of(std::size_t variable) const { return offsets_[variable]; }
   std::size_t room_taken(bool is_double) const { return block_bytes_[is_double]; }
@@ -96,9 +97,9 @@ class gradient_buffers {
 
   const shared_variables& variables_;
   std::vector<part> parts_;
-  std::vector<mutable_bytes> gradients_;  // of each variable
-  std::vector<std::size_t> offsets_;      // in the block of its element type
-  std::vector<std::size_t> marks_;        // there, of those that are rows
+  std::vector<mutable_bytes> gradients_;  // by variable
+  std::vector<std::size_t> offsets_;      // in the block of the element type
+  std::vector<std::size_t> marks_;        // in the same block, for gradients of rows
   std::size_t block_bytes_[2] = {0, 0};
   mutable_bytes blocks_[2];  // of float and of double variables
   storage own_blocks_[2];

@@ -10,34 +10,34 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// What a graph computes between its gradients and its updates: clipping, decay, the scale of a loss. Gradients are
-/// those that the graph has noted (graph::note_gradient). On them, on variables and on constants such processing
-/// depends, and on nothing that each worker has its own of.
+/// Analyzes computations of a graph between its gradients and its updates: clipping, decay, loss scaling. Gradients are
+/// the values that the graph has noted (graph::note_gradient). Such computations may depend on gradients, variables and
+/// constants, but not on values that differ between workers.
 class gradient_processing {
  public:
   explicit gradient_processing(const graph& g) : graph_(g) {}
 
-  /// What values are computed from.
+  /// The inputs of a computation.
   struct sources {
     sequence<value> gradients;
-    std::uint32_t own = graph_node::no_node;  // a placeholder, queue or source of random numbers, not by a gradient
+    std::uint32_t own = graph_node::no_node;  // a placeholder, queue or random source that is used other than through a
+                                              // gradient
   };
   void add_sources(value of, sources& to) const {
     sequence<char> seen(graph_.size(), 0);
     add_sources(of, to, seen);
   }
 
-  /// Of which variable a value is the gradient; no_node if it is none.
+  /// Returns the variable whose gradient `v` is, or no_node.
   std::uint32_t variable_of(value v) const {
     for (const noted_gradient& each : graph_.gradients())
       if (each.of == v) return each.variable;
     return graph_node::no_node;
   }
-  /// This value is exchanged, whatever it is.
+  /// Treats a value as a gradient, because it is exchanged.
   void treat_as_gradient(value v) { others_.push_back(v); }
 
-  /// Whether the mean of the processed gradients of several workers is the processed mean: sums with other values, and
-  /// products by them.
+  /// Returns true if processing commutes with the mean over workers: sums with other values, and products with them.
   bool is_affine(value of) const {
     sequence<char> known(graph_.size(), 0);
     return dependence_of(of, known) != dependence::other;

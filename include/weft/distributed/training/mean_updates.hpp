@@ -14,19 +14,19 @@
 
 namespace weft::detail {
 
-/// Runs the graph's own updates in a worker's session, on the means that an all-reduce has left in the buffers of the
-/// gradients. Moving averages follow, since they are fed with what the updates have made.
+/// Runs the graph's own updates in a worker's session on the means that an all-reduce has stored in the gradient
+/// buffers. Moving averages run afterwards, because the results of the updates are fed to them.
 class mean_updates {
  public:
   mean_updates(shared_variables& variables, gradient_buffers& gradients)
       : variables_(variables), gradients_(gradients), effects_(variables.effects()) {}
 
-  /// Which of the variables' effects() run beside the updates.
+  /// Selects which of the variables' effects() run with the updates.
   void set_effects(const sequence<std::uint32_t>& effects);
-  /// The buffers have moved.
+  /// Called after the buffers have moved.
   void replan() { updates_.reset(); }
 
-  /// Notes beside each gradient that is rows which of them this worker's step has brought.
+  /// Marks, next to each gradient of rows, the rows that this worker's step has computed.
   void note_rows();
   void run();
   void run_averages();
@@ -48,10 +48,9 @@ class mean_updates {
   gradient_buffers& gradients_;
   sequence<std::uint32_t> effects_;
   std::optional<prepared_step> updates_, averages_;
-  std::vector<plan::fed_value> fed_;  // to the updates
-  std::vector<made_value> made_;      // what averages_ is fed with
-  std::vector<std::vector<std::int64_t>>
-      rows_;  // of each trained variable: the number of each row that has a mean, or -1
+  std::vector<plan::fed_value> fed_;             // feeds of the updates
+  std::vector<made_value> made_;                 // feeds of averages_
+  std::vector<std::vector<std::int64_t>> rows_;  // by trained variable: the index of each row that has a mean, or -1
 };
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -64,13 +63,13 @@ WEFT_DISTRIBUTED_DECL void mean_updates::set_effects(const sequence<std::uint32_
 
 WEFT_DISTRIBUTED_DECL void mean_updates::note_rows() {
   gradients_.for_each_by_rows([&](std::size_t i, std::size_t part, std::size_t end) {
-    // Behind the gradient itself come the numbers of its rows.
+    // Lists of row indices follow the gradient itself.
     variables_[i].is_double() ? note_rows<double>(i, part + 1, end) : note_rows<float>(i, part + 1, end);
   });
 }
 
 WEFT_DISTRIBUTED_DECL void mean_updates::run() {
-  variables_.set_counters();  // as they were before the step: schedules go by them
+  variables_.set_counters();  // schedules use the counters before the step
   if (!updates_) plan();
   for (std::size_t i = 0; i < variables_.trained(); ++i)
     if (variables_[i].has_rows()) variables_[i].is_double() ? find_rows<double>(i) : find_rows<float>(i);
@@ -86,7 +85,7 @@ WEFT_DISTRIBUTED_DECL void mean_updates::plan() {
   rows_.resize(variables_.trained());
   for (std::size_t i = 0; i < variables_.first_averaged(); ++i) {
     const shared_variable& v = variables_[i];
-    // Variables that are only ever added to each other have one gradient.
+    // Variables that are only added to each other share one gradient.
     if (std::find(updates.feeds.begin(), updates.feeds.end(), v.gradient) == updates.feeds.end()) {
       updates.feeds.push_back(v.gradient);
       fed_.push_back({gradients_[i].data(), local.variable_info(v.node).extents});

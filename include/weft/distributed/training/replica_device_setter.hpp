@@ -42,7 +42,7 @@ class replica_device_setter {
   device_spec operator()(const placement_query& q) const {
     if (load_.empty() || q.operation != operation_of<variable_op>.name) return options_.worker_device;
     if (q.requested.has_job() && std::string_view(q.requested.job) != options_.ps_job) return {};
-    const auto next = std::min_element(load_.begin(), load_.end());  // the first of several
+    const auto next = std::min_element(load_.begin(), load_.end());  // the lowest index on a tie
     *next += options_.strategy == ps_strategy::round_robin ? 1 : bytes_of(q.output);
     device_spec d;
     options_.ps_job.copy(d.job, sizeof d.job - 1);
@@ -60,7 +60,7 @@ class replica_device_setter {
   }
 
   replica_device_options options_;
-  mutable std::vector<std::size_t> load_;  // variables or bytes of each server
+  mutable std::vector<std::size_t> load_;  // variables or bytes on each server
 };
 
 }  // namespace weft

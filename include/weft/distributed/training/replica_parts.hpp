@@ -19,10 +19,10 @@ namespace weft::detail {
 
 WEFT_COLD_BEGIN
 
-/// Computes the gradients of replica `of.index` in the session of worker `own`, as its own process would: with its
-/// random stream, and from the variables as they were before the step. Variables of this worker alone stay as they are,
-/// for those of the lost worker are lost. Returns of how many examples the gradients are the mean.
-/// Throws weft::error (failed_precondition) without `work`, and what the program's function throws.
+/// Computes the gradients of replica `of.index` in the session of worker `own`, as the replica's own process would:
+/// with its random stream, and from the variables as they were before the step. Restores the local variables of this
+/// worker; the lost worker's local variables are lost. Returns the number of examples that the gradients average.
+/// Throws weft::error (failed_precondition) without `work`, and any error of the program's function.
 inline std::uint32_t compute_replica(shared_variables& variables, int own, const replica& of,
                                      const replica_work* work) {
   if (!work)
@@ -60,9 +60,9 @@ inline std::uint32_t compute_replica(shared_variables& variables, int own, const
   return work->compute(work->self, of);
 }
 
-/// The gradients that replicas bring to an update of an all-reduce with loss_action::take_over. A worker keeps its own
-/// part and those that it computes for lost workers, so that an exchange can be repeated with other members. The
-/// workers announce their parts to each other.
+/// The gradients that replicas contribute to an update of an all-reduce with loss_action::take_over. A worker keeps its
+/// own part and the parts that it computes for lost workers, so that an exchange can be repeated with other members.
+/// The workers announce their parts to each other.
 class replica_parts {
  public:
   explicit replica_parts(int replicas)
@@ -70,26 +70,28 @@ class replica_parts {
 
   int replicas() const { return static_cast<int>(parts_.size()); }
   bool has(int replica, std::int64_t step) const { return at(replica).step == step; }
-  /// The gradients of a step lie in `from`. `examples`: of how many they are the mean; 0: they are not used.
+  /// Copies the gradients of a step from `from`. `examples`: the number of examples that they average; 0: the gradients
+  /// are not used.
   void keep(int replica, std::int64_t step, std::uint32_t examples, const gradient_buffers& from);
-  /// Brings a part back to where it was kept from.
+  /// Copies a part back into the buffers.
   void copy_to(int replica, const gradient_buffers& to) const;
   void drop() {
     for (part& each : parts_) each.step = -1;
   }
 
-  /// Writes the announcement of member `self` for update `step` to said(). Its sum over the members holds those of all,
-  /// and the functions below read it.
+  /// Writes the announcement of member `self` for update `step` to said(). The sum over all members contains all
+  /// announcements, and the functions below read it.
   void announce(const training_view& view, int self, std::int64_t step, bool stops, bool admits, bool trains);
   std::span<double> said() { return said_; }
   double examples(int replica) const { return said_of(replica)[0]; }
   bool stops(int worker) const { return said_of(worker)[3] > 0; }
   bool admits() const { return said_.end()[-2] > 0; }
   bool anybody_trains() const { return said_.back() > 0; }
-  /// The lowest replica whose gradients are used and not finite, and the first such element of its block; -1: none.
+  /// Returns the lowest replica whose gradients are used and not finite, and the first such element in its block; -1 if
+  /// there is none.
   std::pair<int, std::size_t> first_nonfinite(bool is_double) const;
 
-  /// The sum of all replicas' examples as multiples of `unit`.
+  /// Returns the sum of all replicas' examples in multiples of `unit`.
   double weights(double unit) const {
     double sum = 0;
     for (int r = 0; r < replicas(); ++r) sum += examples(r) / unit;
@@ -119,14 +121,15 @@ class replica_parts {
   }
 
  private:
-  // Of each replica: its examples; of either block the first element that is not finite, plus one; whether it stops.
-  // At the end whether somebody waits to take part, and how many workers train.
+  // For each replica: its examples; for each of the two blocks, one plus the index of the first element that is not
+  // finite; 1 if it stops. At the end: positive if a newcomer waits; the number of workers that train.
   static constexpr std::size_t words = 4;
 
   struct part {
     std::int64_t step = -1;
     std::uint32_t examples = 0;
-    std::size_t nonfinite[2] = {0, 0};  // of the blocks of float and of double: that element plus one; 0: none
+    std::size_t nonfinite[2] = {0, 0};  // by block (float, double): one plus the index of the first such element; 0:
+                                        // none
     storage bytes[2];
   };
 

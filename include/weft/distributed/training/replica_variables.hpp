@@ -18,10 +18,11 @@ namespace weft::detail {
 
 class shared_variables;
 
-/// What a replicated session uses of shared_variables, so that files which leave out the exchanges compile no more.
+/// The part of shared_variables that a replicated session uses, so that files without the exchanges compile nothing
+/// else.
 class replica_variables {
  public:
-  /// Throws as shared_variables' constructor.
+  /// Throws the errors of shared_variables' constructor.
   replica_variables(const graph& g, const session_options& options, bool processes_mean);
   ~replica_variables();
   replica_variables(const replica_variables&) = delete;

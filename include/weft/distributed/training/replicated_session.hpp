@@ -34,7 +34,7 @@ namespace weft {
 
 namespace detail {
 
-/// The error of a task that makes a session although it is not a worker.
+/// The error of a task that creates a session although it is not a worker.
 error session_outside_workers(const server_options& options, const std::string& job, const std::string& task);
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -55,43 +55,41 @@ WEFT_DISTRIBUTED_DECL error session_outside_workers(const server_options& option
 template <class X>
 struct example_count_is_not_an_integer_node : mistake<!detail::is_integer_scalar_node<X>> {};
 
-/// A session of one worker whose variables are shared with the other workers' (between-graph replication): each builds
-/// the same graph, with the same seed, and runs it on its own data. In a step that trains, gradients are computed here;
-/// updates happen where the strategy has the variables. All else, evaluation too, runs on the values as of the last
-/// step.
+/// A session of one worker that shares its variables with other workers (between-graph replication). Each worker builds
+/// the same graph with the same seed, and runs it on its own data. A step that trains computes gradients here; the
+/// strategy decides where the updates run. All other steps, including evaluation, use the values as of the last step.
 ///
-/// Where gradients are averaged, those of a worker whose batch is larger count more: the loss is a mean, and the mean
-/// is that of all examples. The batch is the leading extent of what is fed, where it is a named one, or what
-/// set_example_count() names. A worker with an empty batch adds nothing to a step, whatever its gradients are (the mean
-/// of no rows is NaN); a step in which all batches are empty updates nothing, and global_step() does not count it. In
-/// asynchronous training a step with an empty batch updates nothing.
+/// Means of gradients are weighted by batch size: the loss is a mean, and the result is the mean over all examples. The
+/// batch size is the leading extent of the fed values if that extent is named, or the count set by set_example_count().
+/// A worker with an empty batch adds nothing to a step, whatever its gradients are (the mean of no rows is NaN). A step
+/// in which all batches are empty updates nothing, and global_step() does not count it. In asynchronous training, a
+/// step with an empty batch updates nothing.
 ///
-/// Variables that are trained have one value for all, and so have those of variable_kind::frozen, which nothing
-/// changes. So have those of variable_kind::averaged, which steps assign: it is the mean of what the workers have
-/// assigned in a step or, in asynchronous training, each worker adds what it has changed. Those of
-/// variable_kind::counter are what they began with and global_step(). All others are each worker's own.
+/// All workers have the same values of trained variables, of variables of variable_kind::frozen, which nothing changes,
+/// and of variables of variable_kind::averaged. Steps assign averaged variables: the value becomes the mean of the
+/// workers' assignments in a step, or, in asynchronous training, each worker adds its change. Variables of
+/// variable_kind::counter contain their initial value plus global_step(). All other variables are local to each worker.
 ///
-/// Workers need not make equally many steps: those that are finish()ed are not waited for.
+/// Workers may make different numbers of steps: the others do not wait for a worker that has called finish().
 ///
-/// Each worker draws random numbers of its own, dropout's among them, from the stream of its number: local() may be
-/// given another one. With parameter servers a worker that comes again goes on at the step at which it was.
+/// Each worker draws its own random numbers, for example for dropout, from the stream with its index; local() can be
+/// given another stream. With parameter servers, a restarted worker continues at its last step.
 ///
-/// Parameter servers follow schedules of hyperparameters (train/schedules.hpp) themselves, by the updates that they
-/// have applied; other hyperparameters that are values of the graph need `collective`.
+/// Parameter servers evaluate schedules of hyperparameters (train/schedules.hpp) themselves, by the number of updates
+/// that they have applied. Other hyperparameters that are values of the graph require `collective`.
 ///
-/// The graph is complete when the session is made. One session after the other may use a server: each goes on from the
-/// values that the parameter servers have, and begins anew where there are none. Not for use by several threads at
-/// once.
+/// The graph must be complete when the session is created. Several sessions may use a server one after the other: each
+/// continues from the values on the parameter servers, and starts anew without parameter servers. Not thread-safe.
 template <class Strategy>
 class replicated_session {
   static constexpr bool has_servers = detail::has_servers<Strategy>;
 
  public:
-  /// Meets the other tasks, in asynchronous training the parameter servers alone, and takes over the variables' first
-  /// values: those of worker 0. `settings`: what else must be the same for all workers, in words, such as the number of
-  /// steps; compared as they are.
-  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, failed_precondition where the tasks'
-  /// graphs or settings differ, unavailable that names the task that is gone.
+  /// Waits for the other tasks (in asynchronous training, only for the parameter servers) and adopts the variables'
+  /// initial values from worker 0. `settings` describes other settings that must be the same for all workers, such as
+  /// the number of steps; the strings are compared.
+  /// Throws weft::error: deadline_exceeded, which lists the missing tasks; failed_precondition if the tasks' graphs or
+  /// settings differ; unavailable, which names the lost task.
   replicated_session(const graph& g, task_server& here, std::type_identity_t<Strategy> how = {},
                      session_options options = {}, deadline until = std::chrono::seconds(60),
                      const std::string& settings = {})
@@ -111,7 +109,7 @@ class replicated_session {
     return prepare(fetches, feed_list<>{});
   }
 
-  // As others write it: nodes that are in no list.
+  // Also accepts nodes that are not in lists, to report the correct form.
   template <class Fetched, class... X>
   auto prepare(const Fetched& fetched, const X&... fed) {
     static_assert(correct<arguments_are_not_fetch_and_feed<Fetched, X...>>,
@@ -119,10 +117,10 @@ class replicated_session {
     return prepare(detail::meant_fetches(fetched), detail::meant_feeds(fed...));
   }
 
-  /// Counts the examples of a step by an integer of the graph, in steps that are prepared afterwards: where a mask or a
-  /// queue decides how many rows the loss is the mean of, rather than the batch that is fed. All workers call it alike.
-  /// Steps then throw invalid_argument for a negative count. Gradients leave when such a step has ended, and not while
-  /// it goes on.
+  /// Sets an integer node of the graph as the example count of steps that are prepared afterwards. Use it if a mask or
+  /// a queue, not the fed batch, decides the number of rows that the loss averages. All workers must make the same
+  /// call. Steps then throw invalid_argument for a negative count, and gradients are sent after such a step, not during
+  /// it.
   ///
   ///     const auto kept = boolean_mask(loss_of_each, is_labelled);
   ///     s.set_example_count(kept.count);
@@ -134,60 +132,61 @@ class replicated_session {
     if constexpr (correct<example_count_is_not_an_integer_node<Count>>) example_count_ = detail::example_count(count);
   }
 
-  /// The session of this worker alone: for what does not train.
+  /// This worker's local session, for steps that do not train.
   session& local() { return variables_.local(); }
 
-  /// Updates that all workers have made together, as of this worker's last step.
+  /// The number of updates that all workers have made together, as of this worker's last step.
   std::int64_t global_step() const { return variables_.global_step(); }
 
-  /// The number of this worker's next update, empty ones included: 0 in a new training, and where another process takes
-  /// a worker's place that of the update with which it goes on. A program that chooses its batch by this number and the
-  /// worker's index, and nothing else, computes the same gradients after a restart: docs/how-to/failures.md. It goes
-  /// back where parameter servers have restored their shards (parameter_server::on_rollback).
+  /// The number of this worker's next update, counting empty ones: 0 in a new training. A process that replaces a
+  /// worker continues with that worker's number. A program that chooses its batch only by this number and the worker's
+  /// index computes the same gradients after a restart: docs/how-to/failures.md. The number decreases if parameter
+  /// servers have restored their shards (parameter_server::on_rollback).
   std::int64_t next_step() const { return exchange_->next_step(); }
 
-  /// With parameter servers: how many of this worker's gradients came after their step had been made without them, and
-  /// were dropped (synchronous_with_backups, loss_action::shrink).
+  /// With parameter servers: the number of this worker's gradients that arrived after their step was made without them,
+  /// and were dropped (synchronous_with_backups, loss_action::shrink).
   std::int64_t stale_gradients() const
     requires has_servers
   {
     return exchange_->stale_gradients();
   }
-  /// With parameter servers: a histogram of this worker's updates by their staleness, which is the number of updates
-  /// that others had made at parameter server 0 between the values that the gradients were computed from and their
-  /// application. Element k counts those of staleness k.
+  /// With parameter servers: a histogram of this worker's updates by staleness. The staleness of an update is the
+  /// number of updates by other workers that parameter server 0 applied between the values that the gradients were
+  /// computed from and the update itself. Element k counts the updates of staleness k.
   const std::vector<std::int64_t>& staleness() const
     requires has_servers
   {
     return exchange_->staleness();
   }
-  /// With parameter servers: how many workers are lost that training goes on without, as of this worker's last step.
+  /// With parameter servers: the number of lost workers that training continues without, as of this worker's last step.
   int lost_replicas() const
     requires has_servers
   {
     return exchange_->lost_replicas();
   }
 
-  /// Whether this is the chief, which restores and saves for all: worker 0 or, where workers survive a loss, the lowest
-  /// of those that are left.
+  /// Returns true for the chief, which restores and saves for all workers: worker 0 or, if training survives losses,
+  /// the lowest worker that is left.
   bool is_chief() const { return exchange_->is_chief(); }
 
-  /// With asynchronous parameter servers: how many of this worker's updates a server had acknowledged and has lost, for
-  /// it was killed after it had written its last shard (server_options::shards).
+  /// With asynchronous parameter servers: the number of this worker's updates that a server acknowledged but lost,
+  /// because it was killed after it had written its last shard (server_options::shards).
   std::int64_t lost_updates() const
     requires has_servers
   {
     return exchange_->lost_updates();
   }
-  /// The workers that train together: it changes where collective::on_loss lets others go on without one that is lost.
+  /// The workers that train together. The view changes if collective::on_loss lets training continue without a lost
+  /// worker.
   training_view view() const
     requires(!has_servers)
   {
     return exchange_->view();
   }
 
-  /// Sets the error that ends this worker, if it leaves now: the error of the others then gives it as the reason. The
-  /// next step that succeeds clears it.
+  /// Sets the reason that the errors of the other workers give if this worker leaves now. The next successful step
+  /// clears it.
   void set_failure(const error& why) {
     here_.set_failure(why);
     failure_ = why;
@@ -195,12 +194,13 @@ class replicated_session {
 
   // ---- checkpoints: saved_in(folder, keeper, s) of train/saved_run.hpp calls these ----
 
-  /// Every worker calls it before its first step: the chief gives local() a checkpoint's values by `load()`, which
-  /// returns where the training was, or nothing where there is no checkpoint, and the others get these values. With
-  /// parameter servers local variables stay each worker's own; with `collective` all have the chief's. Returns the
-  /// global step, or -1 where training begins anew. A chief that comes back while the others train changes nothing.
-  /// Throws weft::error: what load() throws, at the chief; unavailable, that names the chief and says why, at the
-  /// others; deadline_exceeded.
+  /// Every worker calls it before its first step. On the chief, `load()` writes the values of a checkpoint to local()
+  /// and returns the state of the training, or nothing if there is no checkpoint; the other workers receive these
+  /// values. With parameter servers, each worker keeps its own local variables; with `collective`, all workers receive
+  /// the chief's. Returns the global step, or -1 if training starts anew. A chief that restarts while the others train
+  /// changes nothing.
+  /// Throws weft::error: on the chief, the errors of load(); on the others, unavailable, which names the chief and the
+  /// reason; deadline_exceeded.
   template <class Load>
   std::int64_t restore(Load load, deadline until = std::chrono::seconds(600)) {
     try {
@@ -211,38 +211,38 @@ class replicated_session {
     }
   }
 
-  /// The chief calls it between two steps: brings what the servers have, slots too, to the variables of local(), so
-  /// that a saver keeps it as that of one process. All is of one step; in asynchronous training what each server has is
-  /// of one moment.
+  /// The chief calls it between two steps. Copies the servers' values and slots to the variables of local(), so that a
+  /// saver stores them like the variables of a single process. All values are of the same step; in asynchronous
+  /// training, the values of each server are of one moment.
   cluster_state collect(deadline until = std::chrono::seconds(600)) {
     if (unfinished_)
       throw error(error_code::failed_precondition, "save",
                   "the last update ran out of time and has not completed; call exchange() until it has");
     const cluster_state at = exchange_->collect(until);
-    if (failure_) here_.set_failure(*failure_);  // a call that succeeds has cleared it
+    if (failure_) here_.set_failure(*failure_);  // the successful call has cleared it
     return at;
   }
 
-  /// Fetches the values that the others have made since the last step.
+  /// Fetches the values that the other workers have computed since the last step.
   void refresh(deadline until = std::chrono::seconds(60)) { exchange_->refresh(until); }
 
-  /// Says that no more gradients come from here: the others go on without, and the servers end when all have said it.
-  /// Without servers this worker stays, and takes part in the others' updates, until all have come here: for each
-  /// update they have as much time as is left until `until` at the call. Throws weft::error: unavailable that names the
-  /// task that is gone, deadline_exceeded that names the tasks that are waited for: then finish() may be called again,
-  /// and goes on.
+  /// Announces that this worker sends no more gradients. The others continue without it, and the servers end after all
+  /// workers have called finish(). Without servers, this worker takes part in the others' updates until all workers
+  /// have called finish(); the time that remains until `until` at the call applies to each update. Throws weft::error:
+  /// unavailable, which names the lost task; deadline_exceeded, which names the tasks that it waits for. After
+  /// deadline_exceeded, call finish() again to continue.
   void finish(deadline until = std::chrono::seconds(60)) { finish_exchange(until, {}); }
 
-  /// The same, but waits until the others have no more updates either or are gone, and calls `last()`, which may save
-  /// the end of the training, before the servers are left.
+  /// The same, but waits until the other workers have made their last updates or are lost. Then calls `last()`, which
+  /// may save the end of the training, before it leaves the servers.
   template <class Last>
   void finish(deadline until, Last last) {
     finish_exchange(until, [&] { last(); });
   }
 
-  /// Makes steps until next_step() is `end`, and calls finish(): `make_step()` makes the step of that number. A
-  /// parameter server that is lost before a committed step has this worker's last update takes that update away:
-  /// finish() throws aborted then, and train_until() makes the lost steps again and finishes.
+  /// Makes steps until next_step() is `end`, and calls finish(). `make_step()` makes the step of that number. If a
+  /// parameter server is lost before a committed step contains this worker's last update, the update is lost too:
+  /// finish() then throws aborted, and train_until() repeats the lost steps and finishes.
   ///
   ///     s.train_until(10'000, [&] { step(batch_of(s.next_step(), index), 2min); });
   template <class MakeStep>
@@ -258,7 +258,7 @@ class replicated_session {
     }
   }
 
-  /// Whether all workers make the same steps, and so can end with the same one.
+  /// True if all workers make the same steps, and so can end with the same step.
   static constexpr bool keeps_in_step = [] {
     if constexpr (has_servers)
       return Strategy::mode == consistency::synchronous;
@@ -266,15 +266,16 @@ class replicated_session {
       return true;
   }();
   /// Announces that this worker stops, if workers keep in step; it then makes steps until all_stop() returns true. By
-  /// default that is after the next update, on all workers. If training survives the loss of a worker, all_stop()
-  /// returns true on all workers once all have announced it; if others do not, on this worker alone, which then leaves.
+  /// default, all_stop() returns true on all workers after the next update. If training survives the loss of a worker,
+  /// all_stop() returns true on all workers once all of them have announced a stop. If other workers have not, it
+  /// returns true on this worker only, which then leaves.
   void request_stop() { exchange_->request_stop(); }
   bool all_stop() const { return exchange_->all_stop(); }
 
-  /// Leaves before the training has ended. Unlike finish() this is a loss to the others, whose error says `why`: where
-  /// a signal ends this worker, say. Where the chief knows that its training ends too, a worker stays until that has
-  /// left, which may save a checkpoint, for server_options::stop_patience at most: launchers end all processes when the
-  /// first has ended. Stops the server.
+  /// Leaves before the training has ended, for example after a signal. Unlike finish(), this is a loss to the other
+  /// workers, whose errors contain `why`. If the chief ends too, a worker waits until the chief has left, which may
+  /// save a checkpoint, for at most server_options::stop_patience: launchers end all processes when the first one has
+  /// ended. Stops the server.
   void leave(const std::string& why) {
     if (!is_chief() && chief_leaves_too()) await_chief();
     here_.set_failure(error(error_code::cancelled, "", why));
@@ -285,21 +286,21 @@ class replicated_session {
   template <class Session, class Fetches, class Feeds>
   friend class replicated_step;
 
-  /// Whether what a graph makes of gradients is made of their mean: servers know the updates alone.
+  /// True if the graph's computations between gradients and updates run on the mean: servers receive only the updates.
   static constexpr bool processes_mean = !has_servers;
 
   void finish_exchange(deadline until, const std::function<void()>& last) {
     exchange_->finish(until, unfinished_, [&](deadline by, std::uint32_t examples) { exchange(by, examples); }, last);
   }
 
-  /// A chief that goes on, or has made its last step already, waits for this worker: both would wait.
+  /// Returns false if the chief continues or has made its last step: it waits for this worker, so both would wait.
   bool chief_leaves_too() {
     if (exchange_->leaves_alone()) return false;
     if (all_stop()) return true;
     try {
       return exchange_->announce_stop(std::chrono::seconds(5));
     } catch (const error&) {
-      return false;  // nobody would tell of the chief's end either
+      return false;  // no task could report the chief's end either
     }
   }
   void await_chief() {
@@ -308,7 +309,7 @@ class replicated_session {
       const task_state state = here_.members().state(rank);
       return state == task_state::left || state == task_state::lost;
     };
-    const auto hears_of_it = [&] {  // from itself, or from a parameter server
+    const auto hears_of_it = [&] {  // from the chief or from a parameter server
       for (std::size_t rank = 0; rank < here_.members().size(); ++rank)
         if (here_.members().state(rank) == task_state::alive && rank != here_.members().self()) return true;
       return false;
@@ -317,7 +318,7 @@ class replicated_session {
     while (!is_gone(chief) && hears_of_it() && !until.expired()) detail::sleep(std::chrono::milliseconds(10));
   }
 
-  /// The goodbye of a task that is not a worker gives the reason to the workers that wait for it.
+  /// Throws if this task is not a worker. The goodbye then gives the reason to the workers that wait for this task.
   static void check_is_worker(task_server& here) {
     const server_options& of = here.options();
     if (here.job() == of.worker_job || (!has_servers && here.job() != of.ps_job)) return;
@@ -340,8 +341,8 @@ class replicated_session {
     return options;
   }
 
-  /// Brings this worker's gradients to the others and the variables up to date. `examples`: of how many they are the
-  /// mean; 0: they are not used. After deadline_exceeded it is called again, and goes on with the same update.
+  /// Sends this worker's gradients and updates the variables. `examples`: the number of examples that the gradients
+  /// average; 0: the gradients are not used. After deadline_exceeded, call it again to continue the same update.
   void exchange(deadline until, std::uint32_t examples, const detail::replica_work* work = nullptr) {
     const std::int64_t next = exchange_->next_step();
     try {
@@ -358,7 +359,7 @@ class replicated_session {
     }
     unfinished_.reset();
     const std::int64_t made = exchange_->next_step();
-    here_.members().waits().end(made == next + 1 ? next : made);  // or it has gone back
+    here_.members().waits().end(made == next + 1 ? next : made);  // unequal after a rollback
     variables_.set_counters();
     if (failure_) here_.clear_failure();
     failure_.reset();
@@ -368,15 +369,15 @@ class replicated_session {
   detail::replica_variables variables_;
   owned<detail::exchange> exchange_;
   std::optional<detail::example_count> example_count_;
-  std::optional<std::uint32_t> unfinished_;  // the examples of an update that has run out of time
-  std::optional<error> failure_;             // of the last update
+  std::optional<std::uint32_t> unfinished_;  // the examples of an update that has timed out
+  std::optional<error> failure_;             // error of the last update
 };
 
 template <std::derived_from<task_server> Server, detail::strategy Strategy>
 replicated_session(const graph&, Server&, Strategy, session_options = {}, deadline = std::chrono::seconds(60),
                    const std::string& = {}) -> replicated_session<Strategy>;
 
-/// A replicated session is made of a graph, a server, a strategy, and options.
+/// A replicated session is created from a graph, a server, a strategy, and options.
 template <class... Arguments>
 struct replicated_session_is_not_made_of : mistake<true> {};
 

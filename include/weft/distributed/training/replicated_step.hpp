@@ -34,7 +34,7 @@ template <class X>
 constexpr bool is_integer_scalar_node<X> =
     dims_t<X>::rank == 0 && (std::is_same_v<value_t<X>, std::int32_t> || std::is_same_v<value_t<X>, std::int64_t>);
 
-/// The value of the graph that says how many examples a step has.
+/// A node whose value is the number of examples of a step.
 struct example_count {
   value of{};
   bool is_wide = false;
@@ -45,8 +45,9 @@ struct example_count {
 
 inline constexpr std::int64_t max_examples = 0xffffffff;
 
-/// The number of examples of which the gradients of a step are the mean. `leading`: of each feed the name of its
-/// leading extent, or 0. It is that extent, where all named ones are the same; else 1, or 0 where all of them are 0.
+/// Returns the number of examples that the gradients of a step average. `leading`: the name of each feed's leading
+/// extent, or 0. The result is that extent if all named ones have the same name. Otherwise it is 1, or 0 if all of them
+/// are 0.
 std::uint32_t examples_of(const std::int64_t* leading, const plan::fed_value* fed, std::size_t feeds);
 template <class... P>
 std::uint32_t examples_of(const plan::fed_value* fed) {
@@ -54,7 +55,7 @@ std::uint32_t examples_of(const plan::fed_value* fed) {
   return examples_of(leading, fed, sizeof...(P));
 }
 
-/// The updates that a set of nodes run for their effect consists of; what is none of them stays in `targets`.
+/// Moves the training updates among `targets` to `updates`, and expands groups. Other nodes stay in `targets`.
 void take_updates(const graph& g, sequence<std::uint32_t>& targets, std::vector<std::uint32_t>& updates);
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -103,12 +104,12 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
         results_(fetches),
         results_of_others_(fetches) {}
 
-  /// Runs the step and, where it trains, exchanges gradients. The last argument may be a deadline for the exchange:
-  /// `step(x, y, 5s)`; without it that is a minute.
-  /// Throws what a step throws; unavailable that names the task that is gone; invalid_argument for gradients that are
-  /// not finite; deadline_exceeded that names the tasks that are waited for: then call exchange() to go on with the
-  /// same update. With parameter servers, values that were on their way when it threw are unspecified until an exchange
-  /// succeeds.
+  /// Runs the step and, if it trains, exchanges gradients. The last argument may be a deadline for the exchange:
+  /// `step(x, y, 5s)`. Default: one minute.
+  /// Throws the errors of a step; unavailable, which names the lost task; invalid_argument for gradients that are not
+  /// finite; deadline_exceeded, which names the tasks that it waits for: then call exchange() to continue the same
+  /// update. With parameter servers, values that were being received at the time of the error are unspecified until an
+  /// exchange succeeds.
   template <class... X>
   auto operator()(const X&... x) {
     if constexpr (sizeof...(X) == sizeof...(P) + 1) {
@@ -123,18 +124,18 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     }
   }
 
-  /// The same, but the batch comes of a function of the replica, which returns a tuple of a value for each feed, or the
-  /// value itself where there is one feed. It depends on the replica's index and step alone. With
-  /// loss_action::take_over steps that train are run so: the function is called for this worker, and for each lost one
-  /// whose gradients this worker computes in its place.
+  /// The same, but a function of the replica returns the batch: a tuple with one value for each feed, or the value
+  /// itself if there is one feed. The batch must depend only on the replica's index and step. With
+  /// loss_action::take_over, steps that train must use run(): it calls the function for this worker, and for each lost
+  /// worker whose gradients this worker computes.
   ///
   ///     step.run([&](replica r) { return std::tuple(images_of(r.index, r.step), labels_of(r.index, r.step)); }, 2min);
   ///
-  /// After deadline_exceeded it is called again, and goes on with the same update.
+  /// After deadline_exceeded, call it again to continue the same update.
   template <class Batches>
   auto run(Batches&& batches, deadline until = std::chrono::seconds(60)) {
     if (!trains_ || !owner_.unfinished_) {
-      // Whoever computes this replica's gradients draws the same random numbers.
+      // Every worker that computes this replica's gradients draws the same random numbers.
       if (trains_ && owner_.exchange_->takes_over()) owner_.local().set_step_number(owner_.next_step());
       compute_batch(batches(replica{owner_.here_.index(), owner_.next_step()}), true);
       own_examples_ = examples_;
@@ -154,7 +155,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     return results_.get();
   }
 
-  /// The two halves of a call, for callers that time them, or repeat the second.
+  /// The first half of a call, for callers that time the halves or repeat the second.
   template <class... X>
   auto compute(const X&... x) {
     using mistake = detail::call_mistake<feed_list<P...>, X...>;
@@ -177,14 +178,14 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     }
     return results_.get();
   }
-  /// Returns what the step has fetched. May be called again after deadline_exceeded: the update keeps its name, and
-  /// counts once.
+  /// The second half. Returns the fetched values. After deadline_exceeded, it can be called again: the update keeps its
+  /// number, and takes effect once.
   auto exchange(deadline until = std::chrono::seconds(60)) {
     if (trains_) owner_.exchange(until, examples_);
     return results_.get();
   }
 
-  /// Returns what the last compute() has fetched.
+  /// Returns the values that the last compute() has fetched.
   auto fetched() const { return results_.get(); }
 
   std::string explain() const { return local_.explain(); }
@@ -212,7 +213,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     }
   }
 
-  /// `fetches`: what the step fetches is the caller's; else another replica's, which nobody sees.
+  /// `fetches`: the results go to the caller; otherwise they are another replica's and are discarded.
   void run_step(const plan::fed_value* fed, bool fetches) {
     constexpr std::size_t own = detail::step_results<F...>::values;
     detail::exchange& exchange = *owner_.exchange_;
@@ -238,7 +239,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     }
   }
 
-  /// What the step has counted.
+  /// The example count of the last step.
   std::uint32_t counted_examples() const {
     std::int64_t count = counted_;
     if (!count_->is_wide) {
@@ -282,7 +283,7 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
     return r;
   }
 
-  /// Assignments that are made with the updates.
+  /// Moves assignments that run with the updates from `targets` to effects_.
   void take_effects(const sequence<std::uint32_t>& known, sequence<std::uint32_t>& targets) {
     sequence<std::uint32_t> rest;
     for (const std::uint32_t n : targets)
@@ -292,10 +293,10 @@ class replicated_step<replicated_session<Strategy>, fetch_list<F...>, feed_list<
 
   session_type& owner_;
   bool trains_ = false;
-  sequence<std::uint32_t> effects_;  // of a step that trains, which are made with the updates
+  sequence<std::uint32_t> effects_;  // assignments of a step that trains, which run with the updates
   std::uint32_t examples_ = 1, own_examples_ = 1;
   std::optional<detail::example_count> count_;
-  std::int64_t counted_ = 0;  // of this type or, in its first bytes, of std::int32_t
+  std::int64_t counted_ = 0;  // std::int64_t or, in its first bytes, std::int32_t
   bool is_used_ = true;       // exchange::use_of_gradients(), as of the last step
   prepared_step local_;
   detail::step_results<F...> results_, results_of_others_;

@@ -15,13 +15,14 @@
 
 namespace weft::detail {
 
-// What parameter servers must know of the variables of a worker's graph.
+// The description of a worker's variables for parameter servers.
 
-/// Throws weft::error: invalid_argument for a variable that is placed outside the parameter servers, unimplemented for
-/// updates that they do not compute.
+/// Throws weft::error: invalid_argument for a variable that is placed outside the parameter servers; unimplemented for
+/// updates that parameter servers do not implement.
 parameter_spec spec_of_served(task_server& here, shared_variables& variables, std::size_t i);
 
-/// Places the variables that no scope has placed, by bytes. A moving average is where its variable is.
+/// Assigns servers to the variables that no scope has placed, balanced by bytes. A moving average is on the server of
+/// its variable.
 void place_served(std::vector<parameter_spec>& specs, int servers);
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -32,7 +33,7 @@ WEFT_DISTRIBUTED_DECL update_rule rule_of_served(shared_variables& variables, st
     const sequence<double>& numbers = variables.scales_losses()->numbers;
     return {loss_scale_rule::name, {numbers.begin(), numbers.end()}};
   }
-  if (!variables.has_rule(i)) {  // averaged: variable - (-1) * what was added to it
+  if (!variables.has_rule(i)) {  // averaged: variable - (-1) * the sum of additions
     return {"gradient_descent", {variables.is_averaged(i) ? -1.0 : 0.0}};
   }
   const shared_variable& v = variables[i];
@@ -41,7 +42,8 @@ WEFT_DISTRIBUTED_DECL update_rule rule_of_served(shared_variables& variables, st
     throw error(error_code::unimplemented, v.name,
                 {what.layout().name, " takes norms, which parameter servers do not compute: train by collective"});
   update_rule rule{what.layout().name, {}};
-  // The factor of a loss scale is the last: the servers skip steps, and workers divide by the scale.
+  // The last hyperparameter is the factor of a loss scale. Not sent: the servers skip steps, and workers divide by the
+  // scale.
   const bool has_factor = i < variables.trained() && variables.scales_losses();
   for (std::size_t k = 0; k < what.layout().hyperparameters - has_factor; ++k) {
     rule.parameters.push_back(what.is_computed(k) ? 0 : what.number(k));
@@ -65,8 +67,9 @@ WEFT_DISTRIBUTED_DECL parameter_spec spec_of_served(task_server& here, shared_va
     spec.clipping = v.clipping;
     return spec;
   }
-  // They hold it, so that workers have the first worker's values, as one of which no worker ever brings a row: so
-  // nothing of it travels afterwards. Moving averages travel when a worker fetches all values.
+  // The servers store frozen variables so that all workers get the first worker's values. To a server, the variable is
+  // a single row for which no worker sends a gradient, so it is not sent again. Moving averages are sent when a worker
+  // fetches all values.
   spec.row_elements = v.elements;
   spec.source = i == variables.loss_scale()   ? parameter_spec::finite_steps
                 : v.source < variables.size() ? static_cast<std::int64_t>(v.source)
@@ -87,7 +90,7 @@ WEFT_DISTRIBUTED_DECL void place_served(std::vector<parameter_spec>& specs, int 
       v.ps_task = open[next++].ps_task;
 }
 
-// ---- what the graph makes of gradients before its updates ----
+// ---- computations of the graph between gradients and updates ----
 
 WEFT_DISTRIBUTED_DECL void shared_variables::clip_means() {
   sequence<value> norms;
@@ -143,23 +146,23 @@ WEFT_DISTRIBUTED_DECL double shared_variables::scale_now() {
   if (loss_scale_->is_dynamic)
     local_.read_variable(loss_scale_->scale.node, &scale);
   else
-    scale = static_cast<float>(loss_scale_->numbers.back());  // of a fixed one: all bounds are the scale
+    scale = static_cast<float>(loss_scale_->numbers.back());  // fixed: all bounds equal the scale
   return scale;
 }
 
-/// All elements of the gradient that an update applies.
+/// Returns the whole gradient that an update applies.
 WEFT_DISTRIBUTED_DECL value shared_variables::gradient_of_update(const shared_variable& v) const {
   return update_view(graph_[v.has_rows() ? v.update_of_mean() : v.update].def).gradient();
 }
 
-/// The clipping whose result is this value.
+/// Returns the clipping that computes this value, or null.
 WEFT_DISTRIBUTED_DECL const noted_clip* shared_variables::find_clip(value clipped) const {
   for (const noted_clip& each : graph_.clips())
     if (each.clipped == clipped) return &each;
   return nullptr;
 }
 
-/// Replaces the lists of rows of a clipped gradient by those of the gradient before.
+/// Replaces the lists of rows of a clipped gradient with the lists of the unclipped gradient.
 WEFT_DISTRIBUTED_DECL void shared_variables::take_rows_before(const noted_clip& clip, shared_variable& v) const {
   for (const noted_clip& each : graph_.clips()) {
     if (each.rows == graph_node::no_node || graph_.whole_of(each.clipped) != clip.clipped || each.how != clip.how)
@@ -169,8 +172,8 @@ WEFT_DISTRIBUTED_DECL void shared_variables::take_rows_before(const noted_clip& 
   }
 }
 
-/// The number of the norm by which a gradient is clipped. Throws unimplemented if the norm counts gradients that no
-/// update applies as they are clipped.
+/// Returns the number of the norm that clips a gradient. Throws unimplemented if the norm counts a gradient that no
+/// update applies in its clipped form.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::group_of(const noted_clip& clip, std::size_t i,
                                                                sequence<value>& norms) const {
   if (clip.how.kind != clip_kind::by_global_norm) return 0;

@@ -31,14 +31,14 @@
 
 namespace weft::detail {
 
-/// How a replicated session trains with parameter servers: gradients go to them, rows as rows, and values come back.
-/// They follow schedules themselves, by the updates that they have applied. Variables that are averaged are theirs too,
-/// and what steps add to one is its gradient.
+/// The exchange of a replicated session with parameter servers: sends gradients, with sparse ones as rows, and receives
+/// values. The servers evaluate schedules themselves, by the number of updates that they have applied. They also store
+/// averaged variables; the change that a step makes to one is sent as its gradient.
 template <consistency Mode>
 class server_exchange final : public exchange {
  public:
-  /// Refuses what servers cannot follow, meets the other tasks, where training goes on without some the servers alone,
-  /// and takes over the first values.
+  /// Rejects graphs that servers cannot train, waits for the other tasks (only for the servers if training survives
+  /// losses), and adopts the initial values.
   server_exchange(task_server& here, shared_variables& variables, const training_terms& terms,
                   const rollback_handler& on_rollback, const graph_identity& identity, deadline until)
       : here_(here),
@@ -51,7 +51,7 @@ class server_exchange final : public exchange {
     check_terms(terms_, here.cluster().num_tasks(here.options().worker_job));
     describe_variables();
     find_values();
-    here.with_reason([&] {  // the client waits for a server that is being replaced
+    here.with_reason([&] {  // the client waits if a server is being replaced
       here.members().wait_for(
           until, [&](const task_id& task) { return is_needed(task); },
           [&](const task_id&) { return terms_.on_loss.wait.count() > 0; });
@@ -108,7 +108,7 @@ class server_exchange final : public exchange {
                     "exponential_moving_average::apply() returns in each step that trains, or train by collective");
   }
 
-  /// Gradients leave when the step has ended.
+  /// Gradients are sent after the step.
   fetch_watcher* begin_step(std::uint32_t, std::size_t) override { return nullptr; }
   void abandon_step() override {}
 
@@ -119,7 +119,7 @@ class server_exchange final : public exchange {
     variables_.note_additions(gradients_.all());
   }
 
-  /// Sends the gradients, and receives the new values.
+  /// Sends the gradients and receives the new values.
   void update(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) override {
     if (!owes_others_) {
       const_gradients_.assign(gradients_.all().begin(), gradients_.all().end());
@@ -132,9 +132,8 @@ class server_exchange final : public exchange {
     all_stop_ = servers_->all_stop();
     if (note_rollback()) return;
     count_update();
-    // The process that had this worker's place before may have sent the first update, and with decisions any that the
-    // servers hold.
-    // Where each server restores a shard of its own, some may have more of this worker's updates than others.
+    // A previous process of this worker may have sent the first update or, with decisions, any update that the servers
+    // hold. If each server restores its own shard, some servers may have more of this worker's updates than others.
     const bool may_be_known = repeated || servers_->was_repeated() || servers_->has_shards() ||
                               terms_.has_decisions() || (is_first_update_ && !servers_->was_duplicate());
     if (!may_be_known && servers_->was_duplicate_somewhere())
@@ -144,10 +143,10 @@ class server_exchange final : public exchange {
     is_first_update_ = false;
     ++next_step_;
     begin_at_next_step();
-    // The default policy ends the training of all after the first step that announces a signal.
+    // Under the default policy, all workers stop after the first step with a vote to stop.
     if (terms_.has_decisions() && !all_stop_) all_stop_ = leaves_alone_ = departure_.note_update();
   }
-  /// The outcome of the update is not known: no other one may have its name. Synchronous workers keep in step.
+  /// The outcome of the update is unknown, so no other update may have its number. Synchronous workers keep in step.
   void abandon_update() override {
     if (Mode == asynchronous) ++next_step_;
     has_pushed_ = false;
@@ -163,7 +162,7 @@ class server_exchange final : public exchange {
               const std::function<void()>& last) override {
     if (unfinished) update(until, *unfinished);
     const std::int64_t end = next_step_;
-    // Where servers are restored meanwhile, and a committed step has all updates of this worker, it asks again.
+    // Repeats if servers are restored meanwhile and a committed step contains all updates of this worker.
     do {
       try {
         if (last) servers_->await_others(until);
@@ -217,8 +216,8 @@ class server_exchange final : public exchange {
   }
 
  private:
-  /// Brings this worker's gradients, and those of lost workers that parameter server 0 asks it for. These are requests
-  /// of their own, so a worker that owes none uses push_pull, which takes one round trip.
+  /// Sends the gradients of this worker, and of lost workers as requested by parameter server 0. These are separate
+  /// requests, so a worker without such requests uses push_pull, which takes one round trip.
   void update_for_all(deadline until, std::uint32_t examples, bool repeated, const replica_work* work) {
     using outcome = typename parameter_client::awaited_step::outcome;
     const auto push = [&](int of, std::uint32_t count) {
@@ -250,20 +249,20 @@ class server_exchange final : public exchange {
     return compute_replica(variables_, here_.index(), {of_replica, next_step_}, work);
   }
 
-  /// Asynchronous training needs no other worker: what the chief has to do it may have done before.
-  /// Where others may be lost, those that are missing at the beginning are waited for by the servers.
+  /// Asynchronous training requires no other worker: the chief's tasks may have been done earlier. If training survives
+  /// losses, the servers wait for workers that are missing at the start.
   bool is_needed(const task_id& task) const {
     return (Mode == synchronous && !terms_.has_decisions()) || task.job == here_.options().ps_job;
   }
 
-  /// Where training survives the loss of a worker, another process computes the same gradients: its random numbers
-  /// follow from the step. The others may have made several steps since this worker's last.
+  /// If training survives losses, another process may compute the same gradients, so the random numbers depend on the
+  /// step. The other workers may have made several steps since this worker's last one.
   void begin_at_next_step() {
     if (terms_.has_decisions()) next_step_ = servers_->next_step();
     if (terms_.on_loss != loss_policy{} || terms_.has_decisions()) local_.set_step_number(next_step_);
   }
 
-  /// Servers have been restored: goes on with the step that they are at. Returns whether that was made before.
+  /// If servers have been restored, adopts their step and returns true.
   bool note_rollback() {
     const auto change = servers_->take_rollback();
     if (!change) return false;
@@ -289,7 +288,7 @@ class server_exchange final : public exchange {
     }
   }
 
-  /// Lists what the servers must know of the variables, and what steps fetch for them.
+  /// Collects the servers' descriptions of the variables and the fetches of a step.
   void describe_variables() {
     const bool has_others = here_.cluster().num_tasks(here_.options().worker_job) > 1;
     if (Mode == synchronous && (has_others || variables_.scales_losses())) variables_.clip_means();
@@ -326,17 +325,17 @@ class server_exchange final : public exchange {
     }
   }
 
-  /// Its value is not where a step reads it: on a GPU, or what steps assign until workers have agreed.
+  /// Returns true if steps do not read the variable from the buffer of received values: it is on a GPU, or averaged.
   bool lies_elsewhere(std::size_t i) {
     return variables_.is_averaged(i) || local_.state_of(variables_[i].node).where.gpu;
   }
 
-  /// Brings values that have come to the variables that lie elsewhere.
+  /// Copies received values to the variables that have separate memory.
   void write_values() {
     for (std::size_t i = 0; !on_host_.empty() && i < variables_.size(); ++i) {
       if (!lies_elsewhere(i)) continue;
       std::byte* from = values_[i].data();
-      if (variables_.is_averaged(i)) {  // a server may write there at any time: the step begins with this copy
+      if (variables_.is_averaged(i)) {  // a server may write the buffer at any time, so the step starts from this copy
         from = variables_.base_of(i).data();
         __builtin_memcpy(from, values_[i].data(), values_[i].size());
       }
@@ -344,14 +343,14 @@ class server_exchange final : public exchange {
     }
   }
 
-  /// Values have come, as of this step.
+  /// Adopts received values as of this step.
   void take_step(std::int64_t step) {
     write_values();
     variables_.global_step = step;
     variables_.set_counters();
   }
 
-  /// Variables, and their gradients, move to where their parameter server reads and writes them itself.
+  /// Moves variables and their gradients to shared memory that the parameter server accesses directly.
   void move_to_shared_memory() {
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const auto place = servers_->place_of(i);
@@ -369,7 +368,7 @@ class server_exchange final : public exchange {
     }
   }
 
-  /// Moves the slots of a variable between the session and what its server keeps.
+  /// Copies the slots of a variable between the session and the server's state.
   void move_slots(std::size_t i, server_state::slots_of_variable& of, bool to_local) {
     if (i == variables_.loss_scale()) return move_good_steps(of, to_local);
     const node_def& def = variables_.of()[variables_[i].update].def;
@@ -394,7 +393,7 @@ class server_exchange final : public exchange {
     }
   }
 
-  /// The servers count them in the type of the scale.
+  /// Converts the number of good steps, which the servers store in the scale's type.
   void move_good_steps(server_state::slots_of_variable& of, bool to_local) {
     const std::uint32_t node = variables_.scales_losses()->good_steps.node;
     std::int64_t steps = 0;
@@ -423,7 +422,7 @@ class server_exchange final : public exchange {
 
   // ---- rows ----
 
-  /// The rows that a step has brought, in the order of their numbers.
+  /// Packs the rows of a step's gradient in the order of their indices.
   void pack_rows(std::size_t i, std::size_t part, std::size_t end) {
     const auto& parts = gradients_.parts();
     const std::size_t row = specs_[i].row_bytes();
@@ -453,24 +452,24 @@ class server_exchange final : public exchange {
   gradient_buffers gradients_;
   std::vector<mutable_bytes> values_;
   std::vector<const_bytes> const_values_, const_gradients_;
-  std::vector<storage> on_host_;              // values of variables that lie elsewhere, on their way
-  std::vector<aligned_bytes> row_gradients_;  // rows on their way
+  std::vector<storage> on_host_;              // received values of variables with separate memory
+  std::vector<aligned_bytes> row_gradients_;  // rows to send
   std::vector<std::pair<std::int64_t, const std::byte*>> packed_;
   std::optional<parameter_client> servers_;
   std::int64_t next_step_ = 0;
-  double scale_ = 1;  // of the loss, in the last step
+  double scale_ = 1;  // loss scale of the last step
   bool all_stop_ = false, is_first_update_ = true;
   departure departure_;
-  bool leaves_alone_ = false;  // all_stop_ holds for this worker alone
-  // Of the update under way: whether the servers hold this worker's gradients, and whether their buffers have those of
-  // another replica.
+  bool leaves_alone_ = false;  // all_stop_ is true on this worker only
+  // In the current update: has_pushed_: the servers hold this worker's gradients; has_gradients_of_other_: the buffers
+  // contain another replica's gradients.
   bool has_pushed_ = false, has_gradients_of_other_ = false;
-  bool awaits_values_ = false;  // the step is made, and this worker has not received what it made
-  // Whether this worker computes for others, as of the last update; whether it has in the update under way.
+  bool awaits_values_ = false;  // the step is made, but its values have not arrived
+  // owes_others_: this worker computed gradients of other workers in the last update; has_owed_: in the current update.
   bool owes_others_ = false, has_owed_ = false;
   std::uint64_t pushed_in_epoch_ = 0;
   std::int64_t stale_gradients_ = 0;
-  std::vector<std::int64_t> staleness_;  // how many updates, by those that others had made meanwhile
+  std::vector<std::int64_t> staleness_;  // number of updates, by staleness
 };
 
 template <consistency Mode>

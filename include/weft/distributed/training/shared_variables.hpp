@@ -17,18 +17,17 @@
 
 namespace weft::detail {
 
-/// One variable that the workers share, and how it is updated.
+/// A variable that the workers share, and its update.
 struct shared_variable {
-  std::uint32_t node = graph_node::no_node;    // the variable's
-  std::uint32_t update = graph_node::no_node;  // the node that writes it; none that is averaged or frozen
-  std::size_t source = ~std::size_t{0};        // of a moving average: the variable that it follows
-  bool is_scaled = false;                      // `gradient` is of a scaled loss
-  value gradient{};                            // all of it
-  sequence<value> lists{};                     // of one that is rows: rows and their numbers, in turn
-  std::uint32_t summed =
-      graph_node::no_node;       // the update by a gradient that an all-reduce has summed, where it differs
-  value touched_rows{};          // of one that is rows: what that takes the rows' numbers from
-  gradient_clipping clipping{};  // of the mean of `gradient`, by parameter servers
+  std::uint32_t node = graph_node::no_node;    // the variable's node
+  std::uint32_t update = graph_node::no_node;  // the node that writes it; no_node for averaged and frozen variables
+  std::size_t source = ~std::size_t{0};        // for a moving average: the variable that it follows
+  bool is_scaled = false;                      // `gradient` belongs to a scaled loss
+  value gradient{};                            // the whole gradient
+  sequence<value> lists{};                     // for a gradient of rows: rows and their indices, alternating
+  std::uint32_t summed = graph_node::no_node;  // the update by a gradient that an all-reduce has summed, if different
+  value touched_rows{};                        // for a gradient of rows: the node that is fed the row indices
+  gradient_clipping clipping{};                // of the mean of `gradient`, on parameter servers
   std::size_t rows = 0, row_elements = 0;
   std::string name{};
   element_type type = element_type::float32;
@@ -40,18 +39,18 @@ struct shared_variable {
   std::size_t bytes() const { return elements * size_of(type); }
 };
 
-/// A worker's session, and what its graph says that its variables are to a cluster. `all` has first those that are
-/// trained, then further gradients that workers exchange, since the updates need more than one of each variable. Then
-/// those that are averaged, which have no update: the steps of each worker assign them, and what they have added takes
-/// the gradient's place. The next are frozen: nobody updates them. With parameter servers moving averages of trained
-/// variables are the last; the servers update them after the variables.
+/// A worker's session, and the roles of its graph's variables in a cluster. `all` contains, in this order: trained
+/// variables; further gradients that workers exchange, because updates use more than one gradient per variable;
+/// averaged variables; frozen variables, which nothing updates; with parameter servers, moving averages of trained
+/// variables, which the servers update after the variables. Averaged variables have no update: each worker's steps
+/// assign them, and the change that a step makes takes the place of a gradient.
 ///
-/// Where workers make the updates (`processes_mean`), they exchange the gradients that reverse mode has computed. What
-/// the graph makes of these before its updates (gradient_processing.hpp), each worker makes of their mean, and so it
-/// does with the assignments that depend on them, effects().
+/// If workers run the updates (`processes_mean`), they exchange the gradients that reverse mode has computed. Each
+/// worker applies the graph's computations between gradients and updates (gradient_processing.hpp) to the mean of these
+/// gradients, and so computes the assignments that depend on them, effects().
 class shared_variables {
  public:
-  /// Throws weft::error for a graph that trains nothing, and for variables and updates that no cluster can share.
+  /// Throws weft::error for a graph that trains nothing, and for variables and updates that a cluster cannot share.
   shared_variables(const graph& g, const session_options& options, bool processes_mean);
 
   const graph& of() const { return graph_; }
@@ -59,72 +58,74 @@ class shared_variables {
 
   std::size_t size() const { return all_.size(); }
   const shared_variable& operator[](std::size_t i) const { return all_[i]; }
-  std::size_t trained() const { return trained_; }          // how many
-  std::size_t first_averaged() const { return averaged_; }  // where those that are averaged begin
-  std::size_t first_frozen() const { return frozen_; }      // where those that are frozen begin
-  std::size_t first_moving() const { return moving_; }      // where moving averages begin
+  std::size_t trained() const { return trained_; }          // number of trained variables
+  std::size_t first_averaged() const { return averaged_; }  // index of the first averaged variable
+  std::size_t first_frozen() const { return frozen_; }      // index of the first frozen variable
+  std::size_t first_moving() const { return moving_; }      // index of the first moving average
   bool is_averaged(std::size_t i) const { return i >= averaged_ && i < frozen_; }
   /// Returns true for variables that an optimizer's rule updates. They can have slots.
   bool has_rule(std::size_t i) const { return i < trained_ || i >= moving_; }
 
-  /// Assignments that depend on gradients, such as those of a loss scale, and moving averages of what updates make:
-  /// made with the updates, or after them. With parameter servers, only the averages.
+  /// Assignments that depend on gradients, such as the assignments of a loss scale, and moving averages of updated
+  /// variables. They run with the updates or after them. With parameter servers: only the averages.
   const sequence<std::uint32_t>& effects() const { return effects_; }
-  /// Whether it is a moving average of what an update makes.
+  /// Returns true if node `n` is a moving average of an update's result.
   bool averages_update(std::uint32_t n) const {
     if (!graph_[n].def.op->update) return false;
     const update_view what(graph_[n].def);
     return kind_of(graph_[what.variable().node].def) == variable_kind::slot &&
            graph_[what.gradient().node].def.op->update;
   }
-  /// What is made for one of them: it takes no gradient by rows.
+  /// Returns the node to run for an effect: its version without gradients of rows.
   std::uint32_t made_for(std::uint32_t effect) const { return graph_.whole_of({effect, 0}).node; }
-  /// Whether the graph itself leaves out updates by what the gradients are, as a loss scale does.
+  /// Returns true if the graph itself skips updates depending on the gradients, as a loss scale does.
   bool judges_gradients() const { return judges_gradients_; }
-  /// With parameter servers that apply the mean of several workers' gradients: workers send gradients as they are
-  /// before they are clipped, and the servers clip the mean. Throws unimplemented if a gradient is changed in another
-  /// way that does not commute with the mean.
+  /// For parameter servers that apply the mean of several workers' gradients: workers send unclipped gradients, and the
+  /// servers clip the mean. Throws unimplemented if a gradient is changed in another way that does not commute with the
+  /// mean.
   void clip_means();
 
   // ---- loss scales, with parameter servers (served_variables.hpp) ----
 
-  /// Finds the loss scale of the updates. `by_servers`: the servers keep it, as the last variable if it is dynamic;
+  /// Finds the loss scale of the updates. `by_servers`: the servers store it, as the last variable if it is dynamic;
   /// otherwise steps do. Throws unimplemented if it does not scale all gradients.
   void find_loss_scale(bool by_servers);
   const noted_loss_scale* scales_losses() const { return loss_scale_; }
-  /// The number of the variable that servers keep; size() if there is none.
+  /// The index of the loss scale among the variables on servers; size() if there is none.
   std::size_t loss_scale() const { return scale_variable_; }
   /// The scale of the next step.
   double scale_now();
 
-  /// The value that a step began with, of a variable that is averaged.
+  /// The value of an averaged variable at the beginning of a step.
   mutable_bytes base_of(std::size_t i) { return {bases_[i - averaged_].data(), all_[i].bytes()}; }
   void read_bases();
-  /// Writes what this worker's step has added to variables that are averaged to their gradients' places.
+  /// Writes the changes that this worker's step has made to averaged variables to the memory of their gradients.
   void note_additions(const std::vector<mutable_bytes>& gradients);
-  /// Adds a mean of such additions, and brings the new value to the variable.
+  /// Adds a mean of such changes to the variable.
   void add_to_averaged(std::size_t i, const_bytes mean);
-  /// Takes back what this worker's step has assigned to variables that are averaged.
+  /// Undoes this worker's assignments to averaged variables.
   void reset_averaged();
 
-  /// A hyperparameter of an update, which the graph computes, as parameter servers can follow it. Throws unimplemented
-  /// for what is no schedule.
+  /// Returns a computed hyperparameter of an update in the form that parameter servers evaluate. Throws unimplemented
+  /// if it is not a schedule.
   scheduled_parameter schedule_of(std::uint32_t update, std::size_t hyperparameter);
 
-  /// Updates that all workers have made together, as of this worker's last step. Counters are written by the second.
+  /// The number of updates that all workers have made together, as of this worker's last step. set_counters() writes it
+  /// to the counters.
   std::int64_t global_step = 0;
   void set_counters();
-  /// The steps that this counter has counted, if effects() write one: updates that the graph leaves out do not count.
+  /// Sets global_step from a counter that effects() write, if there is one: it does not count updates that the graph
+  /// skips.
   void adopt_counters();
-  /// The step of a checkpoint, by the graph's own counters where it has some: one process may have saved it for
-  /// another.
+  /// Returns a checkpoint's state with the step of the graph's own counters, if any: a single process may have saved
+  /// the checkpoint for a cluster, or the reverse.
   cluster_state adopt_step(cluster_state at);
 
-  /// Memory in which variables lie stays as long as they do.
+  /// Keeps the memory of variables alive as long as this object.
   void keep(shared_segment memory) { memory_.push_back(std::move(memory)); }
 
  private:
-  /// A counter of updates, and what it began with.
+  /// A counter of updates, and its initial value.
   struct update_counter {
     std::uint32_t node;
     std::int64_t first;
@@ -150,7 +151,7 @@ class shared_variables {
   void add(std::size_t i, mutable_bytes to, const_bytes what, int sign) const;
 
   const graph& graph_;
-  std::vector<shared_segment> memory_;  // outlives the session whose variables lie in it
+  std::vector<shared_segment> memory_;  // outlives the session, whose variables use it
   session local_;
   std::vector<shared_variable> all_;
   std::size_t trained_ = 0, averaged_ = 0, frozen_ = 0, moving_ = 0;
@@ -246,7 +247,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::find_frozen() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (!is_operation<variable_op>(graph_[n].def.op) || kind_of(graph_[n].def) != variable_kind::frozen) continue;
     const dtype type = local_.variable_info(n).type;
-    if (type == dtype::float64 || type == dtype::float32) share(n);  // others are a worker's own, as if trained
+    if (type == dtype::float64 || type == dtype::float32) share(n);  // others are local to each worker, as if trained
   }
 }
 
@@ -260,7 +261,8 @@ WEFT_DISTRIBUTED_DECL shared_variable& shared_variables::share(std::uint32_t var
   return v;
 }
 
-/// The update of a variable by a gradient that an all-reduce has summed; no_node where that is the same.
+/// Returns the update of a variable by a gradient that an all-reduce has summed, or no_node if there is no separate
+/// one.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::update_of_summed(value variable) const {
   for (std::uint32_t n = 0; n < graph_.size(); ++n)
     if (graph_[n].def.op->update)
@@ -268,7 +270,7 @@ WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::update_of_summed(value var
   return graph_node::no_node;
 }
 
-/// Moving averages of what updates make (train/moving_average.hpp). Parameter servers keep them.
+/// Finds moving averages of updated variables (train/moving_average.hpp), which parameter servers store.
 WEFT_DISTRIBUTED_DECL void shared_variables::find_moving_averages() {
   for (std::uint32_t n = 0; n < graph_.size(); ++n) {
     if (!averages_update(n)) continue;
@@ -304,11 +306,11 @@ WEFT_DISTRIBUTED_DECL void shared_variables::split_gradients() {
   }
 }
 
-/// The gradient of a variable that workers exchange: the one that its update is computed from.
+/// Selects the gradient of a variable that workers exchange: the one from which its update is computed.
 WEFT_DISTRIBUTED_DECL void shared_variables::choose_gradient(shared_variable& v, sequence<value>& needed) {
   gradient_processing::sources from;
   processing_.add_sources(v.gradient, from);
-  if (from.gradients.empty()) return processing_.treat_as_gradient(v.gradient);  // the program has computed it itself
+  if (from.gradients.empty()) return processing_.treat_as_gradient(v.gradient);  // computed by the program itself
   if (from.own != graph_node::no_node)
     throw error(error_code::unimplemented, v.name,
                 {"what is made of its gradient depends on ", graph_[from.own].name,
@@ -330,7 +332,7 @@ WEFT_DISTRIBUTED_DECL void shared_variables::choose_gradient(shared_variable& v,
   needed.append(from.gradients.data(), from.gradients.size());
 }
 
-/// A hyperparameter that comes of a worker's own data would have the workers' variables go apart.
+/// Throws unimplemented for a hyperparameter that depends on a worker's own data: the workers' variables would diverge.
 WEFT_DISTRIBUTED_DECL void shared_variables::check_hyperparameters(shared_variable& v, sequence<value>& needed) {
   const update_view what(graph_[v.update_of_mean()].def);
   for (std::size_t k = 0; k < what.layout().hyperparameters; ++k) {
@@ -384,7 +386,8 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
                "or use collective"});
 }
 
-/// The counter that a value is, or the step has written, whatever integer it is cast to.
+/// Returns the counter that a value is read from, before or after the step's assignment, through integer casts; no_node
+/// if there is none.
 WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) const {
   const node_def& def = graph_[of.node].def;
   if (is_operation<variable_op>(def.op)) return kind_of(def) == variable_kind::counter ? of.node : graph_node::no_node;
@@ -392,7 +395,7 @@ WEFT_DISTRIBUTED_DECL std::uint32_t shared_variables::counter_behind(value of) c
       weft::detail::applies_only(def, skeleton::formula_id::cast) && graph_.info(of).type != dtype::boolean;
   return is_cast || (def.op->writes && !def.op->update) ? counter_behind(def.inputs[0]) : graph_node::no_node;
 }
-/// Returns true if the counter that a value is has already counted this step.
+/// Returns true if the counter value already includes this step.
 WEFT_DISTRIBUTED_DECL bool shared_variables::counts_this_step(value of) const {
   const node_def& def = graph_[of.node].def;
   if (is_operation<variable_op>(def.op)) return false;
@@ -424,7 +427,7 @@ WEFT_COLD_END
 
 WEFT_DISTRIBUTED_DECL void shared_variables::set_counters() {
   for (const update_counter& c : counters_) {
-    const std::int64_t now = c.first + global_step;  // the lower half comes first
+    const std::int64_t now = c.first + global_step;  // on little-endian machines, an std::int32_t takes the first half
     local_.write_variable(c.node, &now);
   }
 }

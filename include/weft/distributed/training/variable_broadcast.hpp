@@ -13,8 +13,8 @@
 
 namespace weft::detail {
 
-/// The bytes of rank `source` become those of all ranks. A group that only sums is given numbers of 48 bits, to which
-/// the other ranks add nothing.
+/// Copies the bytes of rank `source` to all ranks. A group that can only sum gets numbers of 48 bits, to which the
+/// other ranks add 0.
 template <class Group>
 void broadcast_bytes(Group& group, std::span<std::byte> bytes, std::size_t source, deadline until) {
   if constexpr (requires { group.broadcast(bytes, source, until); }) {
@@ -38,8 +38,8 @@ void broadcast_bytes(Group& group, std::span<std::byte> bytes, std::size_t sourc
   }
 }
 
-/// Brings the variables of rank `source` to all ranks, one after the other. There `read(variable, to)` says the value;
-/// `take(variable, bytes)` is called on every rank. The last byte says whether the variable is initialized.
+/// Copies the variables of rank `source` to all ranks, one after the other. `read(variable, to)` reads the value on the
+/// source; `take(variable, bytes)` is called on every rank. The last byte is 1 if the variable is initialized.
 template <class Group, class Read, class Take>
 void broadcast_variables(Group& group, session& local, const graph& g, std::size_t source, deadline until, Read read,
                          Take take) {
