@@ -57,7 +57,7 @@ class cluster_spec {
   static task_environment from_environment();
   static task_environment from_environment(const environment_options& options);
   template <class = void>
-  static auto from_environment(...) WEFT_DELETED;  // see environment_options in distributed/cluster/environment.hpp
+  static auto from_environment(...) WEFT_DELETED;  // of environment_options in distributed/cluster/environment.hpp
 
   /// Returns the same from a list of hosts, one for each task: see <weft/distributed/cluster/environment.hpp>.
   static task_environment from_hosts(std::string_view hosts, const environment_options& options,

@@ -33,8 +33,8 @@ bool authenticates(const any_transport& network, const Options& options, bool is
 /// use it elsewhere. If either side requests it (introduction::authenticates), all further frames carry tags, with keys
 /// derived from the secret, both nonces and both introductions.
 ///
-///     dials                                      is dialled
-///     hello      nonce                  ->         a client that does not know the task's name says so here
+///     dialing side                               dialed side
+///     hello      nonce                  ->         a client that does not know the task's name sets a flag
 ///                                       <-       challenge  nonce, HMAC(listens | nonces | its name),
 ///                                                           HMAC(knows | nonces)
 ///     introduce  who, HMAC(dials | nonces | who) ->
@@ -102,7 +102,7 @@ class handshake {
     return moved;
   }
 
-  // ---- the side that dials ----
+  // ---- the dialing side ----
 
   /// Returns true if a task of this name that knows the secret has answered.
   bool proves(const std::string& name) const {
@@ -125,7 +125,7 @@ class handshake {
   /// The reason for a refusal by a side that knows the secret.
   const std::optional<error>& refusal() const { return refusal_; }
 
-  // ---- the side that is dialled ----
+  // ---- the dialed side ----
 
   /// Checks that an introduced peer waits for its answer. Throws weft::error: unavailable if the peer is gone,
   /// invalid_argument if it sends more.

@@ -66,9 +66,9 @@ class message_fields {
     return *this;
   }
 
-  /// A text after its length. Readers return it printable.
+  /// A text, preceded by its length. Readers return it in printable form.
   virtual message_fields& text(std::string& x, std::size_t longest = max_text_bytes) = 0;
-  /// A text for people: if it is too long, its end is cut.
+  /// A text for people. If it is too long, its end is cut off.
   message_fields& sentence(std::string& x, std::size_t longest = 4000);
   /// Bytes, preceded by their number in `width` bytes.
   virtual message_fields& bytes(std::vector<std::byte>& x, std::uint64_t most, unsigned width = 4) = 0;
