@@ -193,7 +193,7 @@ class membership {
   /// Returns true if an incarnation (0: the newest) was lost, or has left after an error or without finish().
   bool has_failed(std::size_t rank, std::uint64_t incarnation = 0) const;
 
-  /// The task that was lost before all others that were, if any was.
+  /// Returns the task that was lost first, if a task was lost.
   std::optional<std::size_t> first_lost() const;
 
   /// Returns "has closed its connection ...", or an empty text if nothing is wrong.
