@@ -102,13 +102,12 @@ class cluster_spec {
   /// Adds a sparse job: the addresses by task number. Numbers must not be negative.
   void add_job(std::string_view job, std::map<int, endpoint> tasks);
 
-  /// Throws weft::error (invalid_argument) with the name of a task with port 0 (any free port), which other tasks
-  /// cannot find.
+  /// Throws weft::error (invalid_argument) if a task has port 0 (any free port), where other tasks could not find it.
   void check_ports() const;
 
   bool empty() const { return jobs_.empty(); }
 
-  /// The jobs' names, sorted.
+  /// Returns the names of the jobs, sorted.
   std::vector<std::string> jobs() const;
 
   bool has_job(std::string_view job) const;
@@ -209,7 +208,7 @@ WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::map<
   for (const auto& [other_job, places] : jobs_)
     for (const auto& [index, place] : places) taken[to_string(place)] = {other_job, index};
   for (const auto& [index, place] : tasks) {
-    if (place.port == 0) continue;  // any free port, so it cannot clash
+    if (place.port == 0) continue;  // any free port; it cannot clash
     const task_id here{name, index};
     const auto [earlier, fresh] = taken.try_emplace(to_string(place), here);
     if (!fresh)

@@ -25,7 +25,7 @@ struct arrival {
   std::uint64_t number;  // ascending in the order of acceptance
   std::string host;      // of the other side, if the transport knows it
   moment since, until;
-  bool is_welcome = false, is_settled = false;  // settled: answered later, and kept until then
+  bool is_welcome = false, is_settled = false;  // is_settled: answered later, and kept until then
   any_transport::event_loop::timer expiry;
   std::optional<any_transport::watch> watch;  // of the handshake's stream; destroyed before it
 
@@ -49,13 +49,15 @@ class door {
   /// The decisions of the door's owner. An exception from a handler counts as a failure of the connection.
   struct owner {
     virtual handshake_type answer(any_transport::stream stream) = 0;
-    /// The peer has proved the secret and sent its name. Welcomes or rejects it, or sets is_settled to answer later.
+    /// Called when the peer has proved the secret and sent its name. Welcomes or rejects it, or sets is_settled to
+    /// answer later.
     virtual void validate(arrival_type& each) = 0;
-    /// The peer has received its welcome. The owner takes its stream.
+    /// Called when the peer has received its welcome. Takes its stream.
     virtual void admit(arrival_type& each) = 0;
-    /// A connection fails with `problem`. Returns true if talk.reject() has been called, so the rejection must be sent.
+    /// Called when a connection fails with `problem`. Returns true after a call of talk.reject(), so that the rejection
+    /// is sent.
     virtual bool fail(arrival_type& each, const error& problem) = 0;
-    /// The listener cannot accept connections for now.
+    /// Called when the listener cannot accept connections for now.
     virtual void cannot_accept(const error& problem) = 0;
 
    protected:
@@ -102,8 +104,7 @@ class door {
   using position = typename std::list<arrival_type>::iterator;
 
   static constexpr int max_accepted = 16;  // per call, so that other handlers of the loop run in between
-  static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, regardless of the number of new
-                                                                // connections
+  static constexpr std::chrono::milliseconds shortest_stay{5};  // the minimum age of a connection that is evicted
 
   void accept() {
     // Before evicting strangers, processes the input that has arrived from them.

@@ -54,16 +54,17 @@ class handshake {
     over,        // welcomed, or refused and notified; the stream belongs to the owner again
   };
 
-  /// The side that dials.
+  /// Creates the dialing side.
   static handshake dialling(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, false);
   }
-  /// The dialing side of a client that has an address but no task name; the listening task then proves the name "".
+  /// Creates the dialing side of a client that has an address but no task name; the listening task then proves the name
+  /// "".
   static handshake dialling_anyone(any_transport::stream stream, const hmac_sha256& proof,
                                    const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, true);
   }
-  /// The dialed side, a task of this name.
+  /// Creates the dialed side, a task of this name.
   static handshake listening(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce,
                              std::string name) {
     return handshake(std::move(stream), proof, nonce, false, std::move(name), false);
@@ -200,7 +201,7 @@ class handshake {
     if (received_.size() < sizeof(sha256_digest)) broken();
     const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
     if (!challenged_ || !same_digest(proof_of("refuses", {said}), received_proof())) {
-      // Without a proof, anyone can have sent the refusal, so its text is not repeated.
+      // Without a proof, anyone could have sent the refusal, so its text is not repeated.
       if (read_error(said, "handshake").code() == error_code::unauthenticated) stranger();
       throw error(error_code::unavailable, "handshake", "the peer rejects this task");
     }
@@ -229,7 +230,7 @@ class handshake {
     at_ = phase::introduced;
   }
 
-  /// Throws the reason why the side that dials has rejected this task.
+  /// Throws the reason why the dialing side has rejected this task.
   [[noreturn]] void hear_rejection() const {
     if (received_.size() >= sizeof(sha256_digest)) {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
@@ -298,7 +299,7 @@ class handshake {
   any_transport::stream stream_;
   hmac_sha256 proof_;
   bool dials_;
-  std::string name_;  // of this task, if it is the dialed side
+  std::string name_;  // this task's name, on the dialed side
   handshake_nonce my_nonce_, its_nonce_{};
   phase at_ = phase::talking;
   bool challenged_ = false, closing_ = false, rejected_ = false, authenticates_ = false;

@@ -35,7 +35,7 @@ inline std::string host_in(const environment_variable& from, const char* remedy)
   }
 }
 
-/// Returns the name or address of this task's host that the user has set for other tasks; empty if there is none.
+/// Returns the host name or address that the user has set for this task; empty if there is none.
 inline std::string given_host(const std::string& option = {}) {
   constexpr const char* remedy = "; tasks find free ports themselves";
   if (!option.empty()) return host_in({"environment_options::host", option}, remedy);
@@ -43,7 +43,7 @@ inline std::string given_host(const std::string& option = {}) {
   return {};
 }
 
-/// Returns the name of this host for other tasks.
+/// Returns the name by which other tasks can reach this host.
 inline std::string name_of_host() {
   if (std::string given = given_host(); !given.empty()) return given;
   std::array<char, 256> name{};

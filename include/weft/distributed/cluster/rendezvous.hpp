@@ -39,7 +39,7 @@ namespace weft {
 /// A rendezvous: tasks that know only their ranks exchange their addresses.
 struct rendezvous {
   int rank = 0, size = 1;
-  std::string host;       ///< this task's host as other tasks can reach it
+  std::string host;       ///< this host's name or address for other tasks
   cluster_secret secret;  ///< the secret that all tasks prove to know, for through_first()
   deadline until = std::chrono::minutes(1);
   std::function<void(const wait_change&)> on_wait = {};  ///< default: a line on stderr
@@ -105,7 +105,7 @@ inline start_report report_of(const rendezvous& meeting) {
                " in time; start them, or look there for why they ended"});
 }
 
-/// A folder with one file of words and lines for each rank. Files are replaced atomically.
+/// A folder with one text file for each rank. Files are replaced atomically.
 class rendezvous_folder {
  public:
   rendezvous_folder(const std::string& parent, const std::string& job) {
@@ -288,7 +288,7 @@ inline std::vector<endpoint> follow_through_folder(const rendezvous& meeting, co
 
 inline constexpr std::size_t max_rendezvous_bytes = 64 << 20;
 
-/// Returns this host's address of the connection.
+/// Returns the local address of the connection.
 inline std::string local_host(const tcp::stream& stream) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;

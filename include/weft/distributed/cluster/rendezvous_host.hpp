@@ -59,7 +59,7 @@ inline std::string names_of_ranks(const std::vector<int>& ranks) {
 /// prove the secret receives no addresses. Runs entirely on the thread that calls run().
 class rendezvous_host : door::owner {
  public:
-  /// Listens at `first`. Throws what tcp::listen() throws.
+  /// Listens at `first`. Throws like tcp::listen().
   rendezvous_host(any_transport network, const endpoint& first, const endpoint& own, int size,
                   const cluster_secret& secret)
       : first_(first),
@@ -130,7 +130,7 @@ class rendezvous_host : door::owner {
     endpoint address = parse_endpoint(its.cluster);
     if (is_telling_) return reject({"rank ", rank, " comes after all tasks have met; start them as one run"});
     arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
-    loop_.post([this] { tell_all(); });  // in case this is the last one
+    loop_.post([this] { tell_all(); });  // if this is the last task
     if (seat) displace(*seat, rank);
     // Nothing below throws: a seat must not refer to an arrival that is dropped.
     seat = &each;
@@ -152,7 +152,7 @@ class rendezvous_host : door::owner {
     door_.drop(before);
   }
 
-  /// The task has received the welcome with the digest of the list. Sends the list.
+  /// Sends the list to a task that has received its welcome with the digest of the list.
   void admit(arrival_type& each) override {
     const position it =
         deliveries_.emplace(deliveries_.end(), each.talk.other()->from.index, std::move(each.talk.stream()));

@@ -70,8 +70,8 @@ class cluster_secret {
   /// The origin of the secret, for messages.
   const std::string& origin() const { return origin_; }
 
-  /// Returns true if a user has set the secret, which is required for training on several hosts; false for the default
-  /// secret of of_user().
+  /// Returns true if a user has set the secret, which is required for training on several hosts; false for the secret
+  /// that of_user() creates.
   bool is_given() const { return given_; }
 
   /// The HMAC keyed with the secret.
@@ -102,7 +102,8 @@ class cluster_secret {
   /// write to it.
   static descriptor open_folder(const std::string& path, std::string& why);
 
-  /// Writes a temporary file and then gives it its name, so the file is complete. Returns false if the name is taken.
+  /// Writes a temporary file and links it to its name, so that readers see only complete files. Returns false if the
+  /// name is taken.
   static bool make(int folder, const std::string& name, const std::string& path, const char* remedy);
 
   static cluster_secret read(int folder, const std::string& name, const std::string& path, int follow);
@@ -205,7 +206,7 @@ WEFT_DISTRIBUTED_DECL std::vector<std::string> cluster_secret::folders() {
   std::vector<std::string> found;
   const auto add_home = [&](const char* home) {
     struct stat status{};
-    // Some ways to become another user leave the former user's home in HOME.
+    // HOME can be another user's, for example after su.
     if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
       found.push_back(str_cat({std::string(home), "/.cache/weft"}));
   };
@@ -275,7 +276,7 @@ WEFT_DISTRIBUTED_DECL bool cluster_secret::make(int folder, const std::string& n
 
 WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std::string& name, const std::string& path,
                                                           int follow) {
-  // Does not block if the path is a FIFO or a device.
+  // The path can be a FIFO or a device, so opening it must not block.
   const descriptor in(::openat(folder, name.c_str(), O_RDONLY | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (in.number < 0) {
     const int reason = errno;
@@ -308,7 +309,7 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std:
 
 namespace detail {
 
-/// The default secret of tasks without a given one.
+/// Returns the secret of tasks that were not given one.
 inline cluster_secret usual_secret(const any_transport& network) {
   return network.is_within_process() ? cluster_secret("tasks of one process") : cluster_secret::of_user();
 }

@@ -92,10 +92,10 @@ struct server_options {
                               ///< are encrypted
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< set on the parameter servers or, if the cluster
                                                                  ///< has none, on the workers
-  /// The number of workers that asynchronous training requires. Default: all. If fewer remain without finish() of the
-  /// others, parameter servers reject further updates with an error that names the reason. Synchronous training
-  /// requires all workers except its backups. Training that shrinks after a loss (loss_action::shrink) also requires
-  /// this number; there, the default is one.
+  /// The number of workers that asynchronous training requires. Default: all. If fewer remain because the others are
+  /// gone without finish(), parameter servers reject further updates with an error that names the reason. Synchronous
+  /// training requires all workers except its backups. Training that shrinks after a loss (loss_action::shrink) also
+  /// requires this number; there, the default is one.
   std::optional<int> min_workers = {};
   /// After SIGINT or SIGTERM, join() continues to serve until the workers, or the chief of a graph, have left, but for
   /// at most `stop_patience`. The chief can then save a last checkpoint. graph_service::serve() returns at once.

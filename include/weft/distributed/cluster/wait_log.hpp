@@ -15,7 +15,7 @@
 
 namespace weft::detail {
 
-/// The tasks that a wait is for. The names identify the wait: the reason for a missing task can change during the wait,
+/// The missing tasks of a wait. The names identify the wait: the reason for a missing task can change during the wait,
 /// for example when another task reports the same loss.
 struct awaited_tasks {
   std::string names;  ///< "/job:worker/task:1, /job:worker/task:2"

@@ -9,7 +9,7 @@
 
 namespace weft {
 
-/// The reaction of training when the wait for a lost worker has ended.
+/// The action after the wait for a lost worker has ended.
 enum class loss_action : unsigned char {
   stop,       ///< training ends, with an error that names the worker
   shrink,     ///< the others continue without its gradients, so values differ from that step on
@@ -18,7 +18,7 @@ enum class loss_action : unsigned char {
 
 /// The reaction of the other workers to the loss of a worker. By default, training ends at once.
 struct loss_policy {
-  std::chrono::milliseconds wait{0};  ///< for a process that replaces the lost worker
+  std::chrono::milliseconds wait{0};  ///< time to wait for a process that replaces the lost worker
   loss_action then = loss_action::stop;
 
   friend bool operator==(const loss_policy&, const loss_policy&) = default;

@@ -49,9 +49,9 @@ class membership {
     return state(rank, incarnation) == task_state::alive;
   }
 
-  /// Returns true if this task keeps a connection with that one. It learns about all other tasks from its peers.
+  /// Returns true if this task keeps a connection with that one. This task learns about all others from its peers.
   bool connects_to(std::size_t rank) const { return known_[rank].connects.load(std::memory_order_acquire); }
-  /// Returns true if the task was not in the set before.
+  /// Returns true if connects_to() was false before.
   bool set_connects_to(std::size_t rank) { return !known_[rank].connects.exchange(true, std::memory_order_acq_rel); }
 
   // ---- observations of this task ----
@@ -84,8 +84,8 @@ class membership {
 
   // ---- reports of other tasks ----
 
-  /// Records the end of a task that another task has reported. This task's own observations take precedence. Returns
-  /// true if the report is news.
+  /// Records a report that a task has left or is lost. This task's own observations take precedence. Returns true if
+  /// the report is news.
   bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why);
   /// Records that another task has connected to a replacement of a lost task that this task does not connect to.
   /// Returns true if the report is news.

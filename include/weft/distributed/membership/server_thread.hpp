@@ -65,8 +65,8 @@ inline std::chrono::milliseconds usual_heartbeat(const cluster_spec& cluster) {
   return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
 }
 
-/// Returns the timeouts by rank. Silence means a stopped process on one host, but possibly a link that recovers between
-/// hosts.
+/// Returns the timeouts by rank. On one host, silence means a stopped process; between hosts, it can be a link that
+/// recovers.
 inline std::vector<std::chrono::milliseconds> heartbeat_timeouts(const task_server& here, any_transport& network,
                                                                  std::chrono::milliseconds interval) {
   const std::optional<std::chrono::milliseconds>& given = here.options().heartbeat_timeout;
@@ -187,7 +187,7 @@ class server_thread {
     }
   }
 
-  /// Returns true if this task connects to the other one from the start.
+  /// Returns true if this task connects to the other one without a request.
   bool works_with(std::size_t rank) const {
     const task_id& other = here_.members_.task(rank);
     if (!here_.options_.device_filters.empty())

@@ -33,7 +33,8 @@ join_report serve_parameters(task_server& here, deadline workers_come, deadline 
 
 }  // namespace detail
 
-/// Whether other workers need this task. `finished`: it has made its last step with all of them.
+/// The part of a task in training. `needed`: other tasks need it. `finished`: it has made its last step with all
+/// others.
 enum class participation : unsigned char { none, needed, finished };
 
 /// The presence of one task in the cluster. Listens at the task's address, and keeps one control connection with each
@@ -50,8 +51,8 @@ class task_server {
   /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and starts to connect to the other tasks.
   /// Throws weft::error: not_found for a task that is not in the cluster or an unknown host name; permission_denied for
   /// an address beyond loopback without a given secret or certificates, and for a secret that other users can read;
-  /// already_exists for an address in use; failed_precondition if tags require OpenSSL; invalid_argument for port 0 in
-  /// a cluster of several tasks, a device filter that matches no task, a heartbeat_timeout that does not exceed the
+  /// already_exists for an address in use; failed_precondition for a task on another host in a
+  /// program without OpenSSL; invalid_argument for port 0 in a cluster of several tasks, a device filter that matches no task, a heartbeat_timeout that does not exceed the
   /// interval, a time out of range, or an option that the transport does not support; and whatever
   /// tls_credentials::from_environment() throws.
   task_server(cluster_spec cluster, std::string job, int index, server_options options, any_transport network);
@@ -70,7 +71,7 @@ class task_server {
   const endpoint& address() const;
   std::uint64_t incarnation() const;
 
-  /// Returns when this task has connected to every task that it connects to. Throws weft::error: deadline_exceeded with
+  /// Returns when all tasks that this one connects to are alive or have left. Throws weft::error: deadline_exceeded with
   /// the missing tasks, unavailable if a task was lost, failed_precondition with the reason if a peer rejected this
   /// task, unauthenticated if a peer has another secret.
   void wait_ready(deadline until = std::chrono::seconds(60));
@@ -104,7 +105,7 @@ class task_server {
   membership& members() { return members_; }
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
-  /// The time after which the silent task with this rank is lost.
+  /// The silence after which the task with this rank is lost.
   std::chrono::milliseconds heartbeat_timeout(std::size_t rank) const { return heartbeat_timeouts_[rank]; }
   /// Returns true if values may travel to the task with this rank through shared memory. The peer can still decline.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
@@ -128,7 +129,7 @@ class task_server {
   /// weft::error: deadline_exceeded, unavailable with the peer's name, or the peer's rejection.
   peer_channel open_channel(std::size_t rank, const std::string& name, deadline until);
 
-  /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
+  /// Waits for the task with this rank to open the channel `name` to this one. Throws like open_channel().
   peer_channel accept_channel(std::size_t rank, const std::string& name, deadline until);
 
   /// Takes the next connection that a task has opened for the channel `name`. Returns false if there is none.

@@ -71,7 +71,7 @@ enum class replica_part : unsigned char {
 /// `owners`: the previous result, initially empty. A worker that computes owns its own replica. The replica of a lost
 /// worker keeps its owner while the owner computes; otherwise it goes to the worker with the fewest replicas, of these
 /// to the nearest one, then to the lowest one. If the loads differ by more than one, for example after a worker has
-/// returned, the fewest replicas move that balance them.
+/// returned, the fewest possible replicas move to balance them.
 inline std::vector<int> assign_replicas(std::vector<int> owners, std::span<const replica_part> workers) {
   const auto at = [](auto& all, int index) -> auto& { return all[static_cast<std::size_t>(index)]; };
   const int count = static_cast<int>(workers.size());

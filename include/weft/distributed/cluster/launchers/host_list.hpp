@@ -15,8 +15,8 @@
 
 namespace weft::detail {
 
-/// A reader of Slurm's lists of hosts, such as "login,node[01-04,7],rack[1-2]n[1-8]". A name can have several brackets.
-/// A number with leading zeros keeps its width. Throws weft::error (invalid_argument).
+/// Reads Slurm's lists of hosts, such as "login,node[01-04,7],rack[1-2]n[1-8]". A name can have several brackets. A
+/// number with leading zeros keeps its width. Throws weft::error (invalid_argument).
 class host_list_reader {
  public:
   static std::vector<std::string> read(const environment_variable& list) { return host_list_reader(list).all(); }

@@ -16,7 +16,7 @@
 
 namespace weft::detail {
 
-/// The values that every launcher provides to its processes.
+/// The rank of this process and the number of ranks, as reported by a launcher.
 struct place_among_ranks {
   std::string source;
   int rank = 0, size = 1;
@@ -34,7 +34,7 @@ inline place_among_ranks ranks_of(std::string source, const environment_variable
   return place;
 }
 
-/// The ranks of torchrun, or of a user's own launcher.
+/// Returns the ranks that torchrun or a user's own launcher has set.
 inline std::optional<place_among_ranks> ranks_of_torchrun() {
   const auto rank = variable_of("RANK");
   const auto size = variable_of("WORLD_SIZE");
@@ -57,7 +57,7 @@ inline std::optional<place_among_ranks> ranks_of_open_mpi() {
   return place;
 }
 
-/// MPICH, Intel MPI, and other launchers with PMI or PMIx.
+/// Returns the ranks that MPICH, Intel MPI or another launcher with PMI or PMIx has set.
 inline std::optional<place_among_ranks> ranks_of_pmi() {
   const auto rank = first_variable_of({"PMI_RANK", "PMIX_RANK"});
   if (!rank) return {};
@@ -120,7 +120,7 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   return place;
 }
 
-/// A task started by pbsdsh under Torque, or a task of PBS Professional whose job script has set RANK.
+/// Returns the ranks of a task that pbsdsh has started under Torque, or that a job script of PBS Professional has set.
 inline std::optional<place_among_ranks> ranks_of_pbs() {
   const auto file = variable_of("PBS_NODEFILE");
   if (!file) return {};

@@ -87,8 +87,8 @@ class channel_opener {
  private:
   static constexpr int max_attempts = 50;
 
-  /// Calls `action`. Returns false if it must be repeated: a task whose door is crowded by strangers can drop this
-  /// connection before the proof.
+  /// Calls `action`. Returns false if it must be repeated: a task with too many unauthenticated connections can drop
+  /// this one before the proof.
   template <typename Action>
   bool succeeds(Action action) {
     try {

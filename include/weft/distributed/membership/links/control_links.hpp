@@ -122,7 +122,7 @@ class control_links {
   }
 
  private:
-  static constexpr std::int64_t has_finished = 1;  // a goodbye's step
+  static constexpr std::int64_t has_finished = 1;  // the step field of a goodbye
   static constexpr int max_read = 64;              // frames of one peer in one call
   static constexpr std::chrono::microseconds longest_pause{1000};
 
@@ -376,7 +376,7 @@ class control_links {
   std::function<void()> on_change_;
   std::list<control_link> links_;
   moment due_, next_heartbeat_;   // due_: when heartbeat() is called next
-  deadline::duration held_up_{};  // the delay of this thread
+  deadline::duration held_up_{};  // how late this thread was
 };
 
 }  // namespace weft::detail

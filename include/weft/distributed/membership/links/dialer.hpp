@@ -108,8 +108,8 @@ class dialer {
     }
   }
 
-  /// Records why a task cannot be reached, for the error of a wait for it. No reason is necessary if the task has not
-  /// started or is gone; it is dialed again.
+  /// Records why a task cannot be reached, for the errors of waiting callers. A task that has not started or is gone
+  /// needs no reason; it is dialed again.
   void note_absence(std::size_t rank, const error& problem) {
     const bool is_absent = problem.code() == error_code::unavailable && problem.operation() != "lookup";
     members_.set_note(rank, is_absent ? "" : problem.what());

@@ -28,7 +28,7 @@ class peer_link : public message_stream {
                      std::uint64_t max_bytes = max_control_bytes);
 
   std::size_t rank() const { return rank_; }
-  /// The process at the other end of the present or last connection; 0: none yet.
+  /// The incarnation at the other end of the present or last connection; 0: none yet.
   std::uint64_t incarnation() const { return incarnation_; }
 
   /// Replaces the connection. Returns false, and drops the new connection, if it is the older one.
@@ -36,7 +36,7 @@ class peer_link : public message_stream {
   /// Opens the channel unless it is open, or an attempt has failed a moment ago. Blocks for at most `within`. Returns
   /// true if the channel is open.
   bool open(task_server& here, const std::string& channel, std::chrono::milliseconds within);
-  /// Gives the connection up; open() waits a moment before the next.
+  /// Closes the connection. open() then makes no attempt for a moment.
   void drop();
 
   /// Sets the state that messages of this kind describe.

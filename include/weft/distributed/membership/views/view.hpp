@@ -27,8 +27,8 @@ namespace detail {
 /// The agreement of workers on the next view, when a member of the present one is gone or another process waits to
 /// join. Each epoch is one decision of Paxos (Lamport 1998); the acceptors of epoch e + 1 are the members of e. A
 /// proposer requires a majority of them. Half of them suffice if they include the member of lowest index, and any
-/// number if all others are dead. The live member of lowest index proposes; if two members consider themselves that,
-/// the higher ballot wins.
+/// number if all others are dead. The live member of lowest index proposes; if two members propose, the higher
+/// ballot wins.
 ///
 /// A live member that another member has given up must leave; of two members that have given up each other, the one of
 /// higher index. Each member reports which members it has given up, and a member connected to both sides forwards that
@@ -67,7 +67,7 @@ class view_agreement : private view_members {
   const std::optional<error>& failure() const { return failure_; }
 
   /// Ends the wait for live processes that have not asked to join yet; the functions below also end the waits for
-  /// replacements of lost members and for members that compute.
+  /// replacements of lost members and for members that still compute.
   void stop_waiting_for_newcomers() { waits_for_newcomers_ = false; }
   /// Ends the wait for the proof that a silent member is dead.
   void stop_waiting_for_proof() { waits_for_proof_ = false; }
@@ -86,7 +86,7 @@ class view_agreement : private view_members {
     known& of = at(said.from.index);
     if (of.process != said.from.incarnation) return;  // of a replaced process, or of one that is not connected yet
     if (said.policy != policy_) {
-      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // a process that joins later ends
+      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // after that, only the newcomer fails
       return;
     }
     // Before the first view, the group compares programs, and its error contains more details.
@@ -276,8 +276,8 @@ class view_agreement : private view_members {
     return true;
   }
 
-  /// Returns true if a live member of the meeting has not answered yet. A quorum does not require it, but it must learn
-  /// the decision in case the other members end before they can send it.
+  /// Returns true if a live member of the meeting has not answered yet. A quorum does not require it, but it should
+  /// learn the decision in case the other members end before they can send it.
   template <typename Holds>
   bool somebody_is_to_answer(Holds holds) const {
     for (int index = 0; index < workers(); ++index)

@@ -46,7 +46,7 @@ class view_meeting {
   /// The channel on which a member of this epoch's view reports that it has left the group.
   static std::string channel_of(std::uint64_t epoch) { return str_cat({prefix, epoch}); }
 
-  /// Returns true if a process waits to join whose worker is not in the view.
+  /// Returns true if a process of a worker outside the view waits to join.
   bool has_newcomers() const {
     bool found = false;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
@@ -67,7 +67,7 @@ class view_meeting {
 
   /// Agrees with the other workers on the next view. `updates`: the number that this worker has made; -1: it has no
   /// values. `finishes`: it makes no more updates, and the meeting ends if a member has left without an error. `until`:
-  /// the deadline of the present step or, before the first view, of all. Throws weft::error: deadline_exceeded with the
+  /// the deadline of the present step or, before the first view, of the call. Throws weft::error: deadline_exceeded with the
   /// awaited workers (the next call continues); unavailable with the missing workers if too few remain, no process has
   /// replaced a lost worker, the run has ended, or there is no agreement in time; aborted if the other workers train
   /// without this one; cancelled if this server stops.
@@ -203,7 +203,7 @@ class view_meeting {
   static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000}, quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
-  /// A worker's messages arrive on the connection that it has opened; messages to it leave on this worker's.
+  /// A worker's messages arrive on the connection that it has opened; messages to it leave on this worker's connection.
   struct peer {
     peer_link hears, says;
 

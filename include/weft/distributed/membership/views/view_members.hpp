@@ -76,10 +76,10 @@ class view_members {
     bool has_said = false, has_reported = false, has_accepted = false;
     bool is_overdue = false;
     training_view said;         // its view
-    std::uint64_t said_at = 0;  // its last message, numbered among all messages
+    std::uint64_t said_at = 0;  // the number of its last message, counted over all senders
     struct given_up {
       view_member who;
-      std::uint64_t since;  // the message in which it first said so
+      std::uint64_t since;  // the number of the message that first reported it
     };
     std::vector<given_up> has_given_up;
     std::int64_t updates = -1;
@@ -145,7 +145,7 @@ class view_members {
   bool is_excluded(const view_member& one) const { return excluding(one) != nullptr; }
   std::string name_of(int index) const { return to_string(task_id{job_, index}); }
   /// Returns true if a process has certainly ended: its end was observed, or its place is taken by another process that
-  /// has no view yet, which requires its end.
+  /// has no view yet, which is possible only after the end.
   bool is_dead(const view_member& one) const {
     const known& of = at(one.index);
     return of.dead == one.incarnation || (of.process != one.incarnation && of.has_said && of.said.epoch == 0);
