@@ -23,11 +23,11 @@ struct arrival {
 
   handshake talk;
   std::uint64_t number;  // ascending in the order of acceptance
-  std::string host;      // of the other side, if the transport knows it
+  std::string host;      // the remote host, if the transport knows it
   moment since, until;
   bool is_welcome = false, is_settled = false;  // is_settled: answered later, and kept until then
   any_transport::event_loop::timer expiry;
-  std::optional<any_transport::watch> watch;  // of the handshake's stream; destroyed before it
+  std::optional<any_transport::watch> watch;  // watches the handshake's stream; destroyed before it
 
   template <typename Answer>
   arrival(any_transport::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)

@@ -102,7 +102,7 @@ class rendezvous_host : door::owner {
   struct delivery {
     int rank;
     message_stream list;
-    std::optional<any_transport::watch> watch;  // destroyed before the stream
+    std::optional<any_transport::watch> watch;  // watches the stream; destroyed before it
 
     delivery(int to, any_transport::stream connection) : rank(to), list(std::move(connection), 0) {}
   };

@@ -68,9 +68,9 @@ enum class nonfinite_gradients : unsigned char {
   apply,   ///< applied as they are
 };
 
-/// Where a parameter server writes its state, so that a replacement can restore it.
+/// The shard files of a parameter server, from which a replacement can restore the server's state.
 struct shard_options {
-  std::string folder;              ///< of this server, or shared by all servers; empty: no shards are written
+  std::string folder;              ///< a folder of this server or of all servers; empty: no shards are written
   std::int64_t every_steps = 100;  ///< interval in synchronous steps, or in updates of an asynchronous server
 };
 
@@ -82,12 +82,12 @@ struct server_options {
   /// because TCP can take seconds to resume after a link failure. Must exceed the interval of every task.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
   std::chrono::milliseconds handshake_timeout{5000};  ///< time in which a connection must identify its task
-  std::chrono::milliseconds stalled{30'000};  ///< a message that makes no progress for this long is abandoned
-  std::chrono::milliseconds idle_worker{600'000};  ///< a parameter server does not wait at the end for a worker that
-                                                   ///< has sent no request for this long
-  std::optional<wait_policy> waiting = {};  ///< default: depends on this host's number of tasks and cores
-  bool shared_memory = true;                ///< tasks of one host and user exchange values through mapped memory
-  bool checksum = true;                     ///< also CRC32C over payloads; headers always have a checksum
+  std::chrono::milliseconds stalled{30'000};          ///< a message that makes no progress for this long is abandoned
+  std::chrono::milliseconds idle_worker{600'000};     ///< a parameter server does not wait at the end for a worker that
+                                                      ///< has sent no request for this long
+  std::optional<wait_policy> waiting = {};            ///< default: depends on this host's number of tasks and cores
+  bool shared_memory = true;  ///< tasks of one host and user exchange values through mapped memory
+  bool checksum = true;       ///< also CRC32C over payloads; headers always have a checksum
   bool authenticate = false;  ///< also tags frames between tasks of one host; between hosts, frames always have tags or
                               ///< are encrypted
   nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< set on the parameter servers or, if the cluster
@@ -105,9 +105,9 @@ struct server_options {
   /// docs/how-to/failures.md.
   shard_options shards = {};
   std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  ///< limit of the parameters that workers can create on
-                                                                ///< a server
-  std::size_t max_strangers = 64;  ///< limit of unauthenticated connections at one time
-  std::size_t max_channels = 16;   ///< limit of one peer's channels that no thread has accepted yet
+                                                                ///< this server
+  std::size_t max_strangers = 64;                               ///< limit of unauthenticated connections at one time
+  std::size_t max_channels = 16;  ///< limit of one peer's channels that no thread has accepted yet
   /// The secret that tasks prove to know. Default: cluster_secret::of_user(); with tls, none.
   std::optional<cluster_secret> secret = {};
   std::optional<tls_credentials> tls = {};  ///< encrypts all traffic; default: tls_credentials::from_environment()

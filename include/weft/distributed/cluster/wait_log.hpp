@@ -59,7 +59,7 @@ class wait_log {
 
   mutable std::mutex mutex_;
   std::string name_;
-  awaited_tasks tasks_;  // of the last report; empty if no wait is reported
+  awaited_tasks tasks_;  // the tasks of the last report; empty if no wait is reported
   std::function<void(const wait_change&)> to_;
 };
 

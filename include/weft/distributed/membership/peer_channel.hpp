@@ -12,7 +12,7 @@ struct peer_channel {
   std::size_t rank = 0;
   std::uint64_t incarnation = 0;
   any_transport::stream stream;
-  std::uint64_t number = 0;  ///< of an accepted connection; later ones have larger numbers
+  std::uint64_t number = 0;  ///< the number of an accepted connection; later ones have larger numbers
 };
 
 namespace detail {

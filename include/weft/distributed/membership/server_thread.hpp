@@ -252,7 +252,7 @@ class server_thread {
 
   task_server& here_;
   task_identity identity_;
-  std::chrono::milliseconds interval_;  // between heartbeats
+  std::chrono::milliseconds interval_;  // between two heartbeats
   std::vector<bool> is_gone_;           // by rank, as last reported to on_worker_change
   channel_inbox inbox_;
   any_transport::event_loop loop_;

@@ -51,10 +51,10 @@ class task_server {
   /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and starts to connect to the other tasks.
   /// Throws weft::error: not_found for a task that is not in the cluster or an unknown host name; permission_denied for
   /// an address beyond loopback without a given secret or certificates, and for a secret that other users can read;
-  /// already_exists for an address in use; failed_precondition for a task on another host in a
-  /// program without OpenSSL; invalid_argument for port 0 in a cluster of several tasks, a device filter that matches no task, a heartbeat_timeout that does not exceed the
-  /// interval, a time out of range, or an option that the transport does not support; and whatever
-  /// tls_credentials::from_environment() throws.
+  /// already_exists for an address in use; failed_precondition for a task on another host in a program without OpenSSL;
+  /// invalid_argument for port 0 in a cluster of several tasks, a device filter that matches no task, a
+  /// heartbeat_timeout that does not exceed the interval, a time out of range, or an option that the transport does not
+  /// support; and whatever tls_credentials::from_environment() throws.
   task_server(cluster_spec cluster, std::string job, int index, server_options options, any_transport network);
 
   task_server(const task_server&) = delete;
@@ -71,9 +71,9 @@ class task_server {
   const endpoint& address() const;
   std::uint64_t incarnation() const;
 
-  /// Returns when all tasks that this one connects to are alive or have left. Throws weft::error: deadline_exceeded with
-  /// the missing tasks, unavailable if a task was lost, failed_precondition with the reason if a peer rejected this
-  /// task, unauthenticated if a peer has another secret.
+  /// Returns when all tasks that this one connects to are alive or have left. Throws weft::error: deadline_exceeded
+  /// with the missing tasks, unavailable if a task was lost, failed_precondition with the reason if a peer rejected
+  /// this task, unauthenticated if a peer has another secret.
   void wait_ready(deadline until = std::chrono::seconds(60));
   /// The same, but a task for which `dispensable(task_id)` holds may be lost.
   template <typename Dispensable>

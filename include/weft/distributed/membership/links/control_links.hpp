@@ -145,11 +145,11 @@ class control_links {
     std::uint64_t incarnation;
     message_stream messages;
     moment last_heard;
-    std::uint64_t number = 0;  // peer_channel::number, for an accepted connection
+    std::uint64_t number = 0;  // peer_channel::number of an accepted connection
     bool met = false;          // a frame has arrived; before that, the dialing task may have abandoned the connection
     bool closed = false;
     std::deque<std::size_t> untold;             // ranks of tasks whose state the peer must still receive
-    std::optional<any_transport::watch> watch;  // of the stream; destroyed before it
+    std::optional<any_transport::watch> watch;  // watches the stream; destroyed before it
 
     control_link(std::size_t of, std::uint64_t its_incarnation, any_transport::stream connection, moment now)
         : rank(of), incarnation(its_incarnation), messages(std::move(connection), max_control_bytes), last_heard(now) {}
@@ -299,8 +299,9 @@ class control_links {
   }
 
   void send_heartbeat(control_link& link) {
-    if (link.closed || link.messages.is_sending()) return;  // the last one has not left yet, because the peer does not
-                                                            // read
+    if (link.closed || link.messages.is_sending())
+      return;  // the last one has not left yet, because the peer does not
+               // read
     frame_header header;
     header.kind = frame_kind::heartbeat;
     link.messages.start(header);

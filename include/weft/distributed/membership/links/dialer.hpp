@@ -66,7 +66,7 @@ class dialer {
   using moment = deadline::time_point;
   using handshake_type = typename task_identity::handshake_type;
 
-  static constexpr std::chrono::milliseconds longest_connect{1000};  // for one address of a host
+  static constexpr std::chrono::milliseconds longest_connect{1000};  // the limit for one address of a host
 
   struct outbound_handshake {
     std::size_t rank;
@@ -74,7 +74,7 @@ class dialer {
     any_transport::event_loop::timer expiry;
     owned<any_transport::pending_stream> connecting;  // the connection attempt, before the handshake
     std::unique_ptr<handshake_type> talk;
-    std::optional<any_transport::watch> watch;  // of the attempt or the handshake; destroyed before it
+    std::optional<any_transport::watch> watch;  // watches the attempt or the handshake; destroyed before it
 
     outbound_handshake(std::size_t to, any_transport::event_loop& loop) : rank(to), until{}, expiry(loop) {}
   };

@@ -27,8 +27,8 @@ namespace detail {
 /// The agreement of workers on the next view, when a member of the present one is gone or another process waits to
 /// join. Each epoch is one decision of Paxos (Lamport 1998); the acceptors of epoch e + 1 are the members of e. A
 /// proposer requires a majority of them. Half of them suffice if they include the member of lowest index, and any
-/// number if all others are dead. The live member of lowest index proposes; if two members propose, the higher
-/// ballot wins.
+/// number if all others are dead. The live member of lowest index proposes; if two members propose, the higher ballot
+/// wins.
 ///
 /// A live member that another member has given up must leave; of two members that have given up each other, the one of
 /// higher index. Each member reports which members it has given up, and a member connected to both sides forwards that
@@ -84,7 +84,7 @@ class view_agreement : private view_members {
   void receive(const view_message& said) {
     if (said.from.index < 0 || said.from.index >= workers() || said.from.index == self_.index) return;
     known& of = at(said.from.index);
-    if (of.process != said.from.incarnation) return;  // of a replaced process, or of one that is not connected yet
+    if (of.process != said.from.incarnation) return;  // the sender was replaced, or is not connected yet
     if (said.policy != policy_) {
       if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // after that, only the newcomer fails
       return;

@@ -67,10 +67,10 @@ class view_meeting {
 
   /// Agrees with the other workers on the next view. `updates`: the number that this worker has made; -1: it has no
   /// values. `finishes`: it makes no more updates, and the meeting ends if a member has left without an error. `until`:
-  /// the deadline of the present step or, before the first view, of the call. Throws weft::error: deadline_exceeded with the
-  /// awaited workers (the next call continues); unavailable with the missing workers if too few remain, no process has
-  /// replaced a lost worker, the run has ended, or there is no agreement in time; aborted if the other workers train
-  /// without this one; cancelled if this server stops.
+  /// the deadline of the present step or, before the first view, of the call. Throws weft::error: deadline_exceeded
+  /// with the awaited workers (the next call continues); unavailable with the missing workers if too few remain, no
+  /// process has replaced a lost worker, the run has ended, or there is no agreement in time; aborted if the other
+  /// workers train without this one; cancelled if this server stops.
   training_view meet(std::int64_t updates, bool admits, bool finishes, deadline until) {
     const bool starts = current().epoch == 0;
     if (!std::exchange(is_under_way_, false)) {
@@ -375,7 +375,7 @@ class view_meeting {
   loss_policy policy_;
   int workers_;
   view_agreement agreement_;
-  loss_watch watch_;             // of this meeting; members by index
+  loss_watch watch_;             // absences in this meeting; members by index
   std::vector<fate> fates_;      // by index, for processes whose connections have ended
   std::uint64_t opened_in_ = 0;  // the epoch in which channels are opened
   bool is_under_way_ = false;

@@ -204,7 +204,7 @@ class view_members {
   std::string job_;
   std::vector<known> known_;  // by index
   training_view current_;
-  std::vector<given_up_member> seen_given_up_;  // among members of the present view
+  std::vector<given_up_member> seen_given_up_;  // pairs of members of the present view
   std::uint64_t messages_ = 0;                  // the number of received messages
 };
 

@@ -34,7 +34,7 @@ struct view_message {
   training_view current;
   training_view value;                         // in a proposal, or accepted by the sender of a report
   std::vector<view_member> given_up;           // the sender has declared them dead, but they may be alive
-  std::vector<given_up_member> seen_given_up;  // among other workers, from their own messages or a third worker's
+  std::vector<given_up_member> seen_given_up;  // pairs of other workers, reported by one of them or by a third worker
 
   /// Received ballots are below this bound, so that later ones cannot overflow.
   static constexpr std::uint64_t max_ballot = std::uint64_t{1} << 62;
