@@ -41,8 +41,8 @@ inline std::string to_string(const task_id& task) { return str_cat({"/job:", tas
 struct task_environment;
 struct environment_options;
 
-/// Which jobs a cluster has, and where each of their tasks listens. As in TensorFlow, equal on every task: its hash is
-/// compared when tasks meet. A job may be sparse: a map from the numbers of its tasks to addresses, with holes.
+/// The jobs of a cluster and the addresses of their tasks. Must be equal on every task, as in TensorFlow: tasks compare
+/// its hash when they connect. A job can be sparse: a map from task numbers to addresses, with gaps.
 class cluster_spec {
  public:
   cluster_spec();
@@ -52,18 +52,18 @@ class cluster_spec {
   cluster_spec& operator=(cluster_spec&& other) noexcept;
   ~cluster_spec();
 
-  /// The cluster and this process's place in it, as the process's environment tells them:
+  /// Returns the cluster and this process's place in it, from the environment: see
   /// <weft/distributed/cluster/environment.hpp>.
   static task_environment from_environment();
   static task_environment from_environment(const environment_options& options);
   template <class = void>
   static auto from_environment(...) WEFT_DELETED;  // of environment_options in distributed/cluster/environment.hpp
 
-  /// The same from a list of hosts, one for each task: <weft/distributed/cluster/environment.hpp>.
+  /// Returns the same from a list of hosts, one for each task: see <weft/distributed/cluster/environment.hpp>.
   static task_environment from_hosts(std::string_view hosts, const environment_options& options,
                                      std::optional<int> rank = {});
 
-  /// The addresses of a job's tasks: one text, separated by commas, or a list; or a map, {{0, "host:1"}, {3,
+  /// The addresses of a job's tasks: one text, separated by commas; a list of texts; or a map, {{0, "host:1"}, {3,
   /// "host:2"}}.
   class addresses {
    public:
@@ -71,7 +71,7 @@ class cluster_spec {
     template <class Text>
       requires std::is_convertible_v<const Text&, std::string_view>
     addresses(const Text& text) : text_(std::string_view(text)) {}
-    // A list of two texts would else be the two ends of one.
+    // Without this overload, a list of two texts would construct one std::string_view from two pointers.
     addresses(std::initializer_list<std::string_view> list) {
       for (const std::string_view one : list) text_.append(text_.empty() ? "" : ",").append(one);
     }
@@ -84,62 +84,62 @@ class cluster_spec {
     std::string text_;
   };
 
-  /// cluster_spec{{"ps", "127.0.0.1:2222"}, {"worker", "127.0.0.1:2223,127.0.0.1:2224"}}, or with lists as TensorFlow
-  /// has them, {"worker", {"127.0.0.1:2223", "127.0.0.1:2224"}}: for each job its tasks' addresses. A job with an empty
-  /// list has no tasks. Throws weft::error (invalid_argument) for a bad job name or address, a job given twice, and an
-  /// address given twice.
+  /// Takes the addresses of each job's tasks: cluster_spec{{"ps", "127.0.0.1:2222"}, {"worker",
+  /// "127.0.0.1:2223,127.0.0.1:2224"}}, or lists as in TensorFlow, {"worker", {"127.0.0.1:2223", "127.0.0.1:2224"}}. A
+  /// job with an empty list has no tasks. Throws weft::error (invalid_argument) for an invalid job name or address, and
+  /// for a job or address given twice.
   cluster_spec(std::initializer_list<std::pair<std::string_view, addresses>> jobs) {
     for (const auto& [job, of_tasks] : jobs) add_job(job, of_tasks.text());
   }
 
   cluster_spec(std::initializer_list<const char*>) = delete;  // {{"ps", "a:1"}, {"worker", {"b:1", "c:1"}}}
 
-  /// Adds one job from "host:port,host:port,...", or from "0@host:port,3@host:port,...", which is sparse.
+  /// Adds a job from "host:port,host:port,...", or a sparse job from "0@host:port,3@host:port,...".
   void add_job(std::string_view job, std::string_view list);
 
   void add_job(std::string_view job, const std::vector<endpoint>& tasks);
 
-  /// The same, sparse: addresses by the tasks' numbers, which are not negative.
+  /// Adds a sparse job: the addresses by task number. Numbers must not be negative.
   void add_job(std::string_view job, std::map<int, endpoint> tasks);
 
-  /// Throws weft::error (invalid_argument) that names a task with port 0, which means any: others could not know which.
+  /// Throws weft::error (invalid_argument) if a task has port 0 (any free port), where other tasks could not find it.
   void check_ports() const;
 
   bool empty() const { return jobs_.empty(); }
 
-  /// The jobs' names, sorted.
+  /// Returns the names of the jobs, sorted.
   std::vector<std::string> jobs() const;
 
   bool has_job(std::string_view job) const;
 
-  /// How many tasks the job has; 0 for a job that does not exist.
+  /// Returns the number of the job's tasks; 0 for a job that does not exist.
   int num_tasks(std::string_view job) const;
 
-  /// The numbers of the job's tasks, ascending; none for a job that does not exist.
+  /// Returns the numbers of the job's tasks in ascending order; empty for a job that does not exist.
   std::vector<int> task_indices(std::string_view job) const;
 
   bool has_task(const task_id& task) const;
 
-  /// Whether the job's tasks are numbered from 0 without holes.
+  /// Returns true if the job's tasks are numbered from 0 without gaps.
   bool is_dense(std::string_view job) const;
 
   /// Throws weft::error (not_found) for a job or task that the cluster does not have.
   const endpoint& task_address(std::string_view job, int index) const;
 
-  /// All tasks: jobs sorted by name, tasks by index. A task's place in this list is its rank in the cluster.
+  /// Returns all tasks: jobs sorted by name, tasks by index. A task's position in this list is its rank in the cluster.
   std::vector<task_id> tasks() const;
 
-  /// The place of a task in tasks(). Throws weft::error (not_found).
+  /// Returns the position of a task in tasks(). Throws weft::error (not_found).
   std::size_t rank(const task_id& task) const;
 
-  /// How many tasks listen at the same host as this one does, itself included.
+  /// Returns the number of tasks on the same host as this task, including the task itself.
   std::size_t tasks_on_host_of(const task_id& task) const;
 
-  /// 64 bits of the canonical text, to compare clusters by (FNV-1a).
+  /// Returns a 64-bit hash of the canonical text (FNV-1a), for comparisons.
   std::uint64_t hash() const;
 
-  /// Canonical text, "ps=127.0.0.1:2222;worker=127.0.0.1:2223,127.0.0.1:2224": equal for equal clusters. A job with
-  /// holes is written "worker=1@127.0.0.1:2223".
+  /// Returns the canonical text, "ps=127.0.0.1:2222;worker=127.0.0.1:2223,127.0.0.1:2224", which is equal for equal
+  /// clusters. A sparse job is written "worker=1@127.0.0.1:2223".
   friend std::string to_string(const cluster_spec& cluster);
 
   friend bool operator==(const cluster_spec& one, const cluster_spec& other);
@@ -154,7 +154,7 @@ class cluster_spec {
   std::map<std::string, std::map<int, endpoint>> jobs_;
 };
 
-/// Throws weft::error (failed_precondition) for a job with holes, of which each task has a share.
+/// Throws weft::error (failed_precondition) if the job is sparse. Required for jobs whose tasks divide work by index.
 void check_dense(const cluster_spec& cluster, const std::string& job);
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -208,7 +208,7 @@ WEFT_DISTRIBUTED_DECL void cluster_spec::add_job(std::string_view job, std::map<
   for (const auto& [other_job, places] : jobs_)
     for (const auto& [index, place] : places) taken[to_string(place)] = {other_job, index};
   for (const auto& [index, place] : tasks) {
-    if (place.port == 0) continue;  // any free port: cannot clash
+    if (place.port == 0) continue;  // any free port; it cannot clash
     const task_id here{name, index};
     const auto [earlier, fresh] = taken.try_emplace(to_string(place), here);
     if (!fresh)

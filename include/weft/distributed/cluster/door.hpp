@@ -17,17 +17,17 @@
 
 namespace weft::detail {
 
-/// A connection that came, in its handshake.
+/// An accepted connection and its handshake.
 struct arrival {
   using moment = deadline::time_point;
 
   handshake talk;
-  std::uint64_t number;  // a later one has a larger number
-  std::string host;      // of the other side, if the transport knows it
+  std::uint64_t number;  // ascending in the order of acceptance
+  std::string host;      // the remote host, if the transport knows it
   moment since, until;
-  bool is_welcome = false, is_settled = false;  // is_settled: it is answered later, and stays until then
+  bool is_welcome = false, is_settled = false;  // is_settled: answered later, and kept until then
   any_transport::event_loop::timer expiry;
-  std::optional<any_transport::watch> watch;  // of the handshake's stream: ends first
+  std::optional<any_transport::watch> watch;  // watches the handshake's stream; destroyed before it
 
   template <typename Answer>
   arrival(any_transport::event_loop& loop, std::uint64_t n, moment now, moment limit, Answer answer)
@@ -36,9 +36,9 @@ struct arrival {
   }
 };
 
-/// Accepts connections and runs their handshakes. Connections that have not yet proved that they belong here are few
-/// and short-lived: a new one that finds no place evicts the oldest one from the host that has most of them, so that
-/// one host cannot evict the slow handshakes of others. Works on the event loop's thread.
+/// Accepts connections and performs their handshakes. The number and the lifetime of unauthenticated connections are
+/// limited: if there is no room for a new one, it evicts the oldest connection from the host with the most connections,
+/// so one host cannot evict the slow handshakes of other hosts. Runs on the event loop's thread.
 class door {
  public:
   using moment = deadline::time_point;
@@ -46,16 +46,18 @@ class door {
   using handshake_type = handshake;
   using phase = typename handshake_type::phase;
 
-  /// The decisions of the door's owner. An exception from a handler counts as a failure of that connection.
+  /// The decisions of the door's owner. An exception from a handler counts as a failure of the connection.
   struct owner {
     virtual handshake_type answer(any_transport::stream stream) = 0;
-    /// The arrival knows the secret and has said which task it is: welcomes it, refuses it, or sets is_settled.
+    /// Called when the peer has proved the secret and sent its name. Welcomes or rejects it, or sets is_settled to
+    /// answer later.
     virtual void validate(arrival_type& each) = 0;
-    /// The arrival has been told that it is welcome. Its stream is the owner's.
+    /// Called when the peer has received its welcome. Takes its stream.
     virtual void admit(arrival_type& each) = 0;
-    /// A connection ends with this. Whether it is to be told of it: talk.reject() has been called.
+    /// Called when a connection fails with `problem`. Returns true after a call of talk.reject(), so that the rejection
+    /// is sent.
     virtual bool fail(arrival_type& each, const error& problem) = 0;
-    /// No more connections can be accepted for now.
+    /// Called when the listener cannot accept connections for now.
     virtual void cannot_accept(const error& problem) = 0;
 
    protected:
@@ -71,16 +73,16 @@ class door {
         decides_(decides),
         again_(loop) {}
 
-  /// Where it listens, with the port that was really bound.
+  /// The address of the listener, with the actual port.
   const endpoint& address() const { return listener_.address(); }
 
-  /// Goes on accepting, whatever has come in between.
+  /// Resumes accepting, even after an exception.
   void resume() {
     if (!listening_) listening_.emplace(loop_, listener_, [this] { accept(); });
     if (detail::now() >= open_again_) listening_->arm(true, false);
   }
 
-  /// The owner has answered one that has settled.
+  /// Continues with a settled arrival, which the owner has answered.
   void go_on(arrival_type& settled) {
     const position it = find(settled);
     if (it != settled_.end()) go_on(it);
@@ -101,18 +103,18 @@ class door {
  private:
   using position = typename std::list<arrival_type>::iterator;
 
-  static constexpr int max_accepted = 16;  // in one turn, so that the others of the loop have theirs
-  static constexpr std::chrono::milliseconds shortest_stay{5};  // of a stranger, however many come after it
+  static constexpr int max_accepted = 16;  // per call, so that other handlers of the loop run in between
+  static constexpr std::chrono::milliseconds shortest_stay{5};  // the minimum age of a connection that is evicted
 
   void accept() {
-    // Input that has come from strangers counts before one of them is evicted.
+    // Before evicting strangers, processes the input that has arrived from them.
     if (strangers_.size() >= max_strangers_)
       for (position it = strangers_.begin(); it != strangers_.end();) go_on(it++);
     const moment now = detail::now();
     try {
       any_transport::stream stream;
       for (int accepted = 0; accepted < max_accepted; ++accepted) {
-        // A task of the same site proves itself within shortest_stay.
+        // A task of the cluster authenticates within shortest_stay.
         const bool is_full = strangers_.size() >= max_strangers_;
         const position victim = is_full ? oldest_of_most_frequent_host() : strangers_.end();
         if (is_full && now < victim->since + shortest_stay) return pause(victim->since + shortest_stay - now);
@@ -125,13 +127,13 @@ class door {
           it->watch.emplace(loop_, it->talk.stream(), [this, it] { go_on(it); });
           it->expiry.start(it->until - now, [this, it] { go_on(it); });
         } catch (...) {
-          strangers_.erase(it);  // nothing would ever look at it
+          strangers_.erase(it);  // without a watch or timer, nothing would ever remove it
           throw;
         }
-        go_on(it);  // a task speaks first, and at once
+        go_on(it);  // a peer sends its first message immediately
       }
     } catch (const error& problem) {
-      // Too many open files: some may be closed by then.
+      // Too many open files, for example: try again when some may be closed.
       decides_.cannot_accept(problem);
       return pause(std::chrono::milliseconds(100));
     }
@@ -169,7 +171,7 @@ class door {
     it->watch->arm(true, it->talk.is_sending());
   }
 
-  /// Returns whether there is more to do for it.
+  /// Returns true if the handshake continues.
   bool advance(position it, moment now) {
     arrival_type& each = *it;
     try {
@@ -184,14 +186,14 @@ class door {
     } catch (const error& problem) {
       return reject(it, problem, now);
     } catch (const std::exception&) {
-      return false;  // no memory for it
+      return false;  // out of memory for this connection
     }
   }
 
   bool reject(position it, const error& problem, moment now) {
     try {
       if (!decides_.fail(*it, problem) || it->is_settled) return false;
-      // It reads that, and goes.
+      // The peer has this long to read the rejection and close.
       it->until = std::min<moment>(it->until, now + std::chrono::milliseconds(250));
       it->expiry.start(it->until - now, [this, it] { go_on(it); });
       return true;
@@ -213,7 +215,7 @@ class door {
   any_transport::event_loop::timer again_;
   moment open_again_{};
   std::list<arrival_type> strangers_, settled_;
-  std::uint64_t connections_ = 0;  // that have come
+  std::uint64_t connections_ = 0;  // the number of accepted connections
 };
 
 }  // namespace weft::detail

@@ -24,12 +24,12 @@
 
 namespace weft {
 
-/// Whether the environment tells this process that it is a task of a cluster.
-/// Throws weft::error (invalid_argument) for a variable that cannot be read.
+/// Returns true if the environment defines a cluster that this process is a task of. Throws weft::error
+/// (invalid_argument) if a variable is malformed.
 bool has_cluster_environment();
 
-/// How many tasks a launcher or a scheduler has started together, this one among them; 1 where the environment tells of
-/// none. Throws as has_cluster_environment().
+/// Returns the number of tasks that a launcher or scheduler has started together, including this one; 1 if the
+/// environment defines no cluster. Throws like has_cluster_environment().
 std::size_t tasks_in_environment();
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -47,20 +47,20 @@ WEFT_DISTRIBUTED_DECL std::size_t tasks_in_environment() {
   return place ? static_cast<std::size_t>(place->size) : 1;
 }
 
-/// The cluster and this process's place in it, from its environment. The first of these that is there counts:
+/// Returns the cluster and this process's place in it, from the first of these that the environment defines:
 ///
-///   TF_CONFIG                   TensorFlow's, dense or sparse, where it names a cluster; weft_launch sets it
-///   RANK, WORLD_SIZE            torchrun's, or your own
+///   TF_CONFIG                   TensorFlow's, dense or sparse, if it defines a cluster; weft_launch sets it
+///   RANK, WORLD_SIZE            torchrun, or your own launcher
 ///   OMPI_COMM_WORLD_RANK, ...   Open MPI
-///   SLURM_PROCID, ...           a task of srun; its addresses are the nodes' names and a port
-///   PMI_RANK or PMIX_RANK, ...  MPICH and its kin
-///   PBS_NODEFILE                and PBS_VNODENUM (Torque's pbsdsh) or a RANK; addresses as under Slurm
+///   SLURM_PROCID, ...           a task of srun; the addresses are the nodes' names and a port
+///   PMI_RANK or PMIX_RANK, ...  MPICH and other launchers with PMI or PMIx
+///   PBS_NODEFILE                with PBS_VNODENUM (Torque's pbsdsh) or RANK; addresses as under Slurm
 ///
-/// The tasks of the first ranks are parameter servers, as many as `options.ps`. Tasks that only know their ranks meet
-/// to tell each other their addresses, on ports that are free: in the folder WEFT_RENDEZVOUS, or else at MASTER_ADDR
-/// and MASTER_PORT; those of one machine by themselves. They wait for each other for `options.patience`. Throws
-/// weft::error: not_found where the environment has no cluster, invalid_argument that names a variable and says what is
-/// wrong with it, failed_precondition where tasks cannot find each other, and as rendezvous does.
+/// The first `options.ps` ranks are parameter servers. Tasks that only know their ranks bind free ports and exchange
+/// their addresses in a rendezvous: in the folder WEFT_RENDEZVOUS, or else at MASTER_ADDR and MASTER_PORT; tasks of one
+/// machine need neither. They wait for each other for `options.patience`. Throws weft::error: not_found if the
+/// environment defines no cluster, invalid_argument with the variable and its fault, failed_precondition if tasks have
+/// no way to meet; and whatever a rendezvous throws.
 WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_environment(const environment_options& options) {
   task_environment here;
   const auto config = detail::variable_of("TF_CONFIG");
@@ -74,13 +74,12 @@ WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_environment(const envi
   return here;
 }
 
-/// The cluster of a list of hosts, one for each task, "a,a,b" or "node[01-04]" as Slurm writes them, or with ports,
-/// "a:2222,a:2223,b:2222", and this process's place in it. The tasks of the first `options.ps` are parameter servers.
-/// Without ports the first task of a host listens at `options.port`, the next at the next one, and tasks of one host
-/// alone use loopback. `rank`: which of the list's tasks this is, from 0; where nothing says so it is the rank that a
-/// launcher of as many tasks tells, or the only task on this host, by the name that the host, or WEFT_HOST, gives
-/// itself or by an address that it has. Throws weft::error (invalid_argument) that shows the list and says what is
-/// wrong with it.
+/// Returns the cluster of a list of hosts, one for each task, such as "a,a,b" or Slurm's "node[01-04]", or with ports,
+/// "a:2222,a:2223,b:2222"; and this process's place in it. The first `options.ps` tasks are parameter servers. Without
+/// ports, the first task of a host listens at `options.port` and further tasks at the ports after it; if all tasks are
+/// on this host, they use loopback. `rank`: the index of this task in the list. Default: the rank from a launcher of
+/// the same number of tasks, or the only task on this host, found by the host's name, WEFT_HOST or its addresses.
+/// Throws weft::error (invalid_argument) with the list and its fault.
 WEFT_DISTRIBUTED_DECL task_environment cluster_spec::from_hosts(std::string_view hosts,
                                                                 const environment_options& options,
                                                                 std::optional<int> rank) {

@@ -14,10 +14,10 @@
 
 namespace weft::detail {
 
-/// Most tasks, or hosts, that a variable of the environment may name.
+/// The largest number of tasks or hosts that an environment variable may specify.
 inline constexpr std::size_t max_environment_tasks = std::size_t{1} << 16;
 
-/// A variable of the environment: errors name it, and show what is in it.
+/// An environment variable. Errors contain its name and value.
 struct environment_variable {
   std::string name, value;
 
@@ -26,7 +26,7 @@ struct environment_variable {
   }
   [[noreturn]] void fail_at(std::size_t at, piece why) const { fail({"is wrong at character ", at + 1, ": ", why}); }
 
-  /// All of it, or the part from `begin` to `end`, as a whole number.
+  /// Returns the value, or its part from `begin` to `end`, as a whole number. Throws weft::error (invalid_argument).
   std::uint64_t number(std::uint64_t max) const { return number(0, value.size(), max); }
   std::uint64_t number(std::size_t begin, std::size_t end, std::uint64_t max) const {
     std::uint64_t n = 0;
@@ -45,7 +45,7 @@ inline std::optional<environment_variable> variable_of(const char* name) {
   return environment_variable{name, value};
 }
 
-/// The first of them that is set.
+/// Returns the first of these variables that is set.
 inline std::optional<environment_variable> first_variable_of(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (auto found = variable_of(name)) return found;

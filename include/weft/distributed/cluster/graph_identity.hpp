@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// All that the tasks of a training have in common beside the variables: another seed would mean other first values and
-/// another share of the data. `settings`: what else the program wants to be the same everywhere, in words: how many
-/// steps there are, how the data are divided.
+/// The values that all tasks of a training run must share in addition to the variables. Another seed would change the
+/// initial values and the share of the data. `settings` is a text for anything else that must be equal, such as the
+/// number of steps or how the data are divided.
 struct graph_identity {
   std::uint64_t hash, seed;
   std::string settings;

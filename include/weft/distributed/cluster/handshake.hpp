@@ -21,54 +21,55 @@ namespace weft::detail {
 
 using handshake_nonce = std::array<std::byte, 32>;
 
-/// True if the options of a task or of a client require tags in the frames of a connection.
+/// Returns true if the options of a task or client require tags in the frames of a connection.
 template <class Options>
 bool authenticates(const any_transport& network, const Options& options, bool is_near) {
   return network.can_authenticate() && !options.tls && (options.authenticate || !is_near);
 }
 
-/// How two tasks begin a connection. Each proves to the other that it knows the secret, over random numbers of both,
-/// before it learns anything; the task that was dialled goes first, since it gives nothing away but that a task is
-/// there. No proof is of use to an eavesdropper, or to a process that passes it on between two others: it names the
-/// task that was meant. If one of them asks for it (introduction::authenticates), all frames that follow have tags, by
-/// keys that are made of the secret, both nonces and both introductions.
+/// Authenticates the two sides of a connection. Each side proves over the nonces of both that it knows the secret,
+/// before the other side reveals anything. The dialed task proves itself first, because its proof reveals only that a
+/// task exists. A proof contains the name of the intended task, so an eavesdropper or a process in the middle cannot
+/// use it elsewhere. If either side requests it (introduction::authenticates), all further frames carry tags, with keys
+/// derived from the secret, both nonces and both introductions.
 ///
-///     dials                                      is dialled
-///     hello      nonce                  ->         a client that does not know the task's name says so here
+///     dialing side                               dialed side
+///     hello      nonce                  ->         a client that does not know the task's name sets a flag
 ///                                       <-       challenge  nonce, HMAC(listens | nonces | its name),
 ///                                                           HMAC(knows | nonces)
 ///     introduce  who, HMAC(dials | nonces | who) ->
 ///                                       <-       welcome    who, HMAC(welcomes | nonces | who | who)
 ///                                             or refuse     why, HMAC(refuses | nonces | why)
 ///
-/// The second proof of a challenge tells a task of another name from a process that does not know the secret.
+/// The second proof of a challenge distinguishes a task with another name from a process without the secret.
 ///
-/// Input and output never block: advance() moves what can be moved. The owner decides what this task says of itself,
-/// and which peers it lets in.
+/// Input and output do not block: advance() moves the bytes that it can. The owner provides this task's introduction
+/// and decides which peers to admit.
 class handshake {
  public:
   enum class phase : unsigned char {
-    talking,     // nothing to decide yet
-    challenged,  // dialled: the other has answered; proves() tells whether it may be told more, then introduce()
-    introduced,  // was dialled: the other knows the secret and has said which task it is; then welcome() or reject()
-    over,        // welcome, or refused and told so: the stream is the owner's again
+    talking,     // no decision is due
+    challenged,  // dialing side: the other side has answered; check proves(), then call introduce() or reject()
+    introduced,  // dialed side: the other side has proved the secret and sent its name; call welcome() or reject()
+    over,        // welcomed, or refused and notified; the stream belongs to the owner again
   };
 
-  /// The side that dials.
+  /// Creates the dialing side.
   static handshake dialling(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, false);
   }
-  /// The same of a client that knows an address and not the task that listens there, which then proves "" as its name.
+  /// Creates the dialing side of a client that has an address but no task name; the listening task then proves the name
+  /// "".
   static handshake dialling_anyone(any_transport::stream stream, const hmac_sha256& proof,
                                    const handshake_nonce& nonce) {
     return handshake(std::move(stream), proof, nonce, true, {}, true);
   }
-  /// The side that is dialled, a task of this name.
+  /// Creates the dialed side, a task of this name.
   static handshake listening(any_transport::stream stream, const hmac_sha256& proof, const handshake_nonce& nonce,
                              std::string name) {
     return handshake(std::move(stream), proof, nonce, false, std::move(name), false);
   }
-  /// dialling() on the heap: nvcc does not construct the result in place there.
+  /// dialling() on the heap, because nvcc does not construct the result in place.
   static std::unique_ptr<handshake> make_dialling(any_transport::stream stream, const hmac_sha256& proof,
                                                   const handshake_nonce& nonce) {
     return std::unique_ptr<handshake>(new handshake(std::move(stream), proof, nonce, true, {}, false));
@@ -78,12 +79,12 @@ class handshake {
 
   phase at() const { return at_; }
   any_transport::stream& stream() { return stream_; }
-  /// Whether bytes wait to be sent.
+  /// Returns true if output is pending.
   bool is_sending() const { return !out_.idle(); }
 
-  /// Moves what can be moved; returns how many bytes that was. Throws weft::error: unavailable where the other is gone,
-  /// failed_precondition for another version of the protocol, unauthenticated for one that does not know the secret,
-  /// and what else bytes that are no handshake are.
+  /// Moves the bytes that it can, and returns their number. Throws weft::error: unavailable if the other side is gone,
+  /// failed_precondition for another protocol version, unauthenticated for a wrong secret, and other codes for
+  /// malformed input.
   std::size_t advance() {
     std::size_t moved = out_.advance(stream_);
     if (closing_) {
@@ -102,14 +103,14 @@ class handshake {
     return moved;
   }
 
-  // ---- the side that dials ----
+  // ---- the dialing side ----
 
   /// Returns true if a task of this name that knows the secret has answered.
   bool proves(const std::string& name) const {
     const const_bytes proof = const_bytes(received_).subspan(sizeof(handshake_nonce), sizeof(sha256_digest));
     return knows_secret() && same_digest(proof_of("listens", {bytes_of(name)}), proof);
   }
-  /// Returns true if the process that has answered knows the secret, whatever its name.
+  /// Returns true if the process that has answered knows the secret, even under another name.
   bool knows_secret() const { return same_digest(proof_of("knows", {}), received_proof()); }
 
   void introduce(const introduction& mine) {
@@ -120,15 +121,15 @@ class handshake {
     in_.expect(introduction::max_bytes + sizeof(sha256_digest));
   }
 
-  /// The other's introduction, once the handshake is over; nothing where it refused.
+  /// The other side's introduction after the handshake; empty if the other side refused.
   const std::optional<introduction>& other() const { return other_; }
-  /// Why it refused; it knew the secret when it said so.
+  /// The reason for a refusal by a side that knows the secret.
   const std::optional<error>& refusal() const { return refusal_; }
 
-  // ---- the side that is dialled ----
+  // ---- the dialed side ----
 
-  /// An introduced peer waits for its answer, and says nothing meanwhile. Throws weft::error: unavailable where it is
-  /// gone, invalid_argument where it goes on talking.
+  /// Checks that an introduced peer waits for its answer. Throws weft::error: unavailable if the peer is gone,
+  /// invalid_argument if it sends more.
   void expect_nothing() {
     std::array<std::byte, 1> more;
     const mutable_bytes into(more);
@@ -185,7 +186,7 @@ class handshake {
     finish();
   }
 
-  /// From here on the stream is the owner's.
+  /// Ends the handshake; the stream then belongs to the owner.
   void finish() {
     at_ = phase::over;
     if (!authenticates_) return;
@@ -200,7 +201,7 @@ class handshake {
     if (received_.size() < sizeof(sha256_digest)) broken();
     const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
     if (!challenged_ || !same_digest(proof_of("refuses", {said}), received_proof())) {
-      // Anybody could have said it: its words are not repeated.
+      // Without a proof, anyone could have sent the refusal, so its text is not repeated.
       if (read_error(said, "handshake").code() == error_code::unauthenticated) stranger();
       throw error(error_code::unavailable, "handshake", "the peer rejects this task");
     }
@@ -229,7 +230,7 @@ class handshake {
     at_ = phase::introduced;
   }
 
-  /// Throws the reason why the side that dials has rejected this task.
+  /// Throws the reason why the dialing side has rejected this task.
   [[noreturn]] void hear_rejection() const {
     if (received_.size() >= sizeof(sha256_digest)) {
       const const_bytes said = const_bytes(received_).first(received_.size() - sizeof(sha256_digest));
@@ -242,7 +243,7 @@ class handshake {
                      " here: the two were given different jobs or addresses; give every task the same cluster, with "
                      "the same parameter servers"});
     }
-    stranger();  // to the other this side is one
+    stranger();  // the other side does not accept this side's secret
   }
 
   [[noreturn]] static void broken() {
@@ -256,7 +257,7 @@ class handshake {
 
   const_bytes received_proof() const { return const_bytes(received_).last(sizeof(sha256_digest)); }
 
-  /// Over both nonces, that of the side that dials first, and over what is said, each piece with its length.
+  /// Returns an HMAC over both nonces, the dialing side's first, and the pieces of `said`, each with its length.
   sha256_digest proof_of(std::string_view role, std::initializer_list<const_bytes> said) const {
     const handshake_nonce &first = dials_ ? my_nonce_ : its_nonce_, &second = dials_ ? its_nonce_ : my_nonce_;
     std::vector<std::byte> text;
@@ -298,13 +299,13 @@ class handshake {
   any_transport::stream stream_;
   hmac_sha256 proof_;
   bool dials_;
-  std::string name_;  // of the task that is dialled, where that is this side
+  std::string name_;  // this task's name, on the dialed side
   handshake_nonce my_nonce_, its_nonce_{};
   phase at_ = phase::talking;
   bool challenged_ = false, closing_ = false, rejected_ = false, authenticates_ = false;
   frame_reader in_;
   frame_writer out_;
-  std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and what each side has said of itself
+  std::vector<std::byte> sent_, received_, mine_, its_;  // messages, and the introductions of both sides
   std::optional<introduction> other_;
   std::optional<error> refusal_;
 };

@@ -27,10 +27,10 @@ inline constexpr std::uint64_t max_control_bytes = std::uint64_t{64} << 10;
 /// Longest text of a message, in bytes.
 inline constexpr std::size_t max_text_bytes = 4096;
 
-/// The fields of a message. A message lists them once, in a function `void fields(message_fields& io)` that calls one
-/// of the functions below for each field, in their order on the wire. The same list writes messages, reads them, and
-/// makes them in tests. Numbers are little-endian, and as wide as their types. Readers check bounds and conditions;
-/// writers do not, except that a text must fit.
+/// The fields of a message. A message defines `void fields(message_fields& io)`, which calls one of the functions below
+/// for each field, in wire order. The same definition writes messages, reads them, and generates them in tests. Numbers
+/// are little-endian, and as wide as their types. Readers check bounds and conditions; writers only check the length of
+/// texts.
 class message_fields {
  public:
   message_fields(const message_fields&) = delete;
@@ -66,21 +66,21 @@ class message_fields {
     return *this;
   }
 
-  /// A text after its length. Readers return it printable.
+  /// A text, preceded by its length. Readers return it in printable form.
   virtual message_fields& text(std::string& x, std::size_t longest = max_text_bytes) = 0;
-  /// A text for people: if it is too long, its end is cut.
+  /// A text for people. If it is too long, its end is cut off.
   message_fields& sentence(std::string& x, std::size_t longest = 4000);
-  /// Bytes after their number, which takes `width` bytes.
+  /// Bytes, preceded by their number in `width` bytes.
   virtual message_fields& bytes(std::vector<std::byte>& x, std::uint64_t most, unsigned width = 4) = 0;
-  /// All bytes up to the end of the message. Readers return a part of the message's memory.
+  /// All bytes up to the end of the message. Readers return a view of the message's memory.
   virtual message_fields& rest(const_bytes& x) = 0;
 
-  /// A list after its length: calls `each(element)` for the elements in their order.
+  /// A list, preceded by its length. Calls `each(element)` for the elements in order.
   template <typename List, typename Each>
   message_fields& list(List& all, std::uint64_t most, Each each, unsigned width = 4) {
     return repeat(all.size(), most, [&](std::size_t k) { each(at(all, k)); }, width);
   }
-  /// Several lists of one length: calls `each(k)` for each index.
+  /// Several lists of one length. Calls `each(k)` for each index.
   template <typename Each>
   message_fields& repeat(std::size_t size, std::uint64_t most, Each each, unsigned width = 4) {
     size = count(size, most, width);
@@ -98,26 +98,26 @@ class message_fields {
     mark("}");
     return *this;
   }
-  /// The length of a list that does not follow at once.
+  /// The length of a list whose elements do not follow immediately.
   virtual std::size_t count(std::size_t size, std::uint64_t most, unsigned width = 4) = 0;
-  /// Returns element k, which is new if the list has k elements.
+  /// Returns element k. Appends a new element if the list has only k elements.
   template <typename List>
   static auto& at(List& all, std::size_t k) {
     if (k == all.size()) all.push_back({});
     return all[k];
   }
 
-  /// Throws if a message that is read does not fulfil the condition.
+  /// Throws if a message that is read violates the condition.
   virtual message_fields& require(bool condition) = 0;
 
-  /// The number of tasks or workers whose indices the message has. Writers do not know it, and return `unknown`.
+  /// The number of tasks or workers that indices in the message refer to; `unknown` in writers.
   std::size_t peers() const { return peers_; }
   static constexpr std::size_t unknown = ~std::size_t{0};
 
  protected:
   struct number_type {
     unsigned width;             // in bytes
-    char kind;                  // u, i or f, as in u32
+    char kind;                  // 'u', 'i' or 'f', as in u32
     std::uint64_t least, most;  // sign-extended
   };
 
@@ -126,7 +126,7 @@ class message_fields {
 
   /// Returns the value of the field. Values are sign-extended.
   virtual std::uint64_t word(std::uint64_t value, const number_type& type) = 0;
-  /// Marks the beginning and the end of lists, in descriptions of a message.
+  /// Marks the beginning or the end of a list in descriptions of a message.
   virtual void mark(const char*) {}
 
  private:
@@ -152,8 +152,8 @@ class message_writer final : public message_fields {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads messages of peers that may lie. All errors are weft::error (invalid_argument). A length is compared with its
-/// bound and with the bytes that are left before memory is allocated.
+/// Reads messages from untrusted peers. All errors are weft::error (invalid_argument). A length is compared with its
+/// limit and with the remaining bytes before memory is allocated.
 class message_reader final : public message_fields {
  public:
   explicit message_reader(const_bytes bytes, std::size_t peers = 0) : message_fields(peers), rest_(bytes) {}
@@ -177,7 +177,7 @@ class message_reader final : public message_fields {
   const_bytes rest_;
 };
 
-/// Returns a message as it travels. Takes a copy, so that field lists can assign to members.
+/// Returns the bytes of a message. Takes a copy, because field lists can assign to members.
 template <typename Message>
 std::vector<std::byte> write_message(Message message) {
   message_writer out;
@@ -185,7 +185,7 @@ std::vector<std::byte> write_message(Message message) {
   return out.take();
 }
 
-/// Reads a whole message into `message`. `peers`: see message_fields::peers().
+/// Reads a complete message into `message`. `peers`: see message_fields::peers().
 template <typename Message>
 Message read_message(const_bytes bytes, std::size_t peers = 0, Message message = {}) {
   message_reader in(bytes, peers);
@@ -291,7 +291,7 @@ WEFT_DISTRIBUTED_DECL std::uint64_t message_reader::word(std::uint64_t, const nu
   return value;
 }
 
-/// An element of a list has at least one byte.
+/// An element has at least one byte, so no list is longer than the remaining bytes.
 WEFT_DISTRIBUTED_DECL std::size_t message_reader::count(std::size_t, std::uint64_t most, unsigned width) {
   const std::uint64_t size = word(0, {width, 'u', 0, most});
   require(size <= rest_.size());

@@ -17,16 +17,16 @@
 
 namespace weft::detail {
 
-/// What a task sends about itself to another task that has proved that it knows the secret.
+/// The data about itself that a task sends to another task that has proved the secret.
 struct introduction {
   std::string library_version;
   std::uint64_t cluster_hash = 0;
-  std::string cluster;  // canonical text, so that a mismatch can be shown
+  std::string cluster;  // canonical text, for the error about a mismatch
   task_id from, to;
   std::uint64_t incarnation = 0;  // random, new for every start of a task
   std::uint64_t given_up = 0;     // the incarnation of `to` that `from` has declared dead; 0: none
-  std::uint64_t waits_us = 0;     // how long it still waits for what the channel is for; 0: unknown
-  std::string channel;            // "" for the control connection
+  std::uint64_t waits_us = 0;     // the remaining time until the sender's deadline for the channel; 0: unknown
+  std::string channel;            // empty for the control connection
   bool authenticates = false;     // requests tags on the frames that follow
 
   static constexpr std::size_t max_bytes = std::size_t{16} << 10;
@@ -36,14 +36,14 @@ struct introduction {
   static introduction read(const_bytes from) { return read_message<introduction>(from); }
 };
 
-/// What a task sends to the others about a third task: an incarnation of it has left or is lost, or another process has
-/// taken its place.
+/// A message to peers about a third task: one of its incarnations has left or is lost, or another process has replaced
+/// it.
 struct notice {
   task_id about;
   std::uint64_t incarnation = 0;
   bool left = false;
-  bool hearsay = false;  // the sender knows it from another task
-  bool back = false;     // this incarnation has taken the place of one that was lost
+  bool hearsay = false;  // the sender learned it from another task
+  bool back = false;     // this incarnation has replaced a lost one
   std::string why;       // continues the task's name
 
   void fields(message_fields& io);
@@ -51,7 +51,7 @@ struct notice {
   static notice read(const_bytes from) { return read_message<notice>(from); }
 };
 
-/// What the ranks of an all-reduce compare when they meet. The graph's hash and seed are in the frame's header.
+/// The values that the ranks of an all-reduce compare at the start. The graph's hash and seed are in the frame header.
 struct group_message {
   bool applies_nonfinite = false;
   std::string settings;
@@ -70,7 +70,7 @@ struct offer_message {
 std::vector<std::byte> offer_bytes(const shared_offer& offer);
 shared_offer read_offer(const_bytes bytes);
 
-/// An error without its operation, which the receiver knows.
+/// An error without its operation, which the receiver adds.
 struct error_message {
   error_code code{};
   std::string sentence;
@@ -80,7 +80,7 @@ struct error_message {
 std::vector<std::byte> error_bytes(error_code code, std::string_view sentence);
 error read_error(const_bytes bytes, const std::string& operation);
 
-/// A gradient that nobody should train with.
+/// Returns the error for a gradient with an infinite or NaN element.
 error nonfinite_gradient(const char* operation, const std::string& worker, const std::string& variable,
                          std::size_t element, std::int64_t step);
 

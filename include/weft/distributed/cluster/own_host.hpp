@@ -17,7 +17,8 @@
 
 namespace weft::detail {
 
-/// The host alone, a name or an address, brackets around an IPv6 address or not. `remedy`: where a port belongs.
+/// Returns a host name or address without a port; brackets around an IPv6 address are optional. `remedy`: appended to
+/// the error for a host with a port.
 inline std::string host_in(const environment_variable& from, const char* remedy) {
   const std::string_view host = from.value;
   const bool is_bare_ipv6 = is_ipv6_address(host);
@@ -34,7 +35,7 @@ inline std::string host_in(const environment_variable& from, const char* remedy)
   }
 }
 
-/// By which others reach this task, where somebody has said it; or else empty.
+/// Returns the host name or address that the user has set for this task; empty if there is none.
 inline std::string given_host(const std::string& option = {}) {
   constexpr const char* remedy = "; tasks find free ports themselves";
   if (!option.empty()) return host_in({"environment_options::host", option}, remedy);
@@ -42,14 +43,14 @@ inline std::string given_host(const std::string& option = {}) {
   return {};
 }
 
-/// By which others know this host.
+/// Returns the name by which other tasks can reach this host.
 inline std::string name_of_host() {
   if (std::string given = given_host(); !given.empty()) return given;
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// Whether this machine has the address, which is written in numbers.
+/// Returns true if this machine has the numeric address `text`.
 inline bool has_address(const std::string& text) {
   sockaddr_in v4{};
   sockaddr_in6 v6{};
@@ -62,7 +63,7 @@ inline bool has_address(const std::string& text) {
                 : ::bind(socket.get(), reinterpret_cast<sockaddr*>(&v6), sizeof v6)) == 0;
 }
 
-/// A name with a domain and the same without are one host's.
+/// Returns true if `listed` is this host, named `own`. The names can differ by the domain.
 inline bool is_this_host(const std::string& listed, const std::string& own) {
   const auto first_label = [](const std::string& name) { return name.substr(0, name.find('.')); };
   return listed == own || is_loopback(listed) || has_address(listed) || listed == first_label(own) ||

@@ -13,13 +13,14 @@
 
 namespace weft::detail {
 
-/// Reports at once, to a handler or to stderr, why connections are rejected: the task itself goes on waiting, for a
-/// stranger must not end it. Reports each reason once, and few of them, since strangers choose how often they come.
+/// Reports rejected connections to a handler or to stderr immediately, while the task continues to wait: a stranger
+/// must not stop it. Reports each reason once, and at most 16 reasons, because strangers control the number of
+/// connections.
 class rejection_log {
  public:
   using handler = std::function<void(const error&)>;
 
-  /// `name`: of the task, as the operation of the errors.
+  /// `name`: the task's name, used as the operation of the errors.
   rejection_log(std::string name, handler to) : name_(std::move(name)), to_(std::move(to)) {}
 
   void report(error_code code, const std::string& why) {
@@ -41,7 +42,7 @@ class rejection_log {
   std::vector<std::string> reported_;
 };
 
-/// " from 10.0.0.2" where the transport knows the host of the other side.
+/// Returns " from 10.0.0.2" if the transport knows the remote host, or else an empty text.
 inline std::string coming_from(const any_transport::stream& stream) {
   const std::string host = stream.remote_host();
   return host.empty() ? host : str_cat({" from ", host});

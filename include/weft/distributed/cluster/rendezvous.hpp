@@ -36,39 +36,39 @@
 
 namespace weft {
 
-/// Where tasks that know only their ranks find each other.
+/// A rendezvous: tasks that know only their ranks exchange their addresses.
 struct rendezvous {
   int rank = 0, size = 1;
-  std::string host;       ///< by which others reach this task
-  cluster_secret secret;  ///< what all prove, by a folder or by the first task
+  std::string host;       ///< this host's name or address for other tasks
+  cluster_secret secret;  ///< the secret that all tasks prove to know, for through_first()
   deadline until = std::chrono::minutes(1);
-  std::function<void(const wait_change&)> on_wait = {};  ///< nothing: a line on stderr
+  std::function<void(const wait_change&)> on_wait = {};  ///< default: a line on stderr
 
-  /// The outcome: the addresses of all tasks, by rank, and this task's socket, which listens already.
+  /// The addresses of all tasks, by rank, and this task's listening socket.
   struct result {
     std::vector<endpoint> tasks;
     std::shared_ptr<const owned_descriptor> listening;
   };
 
-  /// Through files in a folder that all tasks see, /home of a cluster say; `job` tells runs that share it apart. It is
-  /// made where it is missing, must be this user's alone, and is gone once all tasks have met.
+  /// Uses files in a folder that all tasks can access, such as a cluster's /home; `job` distinguishes runs that share
+  /// the folder. Creates a subfolder, which must belong to this user alone, and removes it after the rendezvous.
   ///
-  /// A file that an earlier run has left misleads nobody: each task has a random number of its own, the task of rank 0
-  /// repeats those that it has read, and all confirm its own before it says that they are complete.
-  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, permission_denied if others may
-  /// write to the folder, unavailable where it cannot be written.
+  /// Files of an earlier run do no harm: each task has a random number, rank 0 repeats the numbers that it has read,
+  /// and the other tasks confirm the number of rank 0 before it completes the list. Throws weft::error:
+  /// deadline_exceeded with the missing ranks, permission_denied if other users can write to the folder, unavailable if
+  /// this process cannot.
   result through_folder(const std::string& folder, const std::string& job) const;
 
-  /// Through the task of rank 0, which listens at `first`; all prove to know the secret.
-  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, unauthenticated where another secret
-  /// is known there, permission_denied beyond loopback without a secret that was given, failed_precondition for tasks
-  /// that disagree about their number.
+  /// Uses the task of rank 0, which listens at `first`; all tasks prove that they know the secret. Throws weft::error:
+  /// deadline_exceeded with the missing ranks, unauthenticated if the process at `first` has another secret,
+  /// permission_denied beyond loopback without a given secret, failed_precondition if tasks disagree about their
+  /// number.
   result through_first(const endpoint& first) const;
 };
 
 namespace detail {
 
-/// A socket that listens at some port of this host, as others reach it.
+/// A socket that listens at a free port of `host`.
 struct fresh_socket {
   tcp::listener listener;
   std::shared_ptr<const owned_descriptor> descriptor;
@@ -105,7 +105,7 @@ inline start_report report_of(const rendezvous& meeting) {
                " in time; start them, or look there for why they ended"});
 }
 
-/// A folder of files, one for each rank, each written as a whole: lines of words.
+/// A folder with one text file for each rank. Files are replaced atomically.
 class rendezvous_folder {
  public:
   rendezvous_folder(const std::string& parent, const std::string& job) {
@@ -126,7 +126,7 @@ class rendezvous_folder {
     file.commit();
   }
 
-  /// The lines of a rank's file; none where it is not there, or is no such file.
+  /// Returns the lines of a rank's file, each split into words; empty if there is no valid file.
   std::vector<std::vector<std::string>> read(int rank) const {
     const descriptor file(::open(name(rank).c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC));
     struct stat status{};
@@ -170,7 +170,7 @@ class rendezvous_folder {
   std::string path_;
 };
 
-/// The contents of a rank's file: its number, its address, and the number of rank 0 that it has confirmed.
+/// The contents of a rank's file: its random number, its address, and the number of rank 0 that it has confirmed.
 struct rendezvous_entry {
   std::string number, address, confirmed;
 
@@ -184,7 +184,7 @@ struct rendezvous_entry {
   }
 };
 
-/// Looks again and again, and less often when nothing comes.
+/// Pauses between polls, for longer while nothing changes.
 class patience {
  public:
   void pause() {
@@ -192,7 +192,7 @@ class patience {
     if (step_ < std::chrono::milliseconds(200)) step_ += step_ / 4;
   }
   void reset() { step_ = std::chrono::milliseconds(2); }
-  /// Once a second: a client of NFS then looks at a folder again, where it remembers that a file is missing.
+  /// Returns true once a second. Writing to the folder makes an NFS client forget cached "file not found" results.
   bool to_be_repeated() {
     const auto now = std::chrono::steady_clock::now();
     if (now - last_ < std::chrono::seconds(1)) return false;
@@ -241,7 +241,7 @@ inline std::vector<endpoint> lead_through_folder(const rendezvous& meeting, cons
   report.end();
   std::vector<endpoint> tasks;
   for (const rendezvous_entry& each : entries) tasks.push_back(parse_endpoint(each.address));
-  // The others remove theirs when they have read this. One that has ended meanwhile is noticed by other means.
+  // The other tasks remove their files when they have read the list. A task that has died in the meantime does not.
   const deadline briefly = std::chrono::seconds(2);
   for (int rank = 1; rank < meeting.size && !briefly.expired(); ++rank)
     for (patience idle; folder.has(rank) && !briefly.expired();) idle.pause();
@@ -288,7 +288,7 @@ inline std::vector<endpoint> follow_through_folder(const rendezvous& meeting, co
 
 inline constexpr std::size_t max_rendezvous_bytes = 64 << 20;
 
-/// The address of this host from which the stream leads.
+/// Returns the local address of the connection.
 inline std::string local_host(const tcp::stream& stream) {
   sockaddr_storage local{};
   socklen_t length = sizeof local;
@@ -300,18 +300,18 @@ inline std::string local_host(const tcp::stream& stream) {
   return host.data();
 }
 
-/// Rejects the process that has answered, and returns when it has read that.
+/// Rejects the process that has answered, and waits until it has read the rejection.
 inline void reject_host(handshake& words, const error& why) {
   try {
     words.reject(why);
     for (const deadline briefly = std::chrono::milliseconds(250); !briefly.expired(); words.advance())
       sleep(std::chrono::milliseconds(1));
   } catch (const error&) {
-    // it has closed
+    // the other side has closed the connection
   }
 }
 
-/// Returns nothing where the connection ended before anything was proved: rank 0 has not begun yet, or begins again.
+/// Returns nothing if the connection ends before a proof: rank 0 has not started yet, or is restarting.
 inline std::optional<rendezvous::result> follow_through_first(const rendezvous& meeting, tcp& network,
                                                               const endpoint& first, start_report& report,
                                                               std::string& note) {
@@ -383,7 +383,7 @@ inline std::optional<rendezvous::result> follow_through_first(const rendezvous& 
 
 inline rendezvous::result rendezvous::through_folder(const std::string& folder, const std::string& job) const {
   tcp network;
-  network.allow_other_hosts();  // nobody is accepted before the server has checked its secret or certificates
+  network.allow_other_hosts();  // the server checks secrets or certificates before it accepts a connection
   const detail::fresh_socket own(network, host);
   const detail::rendezvous_folder files(folder, job);
   const std::string address = to_string(own.address);

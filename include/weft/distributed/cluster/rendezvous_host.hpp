@@ -27,8 +27,8 @@ namespace weft::detail {
 
 inline constexpr const char* rendezvous_job = "rendezvous";
 
-/// The introduction of tasks that meet: their number, and `said`: the address of one that comes, or the digest of the
-/// list that it gets.
+/// The introduction of a task in a rendezvous. `size`: the number of tasks. `said`: the address of an arriving task or,
+/// from rank 0, the digest of the list of addresses.
 inline introduction rendezvous_words(int size, int from, int to, std::string said) {
   introduction words;
   words.library_version = "rendezvous 1";
@@ -45,7 +45,7 @@ inline std::string digest_of(const_bytes bytes) {
   return hexadecimal(digest.finish());
 }
 
-/// "ranks 2, 5 and 7", the first few of them.
+/// Returns "ranks 2, 5 and 7"; names at most ten.
 inline std::string names_of_ranks(const std::vector<int>& ranks) {
   std::string names = ranks.size() == 1 ? "rank " : "ranks ";
   constexpr std::size_t few = 10;
@@ -55,11 +55,11 @@ inline std::string names_of_ranks(const std::vector<int>& ranks) {
   return names;
 }
 
-/// The task of rank 0 in a rendezvous: waits for all others, then tells each the addresses of all. One that cannot
-/// prove the secret is told of none. All happens on the thread that calls run().
+/// Rank 0 of a rendezvous. Waits for all other tasks, then sends the list of all addresses to each. A task that cannot
+/// prove the secret receives no addresses. Runs entirely on the thread that calls run().
 class rendezvous_host : door::owner {
  public:
-  /// Listens at `first`. Throws what tcp::listen() throws.
+  /// Listens at `first`. Throws like tcp::listen().
   rendezvous_host(any_transport network, const endpoint& first, const endpoint& own, int size,
                   const cluster_secret& secret)
       : first_(first),
@@ -73,9 +73,8 @@ class rendezvous_host : door::owner {
     tasks_[0] = own;
   }
 
-  /// The addresses of all tasks, by rank.
-  /// Throws weft::error: deadline_exceeded that lists the ranks that are missing, unavailable for one that ends before
-  /// it has the list.
+  /// Returns the addresses of all tasks, by rank. Throws weft::error: deadline_exceeded with the missing ranks,
+  /// unavailable if a task ends before it has received the list.
   std::vector<endpoint> run(deadline until, start_report& report) {
     if (seats_.size() == 1) return tasks_;
     quiet_.start(start_report::quiet_time + std::chrono::milliseconds(1), [&] {
@@ -99,11 +98,11 @@ class rendezvous_host : door::owner {
 
   static constexpr std::size_t max_strangers = 256;
 
-  /// The list on its way to a task.
+  /// The transfer of the list to one task.
   struct delivery {
     int rank;
     message_stream list;
-    std::optional<any_transport::watch> watch;  // ends first
+    std::optional<any_transport::watch> watch;  // watches the stream; destroyed before it
 
     delivery(int to, any_transport::stream connection) : rank(to), list(std::move(connection), 0) {}
   };
@@ -131,29 +130,29 @@ class rendezvous_host : door::owner {
     endpoint address = parse_endpoint(its.cluster);
     if (is_telling_) return reject({"rank ", rank, " comes after all tasks have met; start them as one run"});
     arrival_type*& seat = seats_[static_cast<std::size_t>(rank)];
-    loop_.post([this] { tell_all(); });  // if it is the last one
+    loop_.post([this] { tell_all(); });  // if this is the last task
     if (seat) displace(*seat, rank);
-    // Nothing throws any more: a seat belongs to an arrival that stays.
+    // Nothing below throws: a seat must not refer to an arrival that is dropped.
     seat = &each;
     tasks_[static_cast<std::size_t>(rank)] = std::move(address);
     each.is_settled = true;
   }
 
-  /// Another has come with the same rank.
+  /// Rejects an earlier arrival with the same rank.
   void displace(arrival_type& before, int rank) {
     try {
-      before.talk.expect_nothing();  // it may have given that connection up, and have come again
+      before.talk.expect_nothing();  // throws if the task has closed that connection and connected again
       note_ = str_cat({"rank ", rank, " has come twice; start one process for each rank"});
       before.talk.reject(error(error_code::already_exists, "rendezvous",
                                {"another process has come to ", to_string(first_), " as rank ", rank, " of ",
                                 seats_.size(), "; start one process for each rank"}));
     } catch (const error&) {
-      // it is gone
+      // the earlier connection is closed
     }
     door_.drop(before);
   }
 
-  /// Has been welcomed, with the digest of the list: the list follows.
+  /// Sends the list to a task that has received its welcome with the digest of the list.
   void admit(arrival_type& each) override {
     const position it =
         deliveries_.emplace(deliveries_.end(), each.talk.other()->from.index, std::move(each.talk.stream()));
@@ -186,7 +185,7 @@ class rendezvous_host : door::owner {
 
   void cannot_accept(const error& problem) override { note_ = problem.what(); }
 
-  /// Once all have come, and none of them is gone meanwhile.
+  /// Sends the list of addresses if all tasks are connected.
   void tell_all() {
     if (is_telling_ || !missing().empty()) return;
     is_telling_ = true;
@@ -219,7 +218,7 @@ class rendezvous_host : door::owner {
     if (delivered_.size() + 1 == seats_.size()) loop_.stop();
   }
 
-  /// The end of all: what a door's handler throws would be that connection's failure alone.
+  /// Ends the rendezvous. An exception in a handler of the door would only end that connection.
   void lost(int rank, const error& problem) {
     if (!failure_) failure_ = error(problem.code(), "rendezvous", {"rank ", rank, ": ", problem.sentence()});
     loop_.post([this] { throw_if_lost(); });
@@ -235,7 +234,7 @@ class rendezvous_host : door::owner {
     return ranks;
   }
 
-  /// Those that have come are told why it was in vain.
+  /// Rejects the tasks that have connected, with the reason, and throws.
   [[noreturn]] void give_up() {
     const error why = late();
     for (arrival_type* const seat : seats_) {
@@ -243,7 +242,7 @@ class rendezvous_host : door::owner {
       try {
         seat->talk.reject(why);
       } catch (const error&) {
-        // it is gone
+        // the connection is closed
       }
     }
     throw why;
@@ -266,7 +265,7 @@ class rendezvous_host : door::owner {
 
   endpoint first_;
   const cluster_secret& secret_;
-  std::vector<arrival_type*> seats_;  // of those that have come, by rank, until the list is on its way to them
+  std::vector<arrival_type*> seats_;  // by rank: tasks that have connected but do not receive the list yet
   std::vector<endpoint> tasks_;
   std::string note_, list_;
   rejection_log rejections_{"rendezvous", {}};
@@ -274,7 +273,7 @@ class rendezvous_host : door::owner {
   std::optional<error> failure_;
   any_transport::event_loop loop_;
   std::list<delivery> deliveries_;
-  std::vector<any_transport::stream> delivered_;  // closed when all have theirs
+  std::vector<any_transport::stream> delivered_;  // closed when all tasks have the list
   door door_;
   any_transport::event_loop::timer expiry_, quiet_;
 };

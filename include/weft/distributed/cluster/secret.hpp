@@ -33,49 +33,48 @@ namespace weft {
 
 namespace detail {
 
-/// Two digits for each byte.
+/// Returns two digits for each byte.
 std::string hexadecimal(std::span<const std::byte> bytes);
 
 }  // namespace detail
 
-/// A secret that the tasks of a cluster know and nobody else does. They prove it to each other, without saying it,
-/// before anything else is said: a process that does not know it learns nothing of the cluster and takes no part.
+/// A secret that only the tasks of a cluster know. Tasks prove to each other that they know it, without sending it,
+/// before they exchange anything else. A process without the secret learns nothing about the cluster and cannot join.
 class cluster_secret {
  public:
-  /// Fewest bytes that a secret may have: an eavesdropper may try short ones out.
+  /// The length of the shortest secret. An eavesdropper could guess a shorter one by trial.
   static constexpr std::size_t least_bytes = 16;
 
   /// Throws weft::error (invalid_argument) for fewer than least_bytes.
   explicit cluster_secret(std::string_view bytes) : cluster_secret(bytes, "its own") {}
 
-  /// The secret in the first line of a file, without the blanks, the carriage return and the byte order mark that
-  /// editors add. Throws weft::error: permission_denied where another user owns the file, may read or change it;
-  /// not_found where it is missing; invalid_argument for a secret that is too short or longer than 4095 bytes.
+  /// Reads the first line of a file, without surrounding blanks, carriage return and byte order mark. Throws
+  /// weft::error: permission_denied if another user owns the file or can access it; not_found if it does not exist;
+  /// invalid_argument if the secret is shorter than least_bytes or longer than 4095 bytes.
   static cluster_secret from_file(const std::string& path);
 
-  /// Writes 32 random bytes, as 64 digits, to a new file that this user alone may read (mode 0600).
-  /// Throws weft::error: already_exists for a file that exists, which stays as it is; unavailable where the file cannot
-  /// be written.
+  /// Writes 32 random bytes, as 64 digits, to a new file that only this user can read (mode 0600). Throws weft::error:
+  /// already_exists if the file exists, which is left unchanged; unavailable if it cannot be written.
   static void make_file(const std::string& path);
 
-  /// The one that the tasks of this user share: that of the environment variable WEFT_SECRET, or of the file that
-  /// WEFT_SECRET_FILE names, which whoever starts tasks may set; or else that of the file ~/.cache/weft/secret, made
-  /// when it is first needed, which nobody else can read. Where there is no such folder, that of
-  /// `/tmp/weft-<user>/secret`. Throws weft::error: permission_denied where others could read or have made it,
-  /// unavailable where it cannot be made, resource_exhausted where this process may open no more.
+  /// Returns the secret that this user's tasks share: the environment variable WEFT_SECRET, the file named by
+  /// WEFT_SECRET_FILE, or else the file ~/.cache/weft/secret, or `/tmp/weft-<user>/secret` if there is no such folder.
+  /// Creates the file at first use, readable only by this user. Throws weft::error: permission_denied if other users
+  /// can access the file or have created it, unavailable if it cannot be created, resource_exhausted if this process
+  /// cannot open more files.
   static cluster_secret of_user();
 
-  /// That of WEFT_SECRET or WEFT_SECRET_FILE, nothing where neither is set. Throws as of_user().
+  /// Returns the secret of WEFT_SECRET or WEFT_SECRET_FILE, or nothing if neither is set. Throws like of_user().
   static std::optional<cluster_secret> from_environment();
 
-  /// Where it came from, for messages.
+  /// The origin of the secret, for messages.
   const std::string& origin() const { return origin_; }
 
-  /// Whether somebody has given it, as a user who trains beyond one machine has to: not the one that a user's tasks
-  /// have by themselves.
+  /// Returns true if a user has set the secret, which is required for training on several hosts; false for the secret
+  /// that of_user() creates.
   bool is_given() const { return given_; }
 
-  /// The HMAC that makes proofs with it.
+  /// The HMAC keyed with the secret.
   const hmac_sha256& proof() const { return proof_; }
 
  private:
@@ -88,21 +87,23 @@ class cluster_secret {
 
   cluster_secret(std::string_view bytes, std::string origin);
 
-  /// What editors and shells add at the ends is not part of the secret: tasks on other hosts may have it without.
+  /// Strips what editors and shells add at the ends, because the tasks on other hosts may have the secret without it.
   static std::string_view first_line(std::string_view text);
 
   static std::string because(const std::string& path, int reason);
 
-  /// Where this process can open nothing at the moment, nothing else is to be concluded.
+  /// Throws resource_exhausted if `reason` is a lack of resources, which says nothing about the file.
   static void check_exhausted(const std::string& path, int reason);
 
-  /// Folders where the file may be, the best one first.
+  /// The folders that may contain the file, in order of preference.
   static std::vector<std::string> folders();
 
-  /// The folder, made where it is not there. It is this user's, and nobody else may change what is in it.
+  /// Opens the folder, and creates it if necessary. It must belong to this user, and other users must not be able to
+  /// write to it.
   static descriptor open_folder(const std::string& path, std::string& why);
 
-  /// Writes a file that is complete when it gets its name. Returns false where that name is taken.
+  /// Writes a temporary file and links it to its name, so that readers see only complete files. Returns false if the
+  /// name is taken.
   static bool make(int folder, const std::string& name, const std::string& path, const char* remedy);
 
   static cluster_secret read(int folder, const std::string& name, const std::string& path, int follow);
@@ -205,7 +206,7 @@ WEFT_DISTRIBUTED_DECL std::vector<std::string> cluster_secret::folders() {
   std::vector<std::string> found;
   const auto add_home = [&](const char* home) {
     struct stat status{};
-    // Another user's home, as some ways to become a user leave it in HOME, is not wanted.
+    // HOME can be another user's, for example after su.
     if (home && *home == '/' && ::stat(home, &status) == 0 && status.st_uid == ::geteuid())
       found.push_back(str_cat({std::string(home), "/.cache/weft"}));
   };
@@ -265,7 +266,7 @@ WEFT_DISTRIBUTED_DECL bool cluster_secret::make(int folder, const std::string& n
   }
   int reason = ::linkat(folder, unfinished.c_str(), folder, name.c_str(), 0) == 0 ? 0 : errno;
   #if defined(RENAME_NOREPLACE)
-  if (reason != 0 && reason != EEXIST)  // a file system without links
+  if (reason != 0 && reason != EEXIST)  // a file system without hard links
     reason = ::renameat2(folder, unfinished.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
   #endif
   ::unlinkat(folder, unfinished.c_str(), 0);
@@ -275,7 +276,7 @@ WEFT_DISTRIBUTED_DECL bool cluster_secret::make(int folder, const std::string& n
 
 WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std::string& name, const std::string& path,
                                                           int follow) {
-  // Not waiting: what lies there need not be a file.
+  // The path can be a FIFO or a device, so opening it must not block.
   const descriptor in(::openat(folder, name.c_str(), O_RDONLY | follow | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (in.number < 0) {
     const int reason = errno;
@@ -308,7 +309,7 @@ WEFT_DISTRIBUTED_DECL cluster_secret cluster_secret::read(int folder, const std:
 
 namespace detail {
 
-/// The secret of tasks that were not given one.
+/// Returns the secret of tasks that were not given one.
 inline cluster_secret usual_secret(const any_transport& network) {
   return network.is_within_process() ? cluster_secret("tasks of one process") : cluster_secret::of_user();
 }

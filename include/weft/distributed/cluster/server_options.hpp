@@ -20,14 +20,14 @@
 
 namespace weft {
 
-/// A change in the number of workers, as a task sees it.
+/// A change in the number of workers, as observed by one task.
 struct worker_change {
   task_id worker;
-  bool is_back = false;  ///< a process has taken the place of one that was gone
-  bool failed = false;   ///< it was lost, or says that an error has ended it
-  std::string reason;    ///< why it is gone; continues the worker's name
-  int present = 0;       ///< workers that are not gone, those that have not come yet included
-  int workers = 0;       ///< of the cluster
+  bool is_back = false;  ///< another process has replaced one that was gone
+  bool failed = false;   ///< lost, or left because of an error
+  std::string reason;    ///< why the worker is gone; continues the worker's name
+  int present = 0;       ///< workers that are not gone, including workers that have not connected yet
+  int workers = 0;       ///< all workers of the cluster
 };
 
 /// "1 of 2 workers: /job:worker/task:1 has left the cluster"
@@ -36,14 +36,15 @@ inline std::string to_string(const worker_change& c) {
       {c.present, " of ", c.workers, " workers: ", to_string(c.worker), " ", c.is_back ? "is back" : c.reason});
 }
 
-/// A wait for other tasks begins, or is over.
+/// The beginning or the end of a wait for other tasks.
 struct wait_change {
   bool is_over = false;
-  bool trains = false;                   ///< the wait interrupts training that has begun
-  std::string tasks;                     ///< that are waited for, each with the reason: "/job:worker/task:1 (it has
-                                         ///< closed its connection)"; or that training continues with
-  std::chrono::milliseconds longest{0};  ///< of a wait that begins; 0: not known
-  std::int64_t step = -1;                ///< of a wait that is over: the step with which training continues
+  bool trains = false;                   ///< the wait interrupts training
+  std::string tasks;                     ///< the tasks that are missing, each with its reason: "/job:worker/task:1 (it
+                                         ///< has closed its connection)"; if training continues, the tasks that train
+  std::chrono::milliseconds longest{0};  ///< the limit of a wait that begins; 0: unknown
+  std::int64_t step = -1;                ///< after a wait: the step with which training continues; -1: training has not
+                                         ///< begun
 };
 
 /// "training waits up to 30 s for a process in place of /job:worker/task:1 (it has closed its connection)"
@@ -61,87 +62,92 @@ WEFT_DISTRIBUTED_DECL std::string to_string(const wait_change& c) {
 }
 #endif
 
-/// The treatment of gradients that are not finite: some element is infinite or not a number.
+/// How gradients with an element that is infinite or not a number are treated.
 enum class nonfinite_gradients : unsigned char {
-  refuse,  ///< their worker gets an error that names the worker, the step and the variable; nothing is applied
+  refuse,  ///< rejected with an error that names the worker, the step and the variable; no gradient is applied
   apply,   ///< applied as they are
 };
 
-/// Where a parameter server writes what it holds, so that a process that takes its place restores it.
+/// The shard files of a parameter server, from which a replacement can restore the server's state.
 struct shard_options {
-  std::string folder;              ///< of this server's own or of all of them; empty: nothing is written
-  std::int64_t every_steps = 100;  ///< synchronous steps, or the updates that an asynchronous server applies
+  std::string folder;              ///< a folder of this server or of all servers; empty: no shards are written
+  std::int64_t every_steps = 100;  ///< interval in synchronous steps, or in updates of an asynchronous server
 };
 
 /// Options of a server.
 struct server_options {
-  /// Between signs of life, to every peer; nothing: 250 ms, more where a host has dozens of tasks.
+  /// Interval between heartbeats to each peer. Default: 250 ms, longer if a host has dozens of tasks.
   std::optional<std::chrono::milliseconds> heartbeat_interval = {};
-  /// A peer silent for so long is lost; nothing: 7 intervals on one host, and at least 10 s between hosts, where TCP
-  /// may need seconds to resume after a link was down. Must exceed the interval of all tasks.
+  /// A peer that is silent for this long is lost. Default: 7 intervals on one host, and at least 10 s between hosts,
+  /// because TCP can take seconds to resume after a link failure. Must exceed the interval of every task.
   std::optional<std::chrono::milliseconds> heartbeat_timeout = {};
-  std::chrono::milliseconds handshake_timeout{5000};  ///< a connection must name its task within this time
-  std::chrono::milliseconds stalled{30'000};  ///< a message that is on its way moves within this time, or is given up
-  std::chrono::milliseconds idle_worker{600'000};  ///< a worker that asks a parameter server for nothing for so long is
-                                                   ///< not waited for at the end
-  std::optional<wait_policy> waiting = {};  ///< nothing: chosen from the number of tasks on this host and its cores
-  bool shared_memory = true;                ///< tasks of one host and user pass values through memory that both map
-  bool checksum = true;                     ///< CRC32C over values that travel, too; headers always have one
-  bool authenticate = false;  ///< tags on the frames between tasks of one host, too; those between hosts have them
-  nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< the parameter servers' counts, or each worker's
-                                                                 ///< own where there are none
-  /// How many workers asynchronous training needs; nothing: all. When more of them are gone without finish(), parameter
-  /// servers refuse the others' updates, which end with an error that says why. Synchronous training needs all, less
-  /// its backups. Training that shrinks when workers are lost (loss_action::shrink) needs so many, too; nothing: one.
+  std::chrono::milliseconds handshake_timeout{5000};  ///< time in which a connection must identify its task
+  std::chrono::milliseconds stalled{30'000};          ///< a message that makes no progress for this long is abandoned
+  std::chrono::milliseconds idle_worker{600'000};     ///< a parameter server does not wait at the end for a worker that
+                                                      ///< has sent no request for this long
+  std::optional<wait_policy> waiting = {};            ///< default: depends on this host's number of tasks and cores
+  bool shared_memory = true;  ///< tasks of one host and user exchange values through mapped memory
+  bool checksum = true;       ///< also CRC32C over payloads; headers always have a checksum
+  bool authenticate = false;  ///< also tags frames between tasks of one host; between hosts, frames always have tags or
+                              ///< are encrypted
+  nonfinite_gradients not_finite = nonfinite_gradients::refuse;  ///< set on the parameter servers or, if the cluster
+                                                                 ///< has none, on the workers
+  /// The number of workers that asynchronous training requires. Default: all. If fewer remain because the others are
+  /// gone without finish(), parameter servers reject further updates with an error that names the reason. Synchronous
+  /// training requires all workers except its backups. Training that shrinks after a loss (loss_action::shrink) also
+  /// requires this number; there, the default is one.
   std::optional<int> min_workers = {};
-  /// After SIGINT or SIGTERM join() continues to serve until the workers, or the chief of a graph, have left, so that
-  /// the chief can save a last checkpoint, for `stop_patience` at most. graph_service::serve() returns at once.
+  /// After SIGINT or SIGTERM, join() continues to serve until the workers, or the chief of a graph, have left, but for
+  /// at most `stop_patience`. The chief can then save a last checkpoint. graph_service::serve() returns at once.
   bool handle_signals = true;
   std::chrono::milliseconds stop_patience{30'000};
-  /// A parameter server that is killed may be replaced, if all parameter servers write shards and the loss policy
-  /// waits: docs/how-to/failures.md.
+  /// A killed parameter server can be replaced if all parameter servers write shards and the loss policy waits; see
+  /// docs/how-to/failures.md.
   shard_options shards = {};
-  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  ///< what workers may make a parameter server hold
-  std::size_t max_strangers = 64;  ///< connections that have not yet proved to belong here, at one time
-  std::size_t max_channels = 16;   ///< of one peer, that nobody has taken up yet
-  /// The secret that tasks prove to know; nothing: cluster_secret::of_user(), or with tls none.
+  std::uint64_t max_parameter_bytes = std::uint64_t{16} << 30;  ///< limit of the parameters that workers can create on
+                                                                ///< this server
+  std::size_t max_strangers = 64;                               ///< limit of unauthenticated connections at one time
+  std::size_t max_channels = 16;  ///< limit of one peer's channels that no thread has accepted yet
+  /// The secret that tasks prove to know. Default: cluster_secret::of_user(); with tls, none.
   std::optional<cluster_secret> secret = {};
-  std::optional<tls_credentials> tls = {};  ///< by which all is encrypted; nothing: tls_credentials::from_environment()
-  /// Where to listen, if not at the task's own address, {"0.0.0.0"} say; port 0: the address's.
+  std::optional<tls_credentials> tls = {};  ///< encrypts all traffic; default: tls_credentials::from_environment()
+  /// The address to listen at if it differs from the task's address, such as {"0.0.0.0"}. Port 0: the port of the task.
   std::optional<endpoint> bind = {};
-  /// A socket that listens already, in place of one that is bound.
+  /// An open listening socket to use instead of binding one.
   std::shared_ptr<const owned_descriptor> listening = {};
   std::string ps_job = "ps", worker_job = "worker";
-  /// The tasks that this one connects to and waits for by itself, "/job:ps", "/job:worker/task:0", as TensorFlow's
-  /// ConfigProto has them. Empty: a parameter server connects to all, a worker to servers, or to all where there are
-  /// none. A task that a strategy asks, or that connects to this one, is spoken to whatever the filters say.
+  /// The tasks that this one connects to and waits for at the start, such as "/job:ps" or "/job:worker/task:0"; the
+  /// device_filters of TensorFlow's ConfigProto. Empty: a parameter server connects to all tasks, and a worker to the
+  /// parameter servers, or to all tasks if there are none. Filters do not block connections that a strategy or a peer
+  /// opens.
   std::vector<std::string> device_filters = {};
-  std::function<void(const error&)> on_lost = {};  ///< a peer was lost; called from the server's own thread
-  /// Called from there too, for every worker but this.
+  std::function<void(const error&)> on_lost = {};  ///< called when a peer is lost, on the server's own thread
+  /// Called when a worker leaves, is lost or is replaced, on the server's own thread; not for this task itself.
   std::function<void(const worker_change&)> on_worker_change = {};
-  /// This task begins to wait for tasks that are missing or lost, or continues; from the thread that waits. Nothing: a
-  /// line on stderr.
+  /// Called when this task begins to wait for missing or lost tasks, and when it continues, on the thread that waits.
+  /// Default: a line on stderr.
   std::function<void(const wait_change&)> on_wait = {};
-  /// A parameter server lets training go on without a worker that is lost; called from the thread in join(). Nothing: a
-  /// line on stderr.
+  /// Called when a parameter server continues training without a lost worker, on the thread in join(). Default: a line
+  /// on stderr.
   std::function<void(const error&)> on_left_out = {};
-  /// A parameter server has made a synchronous step of the gradients of these workers, by their indices; from there
-  /// too.
+  /// Called when a parameter server has made a synchronous step from the gradients of these workers (indices), on the
+  /// thread in join().
   std::function<void(std::int64_t step, const std::vector<std::size_t>& workers)> on_step = {};
-  /// A parameter server has restored a shard, and training goes on with step `to`; -1: it had made no steps before;
-  /// called from the thread in join(). Nothing: a line on stderr.
+  /// Called when a parameter server has restored a shard, on the thread in join(). Training continues with step `to`.
+  /// `from` is -1 if the server had made no steps. Default: a line on stderr.
   std::function<void(std::int64_t from, std::int64_t to)> on_rollback = {};
-  /// A parameter server could not write or read a shard; from there too. Training goes on. Nothing: a line on stderr,
-  /// once for each reason.
+  /// Called when a parameter server cannot write or read a shard, on the thread in join(). Training continues. Default:
+  /// a line on stderr, once for each reason.
   std::function<void(const error&)> on_shard_problem = {};
-  /// A connection was rejected, for its secret, its certificate, its version or its cluster; once for each reason, from
-  /// the server's own thread. The task goes on waiting. Nothing: a line on stderr.
+  /// Called when a connection is rejected because of its secret, certificate, version or cluster, on the server's own
+  /// thread, once for each reason. The task continues to wait. Default: a line on stderr.
   std::function<void(const error&)> on_rejected = {};
 };
 
 namespace detail {
 
-/// Throws weft::error (invalid_argument) for times that are negative, or so long that sums of them would overflow.
+/// Throws weft::error (invalid_argument) if a time is negative, zero where it must be positive, or so long that sums
+/// overflow.
 inline server_options checked_times(server_options options) {
   using std::chrono::milliseconds;
   constexpr std::int64_t longest = milliseconds(std::chrono::hours(366 * 24)).count();

@@ -15,38 +15,39 @@
 
 namespace weft::detail {
 
-/// The tasks that a wait is for. The names identify the wait: the reason that is known for a missing task can change
-/// while the wait continues, for example when another task reports the same loss.
+/// The missing tasks of a wait. The names identify the wait: the reason for a missing task can change during the wait,
+/// for example when another task reports the same loss.
 struct awaited_tasks {
   std::string names;  ///< "/job:worker/task:1, /job:worker/task:2"
-  std::string text;   ///< for the report: "/job:worker/task:1 (it has closed its connection), /job:worker/task:2"
+  std::string text;   ///< with reasons, for the report: "/job:worker/task:1 (it has closed its connection),
+                      ///< /job:worker/task:2"
 
   bool empty() const { return names.empty(); }
-  /// `why`: the reason that the task is missing. Empty if none is known.
+  /// `why`: the reason that the task is missing; empty if unknown.
   void add(const task_id& task, const std::string& why) {
     const char* const separator = empty() ? "" : ", ";
     append(names, {separator, to_string(task)});
     append(text, {separator, to_string(task)});
     if (!why.empty()) append(text, {" (", why, ")"});
   }
-  /// `how`: continues the name of a lost task, as membership::reason() does.
+  /// `how`: continues the name of a lost task, like membership::reason().
   void add_lost(const task_id& task, const std::string& how) { add(task, how.empty() ? how : str_cat({"it ", how})); }
 };
 
-/// Reports the waits of one task to server_options::on_wait or, if that is not set, to stderr: one report when a wait
-/// begins, one each time the tasks that are waited for change, and one when the wait is over. Any thread may call it.
+/// Reports the waits of one task to server_options::on_wait or, if that is not set, to stderr: when a wait begins, when
+/// the awaited tasks change, and when the wait ends. Thread-safe.
 class wait_log {
  public:
-  /// `name`: of the task, for stderr.
+  /// `name`: the task's name, for stderr.
   void set(std::string name, std::function<void(const wait_change&)> to) {
     name_ = std::move(name);
     to_ = std::move(to);
   }
 
-  /// Reports that the task waits for these tasks, unless there are none or the last report was for the same tasks.
+  /// Reports that the task waits for `tasks`, unless the list is empty or equal to the last reported one.
   void begin(const awaited_tasks& tasks, std::chrono::milliseconds longest, bool trains);
-  /// The wait is over, and the next step is `step`, or -1 before training; `with`: the tasks that train on. Reported if
-  /// the wait was, or if `always` is set.
+  /// Ends the wait. `step`: the next step, or -1 before training. `with`: the tasks that continue training. Reports the
+  /// end if the wait was reported or `always` is set.
   void end(std::int64_t step, const std::string& with = {}, bool always = false);
   bool has_begun() const {
     std::lock_guard lock(mutex_);
@@ -58,7 +59,7 @@ class wait_log {
 
   mutable std::mutex mutex_;
   std::string name_;
-  awaited_tasks tasks_;  // of the last report; empty if no wait was reported
+  awaited_tasks tasks_;  // the tasks of the last report; empty if no wait is reported
   std::function<void(const wait_change&)> to_;
 };
 
@@ -90,12 +91,12 @@ WEFT_DISTRIBUTED_DECL void wait_log::report(const wait_change& change) const {
 }
 #endif
 
-/// Reports one wait if it lasts longer than tasks differ in their starts, and its end.
+/// Reports one wait, and its end, if the wait is longer than the usual differences between start times.
 class start_report {
  public:
   static constexpr std::chrono::seconds quiet_time{3};
 
-  /// `who`: waits; `until`: at most.
+  /// `who`: the waiting task; `until`: the deadline of the wait.
   start_report(std::string who, std::function<void(const wait_change&)> to, deadline until)
       : longest_(std::chrono::ceil<std::chrono::seconds>(until.remaining(no_limit))) {
     log_.set(std::move(who), std::move(to));
@@ -103,7 +104,7 @@ class start_report {
   start_report(const start_report&) = delete;
   start_report& operator=(const start_report&) = delete;
 
-  /// `whom()`: the tasks that are missing, in words.
+  /// `whom()`: returns the names of the missing tasks.
   template <class Whom>
   void look(Whom whom) {
     if (is_told_ || !quiet_.expired()) return;

@@ -17,7 +17,7 @@
 
 namespace weft::detail {
 
-/// A process that a task exchanges messages with: the task's rank in the cluster, and which of its processes it is.
+/// A process that a task exchanges messages with: the task's rank in the cluster and the process's incarnation.
 struct peer_process {
   std::size_t rank = 0;
   std::uint64_t incarnation = 0;
@@ -25,13 +25,13 @@ struct peer_process {
 };
 
 /// Messages that one thread sends and receives on connections that do not block.
-///   advance()        moves what can be moved; returns how many bytes that was. Throws what ends the exchange
-///   is_complete()    whether nothing is left to do
-///   for_each_stream(visit)   calls visit(stream, reads, writes) for each connection that is waited for
-///   for_each_peer(visit)     calls visit(peer_process, is_partner) for each process whose loss ends the exchange; the
-///                            partners are those that the next bytes come from or go to
-///   late()           the error to throw when the time has passed
-///   survives_leaving   whether a task that has left in order may still complete its part
+///   advance()        moves the bytes that it can and returns their number; throws errors that end the exchange
+///   is_complete()    returns true if nothing is left to do
+///   for_each_stream(visit)   calls visit(stream, reads, writes) for each connection to wait for
+///   for_each_peer(visit)     calls visit(peer_process, is_partner) for each process whose loss ends the exchange;
+///                            partners are the processes that send or receive the next bytes
+///   late()           returns the error to throw at the deadline
+///   survives_leaving   true if a task that has left can still complete its part
 template <typename Exchange>
 concept message_exchange = requires(Exchange& exchange) {
   { exchange.advance() } -> std::same_as<std::size_t>;
@@ -40,15 +40,15 @@ concept message_exchange = requires(Exchange& exchange) {
   { Exchange::survives_leaving } -> std::convertible_to<bool>;
 };
 
-/// Waits for messages of other tasks, for one thread. The wait ends when the exchange is complete, or with an error: at
-/// its deadline, when a peer is gone, or when this server stops. Heartbeats arrive on the server's own thread
-/// meanwhile, and tell the membership who is alive.
+/// Waits on one thread for messages of other tasks. The wait ends when the exchange is complete, or with an error: at
+/// its deadline, when a peer is gone, or when this server stops. Meanwhile, the server's own thread receives heartbeats
+/// and updates the membership.
 class exchange_loop {
  public:
   exchange_loop(task_server& here, wait_policy policy) : here_(here), idle_(here.network(), policy) {}
 
-  /// Carries the exchange out. `operation` is for messages. Throws weft::error: deadline_exceeded as the exchange says,
-  /// unavailable that names the peer that is gone, cancelled when this server stops, and what exchange.advance()
+  /// Performs the exchange. `operation` is the operation of errors. Throws weft::error: exchange.late() at the
+  /// deadline, unavailable with the peer that is gone, cancelled if this server stops, and whatever exchange.advance()
   /// throws.
   template <message_exchange Exchange>
   void run(const char* operation, deadline until, Exchange& exchange) {
@@ -74,7 +74,8 @@ class exchange_loop {
     }
   }
 
-  /// Reports waits for answers that do not come because workers of this job are lost; nothing ends them here.
+  /// Makes run() report waits for answers that are delayed because workers of this job are lost. Such a loss is not an
+  /// error here.
   void report_waits(const std::string& job, std::chrono::milliseconds longest) {
     waits_for_job_ = job;
     longest_wait_ = longest;
@@ -93,7 +94,7 @@ class exchange_loop {
     members.waits().begin(tasks, longest_wait_, true);
   }
 
-  /// Throws weft::error where the wait is in vain.
+  /// Throws weft::error if the wait cannot succeed.
   template <typename Exchange>
   void check(const char* operation, const Exchange& exchange) {
     const membership& members = here_.members();
@@ -110,8 +111,8 @@ class exchange_loop {
     if (here_.stopping()) throw error(error_code::cancelled, operation, "this server was stopped");
   }
 
-  /// Whether a task has left and then let its connection neither bring bytes nor end for as long as a silent task is
-  /// waited for: its host may have gone with it.
+  /// Returns true if a task has left, but its connection has delivered nothing and not ended within the heartbeat
+  /// timeout: its host may be down.
   bool is_silent_after_leaving(const peer_process& peer) {
     if (here_.members().state(peer.rank, peer.incarnation) != task_state::left) return false;
     if (!left_at_) left_at_ = detail::now();
@@ -124,7 +125,7 @@ class exchange_loop {
   bool reports_waits_ = false;
   waiter idle_;
   std::vector<any_transport::wait_item> items_;
-  std::optional<deadline::time_point> left_at_;  // when a peer was first seen to have left, and nothing moved since
+  std::optional<deadline::time_point> left_at_;  // when a peer was first seen to have left; reset by progress
 };
 
 }  // namespace weft::detail

@@ -44,8 +44,8 @@ class chief_wait {
     return is_chief() ? rank != chief_ && members_.connects_to(rank) : rank == chief_;
   }
 
-  /// Returns true once this task no longer waits. After a signal the chief may need this task for its last steps, so
-  /// the wait continues for stop_patience.
+  /// Returns true if this task must no longer wait. After a signal, the wait continues for stop_patience, because the
+  /// chief may need this task for its last steps.
   bool is_stopped() {
     if (here_.stopping()) return true;
     if (const auto why = here_.given_up()) {
@@ -63,7 +63,7 @@ class chief_wait {
 
   void await_arrival(deadline until) {
     for (;;) try {
-        // No step runs here before the tasks have met.
+        // No step runs before the tasks have connected, so a signal ends this wait at once.
         if (is_stopped() || report_.signal != 0) return;
         const deadline slice(until.remaining(between_checks));
         members_.wait_for(
@@ -85,7 +85,7 @@ class chief_wait {
     while (members_.state(rank) == task_state::alive && !is_stopped()) {
       if (until.expired()) throw error(error_code::deadline_exceeded, "join", {name, " is still running"});
       members_.await_verdict(rank, deadline(between_checks));
-      const std::uint64_t now = members_.incarnation(rank);  // another process may have taken its place
+      const std::uint64_t now = members_.incarnation(rank);  // another process may have replaced it
       if (now != awaited && members_.state(rank, awaited) == task_state::lost) lost(awaited);
       awaited = now;
     }
@@ -98,7 +98,7 @@ class chief_wait {
   membership& members_;
   std::size_t chief_;
   std::optional<stop_signals> signals_;
-  std::optional<deadline> stop_at_;  // since the signal
+  std::optional<deadline> stop_at_;  // set by the first signal
   join_report report_;
 };
 

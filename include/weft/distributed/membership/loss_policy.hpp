@@ -9,23 +9,23 @@
 
 namespace weft {
 
-/// How training goes on once it has waited long enough for a worker that is lost.
+/// The action after the wait for a lost worker has ended.
 enum class loss_action : unsigned char {
   stop,       ///< training ends, with an error that names the worker
-  shrink,     ///< the others continue without its gradients: other values from that step on
-  take_over,  ///< the others compute its gradients: the same values, more slowly
+  shrink,     ///< the others continue without its gradients, so values differ from that step on
+  take_over,  ///< the others compute its gradients: the same values, but slower
 };
 
-/// What the others do when a worker is lost. The default ends training at once.
+/// The reaction of the other workers to the loss of a worker. By default, training ends at once.
 struct loss_policy {
-  std::chrono::milliseconds wait{0};  ///< for a process that takes the lost worker's place
+  std::chrono::milliseconds wait{0};  ///< time to wait for a process that replaces the lost worker
   loss_action then = loss_action::stop;
 
   friend bool operator==(const loss_policy&, const loss_policy&) = default;
 };
 
-/// Waits for a process that takes a lost worker's place: `wait_for{30s}`, `wait_for{30s}.then(loss_action::shrink)`.
-/// Without then(), training stops after the wait.
+/// Waits for a process that replaces a lost worker: `wait_for{30s}`, `wait_for{30s}.then(loss_action::shrink)`. Without
+/// then(), training stops after the wait.
 struct wait_for {
   std::chrono::milliseconds time{0};
 
@@ -35,12 +35,12 @@ struct wait_for {
 
 namespace detail {
 
-/// Some 35 years: a longer wait would exceed what clocks count in nanoseconds.
+/// About 35 years, so that sums of such times do not overflow a count of nanoseconds.
 inline constexpr std::chrono::milliseconds longest_loss_wait{std::int64_t{1} << 40};
 
 inline bool is_valid_wait(std::chrono::milliseconds wait) { return wait.count() >= 0 && wait <= longest_loss_wait; }
 
-/// Throws weft::error (invalid_argument) for a wait that no clock can measure.
+/// Throws weft::error (invalid_argument) if the wait is out of range.
 inline void check_loss_policy(const loss_policy& policy, const char* operation) {
   if (is_valid_wait(policy.wait)) return;
   throw error(error_code::invalid_argument, operation,

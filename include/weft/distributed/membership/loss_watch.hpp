@@ -17,16 +17,16 @@ inline std::string not_replaced(std::chrono::milliseconds wait, const std::strin
   return str_cat({"no process has taken ", names.empty() ? "its place" : "the place of ", names, " within ",
                   std::int64_t{wait.count()}, " ms"});
 }
-/// Returns the sentence for a call whose deadline ends before the wait.
+/// Returns the sentence for a call whose deadline passes before the wait ends.
 inline std::string not_replaced_yet(const std::string& names) {
   return str_cat({"a process that takes the place of ", names, " has not come in time"});
 }
 
-/// Records which members of a group are missing and since when, and decides when the wait of the loss policy is over.
-/// Members are numbered from 0. The caller passes in the time, so the class depends on no clock. Not locked.
+/// Records which members of a group are missing and since when, and decides when the wait of the loss policy ends.
+/// Members are numbered from 0. The caller provides the time, so the class depends on no clock. Not thread-safe.
 class loss_watch {
  public:
-  /// A time point of any clock. All time points of a watch are of the same clock.
+  /// A time point of any clock. A watch uses a single clock.
   struct moment {
     std::chrono::nanoseconds since_epoch{0};
 
@@ -39,7 +39,7 @@ class loss_watch {
 
   void set_wait(std::chrono::milliseconds wait) { wait_ = wait; }
   std::chrono::milliseconds wait() const { return wait_; }
-  /// Returns true if another process can take the place of a missing member.
+  /// Returns true if the policy waits for a replacement of a missing member.
   bool keeps_places() const { return wait_.count() > 0; }
 
   // ---- each member ----
@@ -52,13 +52,13 @@ class loss_watch {
     else if (!its.since)
       its.since = now;
   }
-  /// A process takes the member's place.
+  /// Records that a process replaces the member.
   void replace(std::size_t member) {
     record& its = at(member);
     its.before = its.since;
     its.since.reset();
   }
-  /// The process that took the place is rejected, and the wait for another one continues as if it had not come.
+  /// Records that the replacement is rejected: the wait continues as if the process had not connected.
   void reject(std::size_t member) { at(member).since = at(member).before; }
 
   bool is_missing(std::size_t member) const { return member < members_.size() && members_[member].since; }
@@ -87,8 +87,8 @@ class loss_watch {
 
  private:
   struct record {
-    std::optional<moment> since;   // the member is missing; empty: it is not
-    std::optional<moment> before;  // the same before its last replacement
+    std::optional<moment> since;   // the start of the absence; empty: not missing
+    std::optional<moment> before;  // `since` before the last replacement
   };
   record& at(std::size_t member) {
     if (member >= members_.size()) members_.resize(member + 1);

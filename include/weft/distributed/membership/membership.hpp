@@ -19,17 +19,16 @@
 
 namespace weft {
 
-/// The state of a task, as another one knows it.
+/// The state of a task as observed by another task.
 enum class task_state : unsigned char {
-  awaited,  ///< not met yet
-  alive,    ///< met, and heard of lately
-  left,     ///< said goodbye
-  lost,     ///< ended, or silent for too long; final for that incarnation
+  awaited,  ///< not connected yet
+  alive,    ///< connected, and not silent for too long
+  left,     ///< has sent a goodbye
+  lost,     ///< ended, or silent for too long; final for this incarnation
 };
 
-/// One task's knowledge of all the others: which are there, which left in order, which were lost and why. A task that
-/// is started again is another incarnation; a caller that waits for a task waits for one incarnation, so that a restart
-/// cannot hide a death. Any thread may ask.
+/// One task's record of all other tasks: which are alive, which have left, and which are lost and why. A restarted task
+/// is another incarnation. A caller waits for one incarnation, so a restart cannot hide a loss. Thread-safe.
 class membership {
  public:
   membership(const cluster_spec& cluster, std::size_t self)
@@ -41,71 +40,73 @@ class membership {
   std::size_t self() const { return self_; }
   const task_id& task(std::size_t rank) const { return tasks_[rank]; }
   task_state state(std::size_t rank) const { return known_[rank].state.load(std::memory_order_acquire); }
-  /// The newest incarnation that is known of; 0: none.
+  /// The newest known incarnation; 0: none.
   std::uint64_t incarnation(std::size_t rank) const { return known_[rank].incarnation.load(std::memory_order_acquire); }
 
-  /// The state of one incarnation; 0 is any.
+  /// The state of one incarnation; 0: the newest.
   task_state state(std::size_t rank, std::uint64_t incarnation) const;
   bool alive(std::size_t rank, std::uint64_t incarnation) const {
     return state(rank, incarnation) == task_state::alive;
   }
 
-  /// Whether this task keeps a connection with that one. It knows of others what those that it is connected to tell.
+  /// Returns true if this task keeps a connection with that one. This task learns about all others from its peers.
   bool connects_to(std::size_t rank) const { return known_[rank].connects.load(std::memory_order_acquire); }
-  /// Returns whether it did not before.
+  /// Returns true if connects_to() was false before.
   bool set_connects_to(std::size_t rank) { return !known_[rank].connects.exchange(true, std::memory_order_acq_rel); }
 
-  // ---- what this task has seen itself ----
+  // ---- observations of this task ----
 
   void set_alive(std::size_t rank, std::uint64_t incarnation);
 
-  /// The reason in the goodbye of a task that leaves while others need it and that knows of no error.
+  /// The reason in the goodbye of a task that leaves, without an error, while others need it.
   static constexpr const char* without_finish = "without finish()";
 
-  /// `why`, where it is not empty, is what the task itself said. `finished`: it has made its last step with all others.
+  /// `why`: the reason that the task has sent; may be empty. `finished`: it has made its last step with all other
+  /// workers.
   void set_left(std::size_t rank, const std::string& why = {}, bool finished = false);
 
-  /// `why` continues the task's name: "has closed its connection". Returns the whole sentence.
-  /// `closed`: its connection has ended, as it does with the process.
+  /// `why` continues the task's name: "has closed its connection". `closed`: the connection has ended, as it does when
+  /// the process ends. Returns the whole sentence.
   std::string set_lost(std::size_t rank, const std::string& why, bool closed = false);
 
-  /// Whether the connection of a task that was lost has ended, rather than fallen silent. Of the newest incarnation.
+  /// Returns true if the newest incarnation was lost because its connection ended, not because of silence.
   bool has_closed(std::size_t rank) const { return known_[rank].closed.load(std::memory_order_acquire); }
 
-  /// What a task says of this one: that it has given it up, on the connection that they had, or when it was dialled
-  /// again after both may have given up each other.
+  /// A peer's verdict on this task. `given_up`: the peer has declared it lost, on their connection. `given_up_again`:
+  /// the peer has rejected a new connection, which also happens if both have declared each other lost.
   enum class verdict : unsigned char { none, given_up_again, given_up };
   void set_verdict(std::size_t rank, verdict said) {
     auto& of = known_[rank].said;
     if (said > of.load(std::memory_order_acquire)) of.store(said, std::memory_order_release);
   }
-  /// Of the newest incarnation.
+  /// For the newest incarnation.
   verdict verdict_of(std::size_t rank) const { return known_[rank].said.load(std::memory_order_acquire); }
 
-  // ---- what others have told ----
+  // ---- reports of other tasks ----
 
-  /// Another task says what became of this one. This task's own observations count more. Returns whether it is news.
+  /// Records a report that a task has left or is lost. This task's own observations take precedence. Returns true if
+  /// the report is news.
   bool hear(std::size_t rank, std::uint64_t incarnation, task_state became, const std::string& why);
-  /// Another task has met a process in place of one that is gone, and that this task does not connect to. Returns true
-  /// if that is news.
+  /// Records that another task has connected to a replacement of a lost task that this task does not connect to.
+  /// Returns true if the report is news.
   bool hear_back(std::size_t rank, std::uint64_t incarnation);
-  /// Whether this task knows from another one that the task is gone.
+  /// Returns true if this task knows only from reports that the task is gone.
   bool is_hearsay(std::size_t rank) const;
-  /// Whether this task itself has found that this incarnation is gone. A task that only others take for gone, and that
-  /// comes, is welcome.
+  /// Returns true if this task itself has observed the end of this incarnation. A task that is gone only according to
+  /// reports may connect again.
   bool is_given_up(std::size_t rank, std::uint64_t incarnation) const;
 
-  /// Why a task that should come could not be let in, for the list of missing tasks.
+  /// Sets why a missing task could not be admitted, for the list of missing tasks.
   void set_note(std::size_t rank, const std::string& why);
-  /// The same where nobody knows which task it is.
+  /// The same if the name of the task is unknown.
   void set_note(const std::string& why);
-  /// "; " and the note, where there is one.
+  /// Returns "; " and the note, or an empty text if there is none.
   std::string note() const;
-  /// This task cannot work with that one at all: every call that waits for it to come throws this.
+  /// Records that the two tasks cannot work together: every wait for this task throws `why`.
   void refuse(std::size_t rank, error why);
-  /// No task that is still to come can work with this one.
+  /// Calls refuse() for every task that has not connected yet.
   void refuse_all(const error& why);
-  /// Why a task that is still to come cannot work with this one, if one cannot.
+  /// Returns the error of a task that has not connected yet and cannot work with this one, if there is one.
   std::optional<error> refusal() const;
   void stop();
 
@@ -113,10 +114,9 @@ class membership {
 
   detail::wait_log& waits() { return waits_; }
 
-  /// Returns when every task that this one connects to and for which `needed(task_id)` holds is alive or has already
-  /// left; one for which `dispensable(task_id)` holds may be lost, too.
-  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable when one was lost,
-  /// cancelled when this server stopped, or why this task and a needed one cannot work together.
+  /// Returns when every task that this one connects to and for which `needed(task_id)` holds is alive or has left. A
+  /// task for which `dispensable(task_id)` holds can also be lost. Throws weft::error: deadline_exceeded with the
+  /// missing tasks, unavailable if a task was lost, cancelled if this server stops, or the error that refuse() has set.
   template <typename Needed, typename Dispensable>
   void wait_for(deadline until, Needed needed, Dispensable dispensable) {
     std::unique_lock lock(mutex_);
@@ -159,14 +159,14 @@ class membership {
     wait_for(until, needed, [](const task_id&) { return false; });
   }
 
-  /// Returns once the task is known to be gone, or after `until`.
+  /// Returns when the task is no longer alive, or at `until`.
   void await_verdict(std::size_t rank, deadline until) {
     std::unique_lock lock(mutex_);
     while (!stopped_ && state(rank) == task_state::alive && !until.expired()) wait(lock, until);
   }
 
-  /// Returns once it is known why this incarnation of a task does not answer: it is lost, or it has left and another
-  /// one is lost. At the latest after `until`.
+  /// Returns when the reason for the silence of this incarnation is known: it is lost, or it has left and either gave a
+  /// reason or another task is lost. Returns at `until` at the latest.
   void await_cause(std::size_t rank, std::uint64_t incarnation, deadline until) {
     std::unique_lock lock(mutex_);
     const auto known = [&] {
@@ -177,26 +177,26 @@ class membership {
     while (!stopped_ && !known() && !until.expired()) wait(lock, until);
   }
 
-  // ---- words ----
+  // ---- error messages ----
 
-  /// Why work with this incarnation of a task cannot go on: names it, and the task that was lost first where that is
-  /// another one, for the others' leaving usually follows from it, unless they themselves say why. `otherwise`
-  /// continues the task's name where nothing else is known, or no more than that it left after it was `seen_going` so.
+  /// Returns the error for interrupted work with this incarnation. The error names the task, and the task that was lost
+  /// first if that is another one: the other tasks usually leave because of that loss, unless they give another reason.
+  /// `otherwise` continues the task's name if nothing is known or, with `seen_going`, only that the task has left.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation,
                  const std::string& otherwise, bool seen_going = false) const;
 
-  /// Whether a task has left after the end of a training that it has made with all others. Of the newest incarnation.
+  /// Returns true if the newest incarnation has left after completing training with all other workers.
   bool has_finished(std::size_t rank) const {
     return state(rank) == task_state::left && known_[rank].finished.load(std::memory_order_acquire);
   }
 
-  /// Whether an incarnation of a task that is gone, 0: the newest, was lost, or has said that an error has ended it.
+  /// Returns true if an incarnation (0: the newest) was lost, or has left after an error or without finish().
   bool has_failed(std::size_t rank, std::uint64_t incarnation = 0) const;
 
-  /// The task that was lost before all others that were, if any was.
+  /// Returns the task that was lost first, if a task was lost.
   std::optional<std::size_t> first_lost() const;
 
-  /// "has closed its connection ...", or empty while nothing is wrong.
+  /// Returns "has closed its connection ...", or an empty text if nothing is wrong.
   std::string reason(std::size_t rank) const;
   /// The same for one incarnation.
   std::string reason(std::size_t rank, std::uint64_t incarnation) const;
@@ -216,14 +216,14 @@ class membership {
     std::atomic<bool> finished{false};
     std::atomic<verdict> said{verdict::none};
     std::string reason;
-    bool hearsay = false;          // this task has it from others
-    std::optional<error> refusal;  // why the two cannot work together
+    bool hearsay = false;          // known only from reports
+    std::optional<error> refusal;  // why the two tasks cannot work together
     ended before;                  // the incarnation before this one
   };
 
   static std::string left_because(const std::string& why);
 
-  /// Whether a sentence is about this task.
+  /// Returns true if a sentence names this task.
   bool names(const std::string& sentence, std::size_t rank) const;
 
   void keep_past(std::size_t rank);

@@ -22,7 +22,7 @@ namespace weft {
 
 namespace detail {
 
-// In distributed/parameter/, which stands above this folder.
+// Defined in distributed/parameter/, a layer above this folder.
 class parameter_service;
 
 template <typename, typename Service>
@@ -41,11 +41,11 @@ constexpr bool serves_parameters = is_complete<T, parameter_service>;
 template <transport T = tcp>
 class basic_server : public task_server {
  public:
-  /// Throws as task_server's constructor.
+  /// Throws like task_server's constructor.
   basic_server(cluster_spec cluster, std::string job, int index, server_options options = server_options(),
                T network = {});
 
-  /// The same from what the environment tells: server here(cluster_spec::from_environment()).
+  /// Creates the server that the environment describes: server here(cluster_spec::from_environment()).
   template <std::same_as<task_environment> Environment>
   explicit basic_server(const Environment& here, server_options options = server_options(), T network = {});
 
@@ -58,7 +58,7 @@ class basic_server : public task_server {
   }
 };
 
-// Not inline: a file that links weft::compiled_distributed does not instantiate what stands behind a transport.
+// Not inline: files that link weft::compiled_distributed do not instantiate the code behind a transport.
 template <transport T>
 basic_server<T>::basic_server(cluster_spec cluster, std::string job, int index, server_options options, T network)
     : task_server(std::move(cluster), std::move(job), index, std::move(options), any_transport(std::move(network))) {}

@@ -38,8 +38,8 @@ namespace weft {
 
 namespace detail {
 
-/// Rejects options that the transport cannot honour. Without use_tls() nobody would check a certificate, and tasks
-/// with certificates need no secret.
+/// Sets tls from the environment, and rejects options that the transport does not support. Without use_tls(), nothing
+/// would check certificates, and tasks with certificates require no secret.
 inline server_options with_tls(server_options options, const any_transport& network) {
   if (network.can_encrypt()) {
     if (!options.tls) options.tls = tls_credentials::from_environment();
@@ -56,8 +56,8 @@ inline server_options with_tls(server_options options, const any_transport& netw
   return options;
 }
 
-/// Returns the default interval. Sending and receiving a heartbeat takes about 10 us, and those of a host's tasks may
-/// take a tenth of a core. All tasks of a cluster compute the same interval.
+/// Returns the default interval. Sending and receiving a heartbeat takes about 10 us, and all heartbeats of a host can
+/// use a tenth of a core. All tasks of a cluster compute the same interval.
 inline std::chrono::milliseconds usual_heartbeat(const cluster_spec& cluster) {
   std::size_t together = 1;
   for (const task_id& task : cluster.tasks()) together = std::max(together, cluster.tasks_on_host_of(task));
@@ -65,7 +65,8 @@ inline std::chrono::milliseconds usual_heartbeat(const cluster_spec& cluster) {
   return std::max(std::chrono::milliseconds(250), std::chrono::duration_cast<std::chrono::milliseconds>(10 * all));
 }
 
-/// By rank. On one host silence means that a process is stopped; between hosts it may be a link that comes back.
+/// Returns the timeouts by rank. On one host, silence means a stopped process; between hosts, it can be a link that
+/// recovers.
 inline std::vector<std::chrono::milliseconds> heartbeat_timeouts(const task_server& here, any_transport& network,
                                                                  std::chrono::milliseconds interval) {
   const std::optional<std::chrono::milliseconds>& given = here.options().heartbeat_timeout;
@@ -84,7 +85,7 @@ inline std::vector<std::chrono::milliseconds> heartbeat_timeouts(const task_serv
   return by_rank;
 }
 
-/// Strangers leave most of what a process may open to those that belong here.
+/// Returns a limit for unauthenticated connections that leaves most file descriptors to the tasks of the cluster.
 inline std::size_t few_of_the_descriptors() {
   rlimit limit;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -92,7 +93,7 @@ inline std::size_t few_of_the_descriptors() {
   return std::max<std::size_t>(limit.rlim_cur / 16, 2);
 }
 
-/// The thread of a task_server, and what belongs to it: the control connections, the dialer, the door.
+/// The thread of a task_server, with its control connections, its dialer and its admission of peers.
 class server_thread {
  public:
   server_thread(task_server& here, std::chrono::milliseconds interval)
@@ -121,11 +122,11 @@ class server_thread {
   channel_inbox& inbox() { return inbox_; }
   const endpoint& address() const { return address_; }
 
-  /// Runs it, once the server knows it: handlers may call the server.
+  /// Starts the thread. Called after the server has stored this object, because handlers can call the server.
   void start() {
     thread_ = std::thread([this] { run(); });
   }
-  /// Dials tasks that the membership connects to since.
+  /// Dials the tasks that connect_to() has added.
   void dial() {
     loop_.post([this] { dialer_.resume(); });
   }
@@ -141,7 +142,7 @@ class server_thread {
  private:
   static constexpr std::chrono::milliseconds longest_turn{250};
 
-  /// Binds this task's address, after all that may be wrong with the cluster has been looked at.
+  /// Checks the cluster and the options, then binds this task's address.
   any_transport::listener listen() {
     if (identity_.secret().is_given() || here_.options_.tls) here_.network_.allow_other_hosts();
     if (here_.options_.tls) {
@@ -186,7 +187,7 @@ class server_thread {
     }
   }
 
-  /// Without being asked.
+  /// Returns true if this task connects to the other one without a request.
   bool works_with(std::size_t rank) const {
     const task_id& other = here_.members_.task(rank);
     if (!here_.options_.device_filters.empty())
@@ -203,7 +204,7 @@ class server_thread {
         heartbeat();
         loop_.run();
       } catch (const std::exception&) {
-        // There was no memory for it, most likely: the next heartbeat resumes what was left undone.
+        // Probably out of memory. The next heartbeat resumes unfinished work.
         detail::sleep(std::chrono::milliseconds(20));
       }
     }
@@ -228,7 +229,7 @@ class server_thread {
     inbox_.drop_stale(detail::now());
   }
 
-  /// A channel was opened, or a peer's state has changed.
+  /// Reports that a peer's state has changed.
   void wake() {
     if (here_.options_.on_worker_change) tell_changes();
     inbox_.notify();
@@ -251,8 +252,8 @@ class server_thread {
 
   task_server& here_;
   task_identity identity_;
-  std::chrono::milliseconds interval_;  // between heartbeats
-  std::vector<bool> is_gone_;           // of each worker, as last reported to on_worker_change
+  std::chrono::milliseconds interval_;  // between two heartbeats
+  std::vector<bool> is_gone_;           // by rank, as last reported to on_worker_change
   channel_inbox inbox_;
   any_transport::event_loop loop_;
   any_transport::event_loop::timer heartbeat_timer_;
@@ -296,7 +297,7 @@ WEFT_DISTRIBUTED_DECL join_report task_server::join(deadline workers_come, deadl
   if (job() == options_.ps_job) {
     join_report report;
     with_reason([&] { report = detail::serve_parameters(*this, workers_come, until); });
-    // Another process takes the place of a server that others have given up, so its goodbye must not end training.
+    // A server that other tasks have declared lost is replaced, so its goodbye must not end training.
     if (report.interrupted && report.interrupted->code() != error_code::aborted) set_failure(*report.interrupted);
     return report;
   }

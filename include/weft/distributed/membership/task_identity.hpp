@@ -23,19 +23,19 @@
 
 namespace weft {
 
-/// Compared when tasks meet: tasks of different versions do not work together.
+/// Compared in handshakes: tasks of different versions reject each other.
 inline constexpr const char* distributed_version = "0.3";
 
 namespace detail {
 
-/// A client of a cluster, in introductions: a process that is no task and asks tasks for steps. Its certificate, where
-/// it has one, names it so too.
+/// The name of a client in introductions and, if it has one, in its certificate. A client is a process outside the
+/// cluster that requests steps from tasks.
 inline constexpr const char* client_name = "/job:client/task:0";
-inline constexpr const char* client_asks = "client asks";      // its channel for requests
-inline constexpr const char* client_hears = "client is told";  // and for answers
+inline constexpr const char* client_asks = "client asks";      // a client's channel for requests
+inline constexpr const char* client_hears = "client is told";  // a client's channel for answers
 inline bool is_client(const introduction& its) { return its.from.job.empty(); }
 
-/// A task in handshakes: what it says of itself, and whether it believes the other. Any thread may ask.
+/// The identity of a task in handshakes: its introductions, and its checks of other tasks. Thread-safe.
 class task_identity {
  public:
   using handshake_type = handshake;
@@ -63,7 +63,7 @@ class task_identity {
     return cluster_.rank(task);
   }
 
-  /// As far as the addresses tell.
+  /// Returns true if the addresses of the two tasks are on one host.
   bool is_on_this_host(std::size_t rank) const {
     return network_.same_host(cluster_.task_address(self_.job, self_.index), address_of(rank));
   }
@@ -71,7 +71,7 @@ class task_identity {
   bool authenticates(std::size_t rank) const {
     return detail::authenticates(network_, options_, is_on_this_host(rank));
   }
-  /// The same for one connection, which can leave the host although the addresses are equal.
+  /// The same for one connection, which can leave the host even if the addresses are equal.
   bool authenticates(std::size_t rank, const any_transport::stream& stream) const {
     return detail::authenticates(network_, options_, is_on_this_host(rank) && stream.stays_on_host());
   }
@@ -88,7 +88,7 @@ class task_identity {
     return handshake_type::listening(std::move(stream), secret_.proof(), nonce(), name());
   }
 
-  /// This task's introduction to another that it opens a channel to, or a control connection ("").
+  /// Returns this task's introduction to another task for a channel, or for a control connection ("").
   introduction introduction_to(std::size_t rank, const std::string& channel, std::uint64_t waits_us,
                                const any_transport::stream& stream) const {
     const std::uint64_t known = members_.incarnation(rank);
@@ -117,14 +117,14 @@ class task_identity {
             authenticates_client(stream)};
   }
 
-  /// Returns true if that task has answered: it knows the secret, and its certificate, if any, names it.
+  /// Returns true if the task with this rank has answered: it knows the secret, and its certificate, if any, names it.
   bool is_answered_by(std::size_t rank, handshake_type& talk) const {
     const std::string name = to_string(members_.task(rank));
     return talk.proves(name) && talk.stream().certifies(name);
   }
 
-  /// The reason why the answer is not from that task: another task of the cluster has answered, a task of another
-  /// cluster with the same secret, or a stranger.
+  /// Returns the reason why the answer is not from the task with this rank: another task of the cluster has answered, a
+  /// task of another cluster with the same secret, or a stranger.
   error impostor_at(std::size_t rank, handshake_type& talk) const {
     const task_id& peer = members_.task(rank);
     const std::string operation = str_cat({"connect to ", to_string(peer)});
@@ -150,7 +150,7 @@ class task_identity {
          "): it is another user's, or of another cluster; start all tasks as one user, or give them one secret"});
   }
 
-  /// Why the client that says this cannot be admitted, if it cannot. It knows the secret.
+  /// Returns the reason to reject a client that has proved the secret, if there is one.
   std::optional<error> objection_to_client(const introduction& its, const any_transport::stream& stream) const {
     const auto refuse = [](error_code code, std::initializer_list<piece> why) { return error(code, "handshake", why); };
     if (!stream.certifies(client_name))
@@ -172,7 +172,7 @@ class task_identity {
     return {};
   }
 
-  /// Why the peer that says this cannot be admitted, if it cannot. It knows the secret.
+  /// Returns the reason to reject a task that has proved the secret, if there is one.
   std::optional<error> objection_to(const introduction& its, const any_transport::stream& stream,
                                     const endpoint& here) {
     const std::string peer = to_string(its.from);
@@ -203,7 +203,7 @@ class task_identity {
       return refuse(error_code::failed_precondition, {peer, " is ",
                                                       rank ? "this task itself; start every task with its own index"
                                                            : "not in the cluster; give every task the same addresses"});
-    if (its.given_up == incarnation_)  // this task learns it on the connection that the two had
+    if (its.given_up == incarnation_)  // the peer also notifies this task on their existing connection
       return refuse(error_code::aborted, {name(), " is given up by ", peer});
     if (members_.state(*rank) == task_state::alive && members_.incarnation(*rank) != its.incarnation)
       return refuse(error_code::unavailable,
@@ -215,7 +215,7 @@ class task_identity {
   }
 
  private:
-  /// Certificates make a secret needless: it is one that everybody knows then.
+  /// With certificates, a secret is not necessary, so the default is a public constant.
   cluster_secret usual_secret() const {
     if (!options_.tls) return detail::usual_secret(network_);
     if (auto given = cluster_secret::from_environment()) return *given;

@@ -28,31 +28,33 @@ class task_server;
 namespace detail {
 
 class server_thread;
-// In distributed/parameter/, which stands above this folder.
+// Defined in distributed/parameter/, a layer above this folder.
 join_report serve_parameters(task_server& here, deadline workers_come, deadline until);
 
 }  // namespace detail
 
-/// Whether others need this task. `finished`: it has made its last step together with all others.
+/// The part of a task in training. `needed`: other tasks need it. `finished`: it has made its last step with all
+/// others.
 enum class participation : unsigned char { none, needed, finished };
 
-/// One task's presence in the cluster: it listens at the task's address, keeps one control connection with each task
-/// that it works with (the task of higher rank dials; see server_options::device_filters), and notices at once when a
-/// peer's process ends and within heartbeat_timeout(rank) when it falls silent; what it sees it tells the others.
-/// Strategies open further connections through it, and do their own input and output on their own threads.
+/// The presence of one task in the cluster. Listens at the task's address, and keeps one control connection with each
+/// task that it works with (see server_options::device_filters); the task of higher rank dials. Detects the end of a
+/// peer's process at once, and silence after heartbeat_timeout(rank), and notifies other tasks. Strategies open further
+/// connections through this class, and do their input and output on their own threads.
 ///
-/// A connection proves to know the cluster's secret before anything is said on it (see handshake). Those that have not
-/// are few, and short-lived: a process that fills their places loses the oldest of them.
+/// Every connection begins with proofs of the cluster's secret (see handshake). The number and the lifetime of
+/// unauthenticated connections are limited, and new ones evict old ones.
 ///
 /// Destroy clients and all-reduce groups before the server that they use.
 class task_server {
  public:
-  /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and begins to look for the other tasks.
-  /// Throws weft::error: not_found for a task that the cluster does not have or a host name that nobody knows,
-  /// permission_denied for an address beyond loopback where nobody has given a secret or certificates, and for a secret
-  /// that others could read, already_exists for an address that is in use, invalid_argument for port 0 where others
-  /// must know the port, a device filter that names no task, a heartbeat_timeout that does not exceed the interval or a
-  /// time that is out of range; and what tls_credentials::from_environment() throws.
+  /// Binds the address of /job:`job`/task:`index`, or server_options::bind, and starts to connect to the other tasks.
+  /// Throws weft::error: not_found for a task that is not in the cluster or an unknown host name; permission_denied for
+  /// an address beyond loopback without a given secret or certificates, and for a secret that other users can read;
+  /// already_exists for an address in use; failed_precondition for a task on another host in a program without OpenSSL;
+  /// invalid_argument for port 0 in a cluster of several tasks, a device filter that matches no task, a
+  /// heartbeat_timeout that does not exceed the interval, a time out of range, or an option that the transport does not
+  /// support; and whatever tls_credentials::from_environment() throws.
   task_server(cluster_spec cluster, std::string job, int index, server_options options, any_transport network);
 
   task_server(const task_server&) = delete;
@@ -65,13 +67,13 @@ class task_server {
   /// "/job:worker/task:1"
   std::string name() const { return to_string(members_.task(members_.self())); }
   bool is_chief() const { return job() == options_.worker_job && index() == 0; }
-  /// Where this server listens, with the port that was really bound.
+  /// The address at which this server listens, with the actual port.
   const endpoint& address() const;
   std::uint64_t incarnation() const;
 
-  /// Returns when every task that this one connects to has been met.
-  /// Throws weft::error: deadline_exceeded that lists the tasks that are missing, unavailable for a task that was lost,
-  /// failed_precondition with the reason when a peer refused this task, unauthenticated where one has another secret.
+  /// Returns when all tasks that this one connects to are alive or have left. Throws weft::error: deadline_exceeded
+  /// with the missing tasks, unavailable if a task was lost, failed_precondition with the reason if a peer rejected
+  /// this task, unauthenticated if a peer has another secret.
   void wait_ready(deadline until = std::chrono::seconds(60));
   /// The same, but a task for which `dispensable(task_id)` holds may be lost.
   template <typename Dispensable>
@@ -79,21 +81,22 @@ class task_server {
     with_reason([&] { members_.wait_for(until, [](const task_id&) { return true; }, dispensable); });
   }
 
-  /// A parameter server serves here until every worker has said done, has left or is lost, or stop() is called. At
-  /// SIGINT or SIGTERM, if server_options::handle_signals, it serves the workers that are there until they have left,
-  /// so that the chief can save, for server_options::stop_patience at most; join_report::signal then says which has
-  /// come, and the program ends as it sees fit. A second signal of the kind ends the process at once.
+  /// In a parameter server: serves until every worker has finished, has left or is lost, or stop() is called. After
+  /// SIGINT or SIGTERM, with server_options::handle_signals, continues to serve the connected workers until they have
+  /// left, so that the chief can save, but for at most server_options::stop_patience. join_report::signal then contains
+  /// the signal. A second signal of the same kind ends the process at once.
   ///
-  /// Any other task waits here until the chief has left or is lost: worker 0, or the cluster's first task if there are
-  /// no workers. After a signal it waits for server_options::stop_patience at most, since the chief may need it for its
-  /// last step. The chief itself waits until all tasks that it connects to have left or are lost.
+  /// In any other task: waits until the chief has left or is lost. The chief is worker 0, or the cluster's first task
+  /// if there are no workers. After a signal, waits for at most server_options::stop_patience, because the chief may
+  /// need this task for its last step. The chief itself waits until all tasks that it connects to have left or are
+  /// lost.
   ///
-  /// Throws weft::error: deadline_exceeded that names the tasks that have not connected by `workers_come`, or that
-  /// still run at `until`.
+  /// Throws weft::error: deadline_exceeded with the tasks that have not connected by `workers_come`, or that still run
+  /// at `until`.
   join_report join(deadline workers_come = std::chrono::seconds(60), deadline until = deadline::never());
 
-  /// Says goodbye to all peers, closes everything and frees the port. Ends join() in another thread. May be called
-  /// again. In on_lost, on the server's own thread, it does not wait for the end of that thread.
+  /// Sends a goodbye to all peers, closes all connections and frees the port. Ends join() in another thread. Can be
+  /// called repeatedly. If called in on_lost, on the server's own thread, does not wait for the end of that thread.
   void stop();
 
   // ---- for strategies ----
@@ -102,11 +105,11 @@ class task_server {
   membership& members() { return members_; }
   const server_options& options() const { return options_; }
   wait_policy waiting() const { return waiting_; }
-  /// How long the task with this rank may be silent before it is lost.
+  /// The silence after which the task with this rank is lost.
   std::chrono::milliseconds heartbeat_timeout(std::size_t rank) const { return heartbeat_timeouts_[rank]; }
-  /// Whether values may travel to the task with this rank through shared memory; the peer may still refuse.
+  /// Returns true if values may travel to the task with this rank through shared memory. The peer can still decline.
   bool may_share_memory(std::size_t rank) const { return options_.shared_memory && is_on_this_host(rank); }
-  /// As far as the addresses tell.
+  /// Returns true if the task's address is on this host.
   bool is_on_this_host(std::size_t rank) const {
     return network_.same_host(address_of(members_.self()), address_of(rank));
   }
@@ -114,7 +117,7 @@ class task_server {
     const task_id& task = members_.task(rank);
     return cluster_.task_address(task.job, task.index);
   }
-  /// This task works with that one, whatever its filters say, as that one does with it.
+  /// Connects to the task with this rank even if the device filters exclude it.
   void connect_to(std::size_t rank);
   /// The same for all tasks of a job.
   void connect_to(const std::string& job) {
@@ -122,31 +125,29 @@ class task_server {
   }
   bool stopping() const { return stopping_.load(std::memory_order_acquire); }
 
-  /// Opens a connection for a purpose of its own, `name`, to the task with this rank. The calling thread does the
-  /// handshake.
-  /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
+  /// Opens a connection named `name` to the task with this rank. The calling thread performs the handshake. Throws
+  /// weft::error: deadline_exceeded, unavailable with the peer's name, or the peer's rejection.
   peer_channel open_channel(std::size_t rank, const std::string& name, deadline until);
 
-  /// Waits for the task with this rank to open the channel `name` to this one. Throws as open_channel().
+  /// Waits for the task with this rank to open the channel `name` to this one. Throws like open_channel().
   peer_channel accept_channel(std::size_t rank, const std::string& name, deadline until);
 
-  /// The next connection that any task has opened for the channel `name`, if there is one.
+  /// Takes the next connection that a task has opened for the channel `name`. Returns false if there is none.
   bool take_channel(const std::string& name, peer_channel& taken);
 
-  /// The same of the channels whose names begin so.
+  /// The same for channels whose names begin with `prefix`.
   bool take_channel_of(const std::string& prefix, peer_channel& taken);
-  /// The next connection of a client, a process that is no task of the cluster, if there is one.
+  /// Takes the next connection of a client, a process outside the cluster. Returns false if there is none.
   bool take_client(detail::client_channel& taken);
-  /// Calls visit(rank, incarnation, name) for each channel that others have opened and nobody has taken yet.
+  /// Calls visit(rank, incarnation, name) for each channel that other tasks have opened and no thread has taken yet.
   void for_each_channel(const std::function<void(std::size_t, std::uint64_t, const std::string&)>& visit) const;
 
-  /// The error to throw when a connection to this incarnation of a task failed with `problem`: which task is gone, and
-  /// why. The end of a connection is often heard before this server has judged the peer, so it is given a moment to do
-  /// so.
+  /// Returns the error for a connection to this incarnation of a task that has failed with `problem`: which task is
+  /// gone, and why. Waits up to 200 ms, because a connection often ends before this server has found the reason.
   error diagnose(std::size_t rank, std::uint64_t incarnation, const std::string& operation, const error& problem);
 
-  /// Sets why this task could not go on, if it leaves now: its goodbye tells the others, which would otherwise take its
-  /// leaving for the cause of their own trouble.
+  /// Sets the error that ends this task, for its goodbye. Without it, other tasks would report this task's departure as
+  /// the cause of their own errors.
   void set_failure(const error& why) {
     std::lock_guard lock(failure_mutex_);
     failure_ = why.what();
@@ -155,7 +156,7 @@ class task_server {
     std::lock_guard lock(failure_mutex_);
     failure_.clear();
   }
-  /// Why this task must be started again, if others have declared it lost and closed their connections.
+  /// Returns the reason why this task must be restarted, if other tasks have declared it lost.
   std::optional<error> given_up() const {
     for (std::size_t rank = 0; rank < members_.size(); ++rank)
       if (members_.verdict_of(rank) == membership::verdict::given_up && members_.state(rank) == task_state::lost)
@@ -163,10 +164,10 @@ class task_server {
                      {to_string(members_.task(rank)), " ", members_.reason(rank), "; start this task again"});
     return {};
   }
-  /// What the goodbye of this task says of its training, unless it says why the task has failed.
+  /// Sets the part in training that this task's goodbye reports, unless set_failure() has set an error.
   void set_participation(participation now) { participation_ = now; }
 
-  /// Does it; where it fails, this task's goodbye says why.
+  /// Calls `action`. If it throws, the error becomes the reason in this task's goodbye.
   template <typename Action>
   void with_reason(Action action) {
     try {
@@ -178,7 +179,7 @@ class task_server {
     clear_failure();
   }
 
-  /// Rings when a channel was opened or a peer's state changed.
+  /// Notified when a channel is opened or a peer's state changes.
   any_transport::signal& service_bell() { return service_bell_; }
 
  private:

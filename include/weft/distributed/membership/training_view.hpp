@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// A process that takes part in training: its worker's index, and which of the worker's processes it is.
+/// A process that takes part in training: its worker's index and its incarnation.
 struct view_member {
   int index = 0;
   std::uint64_t incarnation = 0;
@@ -21,14 +21,15 @@ struct view_member {
   friend bool operator==(const view_member&, const view_member&) = default;
 };
 
-/// The workers that train together from some step on, as all of them have agreed.
+/// The workers that train together from some step on, by agreement of all of them.
 struct training_view {
-  std::uint64_t epoch = 0;           ///< 1: that in which training began; 0: none yet
-  std::vector<view_member> members;  ///< by index, ascending
-  std::int64_t updates = 0;          ///< that were complete where the most were, when the view was agreed on
-  int source = 0;                    ///< the member whose values those take that have made fewer
-  bool brings_values = false;        ///< some member has made fewer, or is new
-  std::vector<int> owners = {};      ///< by replica: the member that owner_of() returns
+  std::uint64_t epoch = 0;           ///< 1: the view in which training begins; 0: no view yet
+  std::vector<view_member> members;  ///< in ascending order of their indices
+  std::int64_t updates = 0;          ///< the largest number of updates that a member had completed at the time of the
+                                     ///< agreement
+  int source = 0;                    ///< the member whose values are copied to members with fewer updates
+  bool brings_values = false;        ///< some member has fewer updates, or is new
+  std::vector<int> owners = {};      ///< by replica: the result of owner_of()
 
   int chief() const { return members.empty() ? 0 : members.front().index; }
   const view_member* find(int index) const {
@@ -59,22 +60,22 @@ inline std::string to_string(const training_view& v) {
 
 namespace detail {
 
-/// The part of a worker in loss_action::take_over.
+/// The role of a worker in loss_action::take_over.
 enum class replica_part : unsigned char {
-  computes,  // its own replica, and those of lost workers
+  computes,  // its own replica, and perhaps replicas of lost workers
   lost,      // another worker computes its replica
-  none,      // neither: it has finished, or is about to connect again
+  none,      // finished, or about to connect again
 };
 
-/// The one rule of loss_action::take_over, for all strategies: returns which worker computes each replica, or -1.
-/// `owners`: the last result, empty at first. A replica keeps its owner as long as that computes. A replica without an
-/// owner goes to the worker with the fewest replicas, on a tie to the nearest and then to the lowest one. If the
-/// numbers differ by more than one, as they can after a worker has returned, the fewest replicas that make them equal
-/// move.
+/// Returns the worker that computes each replica in loss_action::take_over, or -1; all strategies use this function.
+/// `owners`: the previous result, initially empty. A worker that computes owns its own replica. The replica of a lost
+/// worker keeps its owner while the owner computes; otherwise it goes to the worker with the fewest replicas, of these
+/// to the nearest one, then to the lowest one. If the loads differ by more than one, for example after a worker has
+/// returned, the fewest possible replicas move to balance them.
 inline std::vector<int> assign_replicas(std::vector<int> owners, std::span<const replica_part> workers) {
   const auto at = [](auto& all, int index) -> auto& { return all[static_cast<std::size_t>(index)]; };
   const int count = static_cast<int>(workers.size());
-  std::vector<int> loads(workers.size());  // the number of replicas that each worker computes
+  std::vector<int> loads(workers.size());  // the number of replicas of each worker
   owners.resize(workers.size(), -1);
   const auto computes = [&](int worker) { return worker >= 0 && at(workers, worker) == replica_part::computes; };
   const auto lightest_for = [&](int replica) {

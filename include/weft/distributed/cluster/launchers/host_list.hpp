@@ -15,14 +15,14 @@
 
 namespace weft::detail {
 
-/// Slurm's list of hosts: "login,node[01-04,7],rack[1-2]n[1-8]", any number of brackets in a name.
-/// A number that begins with zeros keeps its width. Throws weft::error (invalid_argument).
+/// Reads Slurm's lists of hosts, such as "login,node[01-04,7],rack[1-2]n[1-8]". A name can have several brackets. A
+/// number with leading zeros keeps its width. Throws weft::error (invalid_argument).
 class host_list_reader {
  public:
   static std::vector<std::string> read(const environment_variable& list) { return host_list_reader(list).all(); }
 
  private:
-  static constexpr std::size_t max_name = 253;  // of a name of the domain system
+  static constexpr std::size_t max_name = 253;  // the longest DNS name
   static constexpr std::size_t max_text = std::size_t{1} << 20;
 
   explicit host_list_reader(const environment_variable& list) : list_(list), text_(list.value) {}
@@ -32,11 +32,11 @@ class host_list_reader {
     for (;;) {
       one();
       if (at_ == text_.size()) return std::move(found_);
-      ++at_;  // the comma that one() has stopped at
+      ++at_;  // the comma at which one() has stopped
     }
   }
 
-  /// One element of the list: every name that its brackets make.
+  /// Reads one element of the list: all names that its brackets expand to.
   void one() {
     const std::size_t begin = at_;
     std::vector<std::string> names{""};
@@ -57,7 +57,7 @@ class host_list_reader {
     found_.insert(found_.end(), names.begin(), names.end());
   }
 
-  /// The numbers in brackets; ends at the closing one.
+  /// Reads the numbers in brackets; stops at the closing bracket.
   std::vector<std::string> bracket() {
     const std::size_t close = text_.find(']', at_);
     if (close == std::string_view::npos) list_.fail_at(at_, "'[' without ']'");
@@ -103,7 +103,7 @@ class host_list_reader {
   std::vector<std::string> found_;
 };
 
-/// Slurm's counts, one for each host: "2(x3),1" is 2, 2, 2, 1. Throws weft::error (invalid_argument).
+/// Reads Slurm's counts, one for each host: "2(x3),1" is 2, 2, 2, 1. Throws weft::error (invalid_argument).
 inline std::vector<int> read_counts(const environment_variable& list) {
   std::vector<int> counts;
   std::uint64_t sum = 0;

@@ -16,11 +16,11 @@
 
 namespace weft::detail {
 
-/// The least that a launcher tells each of its processes.
+/// The rank of this process and the number of ranks, as reported by a launcher.
 struct place_among_ranks {
   std::string source;
   int rank = 0, size = 1;
-  std::vector<std::string> hosts = {};  // by rank, where they are known
+  std::vector<std::string> hosts = {};  // by rank; empty if unknown
   bool one_host = false;
 };
 
@@ -34,12 +34,12 @@ inline place_among_ranks ranks_of(std::string source, const environment_variable
   return place;
 }
 
-/// torchrun's, or a user's own.
+/// Returns the ranks that torchrun or a user's own launcher has set.
 inline std::optional<place_among_ranks> ranks_of_torchrun() {
   const auto rank = variable_of("RANK");
   const auto size = variable_of("WORLD_SIZE");
   if (!rank && !size) return {};
-  if (!size && variable_of("PBS_NODEFILE")) return {};  // the rank of a task that a job's script starts
+  if (!size && variable_of("PBS_NODEFILE")) return {};  // RANK is set by a PBS job script for one of its tasks
   place_among_ranks place =
       ranks_of("RANK", needed_variable("RANK", "WORLD_SIZE is set"), needed_variable("WORLD_SIZE", "RANK is set"));
   const auto local = variable_of("LOCAL_WORLD_SIZE");
@@ -57,7 +57,7 @@ inline std::optional<place_among_ranks> ranks_of_open_mpi() {
   return place;
 }
 
-/// MPICH, Intel MPI, and others whose processes are managed by PMI or PMIx.
+/// Returns the ranks that MPICH, Intel MPI or another launcher with PMI or PMIx has set.
 inline std::optional<place_among_ranks> ranks_of_pmi() {
   const auto rank = first_variable_of({"PMI_RANK", "PMIX_RANK"});
   if (!rank) return {};
@@ -68,7 +68,7 @@ inline std::optional<place_among_ranks> ranks_of_pmi() {
   return place;
 }
 
-/// Whether this process is a task of a step that srun has started, not the script of the job or an interactive shell.
+/// Returns true if this process is a task that srun has started, not the batch script or an interactive shell.
 inline bool is_task_of_slurm() {
   const auto step = first_variable_of({"SLURM_STEP_ID", "SLURM_STEPID"});
   constexpr std::uint64_t first_of_special = 0xffff'fff0;  // the batch script, interactive shells, external processes
@@ -81,7 +81,7 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   const environment_variable rank = needed_variable("SLURM_PROCID", because),
                              size = needed_variable({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"}, because);
   place_among_ranks place = ranks_of("Slurm", rank, size);
-  // A launcher that srun has started, as MPICH's does, tells its own processes their ranks; Slurm's are the launcher's.
+  // A launcher started by srun, such as MPICH's, assigns its own ranks; Slurm's variables then describe the launcher.
   const auto other_rank = variable_of("PMI_RANK"), other_size = variable_of("PMI_SIZE");
   if (other_rank && other_size && (other_rank->value != rank.value || other_size->value != size.value)) return {};
   const environment_variable list = needed_variable({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"},
@@ -95,7 +95,7 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   int sum = 0;
   for (const int each : on_node) sum += each;
   if (sum != place.size) counts.fail({"counts ", sum, " tasks, and ", size.name, " says ", place.size});
-  // Ranks go to nodes one node after the other, or in turn. "block:cyclic" is about processors after the colon.
+  // Slurm assigns ranks node by node (block) or round robin (cyclic). The part after a colon is about processors.
   const auto distribution = first_variable_of({"SLURM_DISTRIBUTION"});
   std::string way = distribution ? distribution->value : "block";
   way = way.substr(0, way.find_first_of(":,"));
@@ -120,13 +120,13 @@ inline std::optional<place_among_ranks> ranks_of_slurm() {
   return place;
 }
 
-/// A task that pbsdsh has started under Torque, or one of PBS Professional that its job's script has given a RANK.
+/// Returns the ranks of a task that pbsdsh has started under Torque, or that a job script of PBS Professional has set.
 inline std::optional<place_among_ranks> ranks_of_pbs() {
   const auto file = variable_of("PBS_NODEFILE");
   if (!file) return {};
   auto rank = variable_of("RANK");
   if (!rank) {
-    // 1 is the script of the job itself, which is at node 0 too.
+    // Task 1 is the job script itself, which also runs on node 0.
     const auto task = variable_of("PBS_TASKNUM");
     if (!task || task->value == "1") return {};
     rank = variable_of("PBS_VNODENUM");
@@ -154,15 +154,15 @@ inline std::optional<place_among_ranks> ranks_of_pbs() {
   return place;
 }
 
-/// Where several launchers have left their words, the one that was called last is believed: one that runs under Slurm
-/// or PBS, not these.
+/// If several launchers have set variables, returns the ranks of the innermost launcher: torchrun or MPI can run under
+/// Slurm or PBS, but not the reverse.
 inline std::optional<place_among_ranks> ranks_of_environment() {
   for (const auto find : {ranks_of_torchrun, ranks_of_open_mpi, ranks_of_slurm, ranks_of_pmi, ranks_of_pbs})
     if (auto place = find()) return place;
   return {};
 }
 
-/// The sentence that nothing in the environment tells of a cluster. `config` is TF_CONFIG, where it is set.
+/// Explains why the environment defines no cluster. `config` is TF_CONFIG, if it is set.
 inline std::string why_no_cluster(const std::optional<environment_variable>& config) {
   if (variable_of("SLURM_JOB_ID"))
     return "this process is in a job of Slurm and not started by srun; write srun before the program";

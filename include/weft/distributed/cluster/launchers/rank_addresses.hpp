@@ -26,7 +26,7 @@ namespace weft::detail {
 
 inline constexpr const char* by_parent = "parent-";
 
-/// The name that tells this run from others, to meet in a folder.
+/// Returns a name that distinguishes this run from other runs in the same rendezvous folder.
 inline std::optional<std::string> job_of_environment(bool one_host) {
   if (const auto job = variable_of("WEFT_JOB_ID")) return job->value;
   if (const auto job = first_variable_of({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"})) return "mpi-" + job->value;
@@ -43,14 +43,14 @@ inline std::optional<std::string> job_of_environment(bool one_host) {
   return {};
 }
 
-/// The ports of a job are those of no other one on the same host, most likely.
+/// Returns the first port of a job. Two jobs on one host rarely get the same ports.
 inline std::uint16_t port_of_job(const environment_options& options) {
   if (options.port) return options.port;
   std::uint64_t number = 0;
   if (const auto job = first_variable_of({"SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID"}))
     for (const char c : job->value.substr(0, job->value.find('.')))
       if (c >= '0' && c <= '9') number = (number * 10 + static_cast<std::uint64_t>(c - '0')) % 1'000'000'007;
-  // Below what the system gives to outgoing connections, room for 32 tasks of a host.
+  // Below the ephemeral ports, with 32 ports for each job.
   return static_cast<std::uint16_t>(10'000 + number % 600 * 32);
 }
 
@@ -58,7 +58,7 @@ inline std::vector<endpoint> places_of_hosts(const place_among_ranks& place, con
   const std::uint16_t first = port_of_job(options);
   std::map<std::string, int> on_host;
   std::vector<endpoint> places;
-  // Tasks of one machine need nothing that others could reach.
+  // Loopback suffices if all tasks are on one host.
   for (const std::string& host : place.hosts) {
     const int port = first + on_host[host]++;
     if (port > 65'535)
@@ -70,7 +70,7 @@ inline std::vector<endpoint> places_of_hosts(const place_among_ranks& place, con
   return places;
 }
 
-/// A folder of this machine and user, made where it is not there.
+/// Returns a folder of this machine and user; creates it if it does not exist.
 inline std::string own_folder() {
   const std::string path = str_cat({"/tmp/weft-", ::geteuid()});
   ::mkdir(path.c_str(), S_IRWXU);
@@ -97,13 +97,13 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
   if (folder.empty())
     if (const auto first = variable_of("MASTER_ADDR")) {
       const environment_variable port = needed_variable("MASTER_PORT", "MASTER_ADDR is set");
-      // torchrun itself listens there.
+      // torchrun's own store listens at MASTER_PORT.
       const auto taken = variable_of("TORCHELASTIC_USE_AGENT_STORE");
       const std::uint64_t at = port.number(65'534) + (taken && taken->value == "True" ? 1 : 0);
       if (at == 0) port.fail({"is no port that others could know; choose one from 1 to 65534"});
       endpoint where{host_in(*first, ", and the port in MASTER_PORT"), static_cast<std::uint16_t>(at)};
       if (place.one_host) where.host = meeting.host = "127.0.0.1";
-      // Certificates name tasks, and here tasks only know their ranks.
+      // Certificates contain task names, but here tasks have only ranks.
       if (!is_loopback(where.host) && !meeting.secret.is_given())
         throw error(
             error_code::permission_denied, "environment",
@@ -138,7 +138,7 @@ inline rendezvous::result meet(const place_among_ranks& place, const environment
   }
 }
 
-/// Ranks become tasks in order: the first are parameter servers, the others workers.
+/// Converts ranks to tasks in order: first the parameter servers, then the workers.
 inline task_environment tasks_of_ranks(const place_among_ranks& place, const std::vector<endpoint>& places,
                                        const environment_options& options) {
   task_environment here;
@@ -176,7 +176,8 @@ inline task_environment from_ranks(place_among_ranks place, const environment_op
   return here;
 }
 
-/// Which of the list's tasks this is: as a launcher says that has started as many, or the only one on this host.
+/// Returns the rank of this process in the list: the launcher's, if the launcher started one task for each entry, or
+/// the index of the only entry on this host.
 inline int rank_of_this_host(const environment_variable& list, const std::vector<std::string>& hosts) {
   if (const auto place = ranks_of_environment(); place && static_cast<std::size_t>(place->size) == hosts.size())
     return place->rank;

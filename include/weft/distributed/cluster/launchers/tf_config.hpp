@@ -18,13 +18,13 @@
 
 namespace weft::detail {
 
-/// The contents of TF_CONFIG, before jobs are named as Weft names them.
+/// The contents of TF_CONFIG, with TensorFlow's job names.
 struct tf_config {
   std::map<std::string, std::map<int, endpoint>> cluster;
   std::string type;
   std::optional<int> index;
 
-  /// Nothing where it names no cluster, as TensorFlow takes a TF_CONFIG of {}: it trains in this process alone.
+  /// Returns nothing if TF_CONFIG defines no cluster: TensorFlow treats {} as training in a single process.
   static std::optional<tf_config> read(const environment_variable& text) {
     static constexpr std::size_t max_bytes = std::size_t{8} << 20;
     if (text.value.size() > max_bytes) text.fail({"is longer than ", max_bytes, " bytes"});
@@ -103,8 +103,8 @@ struct tf_config {
   }
 };
 
-/// TensorFlow's estimators have a job "chief", or "master", which trains like worker 0: it becomes that, and the
-/// workers behind it move up by one.
+/// Converts TensorFlow's jobs to Weft's: the task of an estimator's job "chief" (or "master") becomes worker 0, and the
+/// indices of the workers grow by one.
 inline task_environment from_tf_config(const environment_variable& text, tf_config config,
                                        const environment_options& options) {
   task_environment here;

@@ -22,8 +22,8 @@
 
 namespace weft::detail {
 
-/// The peers that a server lets in: tasks of this cluster, their channels to the inbox, their control connections to
-/// the handler that was given for them. Works on the event loop's thread.
+/// Admits the peers of a server: passes the channels of tasks and clients to the inbox, and control connections to a
+/// handler. Runs on the event loop's thread.
 class admission : door::owner {
  public:
   using on_channel = std::function<void()>;
@@ -41,10 +41,10 @@ class admission : door::owner {
         rejections_(identity.name(), options.on_rejected),
         door_(loop, std::move(listener), max_strangers, options.handshake_timeout, *this) {}
 
-  /// Where it listens, with the port that was really bound.
+  /// The address of the listener, with the actual port.
   const endpoint& address() const { return door_.address(); }
 
-  /// Goes on accepting, whatever has come in between.
+  /// Resumes accepting, even after an exception.
   void resume() { door_.resume(); }
   void close() { door_.close(); }
 
@@ -106,8 +106,8 @@ class admission : door::owner {
     opened_();
   }
 
-  /// A stranger, or a task of another version, is told no more than that: what it does not know of this task it is not
-  /// to learn. Others are gone, or speak no language of this one.
+  /// A stranger or a task of another version receives only an error code, so it learns nothing else about this task.
+  /// All other peers are gone or do not speak the protocol, and receive nothing.
   bool fail(arrival_type& each, const error& problem) override {
     const error_code code = problem.code();
     const std::string from = coming_from(each.talk.stream());

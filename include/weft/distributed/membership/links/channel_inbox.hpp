@@ -22,7 +22,7 @@ namespace weft {
 
 namespace detail {
 
-/// Channels that tasks have opened and nobody has taken up yet. Any thread may call.
+/// Channels that tasks have opened and no thread has taken yet. Thread-safe.
 class channel_inbox {
  public:
   using channel = peer_channel;
@@ -30,21 +30,21 @@ class channel_inbox {
 
   explicit channel_inbox(const membership& members) : members_(members) {}
 
-  /// The next channel of this name that any task has opened, if there is one.
+  /// Takes the next channel of this name from any task. Returns false if there is none.
   bool take(const std::string& name, channel& taken) {
     if (size_.load(std::memory_order_acquire) == 0) return false;
     std::lock_guard lock(mutex_);
     return take_if(taken, [&](const entry& each) { return each.name == name; });
   }
 
-  /// The same of a channel whose name begins so.
+  /// The same for channels whose names begin with `prefix`.
   bool take_of_prefix(const std::string& prefix, channel& taken) {
     if (size_.load(std::memory_order_acquire) == 0) return false;
     std::lock_guard lock(mutex_);
     return take_if(taken, [&](const entry& each) { return each.name.starts_with(prefix); });
   }
 
-  /// Calls visit(rank, incarnation, name) for each channel that waits.
+  /// Calls visit(rank, incarnation, name) for each waiting channel.
   template <typename Visit>
   void for_each(Visit visit) const {
     if (size_.load(std::memory_order_acquire) == 0) return;
@@ -52,8 +52,8 @@ class channel_inbox {
     for (const entry& each : entries_) visit(each.rank, each.incarnation, each.name);
   }
 
-  /// Waits for the task with this rank to open the channel `name`.
-  /// Throws weft::error: deadline_exceeded, unavailable that names the task, cancelled after stop().
+  /// Waits for the task with this rank to open the channel `name`. Throws weft::error: deadline_exceeded, unavailable
+  /// with the task's name, cancelled after stop().
   channel wait_for(std::size_t rank, const std::string& name, deadline until) {
     const std::string operation = str_cat({"wait for ", to_string(members_.task(rank))});
     std::uint64_t awaited = 0;
@@ -73,11 +73,11 @@ class channel_inbox {
     }
   }
 
-  /// Takes the place of an older channel between the two of the same name. Its opener waits until `until`.
+  /// Adds a channel and removes an older one of the same task and name. `until`: the deadline of its opener.
   void put(channel opened, const std::string& name, moment until) {
     {
       std::lock_guard lock(mutex_);
-      // One that its peer has given up may be heard of after the next that it has opened.
+      // A channel that its opener has abandoned can arrive after the opener's next one.
       const auto is_same = [&](const entry& old) { return old.rank == opened.rank && old.name == name; };
       if (std::any_of(entries_.begin(), entries_.end(), [&](const entry& other) {
             return is_same(other) && other.incarnation == opened.incarnation && other.number > opened.number;
@@ -90,7 +90,7 @@ class channel_inbox {
     notify();
   }
 
-  // ---- of clients ----
+  // ---- clients ----
 
   void put_client(client_channel opened, moment until) {
     const std::lock_guard lock(mutex_);
@@ -108,14 +108,14 @@ class channel_inbox {
   }
   std::size_t count_clients() const { return client_count_.load(std::memory_order_acquire); }
 
-  /// How many channels of this task wait under other names.
+  /// Returns the number of waiting channels of this task with other names.
   std::size_t count_others(std::size_t rank, const std::string& name) const {
     std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(std::count_if(
         entries_.begin(), entries_.end(), [&](const entry& each) { return each.rank == rank && each.name != name; }));
   }
 
-  /// Drops channels whose opener waits no longer, or is another incarnation by now.
+  /// Drops channels whose opener no longer waits, is gone, or has been replaced.
   void drop_stale(moment now) {
     if (client_count_.load(std::memory_order_relaxed) > 0) {
       const std::lock_guard lock(mutex_);
@@ -133,7 +133,7 @@ class channel_inbox {
     size_ = entries_.size();
   }
 
-  /// Wakes those that wait: a peer's state has changed.
+  /// Wakes waiting threads when a peer's state has changed.
   void notify() { changed_.notify_all(); }
   void stop() {
     stopped_ = true;

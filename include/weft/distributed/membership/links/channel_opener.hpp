@@ -19,13 +19,13 @@
 
 namespace weft::detail {
 
-/// Opens a channel to another task: connects and shakes hands, on the calling thread. A task that drops the connection
-/// is dialled again while it is alive. Serves one call.
+/// Opens a channel to another task: connects and performs the handshake, on the calling thread. Connects again if the
+/// task drops the connection but is alive. Serves one call.
 class channel_opener {
   using handshake_type = typename task_identity::handshake_type;
 
  public:
-  /// The channel `name` to the task with this rank.
+  /// `name`: the channel; `rank`: the task.
   channel_opener(task_server& here, task_identity& identity, std::size_t rank, const std::string& name, deadline until)
       : here_(here),
         members_(here.members()),
@@ -37,7 +37,7 @@ class channel_opener {
     peer_.rank = rank;
   }
 
-  /// Throws weft::error: deadline_exceeded, unavailable that names the peer, or the peer's refusal.
+  /// Throws weft::error: deadline_exceeded, unavailable with the peer's name, or the peer's rejection.
   peer_channel open() {
     for (;; ++attempt_, detail::sleep(std::chrono::milliseconds(20))) {
       members_.wait_for(until_, [&](const task_id& task) { return task == members_.task(peer_.rank); });
@@ -51,7 +51,7 @@ class channel_opener {
       loop_.run(operation_.c_str(), until_, *this);
       if (was_dropped_) continue;
       if (const std::optional<error>& why = talk_->refusal()) throw error(why->code(), operation_, why->sentence());
-      // It has just been started again where the numbers differ: its control connection comes soon.
+      // If the incarnations differ, the task has just been restarted; its control connection arrives soon.
       if (talk_->other()->incarnation == peer_.incarnation)
         return {peer_.rank, peer_.incarnation, std::move(talk_->stream())};
       if (until_.expired())
@@ -87,8 +87,8 @@ class channel_opener {
  private:
   static constexpr int max_attempts = 50;
 
-  /// Does it; returns false where it is to be tried again. Where strangers crowd its door a task may drop this
-  /// connection, too, before it has proved anything.
+  /// Calls `action`. Returns false if it must be repeated: a task with too many unauthenticated connections can drop
+  /// this one before the proof.
   template <typename Action>
   bool succeeds(Action action) {
     try {

@@ -26,8 +26,8 @@
 
 namespace weft::detail {
 
-/// The control connections with other tasks: heartbeats, notices of what became of third tasks, goodbyes. Records in
-/// the membership what is heard of a task, and that nothing is heard of it any more. Works on the event loop's thread.
+/// The control connections with other tasks: heartbeats, notices about third tasks, goodbyes. Records in the membership
+/// which tasks are alive, silent or gone. Runs on the event loop's thread.
 class control_links {
  public:
   using moment = deadline::time_point;
@@ -45,8 +45,8 @@ class control_links {
         due_(detail::now()),
         next_heartbeat_(due_) {}
 
-  /// A task has dialled, and has been told that it is welcome. It has given up any other that it has not used yet,
-  /// which may be heard of after this one.
+  /// Adds the connection of a task that has dialed and received its welcome. The task has abandoned all its other
+  /// connections that it has not used yet, even if one of them arrives after this one.
   void accept(peer_channel dialled) {
     const auto is_other = [&](const control_link& link) { return link.rank == dialled.rank && !link.met; };
     if (std::any_of(links_.begin(), links_.end(), [&](const control_link& link) {
@@ -59,17 +59,17 @@ class control_links {
     link.watch->arm(true, false);
   }
 
-  /// A task has answered.
+  /// Adds the connection to a task that has answered.
   void meet(std::size_t rank, std::uint64_t incarnation, any_transport::stream stream) {
     control_link& link = add(rank, incarnation, std::move(stream));
-    send_heartbeat(link);  // first: a task that is told that the two have met may end this one at once
+    send_heartbeat(link);  // before meet(), which wakes threads that may stop this server at once
     meet(link);
     link.watch->arm(true, link.messages.is_sending());
     drop_closed();
   }
 
-  /// Reads what has come, looks for silence, and sends heartbeats when they are due. Called again after heartbeat
-  /// intervals or earlier.
+  /// Reads frames, checks for silence, and sends heartbeats when they are due. `called_again`: the time until the next
+  /// call, at most a heartbeat interval.
   void heartbeat(std::chrono::milliseconds called_again) {
     const moment now = detail::now();
     notice_delay(now);
@@ -87,8 +87,8 @@ class control_links {
     held_up_ = {};
   }
 
-  /// Sends the notices that are due and a goodbye to all peers, and closes the connections. `failure`: the error that
-  /// ends this task; empty if none does. `finished`: see membership::has_finished().
+  /// Sends the due notices and a goodbye to all peers, and closes the connections. `failure`: the error that ends this
+  /// task; empty if there is none. `finished`: see membership::has_finished().
   void close(const std::string& failure, bool finished) {
     const std::vector<std::byte> why =
         failure.empty() ? std::vector<std::byte>{} : error_bytes(error_code::aborted, failure);
@@ -101,7 +101,7 @@ class control_links {
       try {
         while (write(link), link.messages.is_sending() && !until.expired()) detail::sleep(std::chrono::milliseconds(1));
       } catch (const error&) {
-        // The peer has already gone.
+        // the peer has closed the connection
       }
     };
     for (control_link& link : links_) {
@@ -111,8 +111,8 @@ class control_links {
       link.messages.start(header, why);
       send_all(link);
     }
-    // A connection that is closed over unread bytes is reset, and a goodbye that has not left by then is lost. Peers
-    // answer it by their end of the connection, or leave at the same time.
+    // Closing a connection with unread bytes resets it, and a goodbye that has not left by then is lost. Peers respond
+    // to a goodbye by closing the connection, or send one at the same time.
     std::chrono::microseconds pause{20};
     for (; !links_.empty() && !until.expired(); pause = std::min<std::chrono::microseconds>(2 * pause, longest_pause)) {
       links_.remove_if([](control_link& link) { return link.closed || has_ended(link); });
@@ -122,12 +122,12 @@ class control_links {
   }
 
  private:
-  static constexpr std::int64_t has_finished = 1;  // the step of a goodbye
-  static constexpr int max_read = 64;              // frames of one peer in one turn
+  static constexpr std::int64_t has_finished = 1;  // the step field of a goodbye
+  static constexpr int max_read = 64;              // frames of one peer in one call
   static constexpr std::chrono::microseconds longest_pause{1000};
 
-  /// Whether every task that is there hears this one's goodbye itself: there is nobody to be told then, which would
-  /// take n^3 frames where n tasks leave together.
+  /// Returns true if every live task receives this task's goodbye directly. Its receivers then send no notices;
+  /// otherwise, n tasks that leave together would cause n^3 frames.
   bool has_met_all() const {
     std::vector<bool> hears(members_.size());
     hears[members_.self()] = true;
@@ -145,11 +145,11 @@ class control_links {
     std::uint64_t incarnation;
     message_stream messages;
     moment last_heard;
-    std::uint64_t number = 0;  // peer_channel's, of one that has come here
-    bool met = false;          // a frame has come: before, the task that dialled may have given up in the middle of it
+    std::uint64_t number = 0;  // peer_channel::number of an accepted connection
+    bool met = false;          // a frame has arrived; before that, the dialing task may have abandoned the connection
     bool closed = false;
-    std::deque<std::size_t> untold;             // ranks of the tasks whose end the peer has not been told
-    std::optional<any_transport::watch> watch;  // of the stream: ends first
+    std::deque<std::size_t> untold;             // ranks of tasks whose state the peer must still receive
+    std::optional<any_transport::watch> watch;  // watches the stream; destroyed before it
 
     control_link(std::size_t of, std::uint64_t its_incarnation, any_transport::stream connection, moment now)
         : rank(of), incarnation(its_incarnation), messages(std::move(connection), max_control_bytes), last_heard(now) {}
@@ -178,7 +178,7 @@ class control_links {
     drop_closed();
   }
 
-  /// If this thread itself was held up (the process was stopped, the machine asleep), the silence was its own.
+  /// If this thread itself was delayed (the process was stopped, the machine asleep), extends the peers' timeouts.
   void notice_delay(moment now) {
     if (now <= due_) return;
     held_up_ = now - due_;
@@ -187,7 +187,7 @@ class control_links {
       if (held_up_ > heartbeat_timeouts_[link.rank] / 2) link.last_heard += held_up_;
   }
 
-  /// From here on the two know of each other.
+  /// Establishes the connection: closes other connections with the task, and exchanges notices.
   void meet(control_link& link) {
     link.met = true;
     for (control_link& other : links_)
@@ -221,7 +221,7 @@ class control_links {
     }
   }
 
-  /// Passes over what has come; whether the peer has closed the connection, or said goodbye too.
+  /// Discards received frames. Returns true if the peer has closed the connection or has also sent a goodbye.
   static bool has_ended(control_link& link) {
     try {
       for (int frames = 0; frames < max_read && link.messages.receive(); ++frames)
@@ -238,7 +238,7 @@ class control_links {
                                ": it is stopped, overloaded or cut off"}));
   }
 
-  /// Returns whether the connection goes on.
+  /// Returns true if the connection continues.
   bool on_frame(control_link& link) {
     switch (link.messages.header().kind) {
       case frame_kind::heartbeat:
@@ -249,7 +249,7 @@ class control_links {
         return true;
       case frame_kind::refuse:
         members_.set_verdict(link.rank, membership::verdict::given_up);
-        // In words that others may repeat.
+        // Worded so that other tasks can repeat it.
         mark_lost(link, str_cat({"has given up ", identity_.name(), ", which ",
                                  read_error(link.messages.payload(), "control").sentence()}));
         return false;
@@ -267,8 +267,8 @@ class control_links {
     }
   }
 
-  /// Another task knows what became of a third one. The servers alone are believed about one that this task never
-  /// meets: nothing that it sees itself would ever correct what anybody else says.
+  /// Handles a notice about a third task. Notices about tasks that this task does not connect to are accepted from
+  /// parameter servers only, because this task cannot correct them by its own observations.
   void on_notice(const notice& said, std::size_t from) {
     const auto rank = identity_.find(said.about);
     if (!rank || *rank == members_.self()) return;
@@ -278,7 +278,7 @@ class control_links {
       return;
     }
     const std::string seen = str_cat({", as ", to_string(members_.task(from)), " has seen"});
-    const std::string why = str_cat({said.why, said.hearsay ? "" : seen});  // hearsay names its source
+    const std::string why = str_cat({said.why, said.hearsay ? "" : seen});  // a second-hand reason names its source
     if (!members_.hear(*rank, said.incarnation, said.left ? task_state::left : task_state::lost, why)) return;
     on_change_();
     if (!said.left && options_.on_lost)
@@ -299,14 +299,16 @@ class control_links {
   }
 
   void send_heartbeat(control_link& link) {
-    if (link.closed || link.messages.is_sending()) return;  // the last one has not left yet: the peer does not read
+    if (link.closed || link.messages.is_sending())
+      return;  // the last one has not left yet, because the peer does not
+               // read
     frame_header header;
     header.kind = frame_kind::heartbeat;
     link.messages.start(header);
     send(link);
   }
 
-  /// Writes what the stream takes of the current frame and of the notices that are due.
+  /// Sends the current frame and the due notices, as far as the stream accepts bytes.
   void write(control_link& link) {
     link.messages.send();
     while (!link.messages.is_sending() && link.met && !link.untold.empty()) {
@@ -332,14 +334,14 @@ class control_links {
     try {
       write(link);
     } catch (const error&) {
-      // A peer that is gone may have said goodbye first: what can still be read tells.
+      // If the peer is gone, it may have sent a goodbye that can still be read.
     }
   }
 
   void mark_lost(control_link& link, std::string why, bool closed = false) {
     link.closed = true;
     tell_why(link, why);
-    if (!link.met) return;  // it has not come yet, and may try again
+    if (!link.met) return;  // it has not connected yet, and may try again
     link.watch.reset();
     link.messages.close();
     if (held_up_ > heartbeat_timeouts_[link.rank])
@@ -350,7 +352,8 @@ class control_links {
     if (options_.on_lost) options_.on_lost(error(error_code::unavailable, identity_.name(), sentence));
   }
 
-  /// A peer that was only silent for too long goes on some time, and is to know why it is alone then.
+  /// Sends the reason to a peer that is declared lost. If it was only silent, it continues for some time and can report
+  /// why it is alone.
   void tell_why(control_link& link, const std::string& why) {
     try {
       link.untold.clear();
@@ -361,7 +364,7 @@ class control_links {
       link.messages.start(header, error_bytes(error_code::aborted, why));
       link.messages.send();
     } catch (const error&) {
-      // it is gone
+      // the connection is closed
     }
   }
 
@@ -373,7 +376,7 @@ class control_links {
   const std::vector<std::chrono::milliseconds>& heartbeat_timeouts_;  // by rank
   std::function<void()> on_change_;
   std::list<control_link> links_;
-  moment due_, next_heartbeat_;   // due_: the next heartbeat()
+  moment due_, next_heartbeat_;   // due_: when heartbeat() is called next
   deadline::duration held_up_{};  // how late this thread was
 };
 

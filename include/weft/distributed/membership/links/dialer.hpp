@@ -21,9 +21,8 @@
 
 namespace weft::detail {
 
-/// Opens the control connections to the tasks of lower rank that this one connects to, and opens them again after those
-/// tasks are gone. It works on the event loop's thread and never waits there, neither for a name nor for a host that
-/// does not answer.
+/// Opens the control connections to the tasks of lower rank that this task connects to, and opens them again after a
+/// loss. Runs on the event loop's thread and never blocks: name lookups and connection attempts are asynchronous.
 class dialer {
  public:
   using met = std::function<void(std::size_t rank, std::uint64_t incarnation, any_transport::stream)>;
@@ -40,7 +39,7 @@ class dialer {
         dialled_(members.self()),
         redial_(members.self(), detail::now()) {}
 
-  /// Dials those that are due, whatever has happened in between.
+  /// Dials the tasks that are due, even after an exception.
   void resume() {
     const moment now = detail::now();
     moment next = moment::max();
@@ -67,21 +66,21 @@ class dialer {
   using moment = deadline::time_point;
   using handshake_type = typename task_identity::handshake_type;
 
-  static constexpr std::chrono::milliseconds longest_connect{1000};  // to one of a host's addresses
+  static constexpr std::chrono::milliseconds longest_connect{1000};  // the limit for one address of a host
 
   struct outbound_handshake {
     std::size_t rank;
     moment until;
     any_transport::event_loop::timer expiry;
-    owned<any_transport::pending_stream> connecting;  // then talk
+    owned<any_transport::pending_stream> connecting;  // the connection attempt, before the handshake
     std::unique_ptr<handshake_type> talk;
-    std::optional<any_transport::watch> watch;  // of one of the two: ends first
+    std::optional<any_transport::watch> watch;  // watches the attempt or the handshake; destroyed before it
 
     outbound_handshake(std::size_t to, any_transport::event_loop& loop) : rank(to), until{}, expiry(loop) {}
   };
 
-  /// Nobody here dials the tasks of higher rank. If the name of their host is unknown, the error of a wait for them
-  /// gives that as the reason.
+  /// Looks up the host names of tasks of higher rank, which this task does not dial. If a name is unknown, the error of
+  /// a wait for the task reports that.
   void look_up_others() {
     for (std::size_t rank = members_.self() + 1; rank < members_.size(); ++rank) {
       if (members_.state(rank) != task_state::awaited || !members_.connects_to(rank)) continue;
@@ -109,8 +108,8 @@ class dialer {
     }
   }
 
-  /// It is not there yet, or no more, whatever it has answered before: dialled again. A task that waits is told what
-  /// else may be the reason.
+  /// Records why a task cannot be reached, for the errors of waiting callers. A task that has not started or is gone
+  /// needs no reason; it is dialed again.
   void note_absence(std::size_t rank, const error& problem) {
     const bool is_absent = problem.code() == error_code::unavailable && problem.operation() != "lookup";
     members_.set_note(rank, is_absent ? "" : problem.what());
@@ -143,7 +142,7 @@ class dialer {
     resume();
   }
 
-  /// Returns whether there is more to do for it.
+  /// Returns true if the attempt continues.
   bool connect(outbound_handshake& each, moment now) {
     try {
       each.watch.reset();
@@ -158,12 +157,12 @@ class dialer {
     } catch (const error& problem) {
       note_absence(each.rank, problem);
     } catch (const std::exception&) {
-      // no memory for it: dialled again
+      // out of memory: dialed again
     }
     return false;
   }
 
-  /// Returns whether there is more to do for it.
+  /// Returns true if the handshake continues.
   bool advance(outbound_handshake& each, moment now) {
     using phase = typename handshake_type::phase;
     handshake_type& talk = *each.talk;
@@ -187,14 +186,14 @@ class dialer {
       }
       each.watch->arm(true, talk.is_sending());
     } catch (const error& problem) {
-      // A task that is gone is dialled again. One of another version is never the right one; its words are no proof.
+      // A task that is gone is dialed again. Another version or secret is final; other errors may be temporary.
       if (problem.code() == error_code::failed_precondition || problem.code() == error_code::unauthenticated)
         members_.refuse(each.rank, error(problem.code(), operation, problem.sentence()));
       else if (problem.code() != error_code::unavailable)
         members_.set_note(each.rank, problem.sentence());
       return false;
     } catch (const std::exception&) {
-      return false;  // no memory for it: dialled again
+      return false;  // out of memory: dialed again
     }
     if (now < each.until) return true;
     members_.set_note(each.rank, "it accepts a connection and does not answer");
@@ -206,7 +205,7 @@ class dialer {
       const bool may_pass = why->code() == error_code::unavailable || why->code() == error_code::aborted;
       if (why->code() == error_code::aborted) members_.set_verdict(each.rank, membership::verdict::given_up_again);
       if (may_pass)
-        members_.set_note(each.rank, why->sentence());  // dialled again
+        members_.set_note(each.rank, why->sentence());  // dialed again
       else
         members_.refuse(each.rank, error(why->code(), operation, why->sentence()));
       return;

@@ -19,39 +19,38 @@
 
 namespace weft::detail {
 
-/// A connection to another task that is opened again after it has dropped, and the messages that are to leave on it.
-/// A state is said again on every new connection, in its newest form; a message is lost with its connection. Not
-/// locked: one thread owns it.
+/// A connection to another task that is opened again after a failure, and its outgoing messages. States are sent again
+/// on every new connection, in their newest form; other messages are lost with their connection. Not thread-safe.
 class peer_link : public message_stream {
  public:
-  /// `states`: the kinds of the states, in the order in which they leave.
+  /// `states`: the kinds of the states, in the order in which they are sent.
   explicit peer_link(std::size_t rank, std::initializer_list<frame_kind> states = {},
                      std::uint64_t max_bytes = max_control_bytes);
 
   std::size_t rank() const { return rank_; }
-  /// Of the process to which the connection leads, or led last; 0: none yet.
+  /// The incarnation at the other end of the present or last connection; 0: none yet.
   std::uint64_t incarnation() const { return incarnation_; }
 
-  /// Takes a connection in the place of the present one. Returns false, and drops it, where it is older.
+  /// Replaces the connection. Returns false, and drops the new connection, if it is the older one.
   bool take(peer_channel opened);
-  /// Opens the channel unless it is open, or has failed a moment ago. Blocks for at most `within`. Returns whether it
-  /// is open.
+  /// Opens the channel unless it is open, or an attempt has failed a moment ago. Blocks for at most `within`. Returns
+  /// true if the channel is open.
   bool open(task_server& here, const std::string& channel, std::chrono::milliseconds within);
-  /// Gives the connection up; open() waits a moment before the next.
+  /// Closes the connection. open() then makes no attempt for a moment.
   void drop();
 
-  /// Sets the state that this kind of message says.
+  /// Sets the state that messages of this kind describe.
   void set(frame_kind kind, std::vector<std::byte> payload, std::uint64_t tag = 0);
-  /// Says nothing of this kind any more.
+  /// Sends no more messages of this kind.
   void reset(frame_kind kind);
-  /// Sends a message once. Drops it where too many wait.
+  /// Sends a message once. Drops it if too many are queued.
   void post(frame_kind kind, std::vector<std::byte> payload);
   void clear_posted() { posted_.clear(); }
   bool has_posted() const { return !posted_.empty(); }
-  /// Whether the peer has been sent all that there is to say, as far as it is connected.
+  /// Returns true if the peer is not connected or has been sent everything.
   bool has_said_all() const;
 
-  /// Sends what there is to say, states first. Returns whether anything has left.
+  /// Sends due states, then messages. Returns true if bytes have left.
   bool say();
 
  private:
@@ -70,7 +69,7 @@ class peer_link : public message_stream {
   std::uint64_t incarnation_ = 0, number_ = 0;
   std::vector<state> states_;
   std::deque<std::pair<frame_kind, std::vector<std::byte>>> posted_;
-  deadline::time_point again_{};  // when open() may try again
+  deadline::time_point again_{};  // the time of the next attempt of open()
 };
 
 #if WEFT_DISTRIBUTED_DEFINITIONS
@@ -95,7 +94,7 @@ WEFT_DISTRIBUTED_DECL bool peer_link::open(task_server& here, const std::string&
   if (is_open() || detail::now() < again_) return is_open();
   try {
     take(here.open_channel(rank_, channel, deadline(within)));
-  } catch (const error&) {  // supervision says whether it is lost
+  } catch (const error&) {  // heartbeats decide whether the peer is lost
     again_ = detail::now() + std::chrono::milliseconds(100);
   }
   return is_open();

@@ -15,7 +15,7 @@ struct training_program {
 
   friend bool operator==(const training_program&, const training_program&) = default;
 
-  /// In words, how the program of another worker differs from this one; empty if it does not.
+  /// Describes how the program of another worker differs from this one; empty if it does not.
   std::string difference(const training_program& its) const {
     if (its.seed != seed) return str_cat({"its seed is ", its.seed, ", and this worker's ", seed});
     if (its.settings != settings)

@@ -24,18 +24,18 @@ namespace weft {
 
 namespace detail {
 
-/// How workers agree on the next view when a member of the present one is gone, or another process wants to take part.
-/// One decision for each epoch (Paxos, Lamport 1998; the acceptors of epoch e + 1 are the members of e): a proposer
-/// needs a majority of the members of e. Half of them suffice where the member of lowest index is among them, and any
-/// number where all others are dead. The live member of lowest index proposes; should two believe that they are, the
-/// higher ballot wins.
+/// The agreement of workers on the next view, when a member of the present one is gone or another process waits to
+/// join. Each epoch is one decision of Paxos (Lamport 1998); the acceptors of epoch e + 1 are the members of e. A
+/// proposer requires a majority of them. Half of them suffice if they include the member of lowest index, and any
+/// number if all others are dead. The live member of lowest index proposes; if two members propose, the higher ballot
+/// wins.
 ///
-/// A live member that another member has given up leaves; of two that have given up each other, that of higher index.
-/// Each member says whom it has given up, and a third that hears both tells all. Otherwise those that hear both would
-/// propose a view that cannot work.
+/// A live member that another member has given up must leave; of two members that have given up each other, the one of
+/// higher index. Each member reports which members it has given up, and a member connected to both sides forwards that
+/// to all. Otherwise, members connected to both sides would propose a view that cannot work.
 ///
-/// Events in, messages out: it knows neither sockets nor clocks. It lasts as long as its process trains, for an
-/// acceptor must not forget what it has promised.
+/// Takes events and returns messages; contains no sockets and no clocks. Must exist as long as its process trains,
+/// because an acceptor must not forget its promises.
 class view_agreement : private view_members {
  public:
   using view_members::current, view_members::has_heard, view_members::see, view_members::see_former,
@@ -46,13 +46,14 @@ class view_agreement : private view_members {
     view_message what;
   };
 
-  /// `job`: of the workers, for messages.
+  /// `job`: the workers' job, for messages.
   view_agreement(view_member self, int workers, training_program program, loss_policy policy,
                  std::string job = "worker")
       : view_members(self, workers, std::move(job)), policy_(policy), program_(std::move(program)) {}
 
-  /// This process has left its group, having made so many updates; -1: it has no values. Ends with decided(), or with
-  /// a failure(). `admits`: it has left to take in processes that wait to take part.
+  /// Starts a meeting after this process has left its group. `updates`: the number that it has made; -1: it has no
+  /// values. `admits`: it has left to admit processes that wait to join. The meeting ends with decided() or with a
+  /// failure().
   void begin(std::int64_t updates, bool admits = false) {
     updates_ = updates;
     decided_ = false;
@@ -65,14 +66,14 @@ class view_agreement : private view_members {
   bool decided() const { return decided_; }
   const std::optional<error>& failure() const { return failure_; }
 
-  /// The time is over to wait for processes that are there and have not said that they want to take part; for processes
-  /// that take the place of lost ones; for members that compute.
+  /// Ends the wait for live processes that have not asked to join yet; the functions below also end the waits for
+  /// replacements of lost members and for members that still compute.
   void stop_waiting_for_newcomers() { waits_for_newcomers_ = false; }
-  /// The time is over to wait for the proof that a silent member is dead.
+  /// Ends the wait for the proof that a silent member is dead.
   void stop_waiting_for_proof() { waits_for_proof_ = false; }
   void stop_waiting_for_places() { waits_for_places_ = waits_for_newcomers_ = false; }
   void stop_waiting_for_members() { waits_for_places_ = waits_for_members_ = waits_for_newcomers_ = false; }
-  /// The others have not answered for so long that this process gives up.
+  /// Fails because the other workers have not answered for too long.
   void give_up() {
     if (decided_ || failure_) return;
     const std::string given_up = who_is_given_up();
@@ -83,12 +84,12 @@ class view_agreement : private view_members {
   void receive(const view_message& said) {
     if (said.from.index < 0 || said.from.index >= workers() || said.from.index == self_.index) return;
     known& of = at(said.from.index);
-    if (of.process != said.from.incarnation) return;  // of one that has been followed, or has not been met yet
+    if (of.process != said.from.incarnation) return;  // the sender was replaced, or is not connected yet
     if (said.policy != policy_) {
-      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // one that comes later ends
+      if (current_.epoch == 0) refuse_policy(said.from.index, said.policy);  // after that, only the newcomer fails
       return;
     }
-    // Before the first view the group compares, and says more.
+    // Before the first view, the group compares programs, and its error contains more details.
     if (said.program != program_ && !said.current.has(self_) && (said.current.epoch > 0 || current_.epoch > 0)) {
       if (current_.epoch == 0)
         fail(error_code::failed_precondition,
@@ -96,7 +97,7 @@ class view_agreement : private view_members {
               program_.difference(said.program), "; start it with the same program and flags"});
       return;
     }
-    // What it said in an older view may come late.
+    // A message about an older view can arrive late.
     const bool is_news = said.current.epoch >= current_.epoch || said.current.epoch == 0;
     if (is_news && (!of.has_said || said.current.epoch >= of.said.epoch)) {
       of.updates = of.has_said ? std::max(of.updates, said.updates) : said.updates;
@@ -137,7 +138,7 @@ class view_agreement : private view_members {
     }
   }
 
-  /// A worker has another policy: before the first view this process cannot go on.
+  /// Fails before the first view, because another worker has another policy.
   void refuse_policy(int index, const loss_policy& its) {
     const bool is_first = !has_other_policy_;
     has_other_policy_ = true;
@@ -146,14 +147,14 @@ class view_agreement : private view_members {
            {name_of(index), " and ", name_of(self_.index), " have different collective::on_loss: ", name_of(index), " ",
             policy_words(its), ", ", name_of(self_.index), " ", policy_words(policy_), "; give all workers the same"});
   }
-  /// All are to know of it.
+  /// Returns true if policies differ, which all workers must learn.
   bool has_other_policy() const { return has_other_policy_; }
   void say_policy() {
     for (int index = 0; index < workers(); ++index)
       if (index != self_.index && at(index).is == presence::alive) send(index, view_message::kind::hello);
   }
 
-  /// Goes on as far as what is known allows.
+  /// Advances the meeting as far as the known states allow.
   void advance() {
     if (decided_ || failure_) return;
     look_for_given_up();
@@ -174,7 +175,7 @@ class view_agreement : private view_members {
     if (phase_ == phase::proposing) propose();
   }
 
-  /// Says again what may have been lost: to be called every now and then, and after begin().
+  /// Sends messages again that may have been lost. Called at intervals, and after begin().
   void resend() {
     if (decided_ || failure_) return;
     for (int index = 0; index < workers(); ++index) {
@@ -196,7 +197,7 @@ class view_agreement : private view_members {
     const view_member* const member = current_.find(index);
     return waits_for_places_ && member && !(*member == self_) && is_lost(*member);
   }
-  /// What this meeting still waits for.
+  /// Describes what this meeting still waits for.
   std::string whom_it_awaits() const {
     const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
     const std::string quiet =
@@ -210,7 +211,7 @@ class view_agreement : private view_members {
 
   std::vector<outgoing> take_messages() { return std::exchange(out_, {}); }
 
-  /// Whether this process proposes, as far as it knows.
+  /// Returns true if this process proposes, according to its own records.
   bool leads() const {
     if (current_.epoch == 0)
       return self_.index == 0 && std::none_of(known_.begin(), known_.end(),
@@ -223,10 +224,12 @@ class view_agreement : private view_members {
   }
 
  private:
-  static constexpr std::uint64_t round = std::uint64_t{1} << 20;  // ballots: the round, and whose
+  static constexpr std::uint64_t round = std::uint64_t{1} << 20;  // a ballot is a multiple of this plus the proposer's
+                                                                  // index
   enum class phase : unsigned char { idle, preparing, proposing };
 
-  /// Another member has given up this process, or one that this process has heard of since: it cannot be dead.
+  /// Finds members that have given up this process, or a process that has sent messages since and therefore is not
+  /// dead.
   void look_for_given_up() {
     for (const view_member& each : current_.members) {
       const known& of = at(each.index);
@@ -239,7 +242,7 @@ class view_agreement : private view_members {
       fail(error_code::aborted,
            {"the other workers train on without this one: ", name_of(by->index), " has given it up; start it again"});
   }
-  /// Whether all have been heard of that are worth waiting for.
+  /// Returns true if all members that this meeting waits for have answered.
   bool all_are_heard() {
     if (current_.epoch == 0) {
       for (int index = 0; index < workers(); ++index)
@@ -273,8 +276,8 @@ class view_agreement : private view_members {
     return true;
   }
 
-  /// Whether a member that takes part in the meeting has not answered yet: it does soon, or is found to be gone. A
-  /// quorum without it would be enough, but it should know what is decided, should the others die before they tell it.
+  /// Returns true if a live member of the meeting has not answered yet. A quorum does not require it, but it should
+  /// learn the decision in case the other members end before they can send it.
   template <typename Holds>
   bool somebody_is_to_answer(Holds holds) const {
     for (int index = 0; index < workers(); ++index)
@@ -290,7 +293,7 @@ class view_agreement : private view_members {
     if (!is_quorum(reported)) return void(phase_ = phase::idle);
     value_ = next_view();
     if (failure_) return;
-    // Before the first view nobody trains, and one that nobody has heard of binds nobody.
+    // Before the first view nobody trains, so values that were accepted earlier are not binding.
     std::uint64_t highest = current_.epoch > 0 ? accepted_ballot_ : 0;
     if (highest > 0) value_ = accepted_;
     for (int index = 0; current_.epoch > 0 && index < workers(); ++index)
@@ -361,10 +364,10 @@ class view_agreement : private view_members {
     send(said.from.index, view_message::kind::accepted, said.ballot);
   }
 
-  /// A view has been decided on.
-  void follow(training_view next) {  // a copy: it may be value_
+  /// Adopts a view that has been decided.
+  void follow(training_view next) {  // a copy, because the argument can be value_
     if (!next.has(self_)) {
-      // One that comes later than the others waits for them to take it in; one that was left out does not go on.
+      // A process that starts late waits until the others admit it; a member that was left out fails.
       if (current_.epoch > 0)
         fail(error_code::aborted, {"the other workers train on without this one (", to_string(next),
                                    "): they have not heard from it in time; start it again"});
@@ -402,14 +405,14 @@ class view_agreement : private view_members {
   }
 
   void fail(error_code code, std::initializer_list<piece> why) { failure_ = error(code, "exchange", str_cat(why)); }
-  /// Others that went since have waited in vain, too.
+  /// Members that were lost during the wait had waited in vain, too, so the error names only overdue ones.
   void fail_after_wait() {
     const std::string overdue =
         names_of([&](const view_member& each) { return is_lost(each) && at(each.index).is_overdue; });
     const std::string lost = names_of([&](const view_member& each) { return is_lost(each); });
     fail(error_code::unavailable, {not_replaced(policy_.wait, overdue.empty() ? lost : overdue)});
   }
-  /// If members have ended, those that waited with this worker have left one after the other, for the same reason.
+  /// If members have ended, workers that waited together with this one end one after the other, for the same reason.
   void fail_as_minority() {
     const auto holds = [&](auto what) { return std::any_of(current_.members.begin(), current_.members.end(), what); };
     if (policy_.then == loss_action::stop && !waits_for_places_ &&
@@ -428,11 +431,11 @@ class view_agreement : private view_members {
        waits_for_newcomers_ = false, has_other_policy_ = false;
   std::optional<error> failure_;
 
-  // The acceptor of the next epoch.
+  // State of the acceptor of the next epoch.
   std::uint64_t promised_ = 0, accepted_ballot_ = 0;
   training_view accepted_;
 
-  // The proposer.
+  // State of the proposer.
   phase phase_ = phase::idle;
   std::uint64_t ballot_ = 0;
   training_view value_;

@@ -26,9 +26,9 @@
 
 namespace weft::detail {
 
-/// Carries out the agreement on a view (view.hpp) with the other workers, on the calling thread: that which trains. A
-/// worker says what it has to say on channels that it opens itself, and what the others say comes on theirs. A message
-/// that is lost with its channel is said again.
+/// Performs the agreement on a view (view.hpp) with the other workers, on the thread that trains. A worker sends on
+/// channels that it opens itself, and receives on the channels of the other workers. Messages that are lost with a
+/// channel are sent again.
 class view_meeting {
  public:
   view_meeting(task_server& here, training_program program, loss_policy policy)
@@ -43,10 +43,10 @@ class view_meeting {
 
   static constexpr const char* prefix = "view/";
 
-  /// The channel by which a member of this epoch's view says that it has left the group.
+  /// The channel on which a member of this epoch's view reports that it has left the group.
   static std::string channel_of(std::uint64_t epoch) { return str_cat({prefix, epoch}); }
 
-  /// Whether a process waits to take part that is of no worker of the view.
+  /// Returns true if a process of a worker outside the view waits to join.
   bool has_newcomers() const {
     bool found = false;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
@@ -56,7 +56,7 @@ class view_meeting {
     return found;
   }
 
-  /// Whether a member has left in order.
+  /// Returns true if a member has left without an error.
   bool has_finished_member() const {
     const membership& members = here_.members();
     return std::any_of(current().members.begin(), current().members.end(), [&](const view_member& each) {
@@ -65,12 +65,12 @@ class view_meeting {
     });
   }
 
-  /// Agrees with the others on the next view. `updates`: that this worker has made; -1: it has no values. `finishes`:
-  /// it makes no more, and a member that leaves in order ends the meeting. `until`: of the step that is under way or,
-  /// before the first view, of all. Throws weft::error: deadline_exceeded that names who is waited for, and the next
-  /// call goes on; unavailable that names who is missing, where too few are left, where nobody has taken a lost
-  /// worker's place, where the run has ended, or in the end; aborted where the others train on without this worker;
-  /// cancelled when this server stops.
+  /// Agrees with the other workers on the next view. `updates`: the number that this worker has made; -1: it has no
+  /// values. `finishes`: it makes no more updates, and the meeting ends if a member has left without an error. `until`:
+  /// the deadline of the present step or, before the first view, of the call. Throws weft::error: deadline_exceeded
+  /// with the awaited workers (the next call continues); unavailable with the missing workers if too few remain, no
+  /// process has replaced a lost worker, the run has ended, or there is no agreement in time; aborted if the other
+  /// workers train without this one; cancelled if this server stops.
   training_view meet(std::int64_t updates, bool admits, bool finishes, deadline until) {
     const bool starts = current().epoch == 0;
     if (!std::exchange(is_under_way_, false)) {
@@ -121,7 +121,7 @@ class view_meeting {
         is_under_way_ = true;
         throw error(error_code::deadline_exceeded, operation, agreement_.whom_it_awaits());
       }
-      // Those that wait in vain end one after the other: nobody waits for them anew.
+      // Workers whose wait was in vain end one after the other; these ends are not reported as new waits.
       if (starts ? waited >= quiet_time : waited <= policy_.wait / 2) report_wait(starts, until);
       if (!moved) detail::sleep(pause);
     }
@@ -134,7 +134,7 @@ class view_meeting {
   using moment = deadline::time_point;
   using duration = deadline::duration;
 
-  /// Reports whom the meeting waits for, if the policy waits, until the training continues or ends.
+  /// Reports the workers that the meeting waits for, if the policy waits, until training continues or ends.
   void report_wait(bool starts, deadline until) {
     membership& members = here_.members();
     awaited_tasks tasks;
@@ -158,12 +158,12 @@ class view_meeting {
       detail::sleep(pause);
     }
   }
-  /// Each worker finds the difference by itself, and what is said is heard only while its sender is there.
+  /// Resends the policy for half a second: a peer drops messages from a sender that has left.
   void tell_policy() {
     const deadline last(std::chrono::duration_cast<duration>(std::chrono::milliseconds(500)));
     while (!last.expired() && !here_.stopping() && is_anybody_there()) {
       look();
-      agreement_.say_policy();  // one that has not met this process yet passes over what it says
+      agreement_.say_policy();  // a peer that has not connected to this process yet ignores the message
       say();
       detail::sleep(std::chrono::milliseconds(50));
     }
@@ -174,7 +174,7 @@ class view_meeting {
     return false;
   }
 
-  /// A worker without a policy opens the channel of a group at once, and says nothing here.
+  /// Detects a worker without a policy, which opens the channel of a group at once and sends nothing here.
   void look_for_group() {
     if (policy_ == loss_policy{} || watch_.elapsed(detail::now()) < newcomers_time) return;
     here_.for_each_channel([&](std::size_t rank, std::uint64_t, const std::string& name) {
@@ -184,8 +184,8 @@ class view_meeting {
     });
   }
 
-  /// This process has come to take a lost worker's place when the others were about to end. Where they begin another
-  /// run at once, new processes are there soon.
+  /// Throws if this process was started as a replacement when the other workers were about to end. If they begin
+  /// another run at once, their new processes connect soon.
   void check_run_has_ended() const {
     const membership& members = here_.members();
     for (int index = 0; index < workers_; ++index)
@@ -198,11 +198,12 @@ class view_meeting {
   }
 
   static constexpr const char* operation = "exchange";
-  static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, above this folder
+  static constexpr const char* group_channel = "all_reduce";  // all_reduce_options::channel, in a layer above this
+                                                              // folder
   static constexpr std::chrono::milliseconds pause{5}, resend_interval{250}, newcomers_time{1000}, quiet_time{3000};
   static constexpr std::chrono::milliseconds time_to_open{2000}, between_probes{100};
 
-  /// What a worker says comes on the connection that it has opened, and what it hears leaves on this worker's.
+  /// A worker's messages arrive on the connection that it has opened; messages to it leave on this worker's connection.
   struct peer {
     peer_link hears, says;
 
@@ -216,14 +217,14 @@ class view_meeting {
 
   std::size_t rank_of(int index) const { return here_.cluster().rank({here_.job(), index}); }
 
-  /// As long as workers may differ in when they notice that one is silent.
+  /// Returns the time by which workers can differ in detecting a silent worker.
   duration longest_silence() const {
     std::chrono::milliseconds longest{1000};
     for (int index = 0; index < workers_; ++index) longest = std::max(longest, here_.heartbeat_timeout(rank_of(index)));
     return std::chrono::duration_cast<duration>(2 * longest + std::chrono::seconds(1));
   }
 
-  /// Tells the agreement who is there.
+  /// Passes the states of all workers to the agreement.
   void look() {
     const membership& members = here_.members();
     for (int index = 0; index < workers_; ++index) {
@@ -235,7 +236,7 @@ class view_meeting {
       const moment now = detail::now();
       const auto member = static_cast<std::size_t>(index);
       watch_.note(member, is != presence::alive, now);
-      // Members do not notice a loss at the same time.
+      // Members detect a loss at different times.
       agreement_.set_overdue(index, watch_.is_missing_for(member, policy_.wait - std::chrono::seconds(1), now));
       const view_member* const former = current().find(index);
       if (former && former->incarnation != incarnation && members.state(rank, former->incarnation) == task_state::left)
@@ -243,9 +244,9 @@ class view_meeting {
     }
   }
 
-  /// A worker that was only silent learns that the others have given it up. They do not meet this process again: where
-  /// too few are left for a majority it waits in vain, and a new process cannot take its place. Two halves that have
-  /// given up each other would both end, so that of the lowest worker stays.
+  /// Throws if this worker was only silent and the other workers have given it up. They do not accept this process
+  /// again: without a majority it would wait in vain, and keep a new process from taking its place. If two halves have
+  /// given up each other, the half with the lowest worker remains.
   void check_given_up() const {
     std::size_t lost = 0, told = 0;
     std::string who;
@@ -292,7 +293,7 @@ class view_meeting {
     return its.is_proven ? presence::dead : presence::silent;
   }
 
-  /// Takes what has come. Returns whether something has.
+  /// Receives channels and messages. Returns true if any have arrived.
   bool hear() {
     bool moved = false;
     for (peer_channel opened; here_.take_channel_of(prefix, opened);) {
@@ -306,7 +307,7 @@ class view_meeting {
           moved = true;
         }
       } catch (const error&) {
-        each.says.drop();  // it is gone, or has opened another
+        each.says.drop();  // the worker is gone, or has opened another channel
       }
     return moved;
   }
@@ -316,11 +317,11 @@ class view_meeting {
     const view_message said = view_message::read(from.payload(), workers_);
     if (rank_of(said.from.index) != from.rank() || said.from.incarnation != from.incarnation())
       message_reader::malformed();
-    // What it says shows that it is there, even where this server has not met the new process yet.
+    // A message proves that its sender is alive, even if this server has not met the new process yet.
     agreement_.receive(said);
   }
 
-  /// Sends what the agreement has to say, as far as the connections take it.
+  /// Sends the messages of the agreement, as far as the connections accept bytes.
   bool say() {
     bool moved = false;
     for (auto& each : agreement_.take_messages())
@@ -336,7 +337,7 @@ class view_meeting {
       try {
         moved |= to.is_open() && to.say();
       } catch (const error&) {
-        to.drop();  // it is gone, or does not answer: said again, if it is there
+        to.drop();  // gone or unresponsive; the message is sent again if the worker is alive
       }
     }
     return moved;
@@ -355,7 +356,7 @@ class view_meeting {
     });
   }
 
-  /// Before the first view all workers are needed.
+  /// Before the first view, all workers are required.
   [[noreturn]] void tell_who_is_missing(deadline until) {
     const membership& members = here_.members();
     here_.members().wait_for(until, [&](const task_id& task) { return task.job == here_.job(); });
@@ -374,8 +375,8 @@ class view_meeting {
   loss_policy policy_;
   int workers_;
   view_agreement agreement_;
-  loss_watch watch_;             // of this meeting; members by index
-  std::vector<fate> fates_;      // by index: of processes whose connections have ended
+  loss_watch watch_;             // absences in this meeting; members by index
+  std::vector<fate> fates_;      // by index, for processes whose connections have ended
   std::uint64_t opened_in_ = 0;  // the epoch in which channels are opened
   bool is_under_way_ = false;
   duration patience_{};

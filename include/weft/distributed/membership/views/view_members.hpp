@@ -14,26 +14,26 @@
 
 namespace weft::detail {
 
-/// What a process knows of another worker's process.
+/// The state of another worker's process, as known to this process.
 enum class presence : unsigned char {
-  awaited,  // nobody has come yet, or nobody is known of
+  awaited,  // not connected yet, or unknown
   alive,
-  silent,    // its connection has ended: it may be cut off from this one, and train on
-  given_up,  // the same, and this process will never hear it again
-  dead,      // its process has certainly ended, or it has said goodbye
+  silent,    // its connection has ended, but it may still train, cut off from this process
+  given_up,  // silent, and rejected by this process from now on
+  dead,      // the process has certainly ended, or has sent a goodbye
 };
 
-/// What a worker knows of the members of its view and of the processes that wait to take part: who is there, what they
-/// have said in this meeting, and who has given up whom.
+/// A worker's record of the members of its view and of the processes that wait to join: which are alive, what they have
+/// sent in this meeting, and which have given up others.
 class view_members {
  public:
-  /// `job`: of the workers, for messages.
+  /// `job`: the workers' job, for messages.
   view_members(view_member self, int workers, std::string job)
       : self_(self), job_(std::move(job)), known_(static_cast<std::size_t>(workers)) {}
 
   const training_view& current() const { return current_; }
 
-  /// The process that is now in a worker's place, and what is known of it.
+  /// Records the present process of a worker, and its state.
   void see(int index, std::uint64_t incarnation, presence what) {
     known& of = at(index);
     if (of.process != incarnation) of.has_said = of.has_reported = of.has_accepted = false;
@@ -41,13 +41,13 @@ class view_members {
     of.is = what;
     if (what == presence::dead) note_dead(index, incarnation);
   }
-  /// The same of a process that another has followed in its place.
+  /// The same for a process that another one has replaced.
   void see_former(int index, std::uint64_t incarnation, presence what) {
     if (what == presence::dead) note_dead(index, incarnation);
   }
-  /// Nobody has taken the place of this member, which is gone, for as long as the policy waits.
+  /// Records whether this lost member has had no replacement for as long as the policy waits.
   void set_overdue(int index, bool overdue) { at(index).is_overdue = overdue; }
-  /// Whether this worker's present process has said something in this meeting.
+  /// Returns true if this worker's present process has sent a message in this meeting.
   bool has_heard(int index) const { return at(index).has_said; }
 
   /// Lists the live workers that have given up others: "a has given up b, c has given up d".
@@ -59,7 +59,7 @@ class view_members {
           append(text, {text.empty() ? "" : ", ", name_of(index), " has given up ", name_of(each.who.index)});
     return text;
   }
-  /// The workers that have said nothing in this meeting: "a, b".
+  /// Lists the workers that have sent nothing in this meeting: "a, b".
   std::string who_is_quiet() const {
     std::string names;
     for (int index = 0; index < workers(); ++index)
@@ -76,10 +76,10 @@ class view_members {
     bool has_said = false, has_reported = false, has_accepted = false;
     bool is_overdue = false;
     training_view said;         // its view
-    std::uint64_t said_at = 0;  // its last message, as all are counted
+    std::uint64_t said_at = 0;  // the number of its last message, counted over all senders
     struct given_up {
       view_member who;
-      std::uint64_t since;  // the message in which it first said so
+      std::uint64_t since;  // the number of the message that first reported it
     };
     std::vector<given_up> has_given_up;
     std::int64_t updates = -1;
@@ -115,7 +115,7 @@ class view_members {
     of.has_given_up = std::move(now);
   }
 
-  /// Another meeting begins.
+  /// Clears what the last meeting has recorded.
   void forget_meeting() {
     for (known& each : known_) {
       each.said = {};
@@ -128,7 +128,7 @@ class view_members {
     if (one == self_) return at(whom.index).process == whom.incarnation && at(whom.index).is == presence::given_up;
     return std::find(seen_given_up_.begin(), seen_given_up_.end(), given_up_member{one, whom}) != seen_given_up_.end();
   }
-  /// A member that stays, and has given up this one; null: this one stays.
+  /// Returns a remaining member that has given up `one`; null if `one` remains.
   const view_member* excluding(const view_member& one) const {
     if (seen_given_up_.empty()) return nullptr;
     const view_member* by = nullptr;
@@ -144,17 +144,17 @@ class view_members {
   }
   bool is_excluded(const view_member& one) const { return excluding(one) != nullptr; }
   std::string name_of(int index) const { return to_string(task_id{job_, index}); }
-  /// Certainly: its process has ended or, which only its end makes possible, another one is in its place that trains
-  /// with nobody yet.
+  /// Returns true if a process has certainly ended: its end was observed, or its place is taken by another process that
+  /// has no view yet, which is possible only after the end.
   bool is_dead(const view_member& one) const {
     const known& of = at(one.index);
     return of.dead == one.incarnation || (of.process != one.incarnation && of.has_said && of.said.epoch == 0);
   }
-  /// Whether a process is one that decides; before the first view all are.
+  /// Returns true if a process takes part in decisions; before the first view, all do.
   bool is_member(int index) const {
     return current_.epoch == 0 || current_.has({index, at(index).process}) || index == self_.index;
   }
-  /// A process that waits to take part.
+  /// Returns true if a process waits to join.
   bool is_newcomer(int index) const {
     const known& of = at(index);
     return index != self_.index && of.is == presence::alive && of.has_said && of.said.epoch == 0 &&
@@ -188,8 +188,8 @@ class view_members {
     return names;
   }
   bool is_lost(const view_member& each) const { return !is_alive(each) && !is_newcomer(each.index); }
-  /// "missing: a, b; no answer from c", after `before` if there is anything to list. A member whose place another
-  /// process has taken is missing, too: it does not decide on this view.
+  /// Returns "missing: a, b; no answer from c", after `before` if there is anything to list. A replaced member is
+  /// missing, too: its replacement does not decide on this view.
   std::string missing(const char* before = "") const {
     const std::string lost = names_of([&](const view_member& each) { return !is_alive(each); });
     const std::string quiet =
@@ -204,8 +204,8 @@ class view_members {
   std::string job_;
   std::vector<known> known_;  // by index
   training_view current_;
-  std::vector<given_up_member> seen_given_up_;  // members of the present view
-  std::uint64_t messages_ = 0;                  // that have come
+  std::vector<given_up_member> seen_given_up_;  // pairs of members of the present view
+  std::uint64_t messages_ = 0;                  // the number of received messages
 };
 
 }  // namespace weft::detail

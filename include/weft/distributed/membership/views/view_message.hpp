@@ -19,24 +19,24 @@ struct given_up_member {
   friend bool operator==(const given_up_member&, const given_up_member&) = default;
 };
 
-/// A message of the agreement on the next view. Each has the sender's view, so a worker that missed a decision learns
-/// it from any other worker.
+/// A message of the agreement on the next view. Each message contains the sender's view, so a worker that missed a
+/// decision learns it from any other worker.
 struct view_message {
   enum class kind : std::uint8_t { hello, prepare, report, propose, accepted, refused };
 
   kind what{};
   view_member from;
   std::uint64_t ballot = 0;
-  std::uint64_t accepted_ballot = 0;  // of a report
+  std::uint64_t accepted_ballot = 0;  // in a report
   training_program program;
-  std::int64_t updates = -1;  // made by the sender; -1: it has no values yet
+  std::int64_t updates = -1;  // number of updates that the sender has made; -1: it has no values yet
   loss_policy policy;
   training_view current;
-  training_view value;                         // of a proposal, or accepted by the sender of a report
+  training_view value;                         // in a proposal, or accepted by the sender of a report
   std::vector<view_member> given_up;           // the sender has declared them dead, but they may be alive
-  std::vector<given_up_member> seen_given_up;  // between others, known from both or from a third worker
+  std::vector<given_up_member> seen_given_up;  // pairs of other workers, reported by one of them or by a third worker
 
-  /// Ballots from outside are below this bound, so that later ones cannot wrap around.
+  /// Received ballots are below this bound, so that later ones cannot overflow.
   static constexpr std::uint64_t max_ballot = std::uint64_t{1} << 62;
   static constexpr std::size_t max_seen_given_up = 256;  // further ones wait for the next meeting
 
@@ -66,7 +66,7 @@ WEFT_DISTRIBUTED_DECL void view_message::fields(message_fields& io) {
     io.require((v->epoch != 0) == !v->members.empty());
     if (v->members.empty()) continue;
     io.require(v->find(v->source) != nullptr);
-    int replica = 0;  // those of members are their own
+    int replica = 0;  // a member owns its own replica
     io.for_each_peer(v->owners, [&](int& owner) {
       io.number(owner).require(v->find(owner) && (owner == replica || !v->find(replica)));
       ++replica;
