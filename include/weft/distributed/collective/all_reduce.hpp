@@ -475,5 +475,4 @@ class all_reduce {
   std::size_t own_nonfinite_ = 0;  // position of the first non-finite element of this rank's array
 };
 
-
 }  // namespace weft

@@ -97,7 +97,6 @@ class mpi_all_reduce {
   bool failed_ = false;  // the last call failed
 };
 
-
 /// A strategy like `collective`, with sums by MPI: every worker keeps all variables and applies the mean of all
 /// workers' gradients. For programs that are started by mpirun or srun and compiled with weft::mpi.
 ///

@@ -183,7 +183,6 @@ class nccl_all_reduce {
   bool is_late_ = false;  // the sum between the hosts is not complete
 };
 
-
 /// A strategy like `collective`, with sums by NCCL: every worker keeps all variables and applies the mean of all
 /// workers' gradients, which the GPUs compute.
 ///

@@ -16,7 +16,7 @@
 
 namespace weft::detail {
 
-/// What a process asks a task for: a run of a step, a read or a write of a variable, a reset, or the end of a run.
+/// A request to a task: a run of a step, a read or a write of a variable, a reset, or the end of a run.
 struct service_request {
   peer_process from;
   frame_header header;
@@ -24,10 +24,10 @@ struct service_request {
   std::shared_ptr<const run_message> message = {};  // of a run
   run_progress progress{};
   request_limits::ticket admitted = {};
-  deadline meets{std::chrono::seconds(10)};  // the processes of a run that is forwarded
+  deadline meets{std::chrono::seconds(10)};  // time to meet the processes of a run that is forwarded
   deadline::duration stalled_before{};       // run_scheduler's count when the request joined the queue
 
-  /// The process that waits for the end. The first task forwards runs for others.
+  /// Returns the process that waits for the end of the request: the first task forwards runs for other processes.
   peer_process client() const { return message ? client_of(*message) : from; }
   run_key key() const { return {header.tag, header.step}; }
 
