@@ -391,7 +391,8 @@ class all_reduce {
     return made;
   }
 
-  /// Finds the rank that contributed the first non-finite element. All ranks call it, because all have the same mean.
+  /// Finds the rank that contributed the first element that is not finite. All ranks call it, because all have the same
+  /// mean.
   void find_culprit(mean_report& made, std::size_t elements, deadline until) {
     if (size() == 1) made.rank = rank();
     std::vector<double> first(size());  // by rank, each plus one
@@ -453,7 +454,7 @@ class all_reduce {
     phase_ = 5;
   }
 
-  /// From now on, no other rank writes to this rank's memory.
+  /// Closes the connections, and detaches this rank's memory from writes of other ranks.
   void give_up() {
     links_.close();
     memory_.detach();
@@ -468,11 +469,11 @@ class all_reduce {
 
   // Progress of the current call, or of the last call if it ran out of time.
   std::optional<request> late_;
-  bool prepared_ = false;          // this rank's array is ready to be sent
+  bool prepared_ = false;          // this rank's array is scaled and ready to be sent
   bool begun_ = false;             // the transfer has begun
   unsigned phase_ = 0;             // of reduce_by_hosts() and sum_in_order()
-  double weights_ = 1;             // of the arrays that `data` is the sum of
-  std::size_t own_nonfinite_ = 0;  // position of the first non-finite element of this rank's array
+  double weights_ = 1;             // sum of the weights of the arrays added to `data`
+  std::size_t own_nonfinite_ = 0;  // the first element of this rank's array that is not finite
 };
 
 }  // namespace weft

@@ -87,7 +87,7 @@ class host_group {
     return blocks_.back()[links_.rank()].bytes();
   }
 
-  /// From now on, no other rank writes to this rank's memory.
+  /// Detaches this rank's memory from writes of other ranks.
   void detach() {
     if (memory_) memory_->detach();
     for (const auto& segments : blocks_)

@@ -24,10 +24,10 @@ namespace weft {
 /// The tasks of a job, started by mpirun or srun, that sum arrays together by MPI_Allreduce instead of all_reduce.
 /// Gradients then use the network that MPI supports, such as InfiniBand.
 ///
-/// The tasks meet and compare their graphs over Weft's transport. Before each sum they exchange descriptions of their
-/// calls in MPI messages, which also carry small arrays. This wait has a deadline and ends when a task is gone. Large
-/// arrays are then summed by MPI's blocking call, which is up to twice as fast as the nonblocking one; MPI detects a
-/// task that dies meanwhile and aborts the job.
+/// The tasks connect and compare their graphs over Weft's transport. Before each sum they exchange descriptions of
+/// their calls in MPI messages, which also carry small arrays. This wait has a deadline and ends when a task is gone.
+/// Large arrays are then summed by MPI's blocking call, which is up to twice as fast as the nonblocking one; MPI
+/// detects a task that dies meanwhile and aborts the job.
 ///
 /// If the program has not initialized MPI, the first group does so with MPI_THREAD_SERIALIZED: only one thread at a
 /// time can use MPI. It is finalized at the end of the program, unless a group broke.

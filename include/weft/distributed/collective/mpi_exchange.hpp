@@ -38,7 +38,7 @@ inline void check_mpi(int code, const char* call) {
 
 /// The merged statement of all ranks whose messages have arrived, as it is sent.
 struct joint_statement {
-  reduce_statement said;  // of the sender; but the sum of all weights, and first_nonfinite of `culprit`
+  reduce_statement said;  // the sender's, but with the sum of all weights and the culprit's `first_nonfinite`
   double culprit = 0;     // the first rank with an element that is not finite, plus one; 0: none
   double other = 0;       // a rank that makes a different call, plus one; 0: none
   double unused = 0;      // aligns the array that follows in memory

@@ -24,8 +24,8 @@ namespace weft {
 /// The tasks of a job, each with a GPU, that sum arrays together by NCCL instead of all_reduce. Arrays are on the GPU,
 /// or on the host and are copied to the GPU and back.
 ///
-/// The tasks meet, compare their graphs and receive the group's id over Weft's own transport. Weft's membership detects
-/// a task that is gone: NCCL alone would wait for it.
+/// The tasks connect, compare their graphs and receive the group's id over Weft's own transport. Weft's membership
+/// detects a task that is gone; NCCL alone would wait for it.
 class nccl_all_reduce {
  public:
   /// Throws the errors of all_reduce, and unavailable if a task has no GPU.

@@ -260,7 +260,7 @@ class rank_links {
     return why;
   }
 
-  /// From now on, no channel ends a wait.
+  /// Makes waits ignore the channel that interrupts them.
   void ignore_interruptions() { interrupted_by_.clear(); }
 
   /// Closes all connections, so that the other ranks notice at once.
@@ -276,7 +276,8 @@ class rank_links {
     return deadline(std::min(most, until.remaining(most)));
   }
 
-  /// Waits for given processes. The replacement of a lost process may have met other members, but not this task yet.
+  /// Waits for given processes. The replacement of a lost process may have connected to other members, but not to this
+  /// task yet.
   void await_members(deadline until) {
     const membership& members = here_.members();
     const deadline by = at_most(until, std::chrono::seconds(5));

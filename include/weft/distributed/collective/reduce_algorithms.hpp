@@ -134,8 +134,8 @@ struct transfer_schedule {
   std::size_t elements_ = 0;
 };
 
-/// The largest power of two of the ranks perform `inside`. Each remaining rank sends its array to one of them first and
-/// receives the result afterwards.
+/// Returns a schedule in which the ranks below the largest power of two perform `inside`. Each remaining rank sends its
+/// array to one of them first and receives the result afterwards.
 template <typename Inside>
 transfer_schedule fold_outside(std::size_t ranks, std::size_t rank, std::size_t elements, Inside inside) {
   transfer_schedule made(elements);
@@ -159,7 +159,8 @@ inline transfer_schedule recursive_doubling(std::size_t ranks, std::size_t rank,
   });
 }
 
-/// Meets partners in the order of recursive doubling, so that each element is summed in the same order.
+/// Exchanges halves with the partners of recursive doubling in the same order, so that each element is summed in the
+/// same order, too.
 inline transfer_schedule halving_doubling(std::size_t ranks, std::size_t rank, std::size_t elements) {
   return fold_outside(ranks, rank, elements, [&](transfer_schedule& to, std::size_t core) {
     std::vector<element_range> halves{{0, elements}};  // the range that this rank sums after each exchange

@@ -42,8 +42,8 @@ class parked_bytes {
 };
 
 /// The values that one task receives in one run. A value whose step already waits for it is read into the step's
-/// memory. One that arrives earlier is read into memory of its own; when the step asks for it, the bytes received by
-/// then are copied. All members are thread-safe.
+/// memory. A value that arrives earlier is read into memory of its own; when the step requests it, the bytes received
+/// by then are copied. All members are thread-safe.
 class mailbox {
  public:
   /// Bytes that a waiting value counts in addition to its size; otherwise, values of 0 bytes would have no limit.
@@ -101,7 +101,7 @@ class mailbox {
       } now{*this};
       value_->come += read(now.place);
     }
-    /// All bytes have arrived.
+    /// Completes the value: all bytes have arrived.
     void finish() {
       if (!box_) return;
       box_->finish(*value_);
@@ -168,7 +168,7 @@ class mailbox {
     to.finish();
   }
 
-  /// Drops the values that have arrived and those that arrive from now on. A step that still waits fails.
+  /// Drops all values that have arrived or arrive from now on. A step that still waits fails.
   void close() {
     {
       const std::lock_guard lock(mutex_);

@@ -37,7 +37,7 @@ class receiving_loop {
     receive(deadline(time), done);
     return !owner_.stopping();
   }
-  /// For the connections' own thread: receives while no other thread does, until `until`.
+  /// For the connections' own thread: receives while no other thread does, at most until the deadline.
   void receive_when_idle(deadline until) {
     if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) return;
     const typename receiving_role::holding ends{role_};

@@ -15,8 +15,8 @@ namespace weft::detail {
 enum class urgency : std::uint8_t { own_thread, next_request, step };
 
 /// Decides which thread of a process receives on its connections. A thread that waits for a frame receives by itself,
-/// so that nobody has to wake it. The connections' own thread receives while no thread waits, so that tasks which send
-/// to this one always make progress.
+/// so that no other thread has to wake it. The connections' own thread receives while no thread waits, so that tasks
+/// that send to this task always make progress.
 class receiving_role {
  public:
   /// Takes the role, even from a less urgent thread, which `ring` wakes. Returns false if another thread keeps it.

@@ -148,7 +148,7 @@ class remote_channels {
   /// Called on the same thread when a value starts arriving. Returns its destination.
   using opener = std::function<mailbox::arrival(const peer_process& from, const frame_header&)>;
   /// Called on the same thread when a connection from another task or a client has ended: frames may have been lost.
-  /// For a client also before it connects, so runs of an earlier connection end before new requests arrive.
+  /// Also called before a client connects, so that runs of an earlier connection end before new requests arrive.
   using loser = std::function<void(const peer_process& from)>;
 
   static constexpr const char* channel_name = "graph";
@@ -249,7 +249,7 @@ class remote_channels {
         throw here_.diagnose(rank, to.channel->incarnation, "send", problem);
       }
     } catch (...) {
-      to.channel.reset();  // in the middle of a frame
+      to.channel.reset();  // the frame may be incomplete
       throw;
     }
   }

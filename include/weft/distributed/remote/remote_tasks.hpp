@@ -387,7 +387,7 @@ class remote_tasks : public plan::task_support {
     return info;
   }
 
-  /// The devices of all tasks, which are requested once.
+  /// Returns the devices of all tasks. Requests them once.
   const task_table& table() const {
     if (!table_) const_cast<remote_tasks*>(this)->meet();
     return *table_;
@@ -408,8 +408,8 @@ class remote_tasks : public plan::task_support {
       variables.push_back(said.variables);
       is_used = is_used || said.variables >= memory::used;
     }
-    // Tasks become `used` after all have been met. If one of them is `used`, an unmet one is a new process of its task,
-    // whose variables were lost.
+    // Tasks become `used` once the states of all tasks are known. If one of them is `used`, an `unused` one is a new
+    // process of its task, whose variables were lost.
     for (std::uint32_t t = 0; t < service_.tasks(); ++t)
       if (variables[t] == memory::unused) variables[t] = ask_about(t, is_used ? memory::lost : memory::met).variables;
     for (std::uint32_t t = 0; t < service_.tasks(); ++t)
@@ -443,7 +443,7 @@ class remote_tasks : public plan::task_support {
   std::string container_;  // of the variables
   mutable const plan::placement* placed_ = nullptr;
   mutable std::vector<step_registration::placed_nodes> all_nodes_;
-  mutable std::size_t all_placed_ = 0;  // the number of nodes in it
+  mutable std::size_t all_placed_ = 0;  // number of nodes in all_nodes_
 
   // Of the run or request in progress.
   std::mutex beginning_;

@@ -126,7 +126,7 @@ struct run_message {
 /// A task's description of itself, for clients.
 struct task_message {
   /// The state of the task's variables. Clients raise it, in the order of the tasks, so that later clients can
-  /// distinguish a task that has lost its variables from a task that nobody has used yet.
+  /// distinguish a task that has lost its variables from a task that no client has used yet.
   enum class memory : std::uint8_t { unused, met, used, lost };
 
   std::uint32_t cpus = 1, gpus = 0;
@@ -210,7 +210,7 @@ WEFT_DISTRIBUTED_DECL void small_values::fields(message_fields& io) {
 WEFT_DISTRIBUTED_DECL void run_message::fields(message_fields& io) {
   const std::size_t tasks = io.peers();
   io.number(client_rank).number(client_incarnation);
-  io.number(signature, 1);  // 0 would keep the task from comparing its placement with the client's
+  io.number(signature, 1);  // with 0, the task would not compare its placement with the client's
   io.number(placement).number(position, 0);
   io.repeat(participants.size(), tasks,
             [&](std::size_t k) { io.peer(io.at(participants, k)).number(io.at(processes, k)); });

@@ -118,7 +118,7 @@ class client_connections {
       send_frame(idle(), *to.asks, header, payload, options_.checksum, until, to.stall,
                  [&] { check_there(task, incarnation); });
     } catch (const error& problem) {
-      to.open = 0;  // in the middle of a frame
+      to.open = 0;  // the frame may be incomplete
       if (problem.code() != error_code::unavailable) throw;
       check_there(task, incarnation);
     }

@@ -149,8 +149,8 @@ class client_dialer {
                     one.channel,
                     authenticates(network_, options_, talk.stream().stays_on_host())});
   }
-  /// A process that has not been reached may still be starting: dial() then tries again. One that has been reached must
-  /// answer.
+  /// Returns the error of a late answer. A process that has not been reached may still be starting, so dial() tries
+  /// again.
   error late(const handshake& talk, const attempt& one) const {
     return one.fails(
         talk.is_sending() ? error_code::unavailable : error_code::deadline_exceeded,

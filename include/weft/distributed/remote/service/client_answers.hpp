@@ -139,7 +139,7 @@ class client_answers {
           if (to->has_backlog)
             bell_.notify();
           else
-            remove(incarnation, to->number);  // in the middle of a frame
+            remove(incarnation, to->number);  // the frame may be incomplete
           throw;
         }
       }

@@ -25,8 +25,8 @@ class run_forwarder {
   run_forwarder(service_peers& peers, parked_runs& runs, run_scheduler& scheduler, service_replies& replies)
       : peers_(peers), runs_(runs), scheduler_(scheduler), replies_(replies) {}
 
-  /// Forwards a run, or sends a reply to another task. Returns false if this task has not met a process of the run yet,
-  /// and `may_wait` is false.
+  /// Forwards a run, or sends a reply to another task. Returns false if this task is not connected to a process of the
+  /// run yet, and `may_wait` is false.
   bool forward(service_request& next, bool may_wait) {
     if (!next.message) {  // a reply
       peers_.send(next.from, next.header, next.payload, time_to_send);
@@ -67,7 +67,7 @@ class run_forwarder {
   }
   void send(const service_request& next, std::uint32_t task, std::uint64_t process) {
     const bool is_own = next.from.rank == peers_.self();
-    // A session of this process knows the same processes as this task, and must not wait for one that is gone.
+    // A session of this process uses the same processes as this task, and must not wait for one that is gone.
     if (is_own && !peers_.is_there(task, process)) return;
     try {
       const deadline until(time_to_send);

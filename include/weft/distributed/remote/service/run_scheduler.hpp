@@ -291,7 +291,7 @@ class run_scheduler {
     ended_.push_back(std::move(which->second));
     return sessions_.erase(which);
   }
-  /// Without the mutex, on the session's thread.
+  /// Runs on the session's thread, without the mutex.
   void serve_session(request_queue& own) {
     serve(own);
     std::deque<service_request> left;

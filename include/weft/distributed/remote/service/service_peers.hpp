@@ -30,7 +30,7 @@ class service_peers {
                 remote_channels::handler handle, remote_channels::loser lose)
       : here_(here), channels_(here, max_value_bytes, std::move(open), std::move(handle), std::move(lose)) {}
 
-  /// From now on check_there() throws cancelled.
+  /// Makes check_there() throw cancelled.
   void cancel() { stopping_ = true; }
   void stop() { channels_.stop(); }
   bool is_cancelled() const { return stopping_; }
@@ -59,12 +59,12 @@ class service_peers {
     check_not_stopped();
     if (!is_there(task, incarnation)) throw here_.members().diagnose(task, incarnation, "step", "is gone");
   }
-  /// Throws unavailable with the name of the task if its process has ended, but not if this task has not met the
-  /// process yet.
+  /// Throws unavailable with the name of the task if this process of the task has ended. A process that has not
+  /// connected to this task yet is no error.
   void check_met(std::size_t task, std::uint64_t incarnation) const {
     if (process_of(task) == incarnation) check_there(task, incarnation);
   }
-  /// Returns true if a process that asks for steps, or takes part in them, has ended.
+  /// Returns true if a process that requests steps, or takes part in them, has ended.
   bool is_gone(const peer_process& peer) const {
     if (peer.rank == size()) return !channels_.has_client(peer.incarnation);
     if (peer.rank == self()) return peer.incarnation != here_.incarnation();
@@ -75,7 +75,7 @@ class service_peers {
     check_not_stopped();
     if (is_gone(client)) throw error(error_code::unavailable, "step", "the client is gone");
   }
-  /// Waits until this task has met a process that the client has met. Calls `check` periodically.
+  /// Waits until this task is connected to a process to which the client is connected. Calls `check` periodically.
   template <typename Check>
   void await_process(std::size_t task, std::uint64_t incarnation, deadline until, Check check) const {
     while (process_of(task) != incarnation) {

@@ -28,7 +28,7 @@ class service_replies {
   void send_value(const peer_process& to, const frame_header& asked, const_bytes value) {
     peers_.send(to, value_header(asked), value, answer_time);
   }
-  /// Like send_end(), but without waiting for the other process, which may have ended: for the thread that receives.
+  /// Like send_end(), but does not wait for the other process, which may have ended. For the thread that receives.
   void post_end(const peer_process& to, const frame_header& asked, const end_message& how) {
     post(to, end_header(asked), how.bytes());
   }

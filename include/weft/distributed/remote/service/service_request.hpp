@@ -24,10 +24,11 @@ struct service_request {
   std::shared_ptr<const run_message> message = {};  // of a run
   run_progress progress{};
   request_limits::ticket admitted = {};
-  deadline meets{std::chrono::seconds(10)};  // time to meet the processes of a run that is forwarded
+  deadline meets{std::chrono::seconds(10)};  // time to connect to the processes of a forwarded run
   deadline::duration stalled_before{};       // run_scheduler's count when the request joined the queue
 
-  /// Returns the process that waits for the end of the request: the first task forwards runs for other processes.
+  /// Returns the process that waits for the end of the request. For a run that the first task forwarded, this is not
+  /// the sender.
   peer_process client() const { return message ? client_of(*message) : from; }
   run_key key() const { return {header.tag, header.step}; }
 
