@@ -471,7 +471,7 @@ class all_reduce {
   std::optional<request> late_;
   bool prepared_ = false;          // this rank's array is scaled and ready to be sent
   bool begun_ = false;             // the transfer has begun
-  unsigned phase_ = 0;             // of reduce_by_hosts() and sum_in_order()
+  unsigned phase_ = 0;             // progress of reduce_by_hosts() or sum_in_order()
   double weights_ = 1;             // sum of the weights of the arrays added to `data`
   std::size_t own_nonfinite_ = 0;  // the first element of this rank's array that is not finite
 };

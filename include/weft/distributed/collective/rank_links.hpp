@@ -48,7 +48,7 @@ inline wait_policy waiting_of_ranks(const task_server& here) {
 /// whatever the algorithm.
 class rank_links {
   struct link {
-    std::size_t rank = 0;  // in the group
+    std::size_t rank = 0;  // of the peer, in the group
     any_transport::stream stream;
     frame_writer out;
     frame_reader in;

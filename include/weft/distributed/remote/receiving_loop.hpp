@@ -19,7 +19,7 @@ namespace weft::detail {
 ///
 ///   stopping()          returns true to end all loops
 ///   take_new()          passes newly opened connections to add()
-///   advance(incoming)   receives what has arrived; returns true if anything has
+///   advance(incoming)   receives the bytes that have arrived; returns true if there were any
 ///   lose(incoming)      called if a connection has ended or advance() has thrown; does not throw
 template <typename Owner, typename Incoming>
 class receiving_loop {

@@ -283,8 +283,8 @@ class remote_channels {
     peer_process from;
     any_transport::stream stream;
     frame_receiver in;
-    deadline silence = deadline::never();  // of a client
-    std::uint64_t number = 0;              // of a client's connections
+    deadline silence = deadline::never();  // when a silent client counts as lost
+    std::uint64_t number = 0;              // number of a client's connections
   };
 
   /// Takes the connections that clients have opened.

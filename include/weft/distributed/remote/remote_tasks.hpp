@@ -141,7 +141,7 @@ class remote_tasks : public plan::task_support {
     remote_tasks& of_;
     bool waits_ = false;                     // has queue operations
     std::int64_t limit_ = 0;                 // nanoseconds that queue operations may wait
-    std::vector<std::uint64_t> registered_;  // by task: the processes that have the step's registration
+    std::vector<std::uint64_t> registered_;  // by task: the process that has the step's registration
     std::uint64_t placement_ = 0;            // the placement in that registration
   };
 
@@ -440,7 +440,7 @@ class remote_tasks : public plan::task_support {
   typename runs::client state_;
   links links_;
   std::unique_ptr<task_table> table_;
-  std::string container_;  // of the variables
+  std::string container_;  // container of the variables
   mutable const plan::placement* placed_ = nullptr;
   mutable std::vector<step_registration::placed_nodes> all_nodes_;
   mutable std::size_t all_placed_ = 0;  // number of nodes in all_nodes_

@@ -37,9 +37,9 @@ struct step_registration {
   };
 
   std::uint64_t graph = 0, seed = 0;  // hash and seed of the graph
-  std::string container;              // of the variables
+  std::string container;              // container of the variables
   std::vector<placed_nodes> placed;
-  std::vector<std::uint32_t> cpus, gpus;  // of each task
+  std::vector<std::uint32_t> cpus, gpus;  // device counts of each task
   std::vector<std::uint32_t> restarted;   // tasks that the client has used in an earlier process
   plan::step_request request;
 
@@ -77,7 +77,7 @@ struct step_registration {
 class small_values {
  public:
   struct value {
-    std::uint32_t to = 0, number = 0;  // the task, and the transfer
+    std::uint32_t to = 0, number = 0;  // the receiving task, and the transfer's number
     std::vector<std::byte> bytes;
   };
 
@@ -109,10 +109,10 @@ struct run_message {
   std::uint64_t client_incarnation = 0;
   std::uint64_t signature = 0;
   std::uint64_t placement = 0;              // step_registration::key()
-  std::int64_t position = 0;                // of the random numbers
+  std::int64_t position = 0;                // position in the random numbers
   std::vector<std::uint32_t> participants;  // tasks
   std::vector<std::uint64_t> processes;     // the incarnation of each participant
-  std::vector<shape> extents;               // of the fed values
+  std::vector<shape> extents;               // extents of the fed values
   bool waits = false;  // has queue operations: takes no turn, because other runs may have to end its waits
   bool registers = false;
   step_registration registration;

@@ -9,7 +9,7 @@ namespace weft::detail {
 
 /// A value that travels between two tasks in one run of a step.
 struct transfer_key {
-  std::uint32_t number = 0;  ///< in the step
+  std::uint32_t number = 0;  ///< number of the transfer in the step
   std::uint32_t from = 0, to = 0;
 };
 

@@ -28,7 +28,7 @@ class client_runs {
   struct client {
     std::mutex mutex;
     std::condition_variable changed;
-    std::int64_t number = 0;                  // of the run
+    std::int64_t number = 0;                  // number of the run
     std::vector<bool> ended;                  // by task
     std::optional<error> cause, consequence;  // the first failure; a failure that another one caused
     std::shared_ptr<box_type> box;

@@ -271,8 +271,8 @@ class graph_host final : run_scheduler::owner {
   graph_registry graphs_;
   parked_bytes parked_;
   request_limits limits_{parked_};
-  parked_runs runs_;   // in which this task takes part
-  client_runs asked_;  // that sessions of this process request
+  parked_runs runs_;   // runs in which this task takes part
+  client_runs asked_;  // runs that sessions of this process request
   run_scheduler scheduler_{*this};
   service_replies replies_{peers_, scheduler_};
   run_forwarder forwarder_{peers_, runs_, scheduler_, replies_};

@@ -137,8 +137,8 @@ class parked_runs {
  private:
   struct run {
     std::shared_ptr<box_type> box = std::make_shared<box_type>();
-    peer_process from;    // of the first message
-    peer_process client;  // of the request
+    peer_process from;    // sender of the first message
+    peer_process client;  // sender of the request
     bool is_asked_for = false;
     deadline keep{std::chrono::seconds(60)};
   };

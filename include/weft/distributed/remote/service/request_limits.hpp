@@ -15,7 +15,7 @@ namespace weft::detail {
 /// are thread-safe.
 class request_limits {
  public:
-  static constexpr std::size_t max_requests = 256;  // of one client, waiting or running
+  static constexpr std::size_t max_requests = 256;  // requests of one client that wait or run
 
   /// `parked` counts the memory of requests together with that of values.
   explicit request_limits(parked_bytes& parked) : parked_(parked) {}

@@ -60,7 +60,7 @@ class run_scheduler {
     ~owner() = default;
   };
 
-  static constexpr std::size_t max_sessions = 1024;  // that have a queue
+  static constexpr std::size_t max_sessions = 1024;  // sessions with a queue
   static constexpr std::ptrdiff_t max_sessions_of_client = 128;
 
   explicit run_scheduler(owner& of) : owner_(of) {}
@@ -315,9 +315,9 @@ class run_scheduler {
   mutable std::mutex mutex_;
   request_queue in_turn_, forwarded_;
   session_map sessions_;                               // by number
-  std::vector<std::unique_ptr<request_queue>> ended_;  // of sessions
+  std::vector<std::unique_ptr<request_queue>> ended_;  // queues of ended sessions
   bool last_is_own_ = false;                           // this process made the last request in in_turn_
-  deadline::duration stalled_{};  // the time that requests in turn have waited for clients that read slowly
+  deadline::duration stalled_{};  // total time that requests in in_turn_ have waited for clients that read slowly
   deadline clean_up_{std::chrono::seconds(1)};
 };
 

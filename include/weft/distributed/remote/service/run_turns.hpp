@@ -33,7 +33,7 @@ class run_progress {
   friend class run_turns;
   run_state state_ = run_state::queued;
   std::size_t waiting_ = 0;       // threads of the run that wait
-  run_progress* next_ = nullptr;  // in the queue
+  run_progress* next_ = nullptr;  // the next run in the queue
 };
 
 /// Lets one run at a time compute. All members are thread-safe.

@@ -60,7 +60,7 @@ class service_peers {
     if (!is_there(task, incarnation)) throw here_.members().diagnose(task, incarnation, "step", "is gone");
   }
   /// Throws unavailable with the name of the task if this process of the task has ended. A process that has not
-  /// connected to this task yet is no error.
+  /// connected to this task yet is not an error.
   void check_met(std::size_t task, std::uint64_t incarnation) const {
     if (process_of(task) == incarnation) check_there(task, incarnation);
   }
@@ -99,7 +99,7 @@ class service_peers {
   }
   /// Throws unavailable if the connection from a task that is alive has ended since a run began, or shortly before.
   void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
-    constexpr std::chrono::seconds to_notice{1};  // to detect a lost task, and for requests that overtake values
+    constexpr std::chrono::seconds to_notice{1};  // to detect a lost task, or by which a request overtakes values
     const std::lock_guard lock(mutex_);
     const auto loss = losses_.find({task, incarnation});
     if (loss == losses_.end() || loss->second + to_notice < began || detail::now() < loss->second + to_notice) return;

@@ -21,7 +21,7 @@ struct service_request {
   peer_process from;
   frame_header header;
   std::vector<std::byte> payload;
-  std::shared_ptr<const run_message> message = {};  // of a run
+  std::shared_ptr<const run_message> message = {};  // null unless the request is a run
   run_progress progress{};
   request_limits::ticket admitted = {};
   deadline meets{std::chrono::seconds(10)};  // time to connect to the processes of a forwarded run
