@@ -200,11 +200,10 @@ class task_session final : public run_scheduler::session_state {
 
   step_links links_;
   std::shared_ptr<session> variables_;
-  placed_support* support_ = nullptr;  // owned by the session
-  std::vector<std::pair<std::uint32_t, std::shared_ptr<variable_table::variable>>>
-      own_;                                       // variables of this task, with nodes
-  std::uint64_t placement_, resets_;              // for which it was made
-  std::map<std::uint64_t, prepared_step> steps_;  // by signature
+  placed_support* support_ = nullptr;                                                     // owned by the session
+  std::vector<std::pair<std::uint32_t, std::shared_ptr<variable_table::variable>>> own_;  // of this task, by node
+  std::uint64_t placement_, resets_;                                                      // when the session was made
+  std::map<std::uint64_t, prepared_step> steps_;                                          // by signature
 };
 
 }  // namespace weft::detail
