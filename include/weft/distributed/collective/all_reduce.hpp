@@ -27,31 +27,30 @@
 
 namespace weft {
 
-/// The tasks of a job, or some of them, that sum arrays together. Every rank must make the same calls in the same
-/// order. All ranks get the same bits, and the same bits in every run: the order of summation depends on the number of
-/// ranks and the algorithm only. With two ranks every algorithm gives g0 + g1. The calling thread does the input and
-/// output.
+/// A group of tasks of one job that sum arrays together. All ranks must make the same calls in the same order. All
+/// ranks get the same bits, and the same bits in every run: the order of summation depends only on the number of ranks
+/// and the algorithm. With two ranks, every algorithm computes g0 + g1. The calling thread performs all I/O.
 ///
-/// Ranks that all run on one host, as one user, sum in memory that all of them have mapped, rank after rank. Where
-/// several run on each of several hosts, the ranks of a host do that, and the first of them sums with those of the
-/// other hosts by messages. Where one refuses (server_options::shared_memory) all send messages. A call that names an
-/// algorithm sends messages.
+/// If all ranks run on one host as one user, they sum in shared memory, in rank order. On several hosts, the ranks of
+/// each host sum in shared memory, and the first rank of each host exchanges messages with the first ranks of the other
+/// hosts. If a rank disables server_options::shared_memory, all ranks send messages. A call that names an algorithm
+/// also sends messages.
 ///
-/// All calls throw weft::error: unavailable that names the task that is gone, deadline_exceeded, failed_precondition
-/// where the ranks make different calls. After deadline_exceeded the same call may be repeated, on the array as it is
-/// then: it goes on where it was, and the other ranks notice nothing. After any other error the array's contents are
-/// unspecified, and the group is of no further use.
+/// All calls throw weft::error: unavailable with the name of a task that is gone, deadline_exceeded, or
+/// failed_precondition if the ranks make different calls. After deadline_exceeded, repeat the same call, on the array
+/// as the failed call left it, to continue; the other ranks do not notice. After any other error, the contents of the
+/// array are unspecified and the group cannot be used.
 class all_reduce {
   using links_type = detail::rank_links;
 
  public:
-  /// Connects the ranks that will talk to each other. `graph` must be the same on all of them.
-  /// Throws weft::error: deadline_exceeded with the ranks that are missing, failed_precondition where the ranks
-  /// disagree, unavailable.
+  /// Connects this rank to its partners. `graph` must be equal on all ranks.
+  /// Throws weft::error: deadline_exceeded with the names of the missing ranks, failed_precondition if the ranks
+  /// disagree, or unavailable.
   explicit all_reduce(task_server& here, graph_identity graph = {}, all_reduce_options options = {},
                       deadline until = std::chrono::seconds(60))
       : all_reduce(here, std::move(graph), std::move(options), until, {}) {}
-  /// For strategies: members that are certain processes; aborted where one of them leaves for another group.
+  /// For strategies: a group of given processes. Calls throw aborted if one of them leaves for another group.
   all_reduce(task_server& here, graph_identity graph, all_reduce_options options, deadline until,
              const detail::group_members& members)
       : here_(here),
@@ -76,7 +75,8 @@ class all_reduce {
   std::size_t rank() const { return links_.rank(); }
   std::size_t size() const { return links_.size(); }
 
-  /// Replaces `data` by the sum over all ranks. Every rank gives equally many elements; none at all makes it a barrier.
+  /// Replaces `data` with the sum over all ranks. `data` must have the same size on all ranks; an empty span makes the
+  /// call a barrier.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline until = std::chrono::seconds(60),
            reduce_algorithm algorithm = reduce_algorithm::automatic) {
@@ -84,9 +84,9 @@ class all_reduce {
     make_call(asked, [&] { reduce(data, until, asked); });
   }
 
-  /// Replaces `data` by the mean over all ranks: the sum of what each brings, times its weight, divided by the sum of
-  /// the weights. A rank of weight 0 brings nothing, whatever its `data` is, NaN too; where all weights are 0, so is
-  /// `data` afterwards. Returns what the mean was made of.
+  /// Replaces `data` with the mean over all ranks: the sum of each rank's array times its weight, divided by the sum of
+  /// the weights. The array of a rank with weight 0 is ignored, even if it contains NaN. If all weights are 0, the mean
+  /// is 0. Returns the sum of the weights and the first element that is not finite.
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm algorithm = reduce_algorithm::automatic, double weight = 1) {
@@ -95,10 +95,10 @@ class all_reduce {
     return make_call(asked, [&] { return reduce(data, until, asked); });
   }
 
-  /// For strategies: a rank may bring several arrays, or none. Replaces `data` by the sum of all arrays in their order.
-  /// `order[n]`: the rank that brings the nth array, the same on all ranks. `mine`: those of this rank, in that order.
-  /// So the result does not depend on which rank brings which arrays. All arrays have as many elements as `data`, whose
-  /// contents are overwritten.
+  /// For strategies: replaces `data` with the sum of arrays in a given order, so the result does not depend on which
+  /// rank has which arrays. A rank can have several arrays or none. `order[n]`: the rank of the nth array, equal on all
+  /// ranks. `mine`: this rank's arrays in that order. All arrays have the same size as `data`, whose contents are
+  /// overwritten.
   template <std::floating_point Element>
   void sum_in_order(std::span<Element> data, std::span<const detail::weighted_array<Element>> mine,
                     std::span<const std::size_t> order, deadline until) {
@@ -106,14 +106,14 @@ class all_reduce {
     const request asked = request_of(data, call_kind::sum_in_order);
     make_call(asked, [&] {
       const std::vector<detail::ordered_stop> stops = detail::ordered_stops(order);
-      std::vector<arrays_type> added;  // at each stop of this rank
+      std::vector<arrays_type> added;  // the arrays to add at each stop of this rank
       for (arrays_type rest = mine; const detail::ordered_stop& each : stops)
         if (each.rank == rank()) {
           added.push_back(rest.first(each.arrays));
           rest = rest.subspan(each.arrays);
         }
       if (!prepared_ && rank() == stops.front().rank) {
-        std::fill(data.begin(), data.end(), Element{-0.0});  // adding it to any number gives that number
+        std::fill(data.begin(), data.end(), Element{-0.0});  // -0.0 + x has the same bits as x, even if x is -0.0
         detail::add_arrays(data.data(), added[phase_++], 0, data.size());
       }
       prepared_ = true;
@@ -124,7 +124,7 @@ class all_reduce {
       struct context_type {
         const Element* begin;
         const std::vector<arrays_type>& added;
-        unsigned& stops;  // of this rank that have been reached
+        unsigned& stops;  // number of this rank's stops reached so far
       } const context{data.data(), added, phase_};
       auto array = links_type::array_of(data);
       array.context = &context;
@@ -141,8 +141,8 @@ class all_reduce {
     });
   }
 
-  /// Replaces `data` by that of rank `root`: MPI_Bcast. Every rank gives equally many elements.
-  /// Throws weft::error (invalid_argument) for a root that is not a rank.
+  /// Replaces `data` with the data of rank `root` (MPI_Bcast). `data` must have the same size on all ranks.
+  /// Throws weft::error (invalid_argument) if `root` is not a rank.
   template <typename Element>
     requires std::is_trivially_copyable_v<Element>
   void broadcast(std::span<Element> data, std::size_t root, deadline until = std::chrono::seconds(60)) {
@@ -169,8 +169,8 @@ class all_reduce {
     });
   }
 
-  /// Each rank has its share of `data`, and gets those of all others: MPI_Allgather in place. Every rank gives equally
-  /// many elements; the share of each is as in reduce_scatter().
+  /// Completes `data` on all ranks from each rank's share of it (MPI_Allgather in place). `data` must have the same
+  /// size on all ranks. See reduce_scatter() for the shares.
   template <typename Element>
     requires std::is_trivially_copyable_v<Element>
   void all_gather(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
@@ -188,9 +188,9 @@ class all_reduce {
     });
   }
 
-  /// Leaves this rank's share of the sum over all ranks in its place in `data`, and returns it: MPI_Reduce_scatter in
-  /// place; the other elements are unspecified. Rank r of p has, of n elements, those from n / p * r + min(r, n % p)
-  /// on, n / p of them, one more where r < n % p. Every rank gives equally many elements.
+  /// Computes this rank's share of the sum over all ranks in place, and returns it (MPI_Reduce_scatter in place). The
+  /// other elements of `data` are unspecified. With n elements and p ranks, the share of rank r begins at n / p * r +
+  /// min(r, n % p) and has n / p elements, one more if r < n % p. `data` must have the same size on all ranks.
   template <std::floating_point Element>
   std::span<Element> reduce_scatter(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     const request asked = request_of(data, call_kind::reduce_scatter);
@@ -204,11 +204,12 @@ class all_reduce {
     return data.subspan(mine.begin, mine.size());
   }
 
-  /// Returns when all ranks have come here.
+  /// Returns when all ranks have called it.
   void barrier(deadline until = std::chrono::seconds(60)) { sum(std::span<double>(), until); }
 
-  /// Measures what the links cost, and chooses algorithms by that from here on, all ranks alike. The measured costs
-  /// differ from run to run and so, for three ranks and more, may the last bits of sums that no algorithm is named for.
+  /// Measures the cost of the links and, from now on, uses it to choose algorithms. All ranks get the same costs.
+  /// Measurements differ from run to run, so with three or more ranks the last bits of sums that name no algorithm can
+  /// differ, too.
   link_cost fit(deadline until = std::chrono::seconds(60)) {
     check_usable();
     broken_ = true;
@@ -244,11 +245,11 @@ class all_reduce {
     return options_.cost = made;
   }
 
-  /// Whether all ranks sum in shared memory.
+  /// Returns true if all ranks sum in shared memory.
   bool shares_memory() const { return memory_.is_shared() && links_.on_one_host(); }
 
-  /// Memory, all zero, where an array that is summed often is best kept: summing what fills it exactly moves nothing.
-  /// It lives as long as the group. All ranks ask for equally many bytes, as they make the same calls; empty unless all
+  /// Returns zeroed memory for an array that is summed often: the sum of an array that fills it exactly needs no
+  /// copies. It lives as long as the group. All ranks must request the same size. Returns an empty span unless all
   /// ranks share memory.
   mutable_bytes shared_block(std::size_t bytes, deadline until = std::chrono::seconds(60)) {
     if (!shares_memory() || bytes == 0) return {};
@@ -264,7 +265,7 @@ class all_reduce {
 
   enum class call_kind : unsigned char { sum, mean, broadcast, all_gather, reduce_scatter, sum_in_order };
 
-  /// A call that has run out of time, and what it was about.
+  /// The properties of a call, by which a repeated call is recognized.
   struct request {
     const void* data = nullptr;
     std::size_t bytes = 0, element = 0;
@@ -274,8 +275,7 @@ class all_reduce {
     std::size_t root = 0;
 
     bool is_mean() const { return kind == call_kind::mean; }
-    /// Returns what messages say of the call: all that decides what travels, and what becomes of it, but the number of
-    /// bytes.
+    /// Returns the word that messages carry and ranks compare: all properties that must be equal, except the size.
     std::int64_t word() const {
       return static_cast<std::int64_t>(element << 32 | root << 12 | static_cast<std::size_t>(algorithm) << 4 |
                                        static_cast<std::size_t>(kind));
@@ -312,7 +312,7 @@ class all_reduce {
                   "the last call has not completed; repeat it, or make a new group");
   }
 
-  /// Begins a call, or goes on with one that has run out of time.
+  /// Begins a call, or continues one that ran out of time.
   template <typename Work>
   auto make_call(const request& asked, Work work) {
     if (broken_)
@@ -391,7 +391,8 @@ class all_reduce {
     return made;
   }
 
-  /// All ranks have met an element that is not finite: each tells whether it has brought one.
+  /// Finds the rank that contributed the first element that is not finite. All ranks call it, because all have the same
+  /// mean.
   void find_culprit(mean_report& made, std::size_t elements, deadline until) {
     if (size() == 1) made.rank = rank();
     std::vector<double> first(size());  // by rank, each plus one
@@ -399,12 +400,12 @@ class all_reduce {
     try {
       if (size() > 1)
         links_.exchange(std::span(first), detail::recursive_doubling(size(), rank(), size()), options_.chunk, until);
-    } catch (const error& problem) {  // in the middle of this a call cannot be repeated
+    } catch (const error& problem) {  // a repeated call cannot continue from here
       throw error(problem.code() == error_code::deadline_exceeded ? error_code::unavailable : problem.code(), operation,
                   problem.sentence());
     }
     for (std::size_t r = 0; r < size(); ++r)
-      if (first[r] >= 1 && first[r] <= static_cast<double>(elements)) {  // what else came is no element
+      if (first[r] >= 1 && first[r] <= static_cast<double>(elements)) {  // ignores invalid positions
         made.element = static_cast<std::size_t>(first[r]) - 1;
         made.rank = r;
         return;
@@ -413,7 +414,7 @@ class all_reduce {
 
   // ---- messages ----
 
-  /// Carries out the schedule that `make` returns, or goes on with it. `ranks`: those that take part, where not all do.
+  /// Carries out or continues the schedule that `make` returns. `ranks`: the participants; empty for all ranks.
   template <typename Element, typename Make>
   void run(std::span<Element> data, deadline until, Make make, std::span<const std::size_t> ranks = {}) {
     if (!begun_) links_.begin(make(), options_.chunk, sizeof(Element), weights_, ranks);
@@ -423,7 +424,8 @@ class all_reduce {
     weights_ = made;
   }
 
-  /// The ranks of each host sum in memory; their leaders sum what comes of it by messages, and give it to the others.
+  /// Sums in shared memory on each host, then by messages between the hosts' leaders, which share the result on their
+  /// hosts.
   template <typename Element>
   void reduce_by_hosts(std::span<Element> data, deadline until, const request& asked) {
     const std::vector<std::size_t>& leaders = links_.leaders();
@@ -452,7 +454,7 @@ class all_reduce {
     phase_ = 5;
   }
 
-  /// Nobody writes to this rank's memory any more.
+  /// Closes the connections, and detaches this rank's memory from writes of other ranks.
   void give_up() {
     links_.close();
     memory_.detach();
@@ -461,19 +463,17 @@ class all_reduce {
   task_server& here_;
   all_reduce_options options_;
   links_type links_;
-  detail::host_group memory_;  // with the ranks of this host
+  detail::host_group memory_;  // shared with the ranks of this host
   bool broken_ = false;
-  bool failed_ = false;  // the last call has
+  bool failed_ = false;  // the last call failed
 
-  // How far the call has come that is under way, or that has run out of time.
+  // Progress of the current call, or of the last call if it ran out of time.
   std::optional<request> late_;
-  bool prepared_ = false;          // what this rank brings is as it leaves
-  bool begun_ = false;             // the transfer has
-  unsigned phase_ = 0;             // of a call that goes through memory and messages, or in the order of arrays
-  double weights_ = 1;             // of what `data` is the sum
-  std::size_t own_nonfinite_ = 0;  // the first element of what this rank has brought
+  bool prepared_ = false;          // this rank's array is scaled and ready to be sent
+  bool begun_ = false;             // the transfer has begun
+  unsigned phase_ = 0;             // progress of reduce_by_hosts() or sum_in_order()
+  double weights_ = 1;             // sum of the weights of the arrays added to `data`
+  std::size_t own_nonfinite_ = 0;  // the first element of this rank's array that is not finite
 };
-
-/// All-reduce over TCP; see all_reduce.
 
 }  // namespace weft

@@ -18,18 +18,18 @@
 
 namespace weft::detail {
 
-/// The ranks of one host, which sum and gather in memory that they share, without messages. `part` tells the parts of
-/// one call apart. All calls throw weft::error as those of all_reduce.
+/// The ranks of one host, which sum and gather in shared memory, without messages. `part` numbers the parts of one
+/// call. All calls throw weft::error like the calls of all_reduce.
 ///
-/// Invariant: either all ranks that share a host with others share memory, on every host, or none does. Not locked: the
-/// calling thread owns it.
+/// Invariant: either all ranks that have others on their host share memory, on every host, or no rank does. Not
+/// thread-safe; the calling thread owns it.
 class host_group {
  public:
-  /// `links` outlives it.
+  /// `links` must outlive this object.
   host_group(task_server& here, rank_links& links) : here_(here), links_(links) {}
 
-  /// Maps memory with the ranks of this host, where all hosts that have several can do so. `chunk`: the most bytes of a
-  /// message.
+  /// Maps memory that the ranks of this host share, if all hosts with several ranks can do so. `chunk`: the largest
+  /// message, in bytes.
   void connect(std::size_t chunk, deadline until) {
     std::vector<shared_segment> segments = share(shared_reduce::room(), chunk, until);
     const std::vector<std::size_t>& mates = links_.mates();
@@ -38,12 +38,12 @@ class host_group {
     memory_.emplace(std::move(segments), static_cast<std::size_t>(self), waiting_of_ranks(here_));
   }
 
-  /// Whether this rank shares memory with others.
+  /// Returns true if this rank shares memory with others.
   bool is_shared() const { return memory_.has_value(); }
-  /// Whether the ranks of each of several hosts share memory, and only the hosts' leaders send messages.
+  /// Returns true if there are several hosts, and only their leaders send messages.
   bool is_of_several_hosts() const { return is_of_several_hosts_; }
 
-  /// Replaces `data` by the sum over the ranks of this host, or by the mean where `mean` holds and this is part 0.
+  /// Replaces `data` with the sum over the ranks of this host, or with the mean if `mean` is true and this is part 0.
   template <typename Element>
   void reduce(std::span<Element> data, deadline until, bool mean, double weight, unsigned part) {
     const auto same = [&](const std::vector<shared_segment>& block) {
@@ -59,7 +59,7 @@ class host_group {
     });
   }
 
-  /// Each rank of this host has its share of `bytes`, and gets those of all others.
+  /// Copies each rank's share of `bytes` to all ranks of this host.
   void gather(mutable_bytes bytes, const std::vector<element_range>& shares, deadline until, unsigned part) {
     reduce_call call{links_.calls(), bytes.size(), 1};
     call.part = part;
@@ -68,18 +68,18 @@ class host_group {
     use_memory(until, [&](auto look) { memory_->gather(bytes, shares, call, look); });
   }
 
-  /// The shares of this host's ranks where all bytes are one's.
+  /// Returns the shares of this host's ranks if the rank at `position` has all bytes.
   std::vector<element_range> shares_from(std::size_t position, std::size_t bytes) const {
     std::vector<element_range> shares(links_.mates().size());
     shares[position] = {0, bytes};
     return shares;
   }
 
-  /// Of the last mean: the sum of the weights, and where it is not finite.
+  /// The sum of the weights of the last mean, and its first element that is not finite.
   double weights() const { return memory_->weights(); }
   const nonfinite_element& nonfinite() const { return memory_->nonfinite(); }
 
-  /// Makes memory of all ranks in which an array is summed in place; empty where one of them cannot.
+  /// Makes memory in which all ranks sum an array in place. Returns an empty span if a rank cannot map it.
   mutable_bytes make_block(std::size_t bytes, std::size_t chunk, deadline until) {
     std::vector<shared_segment> segments = share(bytes, chunk, until);
     if (segments.empty()) return {};
@@ -87,7 +87,7 @@ class host_group {
     return blocks_.back()[links_.rank()].bytes();
   }
 
-  /// Nobody writes to this rank's memory any more.
+  /// Detaches this rank's memory from writes of other ranks.
   void detach() {
     if (memory_) memory_->detach();
     for (const auto& segments : blocks_)
@@ -97,7 +97,7 @@ class host_group {
  private:
   static constexpr const char* operation = rank_links::operation;
 
-  /// Makes a call of memory_, by `work(look)`, and tells what ended it as the group tells it.
+  /// Calls `work(look)`, which uses memory_, and translates its errors to those of all_reduce.
   template <typename Work>
   void use_memory(deadline until, Work work) {
     const std::vector<std::size_t>& mates = links_.mates();
@@ -109,7 +109,7 @@ class host_group {
         if (!problem && until.expired())
           problem =
               error(error_code::deadline_exceeded, operation, {"received nothing in time from ", links_.name(rank)});
-        if (problem && !has_come()) throw *problem;  // it may have come, and left, after it was asked
+        if (problem && !has_come()) throw *problem;  // the rank may have arrived, and then left, since the last poll
         return std::chrono::duration_cast<std::chrono::nanoseconds>(
             until.remaining(std::chrono::duration_cast<deadline::duration>(std::chrono::milliseconds(20))));
       });
@@ -120,8 +120,8 @@ class host_group {
     }
   }
 
-  /// Memory that all ranks of this host have mapped, one segment made by each; none where not all of them want it, or
-  /// can, on this host or another.
+  /// Returns memory that all ranks of this host have mapped, one segment from each rank. Returns nothing if a rank of
+  /// any host has disabled shared memory or cannot map it.
   std::vector<shared_segment> share(std::size_t bytes, std::size_t chunk, deadline until) {
     if (links_.max_ranks_per_host() == 1) return {};
     const std::vector<std::size_t>& mates = links_.mates();
@@ -132,7 +132,7 @@ class host_group {
     try {
       if (here_.options().shared_memory && count > 1) segments[self] = shared_segment::create(bytes);
     } catch (const error&) {
-      // the system has none to give: the others learn it from the offer
+      // without shared memory the offer is empty, which informs the other ranks
     }
     double failures = segments[self] || count == 1 ? 0 : 1;
     std::vector<std::byte> leaving = offer_bytes(segments[self] ? segments[self].offer() : shared_offer{});
@@ -144,7 +144,7 @@ class host_group {
         const shared_offer offer = read_offer(leaving);
         if (failures != 0) continue;
         shared_segment its = shared_segment::open(offer, bytes);
-        // A rank that offers what another has offered would be read as what both bring.
+        // If two ranks offered the same memory, one array would count twice.
         if (std::any_of(segments.begin(), segments.end(), [&](const auto& each) { return each.same_memory(its); }))
           failures = 1;
         segments[(self + count - round) % count] = std::move(its);
@@ -153,7 +153,7 @@ class host_group {
       }
     }
     links_.skip_calls(links_.max_ranks_per_host() - count);
-    const bool failed = failures != 0;  // here, whatever others make of it
+    const bool failed = failures != 0;  // on this rank, even if the sum over all ranks hides it
     links_.exchange(std::span(&failures, 1), recursive_doubling(links_.size(), links_.rank(), 1), chunk, until);
     if (failed || failures != 0) return {};
     is_of_several_hosts_ = !links_.on_one_host();

@@ -21,19 +21,19 @@
 
 namespace weft {
 
-/// The tasks of a job that sum arrays together by MPI_Allreduce, started by mpirun or srun: what all_reduce does
-/// by Weft's own transports. Gradients then take the network that MPI knows, InfiniBand say.
+/// The tasks of a job, started by mpirun or srun, that sum arrays together by MPI_Allreduce instead of all_reduce.
+/// Gradients then use the network that MPI supports, such as InfiniBand.
 ///
-/// The tasks meet and compare their graphs over Weft's transport. They tell each other by messages of MPI what they are
-/// about to sum, and a small array is in these messages; that wait has a deadline, and ends when a task is gone. A
-/// large array's sum is then MPI's blocking call, which is up to twice as fast as its other one; a task that dies in
-/// the middle of it is MPI's to notice, which ends the whole job.
+/// The tasks connect and compare their graphs over Weft's transport. Before each sum they exchange descriptions of
+/// their calls in MPI messages, which also carry small arrays. This wait has a deadline and ends when a task is gone.
+/// Large arrays are then summed by MPI's blocking call, which is up to twice as fast as the nonblocking one; MPI
+/// detects a task that dies meanwhile and aborts the job.
 ///
-/// Where the program has not initialized MPI, the first group does, with MPI_THREAD_SERIALIZED: one thread at a time
-/// may use it. It is finalized at the program's end, unless a group broke.
+/// If the program has not initialized MPI, the first group does so with MPI_THREAD_SERIALIZED: only one thread at a
+/// time can use MPI. It is finalized at the end of the program, unless a group broke.
 class mpi_all_reduce {
  public:
-  /// Throws what all_reduce throws; failed_precondition where MPI has not started the job's tasks together.
+  /// Throws the errors of all_reduce, and failed_precondition if MPI has not started the job's tasks together.
   explicit mpi_all_reduce(task_server& here, graph_identity graph = {}, all_reduce_options options = {},
                           deadline until = std::chrono::seconds(60));
   mpi_all_reduce(const mpi_all_reduce&) = delete;
@@ -43,18 +43,18 @@ class mpi_all_reduce {
   std::size_t rank() const { return hosts_.rank(); }
   std::size_t size() const { return hosts_.size(); }
 
-  /// Empty: MPI takes all memory alike.
+  /// Returns an empty span: MPI needs no special memory.
   mutable_bytes shared_block(std::size_t, deadline = std::chrono::seconds(60)) { return {}; }
 
-  /// Replaces `data` by the sum over all ranks. Throws weft::error: unavailable that names the task that is gone,
-  /// deadline_exceeded, after which the same call may be repeated, failed_precondition where the ranks make different
+  /// Replaces `data` with the sum over all ranks. Throws weft::error: unavailable with the name of a task that is gone,
+  /// deadline_exceeded, after which the same call can be repeated, or failed_precondition if the ranks make different
   /// calls.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     reduce(data, detail::reduce_statement::of(std::span<const Element>(data), false, 1), until);
   }
 
-  /// As all_reduce::mean().
+  /// See all_reduce::mean().
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
@@ -90,17 +90,15 @@ class mpi_all_reduce {
   task_server& here_;
   all_reduce hosts_;
   detail::reduce_peers peers_;
-  detail::mpi_exchange exchange_;  // one is under way where a call has run out of time
+  detail::mpi_exchange exchange_;  // still in progress if a call ran out of time
   std::string job_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
   bool broken_ = false, is_stuck_ = false;
-  bool failed_ = false;  // the last call has
+  bool failed_ = false;  // the last call failed
 };
 
-/// All-reduce by MPI; see mpi_all_reduce.
-
-/// Every worker keeps all variables and applies the mean of all workers' gradients, which MPI forms: what `collective`
-/// is, in its place. For programs that mpirun or srun starts, compiled with weft::mpi.
+/// A strategy like `collective`, with sums by MPI: every worker keeps all variables and applies the mean of all
+/// workers' gradients. For programs that are started by mpirun or srun and compiled with weft::mpi.
 ///
 ///     server here(cluster_spec::from_environment());
 ///     replicated_session s(g, here, mpi_collective{});
@@ -110,7 +108,7 @@ struct mpi_collective {
 
 namespace detail {
 
-/// MPI, initialized; by the first caller that asks, where the program itself has not.
+/// The initialized MPI library. The first caller initializes it unless the program has done so.
 class mpi_library {
  public:
   static mpi_library& get() {
@@ -118,7 +116,7 @@ class mpi_library {
     return only;
   }
 
-  /// Finalizing would wait for ranks that are gone.
+  /// Skips MPI_Finalize, which would wait for ranks that are gone.
   void set_broken() { broken_ = true; }
 
  private:
@@ -131,7 +129,7 @@ class mpi_library {
       check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
       is_ours_ = true;
     }
-    // The server's thread is there, though it never calls MPI.
+    // The server has a thread of its own, although that thread never calls MPI.
     if (level < MPI_THREAD_FUNNELED)
       throw error(error_code::failed_precondition, "all_reduce",
                   "the program has initialized MPI for one thread only; call MPI_Init_thread with "
@@ -171,13 +169,13 @@ inline mpi_all_reduce::~mpi_all_reduce() {
     MPI_Comm_free(&ranks_);
 }
 
-/// A communicator of the job's tasks, in their order.
+/// Creates a communicator of the job's tasks, in the order of their indices.
 inline void mpi_all_reduce::connect(deadline until) {
   detail::mpi_library::get();
   int own = 0, count = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &own);
   MPI_Comm_size(MPI_COMM_WORLD, &count);
-  std::vector<double> numbers(size() + 1);  // of all ranks; and how many processes each sees, added up
+  std::vector<double> numbers(size() + 1);  // each rank's number in MPI_COMM_WORLD, and the sum of its sizes
   numbers[rank()] = own;
   numbers[size()] = count;
   hosts_.sum(std::span(numbers), until);
@@ -235,7 +233,7 @@ detail::joint_statement mpi_all_reduce::reduce(std::span<Element> data, const de
 }
 
 inline void mpi_all_reduce::wait(deadline until) {
-  // Asking which ranks are there costs about what asking MPI does.
+  // Checking which ranks are alive costs about as much as polling MPI.
   constexpr int rounds = 64;
   for (int round = 1; !exchange_.advance(); ++round) {
     if (round % rounds != 0) continue;

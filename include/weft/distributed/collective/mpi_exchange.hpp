@@ -1,6 +1,6 @@
 #pragma once
 
-// The C interface alone: the C++ one left the standard in 2012, and is a library of its own.
+// Only the C interface: the C++ interface left the standard in 2012 and requires a library of its own.
 #if !defined(OMPI_SKIP_MPICXX)
   #define OMPI_SKIP_MPICXX 1
 #endif
@@ -36,14 +36,14 @@ inline void check_mpi(int code, const char* call) {
               {call, ": ", std::string(text.data(), static_cast<std::size_t>(std::max(length, 0)))});
 }
 
-/// The common statement of ranks about the arrays that they bring: as it travels, for all ranks that have been heard.
+/// The merged statement of all ranks whose messages have arrived, as it is sent.
 struct joint_statement {
-  reduce_statement said;  // of the rank that says it; but the weight is the sum, the element that of `culprit`
-  double culprit = 0;     // the first rank with an element that is not finite, plus one; 0: there is none
-  double other = 0;       // a rank that makes another call, plus one; 0: there is none
-  double unused = 0;      // what follows in memory is aligned
+  reduce_statement said;  // the sender's, but with the sum of all weights and the culprit's `first_nonfinite`
+  double culprit = 0;     // the first rank with an element that is not finite, plus one; 0: none
+  double other = 0;       // a rank that makes a different call, plus one; 0: none
+  double unused = 0;      // aligns the array that follows in memory
 
-  /// Adds what rank `its_rank` says.
+  /// Adds the statement of rank `its_rank`.
   void add(const joint_statement& its, std::size_t its_rank) {
     if (other == 0) other = its.said.same_call(said) ? its.other : static_cast<double>(its_rank) + 1;
     said.weight += its.said.weight;
@@ -54,9 +54,9 @@ struct joint_statement {
 };
 static_assert(sizeof(joint_statement) == 64);
 
-/// Messages by MPI in which ranks tell each other what they bring, and with it, where that is small, the array itself,
-/// which is summed on the way: by recursive doubling, as MPI libraries sum small arrays (Thakur et al., 2005). No call
-/// waits, so the wait may have a deadline. One exchange after the other; all ranks make the same.
+/// Exchanges the statements of all ranks by MPI messages. A small array travels in these messages and is summed on the
+/// way, by recursive doubling (Thakur et al., 2005). No call blocks, so the caller can wait with a deadline. Exchanges
+/// run one after another, and all ranks make the same ones.
 class mpi_exchange {
  public:
   mpi_exchange(std::size_t rank, std::size_t size)
@@ -70,17 +70,17 @@ class mpi_exchange {
   mpi_exchange& operator=(const mpi_exchange&) = delete;
   ~mpi_exchange() {
     if (!is_under_way()) return;
-    // MPI may still write there.
+    // Leaked: MPI may still write to these buffers.
     new aligned_bytes(std::move(leaving_));
     new aligned_bytes(std::move(coming_));
   }
 
   bool is_under_way() const { return stage_ != stage::none; }
 
-  /// Whether arrays of so many bytes travel with the statement.
+  /// Returns true if arrays of this many bytes travel with the statement.
   bool carries(std::size_t bytes) const { return bytes <= room_; }
 
-  /// Begins an exchange; `data` is copied where it is carried, and multiplied by `factor`.
+  /// Begins an exchange. Copies `data`, multiplied by `factor`, if the messages carry it.
   template <std::floating_point Element>
   void begin(MPI_Comm ranks, const reduce_statement& mine, std::span<const Element> data, double factor) {
     ranks_ = ranks;
@@ -104,10 +104,10 @@ class mpi_exchange {
       next();
   }
 
-  /// The call that is under way, or was the last.
+  /// The current or the last call.
   const reduce_statement& call() const { return call_; }
 
-  /// Goes on with the exchange; true where it is complete.
+  /// Continues the exchange. Returns true if it is complete.
   bool advance() {
     while (stage_ != stage::none) {
       if (receives_ && !heard_ && !hear()) return false;
@@ -118,21 +118,22 @@ class mpi_exchange {
     return true;
   }
 
-  /// The statement of all ranks, of a complete exchange.
+  /// Returns the merged statement of all ranks, after a complete exchange.
   joint_statement joint() const { return statement(leaving_); }
 
-  /// The sum, of a complete exchange that carried the array.
+  /// Copies the sum to `data`, after a complete exchange that carried the array.
   template <std::floating_point Element>
   void take(std::span<Element> data) const {
     if (bytes_ > 0) std::memcpy(data.data(), numbers(leaving_), bytes_);
   }
 
  private:
-  static constexpr std::size_t largest = std::size_t{64} << 10;  // beyond, a message of its own costs next to nothing
-  static constexpr std::size_t piece = 3840;  // what Open MPI and MPICH send within a host without asking first
+  static constexpr std::size_t largest = std::size_t{64} << 10;  // above, the cost of a separate message is negligible
+  static constexpr std::size_t piece = 3840;  // bytes that Open MPI and MPICH send eagerly within a host
   static constexpr int tag = 1;
 
-  /// The ranks beyond a power of two give what they have to another before, and get all after the doubling.
+  /// Ranks beyond the largest power of two send their array to another rank before the doubling (`fold`) and receive
+  /// the result after it (`unfold`).
   enum class stage : unsigned char { none, fold, doubling, unfold };
 
   bool is_folded() const { return rank_ >= power_; }
@@ -164,7 +165,7 @@ class mpi_exchange {
     }
   }
 
-  /// So many pieces come.
+  /// Posts receives until `count` pieces are expected, or cancels the superfluous ones.
   void expect(std::size_t count) {
     for (std::size_t k = coming_requests_.size(); k < count; ++k) {
       MPI_Request& each = coming_requests_.emplace_back(MPI_REQUEST_NULL);
@@ -178,7 +179,7 @@ class mpi_exchange {
     }
   }
 
-  /// The first piece says how many there are; false where it has not come.
+  /// Computes the number of pieces from the first one. Returns false if the first piece has not arrived.
   bool hear() {
     int done = 0, came = 0;
     MPI_Status status;
@@ -201,7 +202,7 @@ class mpi_exchange {
     return done != 0;
   }
 
-  /// A step is complete: where it has received, that counts.
+  /// Merges the received message, if any, when a step is complete.
   void take_in() {
     if (!receives_) return;
     joint_statement all = statement(leaving_);
@@ -233,11 +234,11 @@ class mpi_exchange {
   }
 
   const std::size_t rank_, size_, power_;
-  const std::size_t room_;  // for an array, in bytes
+  const std::size_t room_;  // largest array that messages carry, in bytes
   aligned_bytes leaving_, coming_;
   MPI_Comm ranks_ = MPI_COMM_NULL;
   reduce_statement call_;
-  std::size_t bytes_ = 0;  // of the array that travels
+  std::size_t bytes_ = 0;  // of the array in the messages; 0: none
   void (*add_)(std::byte* to, const std::byte* from, std::size_t bytes) = nullptr;
 
   stage stage_ = stage::none;

@@ -21,14 +21,14 @@
 
 namespace weft {
 
-/// The tasks of a job that sum arrays together, each with a GPU, by NCCL: what all_reduce does for processes
-/// without. Arrays lie on the GPU, or on the host and take the way over it.
+/// The tasks of a job, each with a GPU, that sum arrays together by NCCL instead of all_reduce. Arrays are on the GPU,
+/// or on the host and are copied to the GPU and back.
 ///
-/// The tasks meet, compare their graphs and learn the group's id over Weft's own transport, and its membership is what
-/// tells that a task is gone: NCCL alone would wait for it.
+/// The tasks connect, compare their graphs and receive the group's id over Weft's own transport. Weft's membership
+/// detects a task that is gone; NCCL alone would wait for it.
 class nccl_all_reduce {
  public:
-  /// Throws what all_reduce throws; unavailable where a task has no GPU.
+  /// Throws the errors of all_reduce, and unavailable if a task has no GPU.
   nccl_all_reduce(task_server& here, gpu::device& on, graph_identity graph = {}, all_reduce_options options = {},
                   deadline until = std::chrono::seconds(60))
       : device_(on),
@@ -37,7 +37,7 @@ class nccl_all_reduce {
         queue_(on.make_queue()) {
     group_.emplace(on.ordinal(), share_id(until), size(), rank(), watch(until));
   }
-  /// On the GPU that is this task's among the job's tasks on its host: the first task has the first.
+  /// Uses one GPU per task: the nth of the job's tasks on a host uses the nth GPU of the host.
   explicit nccl_all_reduce(task_server& here, graph_identity graph = {}, const all_reduce_options& options = {},
                            deadline until = std::chrono::seconds(60))
       : nccl_all_reduce(here, own_device(here), graph, options, until) {}
@@ -52,8 +52,7 @@ class nccl_all_reduce {
   std::size_t rank() const { return hosts_.rank(); }
   std::size_t size() const { return hosts_.size(); }
 
-  /// Memory of the host, all zero, where an array that is summed often is best kept: the GPU reads and writes it
-  /// itself.
+  /// Returns zeroed, page-locked host memory for an array that is summed often, or an empty span if none is available.
   mutable_bytes shared_block(std::size_t bytes, deadline = std::chrono::seconds(60)) {
     std::byte* const block = bytes ? device_.allocate_host(bytes) : nullptr;
     if (!block) return {};
@@ -62,7 +61,7 @@ class nccl_all_reduce {
     return {block, bytes};
   }
 
-  /// Puts into the queue of this task's GPU: `data`, on it, becomes the sum over all ranks. May be recorded.
+  /// Enqueues the sum of `data`, on this task's GPU, over all ranks. Can be recorded.
   template <std::floating_point Element>
   void sum(gpu::queue& q, Element* data, std::size_t n, deadline until = std::chrono::seconds(60)) {
     group_->reduce(q, data, n, gpu::nccl_reduction::sum, watch(until));
@@ -72,18 +71,18 @@ class nccl_all_reduce {
     group_->reduce(q, data, n, gpu::nccl_reduction::mean, watch(until));
   }
 
-  /// Replaces `data`, on the host, by the sum over all ranks. Throws weft::error: unavailable that names the task that
-  /// is gone, or that one has not come in time, which ends the group.
+  /// Replaces `data`, on the host, with the sum over all ranks. Throws weft::error (unavailable) with the name of a
+  /// task that is gone, or if another task does not make the call in time; the group cannot be used afterwards.
   template <std::floating_point Element>
   void sum(std::span<Element> data, deadline until = std::chrono::seconds(60)) {
     over_the_gpu(data, gpu::nccl_reduction::sum, until);
   }
-  /// As all_reduce::mean(). The ranks' weights and whose elements are not finite, which NCCL cannot tell, go
-  /// between the hosts.
+  /// See all_reduce::mean(). NCCL carries neither weights nor the positions of elements that are not finite, so they
+  /// travel between the hosts.
   template <std::floating_point Element>
   mean_report mean(std::span<Element> data, deadline until = std::chrono::seconds(60),
                    reduce_algorithm = reduce_algorithm::automatic, double weight = 1) {
-    if (!is_late_) {  // else the call is repeated, and goes on with what has come
+    if (!is_late_) {  // otherwise this call repeats one that ran out of time
       for (detail::reduce_statement& each : peers_.said()) each = {};
       peers_.said()[rank()] = detail::reduce_statement::of(std::span<const Element>(data), true, weight);
     }
@@ -125,7 +124,8 @@ class nccl_all_reduce {
     return options;
   }
 
-  /// Rank 0's id, as everyone's sum of it and zeros: a double for each byte.
+  /// Returns the id that rank 0 makes. It travels as a sum to which the other ranks add zeros, one double for each
+  /// byte.
   ncclUniqueId share_id(deadline until) {
     constexpr std::size_t bytes = sizeof(ncclUniqueId);
     std::array<unsigned char, bytes> raw{};
@@ -167,8 +167,7 @@ class nccl_all_reduce {
     auto* there = reinterpret_cast<Element*>(staging_);
     queue_->copy(there, data.data(), data.size_bytes());
     group_->reduce(*queue_, there, data.size(), how, watch(until));
-    group_->finish(*queue_,
-                   watch(until));  // before the copy, which to memory that is not page-locked would wait itself
+    group_->finish(*queue_, watch(until));  // before the copy, which would block on pageable memory without watching
     queue_->copy(data.data(), there, data.size_bytes());
     queue_->synchronize();
   }
@@ -181,13 +180,11 @@ class nccl_all_reduce {
   std::byte* staging_ = nullptr;
   std::size_t staging_bytes_ = 0;
   std::vector<std::byte*> blocks_;
-  bool is_late_ = false;  // the hosts' sum has run out of time
+  bool is_late_ = false;  // the sum between the hosts is not complete
 };
 
-/// All-reduce by NCCL; see nccl_all_reduce.
-
-/// Every worker keeps all variables and applies the mean of all workers' gradients, which their GPUs form by NCCL: what
-/// `collective` is, in its place.
+/// A strategy like `collective`, with sums by NCCL: every worker keeps all variables and applies the mean of all
+/// workers' gradients, which the GPUs compute.
 ///
 ///     replicated_session s(g, here, nccl_collective{}, {.device = cuda{0}});
 struct nccl_collective {

@@ -31,25 +31,24 @@
 
 namespace weft::detail {
 
-/// A process that takes part in a group: its task's index in the job, and which of the task's processes it is; 0: the
-/// one that is there.
+/// A member of a group: the task's index in the job, and the incarnation of its process, or 0 for the current process.
 struct group_member {
   int index = 0;
   std::uint64_t incarnation = 0;
 };
 
-/// How ranks wait for each other. All of them wait at the same time, so where they outnumber the cores, too, asking is
-/// cheaper than a sleep, as long as each question gives the core away: measured, twice as fast below 100 kB.
+/// Returns how ranks wait for each other. All ranks wait at the same time, so polling is cheaper than sleeping even if
+/// ranks outnumber cores, provided that each poll yields the core: measured twice as fast below 100 kB.
 inline wait_policy waiting_of_ranks(const task_server& here) {
   const bool chosen = here.options().waiting || here.waiting().spin.count() > 0;
   return chosen ? here.waiting() : wait_policy{std::chrono::microseconds(50), true};
 }
 
-/// The connections of one rank to those that it exchanges messages with, and what may end a wait for them. Carries out
-/// schedules; knows no algorithm.
+/// The connections of one rank to its partners, and the conditions that end a wait for them. Carries out schedules,
+/// whatever the algorithm.
 class rank_links {
   struct link {
-    std::size_t rank = 0;  // in the group
+    std::size_t rank = 0;  // of the peer, in the group
     any_transport::stream stream;
     frame_writer out;
     frame_reader in;
@@ -58,9 +57,9 @@ class rank_links {
  public:
   static constexpr const char* operation = "all_reduce";
 
-  /// `members`: in ascending order, this task among them; empty: all tasks of the job. A wait ends early, with
-  /// `aborted`, once a member has opened the channel `interrupted_by`, where that is given, or one whose name begins so
-  /// if it ends with '/'.
+  /// `members`: in ascending order, including this task; empty for all tasks of the job. If `interrupted_by` is not
+  /// empty, a wait ends with `aborted` once a member has opened the channel of this name or, if the name ends with '/',
+  /// a channel that begins with it.
   rank_links(task_server& here, const std::string& job, const std::vector<group_member>& members = {},
              std::string interrupted_by = {})
       : here_(here), loop_(here, waiting_of_ranks(here)), interrupted_by_(std::move(interrupted_by)) {
@@ -87,7 +86,7 @@ class rank_links {
   std::size_t size() const { return size_; }
   std::string name(std::size_t rank) const { return to_string(here_.members().task(cluster_ranks_[rank])); }
 
-  /// The ranks of this one's host, in order.
+  /// The ranks of this rank's host, in order.
   const std::vector<std::size_t>& mates() const { return mates_; }
   /// The first rank of each host, in order.
   const std::vector<std::size_t>& leaders() const { return leaders_; }
@@ -95,7 +94,7 @@ class rank_links {
   std::size_t max_ranks_per_host() const { return max_ranks_per_host_; }
   bool on_one_host() const { return leaders_.size() == 1; }
 
-  /// Waits for all ranks, and connects this one to its partners.
+  /// Waits for all ranks, and connects this rank to its partners.
   void connect(const std::string& channel, deadline until) {
     for (const std::size_t rank : cluster_ranks_) here_.connect_to(rank);
     if (!are_known_ || interrupted_by_.empty())
@@ -118,7 +117,7 @@ class rank_links {
     }
   }
 
-  /// Throws weft::error (failed_precondition) where a partner does not train the same model.
+  /// Throws weft::error (failed_precondition) if a partner trains a different model.
   void compare(const graph_identity& graph, deadline until) {
     frame_header mine;
     mine.kind = frame_kind::group;
@@ -157,7 +156,8 @@ class rank_links {
 
   // ---- transfers ----
 
-  /// A call that begins: the next number, which all messages have. `what` is said of the call, too.
+  /// Begins a call and increments the call number. All messages carry the number and `what`, which must be equal on all
+  /// ranks.
   void begin_call(std::int64_t what = 0) {
     ++calls_;
     what_ = what;
@@ -165,7 +165,7 @@ class rank_links {
   std::uint64_t calls() const { return calls_; }
   void skip_calls(std::size_t count) { calls_ += count; }
 
-  /// Memory that ranks work on, and how what comes is added; an element is the least that is moved.
+  /// The memory of a transfer, and the function that adds received bytes to it. Transfers move whole elements.
   struct array {
     mutable_bytes bytes;
     std::size_t element = 1;
@@ -173,7 +173,7 @@ class rank_links {
     const void* context = nullptr;  // for `add`
   };
 
-  /// Begins a schedule between `ranks`, whose steps have positions among these; between all where there are none.
+  /// Begins a schedule between `ranks`, whose positions the schedule's steps contain; if empty, between all ranks.
   void begin(transfer_schedule schedule, std::size_t chunk_bytes, std::size_t element, double weight,
              std::span<const std::size_t> ranks = {}) {
     progress_.begin(std::move(schedule), std::max<std::size_t>(chunk_bytes / element, 1), weight);
@@ -181,7 +181,8 @@ class rank_links {
     is_sending_ = is_receiving_ = false;
   }
 
-  /// Carries out what was begun; after deadline_exceeded it goes on where it was. Returns the weight of the result.
+  /// Carries out the schedule that begin() has begun; after deadline_exceeded, continues it. Returns the weight of the
+  /// result.
   double carry_out(const array& data, deadline until) {
     const link *to = nullptr, *from = nullptr;
     drive(
@@ -207,7 +208,7 @@ class rank_links {
     return made;
   }
 
-  /// Carries out a schedule between all ranks for the group's own purposes: a call that is not repeated.
+  /// Carries out a schedule between all ranks for the group's own purposes. The call cannot be repeated.
   template <typename Element>
   void exchange(std::span<Element> data, transfer_schedule schedule, std::size_t chunk_bytes, deadline until) {
     begin_call();
@@ -215,7 +216,7 @@ class rank_links {
     carry_out(array_of(data), until);
   }
 
-  /// Sends to the next of this host's ranks, receives from the previous one.
+  /// Sends to the next rank of this host and receives from the previous one.
   void pass_on(const_bytes leaving, mutable_bytes coming, deadline until) {
     begin_call();
     const std::size_t count = mates_.size();
@@ -230,7 +231,7 @@ class rank_links {
     verify(from);
   }
 
-  // ---- which ranks are there ----
+  // ---- which ranks are alive ----
 
   task_state state_of(std::size_t rank) const {
     return here_.members().state(cluster_ranks_[rank], incarnations_[rank]);
@@ -246,7 +247,7 @@ class rank_links {
     return interruption();
   }
 
-  /// A member has left the group and waits for the others to do so.
+  /// Returns an error if a member has left the group and waits for the others.
   std::optional<error> interruption() const {
     if (interrupted_by_.empty()) return {};
     std::optional<error> why;
@@ -259,10 +260,10 @@ class rank_links {
     return why;
   }
 
-  /// From here on no channel ends a wait.
+  /// Makes waits ignore the channel that interrupts them.
   void ignore_interruptions() { interrupted_by_.clear(); }
 
-  /// The others are to know at once.
+  /// Closes all connections, so that the other ranks notice at once.
   void close() {
     for (auto& each : links_)
       if (each) each->stream.close();
@@ -275,7 +276,8 @@ class rank_links {
     return deadline(std::min(most, until.remaining(most)));
   }
 
-  /// The members are certain processes. One that takes a lost one's place may have met others, and not this task yet.
+  /// Waits for given processes. The replacement of a lost process may have connected to other members, but not to this
+  /// task yet.
   void await_members(deadline until) {
     const membership& members = here_.members();
     const deadline by = at_most(until, std::chrono::seconds(5));
@@ -292,7 +294,7 @@ class rank_links {
     }
   }
 
-  /// A member that leaves opens no channel: then others would wait for it in vain.
+  /// Also fails if a rank is lost or a member leaves the group, since a member that leaves never opens this channel.
   peer_channel accept_channel(std::size_t rank, const std::string& channel, deadline until) {
     if (interrupted_by_.empty()) return here_.accept_channel(rank, channel, until);
     for (;;) {
@@ -412,11 +414,11 @@ class rank_links {
                    "; all ranks must make the same calls in the same order"});
   }
 
-  /// Transfers between this rank and its partners, as a message_exchange. `step` returns how many bytes it moved; `to`
-  /// and `from` are the connections that it uses at the time, null for none.
+  /// Transfers between this rank and its partners, as a message_exchange. `step` returns the number of bytes it moved;
+  /// `to` and `from` are the connections currently in use, null for none.
   template <typename Step, typename Complete>
   struct transfers {
-    static constexpr bool survives_leaving = true;  // a rank that leaves sends what is left of its messages
+    static constexpr bool survives_leaving = true;  // a rank that leaves still sends the rest of its messages
 
     const rank_links& links;
     const link* const& to;
@@ -430,7 +432,7 @@ class rank_links {
         moved = step();
       } catch (const error& problem) {
         if (problem.operation() == operation) throw;
-        // Which of the two connections it was: the one whose peer is gone, or else the one that is read.
+        // Blames the connection whose peer is gone, or else the connection that is read.
         const std::size_t gone = to && (!from || links.state_of(to->rank) != task_state::alive) ? to->rank
                                  : from                                                         ? from->rank
                                                                                                 : links.rank_;
@@ -449,7 +451,7 @@ class rank_links {
       if (writes && (!reads || to != from)) visit(to->stream, false, true);
     }
     template <typename Visit>
-    void for_each_peer(Visit visit) const {  // without any of the ranks nothing can be completed
+    void for_each_peer(Visit visit) const {  // no transfer completes without all ranks
       for (std::size_t rank = 0; rank < links.size_; ++rank)
         if (rank != links.rank_) visit(links.process(rank), (from && from->rank == rank) || (to && to->rank == rank));
     }
@@ -480,11 +482,11 @@ class rank_links {
   task_server& here_;
   exchange_loop loop_;
   std::size_t rank_ = 0, size_ = 0;
-  std::vector<std::size_t> cluster_ranks_;    // by rank in the group, as all that follows
-  std::vector<std::uint64_t> incarnations_;   // with which the group was made
-  std::vector<std::unique_ptr<link>> links_;  // null where the two never talk
+  std::vector<std::size_t> cluster_ranks_;    // by rank in the group, like the next two
+  std::vector<std::uint64_t> incarnations_;   // of the processes that formed the group
+  std::vector<std::unique_ptr<link>> links_;  // null if the two exchange no messages
   std::string interrupted_by_;
-  bool are_known_ = false;  // the members are certain processes
+  bool are_known_ = false;  // the members are given processes
   std::vector<std::size_t> mates_, leaders_;
   std::size_t max_ranks_per_host_ = 1;
   aligned_bytes scratch_;
@@ -493,7 +495,7 @@ class rank_links {
   std::int64_t what_ = 0;
   transfer_progress progress_;
   std::span<const std::size_t> ranks_;
-  bool is_sending_ = false, is_receiving_ = false;  // a frame is on its way
+  bool is_sending_ = false, is_receiving_ = false;  // a frame is in progress
 };
 
 }  // namespace weft::detail

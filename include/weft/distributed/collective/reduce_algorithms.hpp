@@ -11,33 +11,34 @@
 
 namespace weft {
 
-/// How ranks reduce by messages. Doubling, halving-doubling and tree add in the same order, so they give the same bits.
+/// Algorithms of an all-reduce by messages. Recursive doubling, halving-doubling and the tree add in the same order and
+/// therefore yield the same bits.
 /// R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
 enum class reduce_algorithm : unsigned char {
-  automatic,           ///< whichever link_cost expects to be the fastest
+  automatic,           ///< the fastest according to link_cost
   recursive_doubling,  ///< log2(p) exchanges of the whole array: few messages
-  segmented_ring,      ///< 2(p-1) exchanges of 1/p each, in chunks that travel on as soon as they are summed: few bytes
-  halving_doubling,    ///< Rabenseifner's: a reduce-scatter by halves, an all-gather by doubling: few messages and few
-                       ///< bytes
-  tree,                ///< a binomial tree to rank 0 and back: the fewest messages in all
+  segmented_ring,      ///< 2(p-1) exchanges of 1/p of the array, in chunks that are forwarded once summed: few bytes
+  halving_doubling,    ///< Rabenseifner's: reduce-scatter by halving, all-gather by doubling: few messages and bytes
+  tree,                ///< a binomial tree to rank 0 and back: the fewest messages in total
   ring = segmented_ring,
 };
 
-/// The cost of a link, to choose an algorithm by. The defaults were measured between two to four processes on loopback.
+/// The costs of a link, from which an algorithm is chosen. The defaults were measured with two to four processes on
+/// loopback.
 struct link_cost {
-  double message_us = 10;         ///< to send and receive a small message
-  double megabytes_per_s = 3000;  ///< both directions at once
+  double message_us = 10;         ///< time to send and receive a small message
+  double megabytes_per_s = 3000;  ///< in both directions at once
   double sum_megabytes_per_s = 4000;
 
-  /// The expected microseconds of reducing `bytes` over `ranks`: messages one after the other, bytes moved and bytes
-  /// summed, each at its price.
+  /// Returns the expected microseconds of an all-reduce of `bytes` over `ranks`: the sum of the costs of consecutive
+  /// messages, moved bytes and summed bytes.
   double microseconds(reduce_algorithm algorithm, std::size_t ranks, std::size_t bytes) const {
     if (ranks <= 1) return 0;
     const double p = static_cast<double>(ranks), size = static_cast<double>(bytes);
     const double core = static_cast<double>(std::bit_floor(ranks));
     const double rounds = static_cast<double>(std::bit_width(ranks)) - 1;
     const double move = size / megabytes_per_s, sum = size / sum_megabytes_per_s;
-    // The ranks beyond a power of two hand in their arrays, and take the result.
+    // Ranks beyond the largest power of two send their arrays to other ranks and receive the result.
     const double outside = std::has_single_bit(ranks) ? 0 : 2 * (message_us + move) + sum;
     switch (algorithm) {
       case reduce_algorithm::segmented_ring:
@@ -51,7 +52,7 @@ struct link_cost {
     }
   }
 
-  /// The one that is expected to be the fastest.
+  /// Returns the algorithm with the lowest expected time.
   reduce_algorithm choose(std::size_t ranks, std::size_t bytes) const {
     reduce_algorithm best = reduce_algorithm::recursive_doubling;
     for (const auto each :
@@ -63,7 +64,7 @@ struct link_cost {
 
 namespace detail {
 
-/// Elements of the array that ranks work on.
+/// A range of elements of the array that is reduced.
 struct element_range {
   std::size_t begin = 0, end = 0;
 
@@ -73,14 +74,15 @@ struct element_range {
   friend bool operator==(const element_range&, const element_range&) = default;
 };
 
-/// The part of `rank` in an array that `ranks` ranks share: the first ones have one element more where it does not
-/// divide.
+/// Returns the share of `rank` in an array that is divided among `ranks` ranks. If the division leaves a remainder, the
+/// first ranks have one more element.
 inline element_range share_of_rank(std::size_t elements, std::size_t ranks, std::size_t rank) {
   const auto begin = [&](std::size_t r) { return elements / ranks * r + std::min(r, elements % ranks); };
   return {begin(rank), begin(rank + 1)};
 }
 
-/// A rank's transfers at one time. Elements that come are added to those that are there, or replace them.
+/// One step of a rank: it sends one range and receives another. Received elements are added to the present ones or
+/// replace them.
 struct transfer_step {
   static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
@@ -88,17 +90,17 @@ struct transfer_step {
   std::size_t to = nobody, from = nobody;  // ranks
   element_range sends{}, receives{};
   bool adds = false;
-  // The steps that have last changed what is sent, and what something is received for; `never`: they are the rank's
-  // own.
+  // The last steps that changed the range to send and the range that received elements are added to; `never`: they
+  // still hold the rank's own elements.
   std::size_t sends_from = never, adds_to = never;
 };
 
-/// One rank's part of a collective operation. A step's range leaves when what earlier steps receive for it has come,
-/// and what a step receives is taken in when the ranges that it and earlier ones send have left; so the steps are as
-/// good as carried out one after the other, by all ranks at once, and may overlap where their ranges do not.
+/// One rank's part of a collective operation. A range leaves once earlier steps have received their elements for it.
+/// Received elements are stored once the ranges that this and earlier steps send have left. The result is therefore the
+/// same as if all ranks carried out the steps one after another, while steps with disjoint ranges overlap.
 struct transfer_schedule {
   std::vector<transfer_step> steps;
-  std::size_t result = transfer_step::never;  // the step that has last changed the first element
+  std::size_t result = transfer_step::never;  // the last step that changed the first element
 
   transfer_schedule() = default;
   explicit transfer_schedule(std::size_t elements) : elements_(elements) {}
@@ -112,7 +114,7 @@ struct transfer_schedule {
   }
 
   void add(transfer_step step) {
-    // Nothing is not worth a message, unless the whole array is nothing and the messages themselves matter.
+    // An empty range needs no message, unless the whole array is empty: then the messages act as a barrier.
     if (step.sends.size() == 0 && elements_ > 0) step.to = transfer_step::nobody;
     if (step.receives.size() == 0 && elements_ > 0) step.from = transfer_step::nobody;
     if (step.to == transfer_step::nobody && step.from == transfer_step::nobody) return;
@@ -132,8 +134,8 @@ struct transfer_schedule {
   std::size_t elements_ = 0;
 };
 
-/// As many ranks as are a power of two do `inside` among themselves; each of the others hands in its array and takes
-/// the result.
+/// Returns a schedule in which the ranks below the largest power of two perform `inside`. Each remaining rank sends its
+/// array to one of them first and receives the result afterwards.
 template <typename Inside>
 transfer_schedule fold_outside(std::size_t ranks, std::size_t rank, std::size_t elements, Inside inside) {
   transfer_schedule made(elements);
@@ -157,10 +159,11 @@ inline transfer_schedule recursive_doubling(std::size_t ranks, std::size_t rank,
   });
 }
 
-/// Halves in the order in which doubling meets its partners: each element is added up as it would be there.
+/// Exchanges halves with the partners of recursive doubling in the same order, so that each element is summed in the
+/// same order, too.
 inline transfer_schedule halving_doubling(std::size_t ranks, std::size_t rank, std::size_t elements) {
   return fold_outside(ranks, rank, elements, [&](transfer_schedule& to, std::size_t core) {
-    std::vector<element_range> halves{{0, elements}};  // what this rank has after each exchange
+    std::vector<element_range> halves{{0, elements}};  // the range that this rank sums after each exchange
     const auto other_half = [&](std::size_t k) {
       const element_range whole = halves[k], mine = halves[k + 1];
       return mine.begin == whole.begin ? element_range{mine.end, whole.end} : element_range{whole.begin, mine.begin};
@@ -181,11 +184,10 @@ inline transfer_schedule halving_doubling(std::size_t ranks, std::size_t rank, s
   });
 }
 
-/// Adds the transfers with which the ranks below `core` receive `all` from rank `root` of them, through a binomial
-/// tree.
+/// Adds the transfers by which the ranks below `core` receive `all` from `root`, one of them, through a binomial tree.
 inline void broadcast_inside(transfer_schedule& to, std::size_t core, std::size_t rank, std::size_t root,
                              element_range all) {
-  const std::size_t self = rank ^ root;  // the numbers that the tree goes by
+  const std::size_t self = rank ^ root;  // position in the tree; the root has 0
   const std::size_t up = self == 0 ? core : self & (~self + 1);
   if (self != 0) to.receive(rank ^ up, all, false);
   for (std::size_t bit = up / 2; bit > 0; bit /= 2) to.send(rank ^ bit, all);
@@ -201,7 +203,8 @@ inline transfer_schedule reduce_by_tree(std::size_t ranks, std::size_t rank, std
   });
 }
 
-/// Rounds of a ring: in each a rank sends a share to the next one and receives the one before it from the previous.
+/// Adds the rounds of a ring. In each round, a rank sends a share to the next rank and receives the preceding share
+/// from the previous rank.
 inline void go_round(transfer_schedule& to, std::size_t ranks, std::size_t rank, std::size_t elements,
                      std::size_t first, bool adds) {
   for (std::size_t k = 0; k + 1 < ranks; ++k) {
@@ -220,7 +223,7 @@ inline transfer_schedule segmented_ring(std::size_t ranks, std::size_t rank, std
   return made;
 }
 
-/// The sum of all ranks' arrays, on all of them.
+/// Returns the schedule of an all-reduce.
 inline transfer_schedule schedule_of(reduce_algorithm algorithm, std::size_t ranks, std::size_t rank,
                                      std::size_t elements) {
   switch (algorithm) {
@@ -235,8 +238,8 @@ inline transfer_schedule schedule_of(reduce_algorithm algorithm, std::size_t ran
   }
 }
 
-/// The root's array, on all ranks: through a binomial tree or, in `chain`, from rank to rank, each of which passes on
-/// a chunk while it receives the next.
+/// Returns the schedule of a broadcast: through a binomial tree or, if `chain` is true, from rank to rank, each of
+/// which forwards a chunk while it receives the next one.
 inline transfer_schedule broadcast_schedule(std::size_t ranks, std::size_t rank, std::size_t elements, std::size_t root,
                                             bool chain) {
   transfer_schedule made(elements);
@@ -264,11 +267,11 @@ inline transfer_schedule broadcast_schedule(std::size_t ranks, std::size_t rank,
 /// A stop of a sum that travels from rank to rank.
 struct ordered_stop {
   std::size_t rank = 0;
-  std::size_t arrays = 0;  // that the rank adds there; 0: it only passes the sum on
+  std::size_t arrays = 0;  // number of arrays that the rank adds; 0: it only forwards the sum
 };
 
-/// Returns the stops of the sum of arrays in a certain order; `ranks[n]` has the nth array. Adjacent stops are
-/// neighbours in the ring of ranks, which are always connected.
+/// Returns the stops of a sum of arrays in a given order; rank `ranks[n]` has the nth array. Adjacent stops are
+/// neighbors in the ring of ranks, which are always connected.
 inline std::vector<ordered_stop> ordered_stops(std::span<const std::size_t> ranks) {
   std::vector<ordered_stop> stops{{ranks.empty() ? 0 : ranks.front(), 0}};
   for (const std::size_t rank : ranks) {
@@ -281,8 +284,8 @@ inline std::vector<ordered_stop> ordered_stops(std::span<const std::size_t> rank
   return stops;
 }
 
-/// The sum of arrays in a certain order, on all ranks. At each stop the rank adds its arrays to the sum that it
-/// receives from the stop before, and passes it on. The result of the last stop goes round the ring.
+/// Returns the schedule of a sum of arrays in a given order. At each stop, the rank adds its arrays to the sum that it
+/// receives from the previous stop, and forwards the sum. The result travels around the ring.
 inline transfer_schedule ordered_schedule(std::size_t ranks, std::size_t rank, std::size_t elements,
                                           std::span<const ordered_stop> stops) {
   transfer_schedule made(elements);
@@ -298,12 +301,12 @@ inline transfer_schedule ordered_schedule(std::size_t ranks, std::size_t rank, s
   return made;
 }
 
-/// The shares of ranks `first` to `first + count - 1`.
+/// Returns the shares of ranks `first` to `first + count - 1`.
 inline element_range shares_of_ranks(std::size_t elements, std::size_t ranks, std::size_t first, std::size_t count) {
   return {share_of_rank(elements, ranks, first).begin, share_of_rank(elements, ranks, first + count - 1).end};
 }
 
-/// Each rank's share, on all ranks: by doubling, or in a ring where their number is not a power of two.
+/// Returns the schedule of an all-gather: by doubling, or in a ring if the number of ranks is not a power of two.
 inline transfer_schedule all_gather_schedule(std::size_t ranks, std::size_t rank, std::size_t elements) {
   transfer_schedule made(elements);
   if (!std::has_single_bit(ranks)) {
@@ -318,7 +321,7 @@ inline transfer_schedule all_gather_schedule(std::size_t ranks, std::size_t rank
   return made;
 }
 
-/// The sum of all ranks' arrays, its share on each: by halving, or in a ring where their number is not a power of two.
+/// Returns the schedule of a reduce-scatter: by halving, or in a ring if the number of ranks is not a power of two.
 inline transfer_schedule reduce_scatter_schedule(std::size_t ranks, std::size_t rank, std::size_t elements) {
   transfer_schedule made(elements);
   if (!std::has_single_bit(ranks)) {
@@ -333,7 +336,7 @@ inline transfer_schedule reduce_scatter_schedule(std::size_t ranks, std::size_t 
   return made;
 }
 
-/// The ranks that `rank` exchanges messages with, in any of these.
+/// Returns the ranks that `rank` exchanges messages with in any of these schedules.
 inline std::vector<std::size_t> partners_of(std::size_t ranks, std::size_t rank) {
   std::vector<std::size_t> found{(rank + 1) % ranks, (rank + ranks - 1) % ranks};
   const std::size_t core = std::bit_floor(ranks);

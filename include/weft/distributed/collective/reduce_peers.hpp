@@ -16,11 +16,11 @@
 
 namespace weft::detail {
 
-/// A rank's statement about the array that it brings to an all-reduce: doubles, which every library carries.
+/// A rank's description of its array and call in an all-reduce. All members are doubles, which every library transfers.
 struct reduce_statement {
   double bytes = 0, element_size = 0, is_mean = 0;  // the same on all ranks
   double weight = 0;
-  double first_nonfinite = 0;  // the position of that element, plus one; 0: all are finite
+  double first_nonfinite = 0;  // position of the first element that is not finite, plus one; 0: all are finite
 
   static constexpr std::size_t count = 5;
 
@@ -38,17 +38,17 @@ struct reduce_statement {
 };
 static_assert(sizeof(reduce_statement) == reduce_statement::count * sizeof(double));
 
-/// The ranks of an all-reduce that another library carries out, NCCL or MPI. Such a library would wait for a rank that
-/// is gone; Weft's membership tells that it is.
+/// The ranks of an all-reduce by NCCL or MPI. These libraries would wait for a rank that is gone; Weft's membership
+/// detects the loss.
 class reduce_peers {
  public:
-  /// The tasks of `job` as they are now.
+  /// Refers to the current processes of the tasks of `job`.
   reduce_peers(task_server& here, const std::string& job, std::size_t ranks)
       : here_(here), first_(here.cluster().rank({job, 0})), said_(ranks) {
     for (std::size_t r = 0; r < ranks; ++r) incarnations_.push_back(here.members().incarnation(first_ + r));
   }
 
-  /// Throws weft::error (unavailable) that names a rank that is gone.
+  /// Throws weft::error (unavailable) with the name of a rank that is gone.
   void check() const {
     for (std::size_t r = 0; r < incarnations_.size(); ++r) {
       const task_state state = here_.members().state(first_ + r, incarnations_[r]);
@@ -57,11 +57,11 @@ class reduce_peers {
     }
   }
 
-  /// The statement of each rank, for the library to fill.
+  /// The statement of each rank, which the library fills in.
   std::span<reduce_statement> said() { return said_; }
   std::span<double> numbers() { return {&said_[0].bytes, reduce_statement::count * said_.size()}; }
 
-  /// Throws weft::error (failed_precondition) where a rank does something else than rank `own`.
+  /// Throws weft::error (failed_precondition) if a rank makes a different call than rank `own`.
   void check_agreement(std::size_t own) const {
     for (std::size_t r = 0; r < said_.size(); ++r)
       if (!said_[r].same_call(said_[own]))
@@ -76,12 +76,12 @@ class reduce_peers {
     return sum;
   }
 
-  /// Whether each rank counts 1. Weights of 0 and 2 have the same sum.
+  /// Returns true if every weight is 1. The sum of the weights does not show this: 0 + 2 = 1 + 1.
   bool weights_are_one() const {
     return std::all_of(said_.begin(), said_.end(), [](const reduce_statement& each) { return each.weight == 1; });
   }
 
-  /// The report of the mean `data`; `finite` says whether all its elements are.
+  /// Returns the report of the mean `data`. `finite`: all elements of `data` are finite.
   template <std::floating_point Element>
   mean_report report(std::span<const Element> data, bool finite) const {
     mean_report made{weights(), finite, 0, {}};

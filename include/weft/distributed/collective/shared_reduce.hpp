@@ -25,8 +25,8 @@ namespace weft::detail {
 struct reduce_call {
   std::uint64_t number = 0, bytes = 0, element = 0;
   bool mean = false, in_place = false;
-  std::uint64_t root = 0;  // of a broadcast, plus one
-  std::uint64_t part = 0;  // of a call that takes several
+  std::uint64_t root = 0;  // identifies the ranks that have a share in a gather; 0: a sum
+  std::uint64_t part = 0;  // number of this part, if a call has several
 
   std::uint64_t digest() const {
     std::uint64_t text = number;
@@ -36,46 +36,46 @@ struct reduce_call {
   }
 };
 
-/// A rank that makes another call than this one.
+/// Thrown if rank `rank` makes a different call.
 struct reduce_disagreement {
   std::size_t rank;
 };
 
-/// The first element of a mean that is not finite, and whose it was.
+/// The first element of a mean that is not finite, and the rank whose array contained it.
 struct nonfinite_element {
   static constexpr std::size_t nowhere = std::numeric_limits<std::size_t>::max();
 
   std::size_t element = nowhere;
-  std::size_t rank = nowhere;  // nowhere: everyone's was finite, and their mean is not
+  std::size_t rank = nowhere;  // nowhere: it is finite in all arrays, but their mean is not
 
   bool found() const { return element != nowhere; }
 };
 
 /// Sums arrays of ranks that have mapped each other's memory. Each rank sums an equal part of all arrays, in the order
-/// of the ranks, and writes it into all of them: nothing is sent, and everyone gets the same bits.
+/// of the ranks, and writes it to all of them. All ranks get the same bits.
 ///
-/// Nothing that is read from the segments is used as a length or an address: a damaged segment makes wrong sums or a
-/// disagreement, never an access outside.
+/// No value read from a segment is used as a length or an address, so a damaged segment can cause wrong sums or a
+/// disagreement, but no access out of bounds.
 class shared_reduce {
   static constexpr std::size_t line = 64;
-  static constexpr std::size_t small = 4096;  // bytes: up to here each rank sums everything itself, and waits but once
-  static constexpr std::size_t window = std::size_t{1} << 20;  // larger arrays that lie elsewhere go through by pieces
+  static constexpr std::size_t small = 4096;  // bytes; every rank sums smaller arrays completely, and waits once
+  static constexpr std::size_t window = std::size_t{1} << 20;  // bytes; larger arrays are copied here in pieces
 
-  // One rank's part. Two of each: a rank may begin the next call while another still reads of this one; two calls ahead
-  // it cannot be.
+  // The segment of one rank. `calls` and `slots` have two entries: a rank can begin the next call while another rank
+  // still reads the entry of this one, but it cannot be two calls ahead.
   struct alignas(line) board {
     shared_counter arrived;
     struct alignas(line) {
       std::atomic<std::uint64_t> digest;
       std::atomic<double> weight;
-      std::atomic<std::uint64_t> element, rank;  // a nonfinite_element of this rank's part, each plus one
+      std::atomic<std::uint64_t> element, rank;  // the nonfinite_element of this rank's part, plus one; 0: none
     } calls[2];
     alignas(line) std::byte slots[2][small];
     alignas(line) std::byte staged[window];
   };
 
  public:
-  /// Bytes of each rank's segment.
+  /// Returns the size of each rank's segment in bytes.
   static std::size_t room() { return sizeof(board); }
 
   shared_reduce(std::vector<shared_segment> segments, std::size_t rank, wait_policy waiting)
@@ -86,10 +86,10 @@ class shared_reduce {
   shared_reduce(const shared_reduce&) = delete;
   shared_reduce& operator=(const shared_reduce&) = delete;
 
-  /// Replaces `data` by its sum over all ranks, each times its weight, or by that sum divided by the sum of the
-  /// weights. `block`: the segments that `data` fills, by rank; none where it lies elsewhere. `look(rank, has_come)` is
-  /// called every now and then while that rank is waited for: it throws when there is no point in waiting, and returns
-  /// how long to sleep at most. After that the same call may be made again, and goes on where it was.
+  /// Replaces `data` with its sum over all ranks or, if `call.mean` is true, with the weighted mean. `block`: the
+  /// segments that `data` fills, by rank; empty if `data` is elsewhere. `look(rank, has_come)` is called repeatedly
+  /// while this rank waits for `rank`. It throws to end the wait, and otherwise returns the longest time to sleep.
+  /// After it has thrown, the same call can be repeated and continues.
   template <typename Element, typename Look>
   void run(std::span<Element> data, const reduce_call& call, double weight, std::span<const shared_segment> block,
            Look look) {
@@ -113,7 +113,7 @@ class shared_reduce {
     under_way_ = false;
   }
 
-  /// Copies each rank's share of `data`, so many bytes by rank, into that of all others. `look` is as above.
+  /// Copies each rank's share of `data` to all other ranks. `shares`: byte ranges by rank. See run() for `look`.
   template <typename Look>
   void gather(mutable_bytes data, std::span<const element_range> shares, const reduce_call& call, Look look) {
     const std::uint64_t digest = call.digest();
@@ -138,7 +138,7 @@ class shared_reduce {
           if (r != rank_) std::copy_n(place(r), piece(r).size(), piece(r).data());
         stage_ = stage::reduced;
       }
-      if (!is_small) meet(digest, look);  // what is there may change only now
+      if (!is_small) meet(digest, look);  // before the next piece overwrites this one
       piece_ += window;
       stage_ = stage::begun;
     }
@@ -202,7 +202,7 @@ class shared_reduce {
     if (mean) gather_nonfinite(data.size());
   }
 
-  /// This rank's part of all arrays, into all of them.
+  /// Sums this rank's part of all arrays and writes it to all arrays.
   template <typename Element>
   void reduce_part(const std::vector<Element*>& at, std::size_t elements, bool mean) {
     constexpr std::size_t in_line = line / sizeof(Element), max_elements = 2048;
@@ -225,7 +225,7 @@ class shared_reduce {
     }
   }
 
-  /// Returns whether all of a mean is finite.
+  /// Returns false if a mean has an element that is not finite.
   template <typename Element, typename Of>
   bool add_all(Element* sum, Of of, std::size_t count, bool mean) const {
     if (equal_weights_) {
@@ -239,7 +239,7 @@ class shared_reduce {
     return !mean || sum_of_weights_ == 0 || divide(sum, count, static_cast<Element>(sum_of_weights_));
   }
 
-  // Not inlined: its memory would push that of the usual sums to where it is slower.
+  // Not inlined: its buffer on the stack would slow down the usual sums.
   template <typename Element, typename Of>
   __attribute__((noinline)) void add_weighted(Element* sum, Of of, std::size_t count) const {
     constexpr std::size_t max_elements = 1024;
@@ -263,7 +263,7 @@ class shared_reduce {
     }
   }
 
-  /// Where it is, and whose: what the ranks have brought is still there.
+  /// Finds the first element that is not finite, and its rank. The ranks' arrays are still unchanged.
   template <typename Element, typename Of>
   void note_nonfinite(const Element* sum, Of of, std::size_t count, std::size_t before, nonfinite_element& to) const {
     to.element = before + first_nonfinite<Element>(sum, count);
@@ -275,7 +275,7 @@ class shared_reduce {
     }
   }
 
-  /// The first that any rank has found in its part of so many elements.
+  /// Takes the first such element that any rank has found. Ignores positions that do not exist.
   void gather_nonfinite(std::size_t elements) {
     for (const board* each : boards_) {
       const auto& its = each->calls[parity_];
@@ -286,7 +286,7 @@ class shared_reduce {
     }
   }
 
-  /// Returns when all ranks have come here.
+  /// Returns when all ranks have called it.
   template <typename Look>
   void meet(std::uint64_t digest, Look look) {
     if (!meeting_) boards_[rank_]->arrived.publish(++meetings_);
@@ -300,7 +300,7 @@ class shared_reduce {
     meeting_ = false;
   }
 
-  /// Takes the weights that the ranks have said, once all have come.
+  /// Reads the weights of all ranks, after meet().
   void take_weights() {
     sum_of_weights_ = 0;
     equal_weights_ = true;
@@ -315,13 +315,13 @@ class shared_reduce {
   std::vector<board*> boards_;
   std::size_t rank_;
   wait_policy waiting_;
-  std::vector<double> weights_;  // by rank, of the call that is under way
+  std::vector<double> weights_;  // by rank, of the current call
   double sum_of_weights_ = 0;
   bool equal_weights_ = true;  // all are 1
   std::size_t parity_ = 0;
   std::uint32_t meetings_ = 0;
 
-  // how far a call has come
+  // Progress of the current call.
   bool under_way_ = false, meeting_ = false;
   stage stage_ = stage::begun;
   std::size_t piece_ = 0;

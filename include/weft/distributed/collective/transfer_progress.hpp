@@ -9,12 +9,13 @@
 
 namespace weft::detail {
 
-/// How far one rank has come in a schedule: what may leave next, and where what comes goes. Ranges travel in chunks,
-/// one after the other; the chunks of a step may leave as soon as those have come that it needs, so sending, receiving
-/// and adding overlap. Beside each chunk travels a weight, that of the arrays which it is the sum of.
+/// The progress of one rank in a schedule: the next chunk to send, and the destination of the next one to receive.
+/// Ranges travel in chunks, one after another. A chunk can leave as soon as the chunks that it depends on have arrived,
+/// so sending, receiving and adding overlap. Each chunk carries a weight: the sum of the weights of the arrays in it.
 class transfer_progress {
  public:
-  /// Begins a schedule. `chunk`: the most elements of one message. `weight`: that of the rank's own array.
+  /// Begins a schedule. `chunk`: the largest number of elements in a message. `weight`: the weight of the rank's own
+  /// array.
   void begin(transfer_schedule schedule, std::size_t chunk, double weight) {
     schedule_ = std::move(schedule);
     chunk_ = chunk;
@@ -27,13 +28,13 @@ class transfer_progress {
 
   bool is_complete() const { return !sends() && !receives(); }
 
-  // ---- what leaves ----
+  // ---- sending ----
 
   bool sends() const { return out_.step < schedule_.steps.size(); }
   std::size_t to() const { return schedule_.steps[out_.step].to; }
   element_range chunk_to_send() const { return chunk_of(out_, schedule_.steps[out_.step].sends); }
 
-  /// Whether that chunk is what it is to be.
+  /// Returns true if the chunk has its final contents.
   bool may_send() const {
     const transfer_step& step = schedule_.steps[out_.step];
     if (step.sends_from != transfer_step::never && !has_weight(step.sends_from)) return false;
@@ -45,17 +46,17 @@ class transfer_progress {
   }
   double weight_to_send() const { return weight_after(schedule_.steps[out_.step].sends_from); }
 
-  /// The chunk has left, and its memory may change.
+  /// Called when the chunk has left and its memory can change.
   void sent() { next(out_, schedule_.steps[out_.step].sends, &transfer_step::to); }
 
-  // ---- what comes ----
+  // ---- receiving ----
 
   bool receives() const { return in_.step < schedule_.steps.size(); }
   std::size_t from() const { return schedule_.steps[in_.step].from; }
   element_range chunk_to_receive() const { return chunk_of(in_, schedule_.steps[in_.step].receives); }
   bool adds() const { return schedule_.steps[in_.step].adds; }
 
-  /// Whether the memory may change where that chunk goes.
+  /// Returns true if the destination of the chunk can change: no unsent data is there.
   bool may_take_in() const {
     for (std::size_t i = out_.step; i <= in_.step && i < schedule_.steps.size(); ++i)
       if (schedule_.steps[i].to != transfer_step::nobody &&
@@ -64,25 +65,25 @@ class transfer_progress {
     return true;
   }
 
-  /// The chunk is where it goes.
+  /// Called when the chunk has been stored at its destination.
   void received(double weight) {
     const transfer_step& step = schedule_.steps[in_.step];
     weights_[in_.step] = step.adds ? weight_after(step.adds_to) + weight : weight;
     next(in_, step.receives, &transfer_step::from);
   }
 
-  /// The weight of the result, of a schedule that is complete.
+  /// Returns the weight of the result of a complete schedule.
   double weight() const { return weight_after(schedule_.result); }
 
  private:
   struct cursor {
-    std::size_t step = 0, done = 0;  // elements of the step's range
+    std::size_t step = 0, done = 0;  // `done`: elements of the step's range
   };
 
   element_range chunk_of(const cursor& at, const element_range& range) const {
     return {range.begin + at.done, std::min(range.begin + at.done + chunk_, range.end)};
   }
-  /// The elements that `at` still has before it of step `i`, which is its own or a later one.
+  /// Returns the elements of step `i` that remain, where `i` is the step of `at` or a later one.
   static element_range rest_of(const cursor& at, std::size_t i, const element_range& range) {
     return {range.begin + (i == at.step ? at.done : 0), range.end};
   }
@@ -103,7 +104,7 @@ class transfer_progress {
   transfer_schedule schedule_;
   std::size_t chunk_ = 1;
   double own_ = 1;
-  std::vector<double> weights_;  // by step: of what its range is the sum
+  std::vector<double> weights_;  // by step: the weight of its range after the step
   cursor out_, in_;
 };
 

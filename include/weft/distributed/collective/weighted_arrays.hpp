@@ -15,7 +15,7 @@ struct weighted_array {
   Element weight;
 };
 
-/// Adds elements `first` to `first + count - 1` of each array, one array after the other.
+/// Adds elements `first` to `first + count - 1` of each array, one array after another.
 template <typename Element>
 void add_arrays(Element* to, std::span<const weighted_array<Element>> arrays, std::size_t first, std::size_t count) {
   constexpr std::size_t at_once = 1024;

@@ -25,19 +25,20 @@ namespace detail {
 class client_connections;
 }
 
-/// A process outside a cluster that asks the cluster's tasks for steps. It records the graph that the tasks have
-/// recorded, learns the addresses of all tasks from the given one, and exchanges values with each task directly. If it
-/// ends, only its own run ends.
+/// A client outside a cluster that requests steps from the cluster's tasks. Its process records the same graph as the
+/// tasks. The client receives the addresses of all tasks from the task at the given address, and exchanges values with
+/// each task directly. If the client ends, only its own run ends.
 ///
 ///     graph_client cluster("weft://10.0.0.1:2222", {.secret = cluster_secret::from_file("secret")});
 ///     session s(g, {.target = cluster.target()});
 ///
-/// A session makes one with the usual options by itself: `session s(g, {.target = "weft://10.0.0.1:2222"})`. Nodes that
-/// name no task run in the task of the address. A client outlives its sessions.
+/// A session can create a client with default options: `session s(g, {.target = "weft://10.0.0.1:2222"})`. Nodes
+/// without a task run in the task at the address. A client must outlive its sessions.
 class graph_client {
  public:
-  /// Throws weft::error: invalid_argument for another address than weft://host:port, deadline_exceeded if no task
-  /// answers there in answer_timeout, unauthenticated if it has another secret, failed_precondition if it refuses.
+  /// Throws weft::error: invalid_argument if the address is not weft://host:port, deadline_exceeded if no task answers
+  /// there within answer_timeout, unauthenticated if the task has another secret, failed_precondition if the task
+  /// rejects the client.
   explicit graph_client(std::string_view address, graph_client_options options = {},
                         any_transport network = detail::over_tcp());
   ~graph_client();
@@ -50,7 +51,7 @@ class graph_client {
   /// For session_options::target.
   session_target target();
 
-  /// What `.target = "weft://host:port"` makes: a client for one session.
+  /// Creates a client for one session, for `.target = "weft://host:port"`.
   static plan::task_support* connect(const std::string& address, const graph& g);
 
  private:
@@ -91,7 +92,7 @@ WEFT_DISTRIBUTED_DECL plan::task_support* graph_client::connect(const std::strin
 
 namespace detail {
 
-/// Programs that include this file understand `.target = "weft://host:port"`.
+/// Enables `.target = "weft://host:port"` in programs that include this file.
 inline const bool targets_have_addresses = (plan::connect_to_address = &graph_client::connect, true);
 
 }  // namespace detail

@@ -11,18 +11,19 @@ namespace weft {
 
 /// Options of a graph_client.
 struct graph_client_options {
-  /// Each task must answer within this time, first the one at the address. A client that may start before its cluster
-  /// needs longer.
+  /// Each task must answer within this time, first the task at the address. Raise it if the client may start before its
+  /// cluster.
   std::chrono::milliseconds answer_timeout{2'000};
-  std::chrono::milliseconds connect_timeout{60'000};        ///< the client waits so long for the cluster's other tasks
+  std::chrono::milliseconds connect_timeout{60'000};        ///< time to wait for the cluster's other tasks
   std::chrono::milliseconds step_timeout{600'000};          ///< a run of a step ends within this time, or fails
-  std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< of one value that arrives
-  std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< of values that wait here to be fetched
-  bool checksum = true;                                     ///< CRC32C over values that travel, too
-  bool authenticate = false;  ///< tags on the frames to tasks of this host, too; those to other hosts have them
-  /// The cluster's secret; nothing: that of the environment or of this user, or with tls none.
+  std::uint64_t max_value_bytes = std::uint64_t{4} << 30;   ///< largest value that the client receives
+  std::uint64_t max_parked_bytes = std::uint64_t{8} << 30;  ///< limit for received values that wait to be fetched
+  bool checksum = true;                                     ///< also protects values by a CRC-32C
+  bool authenticate = false;  ///< authenticates frames to tasks on this host, too; on other hosts it always does
+  /// The cluster's secret. Default: the secret in the environment, or else the secret of this user; with tls, no secret
+  /// is required.
   std::optional<cluster_secret> secret = {};
-  /// A certificate of weft:/job:client/task:0; nothing: tls_credentials::from_environment().
+  /// A certificate for weft:/job:client/task:0. Default: tls_credentials::from_environment().
   std::optional<tls_credentials> tls = {};
 };
 

@@ -13,7 +13,7 @@
 
 namespace weft {
 
-/// A task_service of a server: graph_service tasks(here, g). Any type of server has the same service.
+/// A task_service of a server: graph_service tasks(here, g). All types of servers share one implementation.
 template <typename Server = server>
 class graph_service : public task_service {
  public:

@@ -26,7 +26,7 @@ class parked_bytes {
  public:
   explicit parked_bytes(std::uint64_t limit = UINT64_MAX) : limit_(limit) {}
 
-  /// Returns whether that many more bytes may wait.
+  /// Returns false if this many more bytes exceed the limit.
   bool add(std::uint64_t bytes) {
     if (now_.fetch_add(bytes) + bytes <= limit_) return true;
     now_ -= bytes;
@@ -42,11 +42,11 @@ class parked_bytes {
 };
 
 /// The values that one task receives in one run. A value whose step already waits for it is read into the step's
-/// memory. One that arrives earlier is read into memory of its own; when the step asks for it, the bytes received by
-/// then are copied. All members are thread-safe.
+/// memory. A value that arrives earlier is read into memory of its own; when the step requests it, the bytes received
+/// by then are copied. All members are thread-safe.
 class mailbox {
  public:
-  /// What a value that waits takes beside its bytes; without it, values of 0 bytes would have no limit.
+  /// Bytes that a waiting value counts in addition to its size; otherwise, values of 0 bytes would have no limit.
   static constexpr std::size_t value_overhead = 128;
 
  private:
@@ -70,7 +70,8 @@ class mailbox {
   };
 
  public:
-  /// A value on its way, held by the thread that receives it. A value that ends before it is whole never came.
+  /// A value in transit, owned by the thread that receives it. If it ends before the value is complete, the value is
+  /// dropped.
   class arrival {
    public:
     arrival() = default;
@@ -84,8 +85,8 @@ class mailbox {
       if (box_) box_->drop(transfer_, value_);
     }
 
-    /// Calls `read(place)`, which writes the next bytes there and returns how many; a null place means that nobody
-    /// wants them any more.
+    /// Calls `read(place)`, which writes the next bytes to `place` and returns their number. A null place means that
+    /// the bytes are no longer needed.
     template <typename Read>
     void read(Read read) {
       if (!box_) {
@@ -100,7 +101,7 @@ class mailbox {
       } now{*this};
       value_->come += read(now.place);
     }
-    /// All bytes have come.
+    /// Completes the value: all bytes have arrived.
     void finish() {
       if (!box_) return;
       box_->finish(*value_);
@@ -123,7 +124,7 @@ class mailbox {
     std::shared_ptr<value> value_;
   };
 
-  /// A value starts arriving. Its bytes are dropped if it is the second of its number, or if the run has ended. The run
+  /// A value starts arriving. Its bytes are dropped if its number has arrived before or if the run has ended. The run
   /// fails if this process has no memory for the value, or holds more than `parked` allows.
   static arrival open(const std::shared_ptr<mailbox>& box, std::uint32_t transfer, std::size_t size,
                       parked_bytes& parked) {
@@ -138,7 +139,7 @@ class mailbox {
       if (waits != box->wanted_.end() && waits->second.size == size) {
         made->place = waits->second.to;
         waits->second.arriving = made;
-        has_place = true;  // which is null for a value of 0 bytes
+        has_place = true;  // the place may be null for a value of 0 bytes
       } else if (parked.add(size + value_overhead)) {
         made->counted = &parked;
         made->own.reset(new (std::nothrow) std::byte[size]);
@@ -158,7 +159,7 @@ class mailbox {
                        " bytes wait here for their steps (max_parked_bytes of the service's options)"}));
     return {};
   }
-  /// A whole value has come from this process.
+  /// Stores a whole value at once.
   static void put(arrival to, const_bytes all) {
     to.read([&](std::byte* place) {
       if (place && !all.empty()) std::memcpy(place, all.data(), all.size());
@@ -167,7 +168,7 @@ class mailbox {
     to.finish();
   }
 
-  /// Drops the values that have arrived and those that arrive from now on. A step that still waits fails.
+  /// Drops all values that have arrived or arrive from now on. A step that still waits fails.
   void close() {
     {
       const std::lock_guard lock(mutex_);
@@ -177,9 +178,9 @@ class mailbox {
     }
     changed_.notify_all();
   }
-  /// Ends the waits of this step with an error. The first one counts.
+  /// Ends the waits of this step with an error. Later errors are ignored.
   void fail(const error& why) { end_waits(why, false); }
-  /// The same for an error that did not occur in this task: the client has cancelled the run or is gone.
+  /// Like fail(), for an error outside this task: the client has cancelled the run or is gone.
   void cancel(const error& why) { end_waits(why, true); }
   /// Returns true if the step was cancelled before it failed in this task.
   bool was_cancelled() const {
@@ -190,7 +191,7 @@ class mailbox {
     const std::lock_guard lock(mutex_);
     return failure_;
   }
-  /// Throws what the step has failed with, if it has.
+  /// Throws the error with which the step has failed, if any.
   void check() const {
     if (const auto why = failure()) throw *why;
   }
@@ -201,7 +202,7 @@ class mailbox {
     cancelled_ = false;
   }
 
-  /// A wait for values that other threads receive.
+  /// For waits in which only other threads receive.
   struct others_receive {
     template <typename Done>
     bool operator()(Done) const {
@@ -209,9 +210,9 @@ class mailbox {
     }
   };
 
-  /// Waits until a value of this size is in its place. `receive(done)` receives in this thread until done() or for some
-  /// milliseconds; it returns false at once if another thread receives. Throws deadline_exceeded, data_loss for a value
-  /// of another size, what the step failed with, and what check() throws, which is called now and then.
+  /// Waits until a value of this size is in its place. `receive(done)` receives in this thread until done() returns
+  /// true or for some milliseconds; it returns false at once if another thread receives. Throws deadline_exceeded,
+  /// data_loss for a value of another size, the error of the step, and errors of check(), which is called periodically.
   template <typename Check, typename Receive = others_receive>
   void take(std::uint32_t transfer, std::byte* to, std::size_t size, deadline until, const std::string& from,
             Check check, Receive receive = {}) {
@@ -230,7 +231,7 @@ class mailbox {
     std::memcpy(to, come->own.get(), size);
     lock.lock();
   }
-  /// The same for a value of any size.
+  /// Waits for a value of any size and returns it.
   template <typename Check, typename Receive = others_receive>
   std::vector<std::byte> take(std::uint32_t transfer, deadline until, const std::string& from, Check check,
                               Receive receive = {}) {
@@ -262,7 +263,7 @@ class mailbox {
     // The value that is read into the memory. values_ does not keep it if the mailbox is closed meanwhile.
     std::shared_ptr<value> arriving = {};
   };
-  /// A step's memory waits for a value. After the destructor no thread writes to that memory.
+  /// Registers a step's memory for a value. After the destructor, no thread writes to that memory.
   struct wish {
     wish(mailbox& box, std::unique_lock<std::mutex>& held, std::uint32_t number, wanted what)
         : of(box), lock(held), transfer(number) {
@@ -318,7 +319,7 @@ class mailbox {
       unlocked(check);
     }
   }
-  /// Returns whether it has slept for as long as it may.
+  /// Returns true if it has slept for the whole interval.
   bool sleep_once(std::unique_lock<std::mutex>& lock, deadline until) {
     const auto began = detail::now();
     detail::sleep(changed_, lock, until.remaining(between_checks));
@@ -327,8 +328,8 @@ class mailbox {
 
   // ---- for arrivals ----
 
-  /// The destination of a value's next bytes. If its step asks for it by now, the bytes received earlier move to the
-  /// step's memory.
+  /// Returns the destination of a value's next bytes. If its step waits for it by now, the bytes received earlier move
+  /// to the step's memory.
   std::byte* begin_read(std::uint32_t transfer, const std::shared_ptr<value>& of) {
     value& v = *of;
     std::byte* to = nullptr;
@@ -345,7 +346,7 @@ class mailbox {
     std::memcpy(to, v.own.get(), v.come);
     const std::lock_guard lock(mutex_);
     v.release();
-    const auto waits = wanted_.find(transfer);  // a step that gives up waits for the end of this read
+    const auto waits = wanted_.find(transfer);  // a step that stops waiting still waits for the end of this read
     v.place = waits != wanted_.end() && waits->second.arriving == of ? to : nullptr;
     return to + v.come;
   }

@@ -17,10 +17,10 @@ namespace weft::detail {
 /// Receives on all connections of a process, in the thread that has the role. An `Incoming` has a `stream`. The
 /// `Owner` has, for the thread that receives:
 ///
-///   stopping()          ends all loops
-///   take_new()          adds connections that others have opened by add()
-///   advance(incoming)   receives what has arrived; returns true if anything has
-///   lose(incoming)      a connection has ended, or advance() has thrown; does not throw
+///   stopping()          returns true to end all loops
+///   take_new()          passes newly opened connections to add()
+///   advance(incoming)   receives the bytes that have arrived; returns true if there were any
+///   lose(incoming)      called if a connection has ended or advance() has thrown; does not throw
 template <typename Owner, typename Incoming>
 class receiving_loop {
  public:
@@ -28,8 +28,8 @@ class receiving_loop {
   receiving_loop(Owner& owner, any_transport::signal& bell, waiter idle)
       : owner_(owner), bell_(bell), idle_(std::move(idle)) {}
 
-  /// Receives in this thread until `done()`, at most for `time`. Returns false at once if a thread receives that does
-  /// not yield, or if the owner stops. Whoever makes done() true on another thread calls wake().
+  /// Receives in this thread until `done()` returns true, at most for `time`. Returns false at once if another thread
+  /// keeps the role, and also if the owner stops. Another thread that makes done() true must call wake().
   template <typename Done>
   bool receive_until(urgency mine, std::chrono::nanoseconds time, Done done) {
     if (!role_.acquire(mine, [this] { bell_.notify(); })) return false;
@@ -37,7 +37,7 @@ class receiving_loop {
     receive(deadline(time), done);
     return !owner_.stopping();
   }
-  /// For the connections' own thread: receives while no other thread does, until `until`.
+  /// For the connections' own thread: receives while no other thread does, at most until the deadline.
   void receive_when_idle(deadline until) {
     if (!role_.acquire_when_idle(std::chrono::milliseconds(50))) return;
     const typename receiving_role::holding ends{role_};
@@ -71,7 +71,7 @@ class receiving_loop {
     bool moved = false;
     for (std::size_t k = all_.size(); k-- > 0;) try {
         moved = owner_.advance(*all_[k]) || moved;
-      } catch (const std::exception&) {  // closed, malformed, or no memory: lose() informs those that wait
+      } catch (const std::exception&) {  // closed, malformed, or no memory: lose() informs the waiting threads
         owner_.lose(*all_[k]);
         all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(k));
       }

@@ -10,16 +10,16 @@
 
 namespace weft::detail {
 
-/// Which threads have the role of receiving_role before others: the connections' own thread yields to a thread that
-/// waits for the next request, and both yield to one whose step waits.
+/// Priorities for the role of receiving_role: the connections' own thread yields to a thread that waits for the next
+/// request, and both yield to a thread whose step waits.
 enum class urgency : std::uint8_t { own_thread, next_request, step };
 
 /// Decides which thread of a process receives on its connections. A thread that waits for a frame receives by itself,
-/// so that nobody has to wake it. The connections' own thread receives while no thread waits, so that tasks which send
-/// to this one always make progress.
+/// so that no other thread has to wake it. The connections' own thread receives while no thread waits, so that tasks
+/// that send to this task always make progress.
 class receiving_role {
  public:
-  /// Takes the role, from a less urgent thread too, which `ring` wakes. Returns false if another thread keeps it.
+  /// Takes the role, even from a less urgent thread, which `ring` wakes. Returns false if another thread keeps it.
   template <typename Ring>
   bool acquire(urgency mine, Ring ring) {
     std::unique_lock lock(mutex_);
@@ -50,11 +50,11 @@ class receiving_role {
     ~holding() { of.release(); }
   };
 
-  /// For the thread that has the role: whether a more urgent one wants it. Only a step claims it, from a thread that is
-  /// none; another step may have been quicker.
+  /// Returns true if the thread that has the role must yield it to a more urgent thread. A step never yields: claims
+  /// that remain are of threads that another step has overtaken.
   bool must_yield() const { return claims_ > 0 && holder_ != urgency::step; }
   bool is_asleep() const { return is_asleep_; }
-  /// Around the sleep of the thread that has the role.
+  /// Marks the sleep of the thread that has the role.
   struct sleeping {
     explicit sleeping(receiving_role& role) : of(role) { of.is_asleep_ = true; }
     sleeping(const sleeping&) = delete;
@@ -63,8 +63,8 @@ class receiving_role {
     receiving_role& of;
   };
 
-  /// For the connections' own thread: waits for the role until nobody has had it for a moment. Returns false if that
-  /// does not come within `time`.
+  /// For the connections' own thread: takes the role once no thread has had it for a moment. Returns false if this does
+  /// not happen within `time`.
   bool acquire_when_idle(std::chrono::milliseconds time) {
     constexpr std::chrono::milliseconds moment{1};
     constexpr int few = 5;
@@ -76,7 +76,7 @@ class receiving_role {
       }
       looks_ = is_held_ && seen_ == tenure_ ? looks_ + 1 : 0;
       seen_ = tenure_;
-      // A thread that has had the role for several moments wakes this one when it gives the role up.
+      // A thread that has had the role for several moments wakes this thread when it releases the role.
       own_sleeps_ = looks_ > few;
       detail::sleep(changed_, lock, looks_ > few ? until.remaining() : until.remaining(moment));
       if (looks_ > few && !own_sleeps_) seen_ = 0;

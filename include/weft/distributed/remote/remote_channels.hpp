@@ -30,8 +30,8 @@
 
 namespace weft::detail {
 
-/// Sends a frame on a connection that does not block. Throws deadline_exceeded, also if nothing moves for `stalled`,
-/// and what `check` throws, which is called now and then.
+/// Sends a frame on a non-blocking connection. Throws deadline_exceeded, also if no byte moves for `stalled`, and the
+/// errors of `check`, which is called periodically.
 template <typename Check>
 void send_frame(waiter idle, any_transport::stream& stream, const frame_header& header, const_bytes payload,
                 bool checksum, deadline until, std::chrono::milliseconds stalled, Check check) {
@@ -53,7 +53,7 @@ void send_frame(waiter idle, any_transport::stream& stream, const frame_header& 
   }
 }
 
-/// Receives frames on a connection that does not block: values for steps where their mailboxes say, payloads of other
+/// Receives frames on a non-blocking connection: values in the memory that their mailboxes provide, payloads of other
 /// frames in memory of their own.
 class frame_receiver {
  public:
@@ -62,8 +62,8 @@ class frame_receiver {
 
   explicit frame_receiver(std::uint64_t max_bytes) : max_bytes_(max_bytes) { in_.expect(max_bytes); }
 
-  /// Receives what has come. `open(header)` returns the arrival of a value, and `handle(header, payload)` takes each
-  /// other frame that is whole. Returns how many bytes and frames came.
+  /// Receives the bytes that have arrived. `open(header)` returns the arrival of a value, and `handle(header, payload)`
+  /// takes each other complete frame. Returns the number of bytes and frames received.
   template <byte_stream Stream, typename Open, typename Handle>
   std::size_t advance(Stream& stream, Open open, Handle handle) {
     std::size_t total = 0;
@@ -85,7 +85,7 @@ class frame_receiver {
   }
 
  private:
-  /// A step that gives up a value waits for the end of one read, so reads are short.
+  /// A step that stops waiting for a value still waits for the end of one read, so reads are short.
   static constexpr std::size_t max_piece = std::size_t{1} << 20, max_at_once = std::size_t{8} << 20;
 
   template <typename Stream, typename Open>
@@ -123,22 +123,22 @@ class frame_receiver {
 
   std::uint64_t max_bytes_;
   frame_reader in_;
-  bool has_begun_ = false;  // a payload
+  bool has_begun_ = false;  // the payload has begun
   arrival value_;
   payload_type payload_, nowhere_;
 };
 
-/// Interval between heartbeats of a client and a task, and how long one may be silent.
+/// Interval between heartbeats of a client and a task, and the longest silence of either.
 inline constexpr std::chrono::milliseconds client_heartbeat{500}, client_silence{15'000};
-/// How long a task on the client's own host may be silent. Between hosts, a link may recover.
+/// The longest silence of a task on the client's own host. Between hosts, a link may recover.
 inline constexpr std::chrono::milliseconds task_silence_on_host{2000};
-/// How long other requests wait for a run whose client is silent, or reads slowly.
+/// The longest time that other requests wait for a run whose client is silent or reads slowly.
 inline constexpr std::chrono::milliseconds client_stall{2000};
 
 /// The connections over which one task exchanges the values of steps with all others. Each task opens one connection to
 /// each task that it sends to. A client outside the cluster opens two: one for its requests and one for the answers.
-/// One thread at a time receives on all connections, a thread that waits for a frame or else a thread of this class, so
-/// a send returns as soon as the bytes have left.
+/// One thread at a time receives on all connections, a thread that waits for a frame or else a thread of this class. A
+/// send therefore returns as soon as the bytes have left.
 class remote_channels {
  public:
   using payload_type = std::vector<std::byte>;
@@ -148,7 +148,7 @@ class remote_channels {
   /// Called on the same thread when a value starts arriving. Returns its destination.
   using opener = std::function<mailbox::arrival(const peer_process& from, const frame_header&)>;
   /// Called on the same thread when a connection from another task or a client has ended: frames may have been lost.
-  /// For a client also before it connects, so runs of an earlier connection end before new requests arrive.
+  /// Also called before a client connects, so that runs of an earlier connection end before new requests arrive.
   using loser = std::function<void(const peer_process& from)>;
 
   static constexpr const char* channel_name = "graph";
@@ -210,9 +210,9 @@ class remote_channels {
     return clients_.is_silent(incarnation, time);
   }
 
-  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable that names the task unless this
-  /// process of the task is alive. Another process of the task never receives the frame. The rank of a client is the
-  /// number of tasks; if a client does not read, a copy of the frame waits for it.
+  /// Returns when the bytes have left. Throws deadline_exceeded, and unavailable with the name of the task if this
+  /// process of the task is gone. Another process of the task never receives the frame. The rank of a client is the
+  /// number of tasks; if a client does not read, a copy of the frame waits for the client.
   void send(const peer_process& peer, const frame_header& header, const_bytes payload, deadline until) {
     if (peer.rank == here_.members().size())
       return clients_.send(peer.incarnation, header, payload, [&] {
@@ -239,7 +239,7 @@ class remote_channels {
     try {
       if (!to.channel || to.channel->incarnation != peer.incarnation)
         to.channel = here_.open_channel(rank, channel_name, until);
-      check(to.channel->incarnation == peer.incarnation);  // it may have been started again meanwhile
+      check(to.channel->incarnation == peer.incarnation);  // the task may have been restarted meanwhile
       sending one{to, rank, {}};
       one.out.start(header, payload, here_.options().checksum);
       try {
@@ -249,7 +249,7 @@ class remote_channels {
         throw here_.diagnose(rank, to.channel->incarnation, "send", problem);
       }
     } catch (...) {
-      to.channel.reset();  // in the middle of a frame
+      to.channel.reset();  // the frame may be incomplete
       throw;
     }
   }
@@ -283,11 +283,11 @@ class remote_channels {
     peer_process from;
     any_transport::stream stream;
     frame_receiver in;
-    deadline silence = deadline::never();  // of a client
-    std::uint64_t number = 0;              // of a client's connections
+    deadline silence = deadline::never();  // when a silent client counts as lost
+    std::uint64_t number = 0;              // number of a client's connections
   };
 
-  /// Takes up what clients have opened.
+  /// Takes the connections that clients have opened.
   void meet_clients() {
     client_channel next;
     while (here_.take_client(next)) {

@@ -24,14 +24,14 @@
 
 namespace weft::detail {
 
-/// A session that asks the tasks of a cluster for steps: what a session made with a target holds. The service is the
-/// graph_service of a task, or a graph_client.
+/// The part of a session with a target that requests steps from the tasks of a cluster. The service is the graph_host
+/// of a task, or the client_connections of a graph_client.
 template <typename Service>
 class remote_tasks : public plan::task_support {
   using runs = client_runs;
 
  public:
-  /// `home`: the rank of the task in which nodes run that name none.
+  /// `home`: the rank of the task in which nodes without a task run.
   remote_tasks(Service& service, const graph& g, std::uint32_t home)
       : service_(service), graph_(g), home_(home), links_(*this) {
     service_.fill_random(std::as_writable_bytes(std::span(&session_, 1)));
@@ -139,10 +139,10 @@ class remote_tasks : public plan::task_support {
 
    private:
     remote_tasks& of_;
-    bool waits_ = false;                     // in queues
-    std::int64_t limit_ = 0;                 // nanoseconds that operations of queues may wait
-    std::vector<std::uint64_t> registered_;  // the processes that know the step, by task
-    std::uint64_t placement_ = 0;            // under which they know it
+    bool waits_ = false;                     // has queue operations
+    std::int64_t limit_ = 0;                 // nanoseconds that queue operations may wait
+    std::vector<std::uint64_t> registered_;  // by task: the process that has the step's registration
+    std::uint64_t placement_ = 0;            // the placement in that registration
   };
 
   // ---- runs ----
@@ -161,7 +161,7 @@ class remote_tasks : public plan::task_support {
     remote_tasks& of;
     ~ending() { of.service_.runs().end(of.state_); }
   };
-  /// Begins to keep what comes for the next run or request, until the end of what it returns.
+  /// Accepts answers to the next run or request, until the returned object is destroyed.
   [[nodiscard]] ending begin() {
     service_.runs().begin(state_, ++number_, service_.tasks());
     began_ = detail::now();
@@ -214,24 +214,26 @@ class remote_tasks : public plan::task_support {
     }
   }
 
-  /// Lets a value travel with the request for the run, if the tasks have not been asked yet.
+  /// Adds a small value to the request for the run. Returns false if the request has been sent, or the value needs a
+  /// frame of its own.
   bool feed_small(const transfer_key& key, const_bytes value) {
     const std::lock_guard lock(beginning_);
     return begins_ && begins_->fed.add(key.to, key.number, value);
   }
-  /// The run, if the tasks have not been asked for it yet.
+  /// Returns the run if it has not been requested yet, otherwise null.
   const run_message* take_run() {
     const std::lock_guard lock(beginning_);
     return std::exchange(begins_, nullptr);
   }
-  /// Asks the tasks for the run, unless that was done. Some lane of the client's part calls it first.
+  /// Requests the run from the tasks, unless that has been done. The first lane of the client's part to need the tasks
+  /// does so.
   void begin_run() {
     const run_message* const asked = take_run();
     if (!asked) return;
     const run_message& message = *asked;
     const std::vector<std::byte> words = message.bytes();
-    // A run that may wait takes no turn: it goes straight to all tasks. One that a single task takes part in waits
-    // for no other task: it takes its turn there. Others take theirs in the first task.
+    // A run that may wait takes no turn, and all tasks receive it directly. A run on a single task waits for no other
+    // task and takes its turn there. Other runs take their turns in the first task, which forwards them.
     if (takes_turn_)
       service_.send_to_task(0, processes_[0], header(frame_kind::run_step), words, until_);
     else
@@ -239,13 +241,14 @@ class remote_tasks : public plan::task_support {
         service_.send_to_task(t, processes_[t], header(frame_kind::run_step), words, until_);
   }
 
-  /// Ends the run on all tasks. Returns why it failed: what a task says that failed by itself, before what that led to.
+  /// Ends the run on all tasks. Returns the cause of the failure: the error of a task that failed by itself, or else
+  /// `problem`.
   error cancel(const error& problem) {
     frame_header how = header(frame_kind::cancel_step);
     const auto message = end_message::of(problem, true).bytes();
     std::vector<std::uint32_t> told = participants_;
     if (takes_turn_ && std::find(told.begin(), told.end(), 0u) == told.end())
-      told.push_back(0);  // waits for the others
+      told.push_back(0);  // may still wait to forward the run
     for (const std::uint32_t t : told) {
       if (!is_there(t)) continue;
       try {
@@ -261,8 +264,8 @@ class remote_tasks : public plan::task_support {
     return state_.cause ? *state_.cause : problem;
   }
 
-  /// Waits until all tasks that take part have ended the run. `strict`: throws what the first one failed with, or that
-  /// it is gone.
+  /// Waits until all tasks that take part have ended the run. `strict`: throws the first error of a task, or
+  /// unavailable if a task is gone.
   void await_ends(deadline until, bool strict = true) {
     std::unique_lock lock(state_.mutex);
     const auto all_ended = [&] {
@@ -308,8 +311,8 @@ class remote_tasks : public plan::task_support {
     service_.check_connection(t, processes_[t], began_);
   }
 
-  /// Which process each task is now that takes part or gives runs their turn. A task that was started again has lost
-  /// its variables.
+  /// Updates the current processes of the tasks that take part and of the first task, which forwards runs. A task that
+  /// was restarted has lost its variables.
   void note_processes() {
     table();
     const auto note = [&](std::uint32_t t) {
@@ -334,8 +337,7 @@ class remote_tasks : public plan::task_support {
     return made;
   }
 
-  /// The devices of all nodes: a task that runs a part of a step needs only those of the step, but the next step may
-  /// have other nodes.
+  /// Returns the devices of all nodes, not only of the nodes of one step: the next step may have others.
   const std::vector<step_registration::placed_nodes>& placed_nodes() const {
     if (all_placed_ == graph_.size()) return all_nodes_;
     all_nodes_.clear();
@@ -343,7 +345,7 @@ class remote_tasks : public plan::task_support {
       plan::device_number on{false, 0, self()};
       try {
         on = placed_->of(n);
-      } catch (const error&) {  // a step that runs this node is an error in the client
+      } catch (const error&) {  // a step that runs this node fails in the client
       }
       if (all_nodes_.empty() || !(all_nodes_.back().on == on)) all_nodes_.push_back({0, on});
       ++all_nodes_.back().count;
@@ -354,7 +356,7 @@ class remote_tasks : public plan::task_support {
 
   // ---- requests to one task ----
 
-  /// Calls `await` for what the task answers.
+  /// Sends a request about a variable to one task, and calls `await` to receive the answer.
   template <typename Await>
   void ask(frame_kind kind, std::uint32_t task, std::uint64_t about, const_bytes value, Await await,
            std::uint32_t weight = 0) {
@@ -369,7 +371,7 @@ class remote_tasks : public plan::task_support {
   }
   static constexpr std::chrono::milliseconds between_checks{20};
 
-  /// For waits in which this thread receives by itself.
+  /// For waits in which this thread receives.
   auto receiver() {
     return [this](auto done) { return service_.receive_until(between_checks, done); };
   }
@@ -385,7 +387,7 @@ class remote_tasks : public plan::task_support {
     return info;
   }
 
-  /// The devices of all tasks, asked for once.
+  /// Returns the devices of all tasks. Requests them once.
   const task_table& table() const {
     if (!table_) const_cast<remote_tasks*>(this)->meet();
     return *table_;
@@ -406,15 +408,15 @@ class remote_tasks : public plan::task_support {
       variables.push_back(said.variables);
       is_used = is_used || said.variables >= memory::used;
     }
-    // A task is `used` once all have been met: one that has not been met since is a new process of a task, whose
-    // variables were lost.
+    // Tasks become `used` once the states of all tasks are known. If one of them is `used`, an `unused` one is a new
+    // process of its task, whose variables were lost.
     for (std::uint32_t t = 0; t < service_.tasks(); ++t)
       if (variables[t] == memory::unused) variables[t] = ask_about(t, is_used ? memory::lost : memory::met).variables;
     for (std::uint32_t t = 0; t < service_.tasks(); ++t)
       if (variables[t] == memory::met) ask_about(t, memory::used);
     table_ = std::make_unique<task_table>(std::move(all), home_);
   }
-  /// What a task says of itself, whose variables are at least this.
+  /// Requests the description of a task and raises the state of its variables to at least `least`.
   task_message ask_about(std::uint32_t t, task_message::memory least) {
     participants_.clear();
     takes_turn_ = false;
@@ -438,19 +440,19 @@ class remote_tasks : public plan::task_support {
   typename runs::client state_;
   links links_;
   std::unique_ptr<task_table> table_;
-  std::string container_;  // of the variables
+  std::string container_;  // container of the variables
   mutable const plan::placement* placed_ = nullptr;
   mutable std::vector<step_registration::placed_nodes> all_nodes_;
-  mutable std::size_t all_placed_ = 0;  // the number of nodes in it
+  mutable std::size_t all_placed_ = 0;  // number of nodes in all_nodes_
 
   // Of the run or request in progress.
   std::mutex beginning_;
-  run_message* begins_ = nullptr;  // until the tasks are asked
+  run_message* begins_ = nullptr;  // until the run is requested
   std::int64_t number_ = 0;
   deadline until_{std::chrono::seconds(0)};
   deadline::time_point began_{};
   std::vector<std::uint32_t> participants_;
-  bool takes_turn_ = false;               // task 0 passes the run on
+  bool takes_turn_ = false;               // task 0 forwards the run
   std::vector<std::uint64_t> processes_;  // by task
   std::vector<std::uint32_t> restarted_;
 };

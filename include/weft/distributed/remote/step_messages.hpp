@@ -19,16 +19,16 @@ namespace weft::detail {
 
 /// Largest payload, in bytes, of a message about a step; values have limits of their own.
 inline constexpr std::uint64_t max_step_message_bytes = std::uint64_t{4} << 20;
-/// Most devices of one kind that a task can have, and most values that a step can be fed with.
+/// Largest number of devices of one kind in a task, and of values that are fed to a step.
 inline constexpr std::uint32_t max_devices = 4096, max_feeds = 1u << 16;
-/// Most elements of another list of a message about a step.
+/// Largest number of elements in other lists of a message about a step.
 inline constexpr std::uint64_t max_listed = max_step_message_bytes / 4;
 
-/// The weight of a write_variable frame that has no value: a variable without a value gets its first one.
+/// The weight of a write_variable frame that contains no value, but initializes a variable that has none.
 inline constexpr std::uint32_t initializes = 1;
 
-/// Everything from which a task recomputes its part of a step: the same graph, and this. The client places the nodes,
-/// so sessions may have other pins and options than the program of a task.
+/// Everything that a task requires, in addition to the same graph, to compute its part of a step. The client places the
+/// nodes, so its pins and options can differ from those of the task's program.
 struct step_registration {
   /// Consecutive nodes on one device. The task of nodes that fit no device is the number of tasks.
   struct placed_nodes {
@@ -36,16 +36,16 @@ struct step_registration {
     plan::device_number on;
   };
 
-  std::uint64_t graph = 0, seed = 0;  // hash and seed
-  std::string container;              // of the variables
+  std::uint64_t graph = 0, seed = 0;  // hash and seed of the graph
+  std::string container;              // container of the variables
   std::vector<placed_nodes> placed;
-  std::vector<std::uint32_t> cpus, gpus;  // of each task
-  std::vector<std::uint32_t> restarted;   // tasks of which the client knows an earlier process
+  std::vector<std::uint32_t> cpus, gpus;  // device counts of each task
+  std::vector<std::uint32_t> restarted;   // tasks that the client has used in an earlier process
   plan::step_request request;
 
   void fields(message_fields& io);
 
-  /// Identifies the graph, its container and its placement among those of other sessions.
+  /// Returns a hash of the graph, the container and the placement.
   std::uint64_t key() const {
     step_registration placement = *this;
     placement.request = {};
@@ -61,7 +61,7 @@ struct step_registration {
     std::uint64_t nodes = 0;
     for (const placed_nodes& p : placed) nodes += p.count;
     const auto has = [&](value v) { return v.node < nodes && v.output < g[v.node].def.outputs.size(); };
-    bool fits = cpus.size() == tasks && nodes <= g.size();  // the program may have recorded more since
+    bool fits = cpus.size() == tasks && nodes <= g.size();  // this process may have recorded more nodes since
     for (const placed_nodes& p : placed) {
       const bool nowhere = p.on.task == tasks;
       fits = fits && (nowhere || (p.on.task < tasks && p.on.ordinal < (p.on.gpu ? gpus : cpus)[p.on.task]));
@@ -77,7 +77,7 @@ struct step_registration {
 class small_values {
  public:
   struct value {
-    std::uint32_t to = 0, number = 0;  // the task, and the transfer
+    std::uint32_t to = 0, number = 0;  // the receiving task, and the transfer's number
     std::vector<std::byte> bytes;
   };
 
@@ -103,17 +103,17 @@ class small_values {
   std::size_t bytes_ = 0;
 };
 
-/// A run of a step. The frame's tag is the client's session, and its step the run's number.
+/// A run of a step. The frame's tag is the client's session, the frame's step the number of the run.
 struct run_message {
-  std::uint32_t client_rank = 0;  // the number of tasks: a client that is no task
+  std::uint32_t client_rank = 0;  // the number of tasks if the client is outside the cluster
   std::uint64_t client_incarnation = 0;
   std::uint64_t signature = 0;
   std::uint64_t placement = 0;              // step_registration::key()
-  std::int64_t position = 0;                // in the random numbers
+  std::int64_t position = 0;                // position in the random numbers
   std::vector<std::uint32_t> participants;  // tasks
   std::vector<std::uint64_t> processes;     // the incarnation of each participant
-  std::vector<shape> extents;               // of what is fed
-  bool waits = false;  // operations of queues wait in it: it takes no turn, since other runs may end the wait
+  std::vector<shape> extents;               // extents of the fed values
+  bool waits = false;  // has queue operations: takes no turn, because other runs may have to end its waits
   bool registers = false;
   step_registration registration;
   small_values fed = {};
@@ -123,10 +123,10 @@ struct run_message {
   static run_message read(const_bytes from, std::size_t tasks) { return read_message<run_message>(from, tasks); }
 };
 
-/// What a task tells a client of itself.
+/// A task's description of itself, for clients.
 struct task_message {
-  /// What has become of the task's variables. Clients raise it, in the order of the tasks, so that the next one can
-  /// tell a task that has lost them from one that nobody has used yet.
+  /// The state of the task's variables. Clients raise it, in the order of the tasks, so that later clients can
+  /// distinguish a task that has lost its variables from a task that no client has used yet.
   enum class memory : std::uint8_t { unused, met, used, lost };
 
   std::uint32_t cpus = 1, gpus = 0;
@@ -138,9 +138,9 @@ struct task_message {
   static task_message read(const_bytes from) { return read_message<task_message>(from); }
 };
 
-/// The end of a task's part of a run, or of another request: values that are fetched, or what it failed with.
+/// The end of a task's part of a run, or of another request: the fetched values, or the error.
 struct end_message {
-  bool failed = false, follows = false;  // follows: because of what failed elsewhere
+  bool failed = false, follows = false;  // follows: caused by a failure elsewhere
   std::uint8_t code = 0;
   std::string operation, sentence;
   small_values fetched = {};
@@ -152,13 +152,13 @@ struct end_message {
   void fields(message_fields& io);
   std::vector<std::byte> bytes() const { return write_message(*this); }
   static end_message read(const_bytes from) { return read_message<end_message>(from); }
-  /// As the client throws it.
+  /// Returns the error that the client throws.
   error from(const std::string& task) const {
     return error(static_cast<error_code>(code), operation, {sentence, " (in ", task, ")"});
   }
 };
 
-/// A request to read or write a variable, whose node is in the frame's header.
+/// A request to read or write a variable. The frame's header contains the variable's node.
 struct variable_message {
   step_registration registration;
   const_bytes value;  // empty unless the variable is written
@@ -169,7 +169,7 @@ struct variable_message {
   }
 };
 
-/// Names containers whose variables, queues and other resources are to be closed.
+/// A request to close the variables, queues and other resources of these containers.
 struct reset_message {
   std::vector<std::string> containers;
 
@@ -210,7 +210,7 @@ WEFT_DISTRIBUTED_DECL void small_values::fields(message_fields& io) {
 WEFT_DISTRIBUTED_DECL void run_message::fields(message_fields& io) {
   const std::size_t tasks = io.peers();
   io.number(client_rank).number(client_incarnation);
-  io.number(signature, 1);  // 0 would keep the task from comparing its placement with the client's
+  io.number(signature, 1);  // with 0, the task would not compare its placement with the client's
   io.number(placement).number(position, 0);
   io.repeat(participants.size(), tasks,
             [&](std::size_t k) { io.peer(io.at(participants, k)).number(io.at(processes, k)); });

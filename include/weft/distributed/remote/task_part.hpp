@@ -13,7 +13,8 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// What the parts of a step on several tasks have in common; equal on all of them, or they refuse to run.
+/// Returns a hash of everything that the parts of a step on several tasks must have in common. Tasks with different
+/// signatures refuse to run the step.
 inline std::uint64_t step_signature(const plan::program& p, const task_table& tasks) {
   hasher h;
   h.add(p.g.hash());
@@ -63,7 +64,7 @@ class receive_kernel final : public kernel {
   std::string from_;
 };
 
-/// An operation on a queue, say, which waits, or a loop, which does not.
+/// A kernel that may never end by itself: an operation on a queue, which waits, or a loop, which does not.
 class watched_kernel final : public kernel {
  public:
   watched_kernel(task_links& links, kernel* k, bool waits) : links_(links), kernel_(k), waits_(waits) {}
@@ -92,7 +93,7 @@ class watched_kernel final : public kernel {
 /// One task's part of a step.
 class task_part : public plan::task_step {
  public:
-  /// `expected`: the signature that the client has found; 0: none.
+  /// `expected`: the client's signature of the step; 0: not compared.
   task_part(const task_table& tasks, task_links& links, std::uint64_t expected = 0)
       : tasks_(tasks), links_(links), expected_(expected) {}
 
@@ -126,7 +127,7 @@ class task_part : public plan::task_step {
  protected:
   std::uint64_t signature() const { return signature_; }
   const task_table& tasks() const { return tasks_; }
-  /// The tasks that have something to do.
+  /// The tasks that take part in the step.
   const sequence<std::uint32_t>& used() const { return used_; }
 
  private:

@@ -14,11 +14,11 @@ namespace weft::detail {
 
 /// A task and its devices.
 struct task_devices {
-  device_spec task;  ///< job and number
+  device_spec task;  ///< job and index
   std::uint32_t cpus = 1, gpus = 0;
 };
 
-/// The tasks that a step may span, in the cluster's order, and where nodes run that name none.
+/// The tasks that a step can span, in the cluster's order, and the home task, in which nodes without a task run.
 class task_table {
  public:
   task_table() = default;
@@ -27,7 +27,7 @@ class task_table {
 
   const sequence<task_devices>& all() const { return all_; }
   std::uint32_t home() const { return home_; }
-  /// The number of the process that asks for steps, which is none of the tasks.
+  /// The number of the client, which is not one of the tasks.
   std::uint32_t client() const { return static_cast<std::uint32_t>(all_.size()); }
   std::string text(std::uint32_t task) const { return task == client() ? "the client" : to_string(all_[task].task); }
   const device_spec& name_of(std::uint32_t task) const {
@@ -35,8 +35,8 @@ class task_table {
     return task < all_.size() ? all_[task].task : client;
   }
 
-  /// Where a node runs: on the first device that fits what it names, and what the session prefers where it names
-  /// nothing. The target's own task comes first, then the others in the cluster's order.
+  /// Returns the device of a node: the first that fits the node's pin, completed by the session's preferences. Tries
+  /// the home task first, then the others in the cluster's order.
   plan::device_number place(const plan::placement& by, std::uint32_t n, const char*& rule) const;
 
   bool moved(const device_spec& asked, plan::device_number d) const {
@@ -106,7 +106,7 @@ inline plan::device_number task_table::place(const plan::placement& by, std::uin
     found = {false, 0, t};
     return true;
   });
-  // The session's own choice of a device holds where a task has that device.
+  // The session's own choice of a device applies only in tasks that have this device.
   if (any_task && own) return found;
   if (by.soft()) {
     rule = any_task ? "the device that the node names does not exist" : "the task that the node names does not exist";

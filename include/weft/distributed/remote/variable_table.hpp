@@ -12,18 +12,19 @@
 
 namespace weft::detail {
 
-/// The variables in one task. Sessions share them by container and name, whatever graphs they run. One thread at a time
-/// may use it.
+/// The variables of one task. Sessions share them by container and name, even if they run different graphs. Not
+/// thread-safe.
 class variable_table {
  public:
   struct variable {
     value_info info;
     plan::variable_state state;
-    bool is_lost = false;               // a process that has ended had the value
-    std::shared_ptr<void> memory = {};  // what owns memory on a GPU
+    bool is_lost = false;               // the value was lost with an earlier process
+    std::shared_ptr<void> memory = {};  // owns the memory if it is on a GPU
   };
 
-  /// Returns null if there is none. Throws failed_precondition if it has another type, other extents or another device.
+  /// Returns null if the variable does not exist. Throws failed_precondition if it has another type, other extents or
+  /// another device.
   std::shared_ptr<variable> find(const std::string& container, const std::string& name, const value_info& info,
                                  plan::device_number where) const {
     const auto found = all_.find({container, name});
@@ -42,13 +43,13 @@ class variable_table {
   std::shared_ptr<variable> add(const std::string& container, const std::string& name, variable made) {
     return all_[{container, name}] = std::make_shared<variable>(std::move(made));
   }
-  /// Sessions that use the container's variables start again with new ones.
+  /// Drops the container's variables. Sessions that use them start again with new ones.
   void reset(const std::string& container) {
     ++resets_[container];
     auto each = all_.lower_bound({container, {}});
     while (each != all_.end() && each->first.first == container) each = all_.erase(each);
   }
-  /// Returns true if values that an earlier process of this task had no longer matter.
+  /// Returns true if the container was reset: values of an earlier process of this task then no longer matter.
   bool has_reset(const std::string& container) const { return resets(container) > 0; }
   /// The number of resets of the container.
   std::uint64_t resets(const std::string& container) const {

@@ -33,8 +33,8 @@
 
 namespace weft::detail {
 
-/// What a graph_client holds: two connections to each task of the cluster, one for requests and one for answers, which
-/// it opens again after a task was started again.
+/// The implementation of graph_client: two connections to each task of the cluster, one for requests and one for
+/// answers, which are opened again after a task was restarted.
 class client_connections {
   using opened = client_dialer::opened;
 
@@ -76,7 +76,8 @@ class client_connections {
       if (links_[t]->open == 0) open(t, until);
     }
   }
-  /// The incarnation of the task's present process. Connects to a process that has come in the place of another.
+  /// Returns the incarnation of the task's current process. If the connection is lost, connects to a new process of the
+  /// task.
   std::uint64_t process_of(std::size_t task) {
     link& to = *links_[task];
     if (to.open == 0) try {
@@ -101,7 +102,7 @@ class client_connections {
                    " has closed its connection or does not answer: its process has ended, or this client "
                    "was silent for too long"});
   }
-  /// A connection that ends is lost, which check_there() notices.
+  /// Does nothing: check_there() detects a connection that has ended.
   void check_connection(std::size_t, std::uint64_t, deadline::time_point) const {}
   void send_to_task(std::size_t task, std::uint64_t incarnation, const frame_header& header, const_bytes payload,
                     deadline until) {
@@ -117,7 +118,7 @@ class client_connections {
       send_frame(idle(), *to.asks, header, payload, options_.checksum, until, to.stall,
                  [&] { check_there(task, incarnation); });
     } catch (const error& problem) {
-      to.open = 0;  // in the middle of a frame
+      to.open = 0;  // the frame may be incomplete
       if (problem.code() != error_code::unavailable) throw;
       check_there(task, incarnation);
     }
@@ -125,12 +126,12 @@ class client_connections {
 
  private:
   struct link {
-    task_mutex mutex;  // of what is sent, and of connecting
+    task_mutex mutex;  // for sending and connecting
     std::optional<any_transport::stream> asks;
-    std::uint64_t connections = 0;  // made until now
+    std::uint64_t connections = 0;  // opened so far
     std::atomic<std::uint64_t> incarnation{0};
-    std::atomic<std::uint64_t> open{0};        // the number of the connection; 0: it is lost
-    std::atomic<std::uint32_t> unanswered{0};  // heartbeats sent since bytes arrived
+    std::atomic<std::uint64_t> open{0};        // the number of the connection; 0: lost
+    std::atomic<std::uint32_t> unanswered{0};  // heartbeats sent since bytes last arrived
     std::atomic<bool> is_sending{false};
     std::chrono::milliseconds stall{30'000};  // the task must read within this time
   };
@@ -160,7 +161,7 @@ class client_connections {
   /// Opens both connections to a task, whose link is locked.
   void open(std::size_t task, deadline until) {
     const endpoint& where = cluster_.task_address(names_[task].job, names_[task].index);
-    links_[task]->asks.reset();  // the task must not take it for the new one
+    links_[task]->asks.reset();  // so that the task does not mistake it for the new one
     const client_dialer::expected who{cluster_, names_[task]};
     opened hears = dialer_.dial(where, &who, client_hears, until);
     opened asks = dialer_.dial(where, &who, client_asks, until);
@@ -183,7 +184,7 @@ class client_connections {
     bell_.notify();
   }
 
-  /// Learns of the cluster from the task that listens at an address.
+  /// Receives the description of the cluster from the task at an address.
   void learn(const endpoint& where, deadline until) {
     network_.check(where);
     opened hears = dialer_.dial(where, nullptr, client_hears, until);
@@ -221,7 +222,7 @@ class client_connections {
     }
   }
 
-  // ---- what tasks answer ----
+  // ---- answers of tasks ----
 
   void receive() {
     deadline heartbeat(client_heartbeat);
@@ -286,7 +287,7 @@ class client_connections {
   void send_heartbeats() {
     for (const auto& each : links_) {
       const std::unique_lock lock(each->mutex, std::try_to_lock);
-      if (!lock || each->open == 0) continue;  // bytes are on their way in any case
+      if (!lock || each->open == 0) continue;  // another thread is sending, or the connection is lost
       frame_header header;
       header.kind = frame_kind::heartbeat;
       try {
@@ -309,7 +310,7 @@ class client_connections {
   client_runs runs_;
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<incoming>> fresh_;  // connections that the thread has not taken up
+  std::vector<std::unique_ptr<incoming>> fresh_;  // connections that the receiving thread has not taken yet
   any_transport::signal bell_;
   std::atomic<bool> stopping_{false};
 

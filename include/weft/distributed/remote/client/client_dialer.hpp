@@ -26,8 +26,7 @@
 
 namespace weft::detail {
 
-/// Opens the connections of a client to the tasks of a cluster, with the handshake. The thread that opens a connection
-/// waits for it.
+/// Opens the connections of a client to the tasks of a cluster and performs the handshake. Blocks the calling thread.
 class client_dialer {
  public:
   using stream = any_transport::stream;
@@ -55,15 +54,15 @@ class client_dialer {
     const task_id& task;
   };
 
-  /// `who`: null for any task of any cluster. `channel`: client_hears or client_asks. Throws as graph_client's
-  /// constructor.
+  /// `who`: null for any task of any cluster. `channel`: client_hears or client_asks. Throws the errors of
+  /// graph_client's constructor.
   opened dial(const endpoint& where, const expected* who, const char* channel, deadline until) {
     const attempt one{where, who, channel, until,
                       str_cat({"connect to ", who ? to_string(who->task) : to_string(where)})};
     for (;;) try {
         return dial_once(one);
       } catch (const error& problem) {
-        // Nobody listens there yet, or strangers crowd the door.
+        // No process listens there yet, or too many unauthenticated connections are open there.
         if (problem.code() != error_code::unavailable) throw;
         if (until.expired())
           throw error(error_code::deadline_exceeded, one.operation,
@@ -104,7 +103,7 @@ class client_dialer {
     stream fresh = network_.connect(one.where);
     handshake talk = one.who ? handshake::dialling(std::move(fresh), secret_.proof(), nonce)
                              : handshake::dialling_anyone(std::move(fresh), secret_.proof(), nonce);
-    // An attempt has some time of its own, so that a task which is there answers whatever is left.
+    // An attempt takes at least 500 ms, so that a running task can answer even if less time is left.
     const deadline ends(
         std::max<deadline::duration>(one.until.remaining(options_.answer_timeout), std::chrono::milliseconds(500)));
     waiter waits = idle();
@@ -129,7 +128,7 @@ class client_dialer {
                       {"the task there shows a certificate of ", talk.stream().certified_names()});
     return {std::move(talk.stream()), *talk.other()};
   }
-  /// The process that listens has proved what it knows.
+  /// Checks the proof of the process that listens, and introduces this client.
   void introduce(handshake& talk, const attempt& one) {
     if (!talk.knows_secret())
       throw one.fails(error_code::unauthenticated,
@@ -150,7 +149,8 @@ class client_dialer {
                     one.channel,
                     authenticates(network_, options_, talk.stream().stays_on_host())});
   }
-  /// A process that listens has time to start, but one that has been reached has started.
+  /// Returns the error of a late answer. A process that has not been reached may still be starting, so dial() tries
+  /// again.
   error late(const handshake& talk, const attempt& one) const {
     return one.fails(
         talk.is_sending() ? error_code::unavailable : error_code::deadline_exceeded,

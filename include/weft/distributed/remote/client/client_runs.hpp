@@ -19,8 +19,8 @@
 
 namespace weft::detail {
 
-/// Runs that sessions of this process ask the tasks of a cluster for, one at a time each, and what the tasks answer.
-/// Any thread may call.
+/// The runs that sessions of this process request from the tasks of a cluster, one at a time for each session, and the
+/// answers of the tasks. All members are thread-safe.
 class client_runs {
  public:
   using box_type = mailbox;
@@ -28,9 +28,9 @@ class client_runs {
   struct client {
     std::mutex mutex;
     std::condition_variable changed;
-    std::int64_t number = 0;                  // of the run
+    std::int64_t number = 0;                  // number of the run
     std::vector<bool> ended;                  // by task
-    std::optional<error> cause, consequence;  // what a task failed with; and what that led to
+    std::optional<error> cause, consequence;  // the first failure; a failure that another one caused
     std::shared_ptr<box_type> box;
   };
 
@@ -45,7 +45,7 @@ class client_runs {
     clients_.erase(session);
   }
 
-  /// Begins to keep what comes for a run or another request.
+  /// Accepts answers to a run or another request from now on.
   void begin(client& of, std::int64_t number, std::size_t tasks) {
     const std::lock_guard own(of.mutex);
     of.number = number;
@@ -60,13 +60,13 @@ class client_runs {
     of.box.reset();
   }
 
-  /// A value begins to come for a run; it is dropped if the run has ended.
+  /// A value starts arriving for a run. It is dropped if the run has ended.
   typename box_type::arrival open(const frame_header& header) {
     std::shared_ptr<box_type> box;
     with_run(header, [&](client& of) { box = of.box; });
     return box_type::open(box, header.weight, static_cast<std::size_t>(header.payload_length), parked_);
   }
-  /// A task has ended its part.
+  /// A task has ended its part of a run.
   void end_part(std::size_t task, const std::string& name, const frame_header& header, const end_message& how) {
     with_run(header, [&](client& of) {
       if (task >= of.ended.size()) return;

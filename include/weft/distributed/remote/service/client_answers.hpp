@@ -22,9 +22,9 @@
 
 namespace weft::detail {
 
-/// Sends to the clients outside the cluster, each over a connection of its own. A client that reads slowly delays no
-/// other one: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class. Only a
-/// client that reads nothing for a while is dropped. All members are thread-safe.
+/// Sends frames to the clients outside the cluster, each over a connection of its own. A client that reads slowly does
+/// not delay the others: a sender that has waited for `patience` leaves a copy of the rest to a thread of this class.
+/// Only a client that reads nothing for some time is dropped. All members are thread-safe.
 class client_answers {
  public:
   using payload_type = std::vector<std::byte>;
@@ -50,7 +50,7 @@ class client_answers {
     if (thread_.joinable()) detail::join(thread_);
   }
 
-  /// A client has opened the connection on which it receives. An earlier one is closed: the client has connected again.
+  /// A client has opened the connection on which it receives. Closes an earlier one: the client has connected again.
   void add(std::uint64_t incarnation, any_transport::stream answers) {
     auto made = std::make_shared<client>();
     made->answers = std::move(answers);
@@ -113,8 +113,8 @@ class client_answers {
       each = !each->second->asks && each->second->comes.expired() ? clients_.erase(each) : std::next(each);
   }
 
-  /// Returns false if more than `max_waiting` bytes would wait for the client with a frame of `bytes`: its sender waits
-  /// before it calls send(). Returns true for a client that has left, which send() reports.
+  /// Returns false if more than `max_waiting` bytes would wait for the client with a frame of `bytes`: the sender must
+  /// then wait before it calls send(). Returns true for a client that has left, which send() reports.
   bool has_room(std::uint64_t incarnation, std::size_t bytes) const {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to || !to->has_backlog) return true;
@@ -123,14 +123,14 @@ class client_answers {
   }
 
   /// Sends a frame, or leaves a copy to the thread if the client does not read. Throws unavailable if the client has
-  /// left, and what `check` throws.
+  /// left, and the errors of `check`.
   template <typename Check>
   void send(std::uint64_t incarnation, const frame_header& header, const_bytes payload, Check check) {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to) throw gone();
     {
       const std::lock_guard sends(to->sends);
-      if (to->has_backlog) {  // the frame comes after those that wait
+      if (to->has_backlog) {  // the frame joins the queue
         push(*to, {header, {payload.begin(), payload.end()}});
       } else {
         try {
@@ -139,7 +139,7 @@ class client_answers {
           if (to->has_backlog)
             bell_.notify();
           else
-            remove(incarnation, to->number);  // in the middle of a frame
+            remove(incarnation, to->number);  // the frame may be incomplete
           throw;
         }
       }
@@ -147,8 +147,8 @@ class client_answers {
     // After the unlock: the thread skips a client whose `sends` is locked, and a post() may have rung before.
     if (to->has_backlog) bell_.notify();
   }
-  /// Leaves the answer to a request to the thread; never blocks. A client that keeps on asking without reading the
-  /// answers is dropped.
+  /// Leaves the answer to a request to the thread; never blocks. Drops a client that keeps sending requests without
+  /// reading the answers.
   void post(std::uint64_t incarnation, const frame_header& header, payload_type payload) {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to) throw gone();
@@ -160,7 +160,7 @@ class client_answers {
     }
     bell_.notify();
   }
-  /// The same for a sign of life, for which any other frame stands in.
+  /// Posts a heartbeat, unless other frames wait: any frame replaces a heartbeat.
   void post_heartbeat(std::uint64_t incarnation) {
     const std::shared_ptr<client> to = find(incarnation);
     if (!to || to->has_backlog) return;
@@ -173,7 +173,7 @@ class client_answers {
  private:
   static constexpr std::chrono::milliseconds patience{50};
   static constexpr std::size_t max_posted = 1024;              // answers that wait for one client
-  static constexpr std::size_t steady = std::size_t{1} << 20;  // bytes that restart the patience
+  static constexpr std::size_t steady = std::size_t{1} << 20;  // bytes to read per `patience` of waiting
 
   struct frame {
     frame_header header;
@@ -182,20 +182,20 @@ class client_answers {
   };
 
   struct client {
-    detail::task_mutex sends;  // of `answers` and what follows
+    detail::task_mutex sends;  // guards `answers`, `out`, `current`, `bytes` and `stalls`
     any_transport::stream answers;
     frame_writer out;
-    frame current;  // that `out` borrows
+    frame current;  // owns the payload that `out` sends
     std::size_t bytes = 0;
     deadline stalls = deadline::never();
 
-    std::mutex mutex;  // of what follows
+    std::mutex mutex;  // guards `queue`, `waiting` and `posted`
     std::deque<frame> queue;
     std::size_t waiting = 0;               // bytes of the queue and of the frame in `out`
     std::size_t posted = 0;                // frames of the queue
     std::atomic<bool> has_backlog{false};  // then only the thread sends
 
-    std::uint64_t number = 0;  // a client that connects again has another one
+    std::uint64_t number = 0;  // a client that connects again gets a new number
     bool asks = false;         // both connections are open
     deadline::time_point heard = detail::now();
     deadline comes = deadline(std::chrono::seconds(10));
@@ -264,7 +264,7 @@ class client_answers {
     to.has_backlog = true;
   }
 
-  /// Sends what the client takes now. Returns false when nothing is left.
+  /// Sends as much as the client reads now. Returns false when nothing is left.
   bool advance(client& to) {
     while (true) {
       if (to.out.advance(to.answers) > 0) to.stalls = deadline(stalled_);
@@ -305,7 +305,7 @@ class client_answers {
     std::vector<any_transport::wait_item> items{{&bell_, true, false}};
     for (const auto& [incarnation, to] : late) {
       const std::unique_lock sends(to->sends, std::try_to_lock);
-      if (!sends) continue;  // its holder rings when it is done
+      if (!sends) continue;  // the sender rings the bell when it is done
       try {
         if (advance(*to)) items.push_back({&to->answers, false, true});
       } catch (const std::exception&) {

@@ -13,7 +13,7 @@
 
 namespace weft::detail {
 
-/// Waits for clients, and fails requests whose clients hold up those of others.
+/// Waits for clients, and fails requests whose clients delay requests of other clients.
 class client_waits {
  public:
   client_waits(service_peers& peers, run_scheduler& scheduler, std::uint64_t max_value_bytes)
@@ -27,9 +27,10 @@ class client_waits {
           error_code::unavailable, "step",
           {"the client has been silent for ", client_stall.count(), " ms during its run, while other requests wait"});
   }
-  /// Waits until a client has read enough of earlier values to receive this many bytes. `check` is called now and then.
-  /// A request that `has_turn` throws resource_exhausted before requests of other clients have waited for slow readers
-  /// for client_stall: here or, if the run is `on` several tasks, perhaps elsewhere. The client stays connected.
+  /// Waits until a client has read enough of earlier values to receive this many bytes. Calls `check` periodically. A
+  /// request that `has_turn` throws resource_exhausted once requests of other clients have waited for slow readers for
+  /// client_stall in this task, or once it has waited that long itself if the run is `on` several tasks. The client
+  /// stays connected.
   template <typename Check>
   void await_room(const peer_process& client, std::size_t bytes, deadline until, std::size_t on, bool has_turn,
                   Check check) {

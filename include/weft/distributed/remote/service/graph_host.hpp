@@ -39,7 +39,8 @@ namespace weft {
 
 namespace detail {
 
-/// What a task_service holds: admits the requests of clients and of other tasks to the queues of run_scheduler.
+/// The implementation of task_service: admits the requests of clients and of other tasks to the queues of
+/// run_scheduler.
 class graph_host final : run_scheduler::owner {
  public:
   graph_host(task_server& here, const graph& g, graph_service_options options)
@@ -100,7 +101,7 @@ class graph_host final : run_scheduler::owner {
  private:
   using memory = task_message::memory;
 
-  /// What a target refers to.
+  /// The object that a session_target points to.
   struct home {
     graph_host* of;
     std::uint32_t rank;
@@ -144,9 +145,9 @@ class graph_host final : run_scheduler::owner {
   void ask(const peer_process& from, const frame_header& header, std::vector<std::byte>&& payload) {
     auto message = std::make_shared<const run_message>(run_message::read(payload, tasks()));
     if (is_client(from) && (message->client_rank != tasks() || message->client_incarnation != from.incarnation))
-      message_reader::malformed();  // a client asks for itself alone
+      message_reader::malformed();  // a client requests runs only for itself
     service_request next{from, header, std::move(payload), std::move(message)};
-    if (next.message->waits || self() != 0) next.payload = {};  // it is not forwarded
+    if (next.message->waits || self() != 0) next.payload = {};  // only a forwarded run still requires the payload
     if (next.message->waits) return admit_to_session(std::move(next));
     if (self() != 0) return admit(std::move(next));
     // A session of this process forwards its runs itself; the thread that receives must not wait for other tasks.
@@ -202,7 +203,7 @@ class graph_host final : run_scheduler::owner {
     }
     replies_.post_value(from, header, said.bytes());
   }
-  /// Ends waits in queues at once. The variables are forgotten between two runs.
+  /// Ends waits in queues at once. The variables are dropped later, between two runs.
   void reset(const peer_process& from, const frame_header& header, std::vector<std::byte> payload) {
     for (const std::string& name : read_message<reset_message>(payload).containers)
       resource_table::of_process().reset(name);
@@ -223,7 +224,7 @@ class graph_host final : run_scheduler::owner {
   } catch (const std::bad_alloc&) {
   }
 
-  /// The mailbox of a run, which may not have begun here yet; null if it has ended.
+  /// Returns the mailbox of a run, which may not have begun here yet, or null if the run has ended.
   std::shared_ptr<mailbox> find(const run_key& key, const peer_process& from) {
     return runs_.find(key, from, is_client(from), [this](const peer_process& peer) { return peers_.is_gone(peer); });
   }
@@ -239,7 +240,7 @@ class graph_host final : run_scheduler::owner {
     return peers_.receive_until(urgency::next_request, time, [this] { return scheduler_.must_serve(); });
   }
   void wake() override { peers_.channels().wake(); }
-  /// Drops what clients and tasks have left behind that have ended.
+  /// Drops what remains of clients and tasks that have ended.
   void clean_up() override {
     const auto is_gone = [this](const peer_process& peer) { return peers_.is_gone(peer); };
     runs_.drop_orphans(is_gone);
@@ -251,10 +252,10 @@ class graph_host final : run_scheduler::owner {
     runs_.end(next.key(), client);
     replies_.send_end(client, next.header, end_message::of(run_was_cancelled(), true));
   }
-  /// If the run never arrived, because the first task ended before it forwarded the run, this task has nothing to end,
-  /// and reports that: the client waits for all tasks.
+  /// Reports the end of a cancelled run that never arrived, because the first task ended before it forwarded the run:
+  /// the client waits for all tasks.
   void end_cancelled(const service_request& cancelled) override {
-    if (!runs_.is_unasked(cancelled.key())) return;  // the run has ended, or its end is sent
+    if (!runs_.is_unasked(cancelled.key())) return;  // the run has reported its end, or will
     runs_.end(cancelled.key(), cancelled.from);
     replies_.send_end(cancelled.from, cancelled.header, end_message::of(run_was_cancelled(), true));
   }
@@ -270,13 +271,13 @@ class graph_host final : run_scheduler::owner {
   graph_registry graphs_;
   parked_bytes parked_;
   request_limits limits_{parked_};
-  parked_runs runs_;   // that this task takes part in
-  client_runs asked_;  // that sessions of this process ask for
+  parked_runs runs_;   // runs in which this task takes part
+  client_runs asked_;  // runs that sessions of this process request
   run_scheduler scheduler_{*this};
   service_replies replies_{peers_, scheduler_};
   run_forwarder forwarder_{peers_, runs_, scheduler_, replies_};
   request_executor executor_{options_, peers_, runs_, parked_, graphs_, scheduler_, replies_};
-  service_peers peers_;  // the last one: its thread calls the others
+  service_peers peers_;  // last, because its thread uses the other members
 };
 
 inline session_target graph_host::target(std::size_t rank) {

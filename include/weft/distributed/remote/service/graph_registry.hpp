@@ -31,7 +31,7 @@ class graph_registry {
       if (&known.self() == &g.self()) return;
     graphs_.push_back(g.share());
   }
-  /// A session keeps the placements that it has used last until it ends.
+  /// Notes that a session uses a placement. A session keeps its most recent placements until it ends.
   void note_use(std::uint64_t session, const peer_process& client, std::uint64_t placement) {
     const std::lock_guard lock(mutex_);
     if (users_.size() >= max_users && users_.count(session) == 0) return;
@@ -59,8 +59,8 @@ class graph_registry {
 
   std::uint64_t next_use() { return ++uses_; }
 
-  /// Returns null for an unknown key. Throws aborted for one without a registration, from which make() could make the
-  /// placement.
+  /// Returns null for an unknown key with a registration, from which make() can create the placement. Throws aborted
+  /// for an unknown key without a registration.
   std::shared_ptr<served_placement> find(std::uint64_t key, const step_registration* from, std::size_t tasks) {
     if (from && from->key() != key) message_reader::malformed();
     if (const auto found = served_.find(key); found != served_.end()) {
@@ -71,8 +71,8 @@ class graph_registry {
     if (!from) throw step_is_forgotten();
     return nullptr;
   }
-  /// Returns a placement that insert() adds once the task can serve it. Throws failed_precondition if this task does
-  /// not have the graph.
+  /// Returns a new placement, which insert() adds once the task can serve it. Throws failed_precondition if this task
+  /// does not have the graph.
   std::shared_ptr<served_placement> make(std::uint64_t key, const step_registration& from, std::size_t tasks,
                                          std::uint32_t self) {
     const graph g = graph_of(from);
@@ -108,13 +108,13 @@ class graph_registry {
 
  private:
   static constexpr std::size_t max_served = 1024;
-  static constexpr std::size_t max_kept = 64;  // placements, also those that no session uses any more
+  static constexpr std::size_t max_kept = 64;  // placements, including unused ones
   static constexpr std::size_t max_users = 8192, max_placements_of_session = 16;
 
   /// A session, and the placements that its graph has had most recently.
   struct user {
     peer_process client;
-    std::vector<std::uint64_t> placements;  // the latest is the last one
+    std::vector<std::uint64_t> placements;  // the latest last
   };
 
   graph graph_of(const step_registration& from) {

@@ -25,13 +25,13 @@ struct run_key {
   friend auto operator<=>(const run_key&, const run_key&) = default;
 };
 
-/// The mailboxes of the runs that a task serves. The first message of a run makes its mailbox, which may be a value
-/// that arrives before the request. All members are thread-safe.
+/// The mailboxes of the runs that a task serves. The first message of a run creates its mailbox; it can be a value that
+/// arrives before the request. All members are thread-safe.
 class parked_runs {
  public:
   using box_type = mailbox;
 
-  static constexpr std::size_t max_of_client = 256, max_of_task = 1024;  // that no request has arrived for
+  static constexpr std::size_t max_of_client = 256, max_of_task = 1024;  // runs without a request
   static constexpr std::size_t max_finished = 8192;
 
   std::size_t size() const {
@@ -39,9 +39,9 @@ class parked_runs {
     return runs_.size();
   }
 
-  /// The mailbox of a run; null if the run has ended. `from` has sent a message for it. Throws resource_exhausted if
-  /// that is a client with too many runs that it has not asked for. For a task, which sends what clients make it send,
-  /// the oldest such run is dropped.
+  /// Returns the mailbox of a run, or null if the run has ended. `from`: the sender of a message for the run. If a
+  /// client has too many runs without a request, throws resource_exhausted. If a task has too many, drops its oldest
+  /// such run, because clients determine what a task sends.
   template <typename Gone>
   std::shared_ptr<box_type> find(const run_key& key, const peer_process& from, bool is_client, Gone is_gone) {
     const std::lock_guard lock(mutex_);
@@ -72,7 +72,7 @@ class parked_runs {
     asked.is_asked_for = true;
     asked.client = client;
   }
-  /// Returns true for a run without a mailbox, or with one that no request has arrived for.
+  /// Returns true for a run that has a mailbox but no request.
   bool is_unasked(const run_key& key) const {
     const std::lock_guard lock(mutex_);
     const auto run = runs_.find(key);
@@ -84,7 +84,7 @@ class parked_runs {
     const auto run = runs_.find(key);
     return run == runs_.end() ? has_finished(key) : run->second.box->was_cancelled();
   }
-  /// A run of a client has ended. Values that arrive later are dropped.
+  /// A run of a client has ended. Values for the run that arrive later are dropped.
   void end(const run_key& key, const peer_process& client) {
     const std::lock_guard lock(mutex_);
     const auto [place, is_new] = finished_.try_emplace(key.session);
@@ -100,21 +100,21 @@ class parked_runs {
     last.number = std::max(last.number, key.number);
     last.client = client;
     last.keep = deadline(std::chrono::seconds(60));
-    // And the mailboxes of earlier runs that were never asked for. A run that still waits keeps its own until it ends,
-    // since values may be arriving in its memory.
+    // Also drops the mailboxes of earlier runs without a request. A run that still waits keeps its mailbox until it
+    // ends, because values may be arriving in its memory.
     for (auto each = runs_.lower_bound({key.session, INT64_MIN});
          each != runs_.end() && each->first.session == key.session;) {
       const bool ends = each->first == key || (each->first.number < key.number && !each->second.is_asked_for);
       each = ends ? drop(each) : std::next(each);
     }
   }
-  /// A session has ended: no run of it follows.
+  /// A session has ended and starts no more runs.
   void end_session(std::uint64_t session) {
     const std::lock_guard lock(mutex_);
     finished_.erase(session);
   }
 
-  /// Drops what processes have left behind that have ended.
+  /// Drops what remains of processes that have ended, and runs whose requests are overdue.
   template <typename Gone>
   void drop_orphans(Gone is_gone) {
     const std::lock_guard lock(mutex_);
@@ -125,7 +125,7 @@ class parked_runs {
     const std::lock_guard lock(mutex_);
     for (auto& each : runs_) each.second.box->cancel(why);
   }
-  /// Cancels the runs of a client, also those that only its values have arrived for.
+  /// Cancels the runs of a client, including runs for which only values have arrived.
   void cancel_of(const peer_process& client, const error& why) {
     const std::lock_guard lock(mutex_);
     for (auto& each : runs_) {
@@ -137,8 +137,8 @@ class parked_runs {
  private:
   struct run {
     std::shared_ptr<box_type> box = std::make_shared<box_type>();
-    peer_process from;    // of the first message
-    peer_process client;  // of the request
+    peer_process from;    // sender of the first message
+    peer_process client;  // sender of the request
     bool is_asked_for = false;
     deadline keep{std::chrono::seconds(60)};
   };
@@ -171,7 +171,7 @@ class parked_runs {
   mutable std::mutex mutex_;
   std::map<run_key, run> runs_;
   std::map<std::uint64_t, finished> finished_;  // by session
-  std::deque<std::uint64_t> order_;             // of finished_, which may have forgotten some by now
+  std::deque<std::uint64_t> order_;             // sessions by insertion into finished_, perhaps erased since
 };
 
 }  // namespace weft::detail

@@ -36,8 +36,8 @@
 
 namespace weft::detail {
 
-/// Computes the runs of a task, and reads and writes its variables. One thread at a time calls it, the one that has the
-/// turn of run_scheduler.
+/// Computes the runs of a task, and reads and writes its variables. Only the thread that has the turn of run_scheduler
+/// calls it.
 class request_executor {
  public:
   using state_pointer = std::unique_ptr<run_scheduler::session_state>;
@@ -53,7 +53,8 @@ class request_executor {
         replies_(replies),
         waits_(peers, scheduler, options.max_value_bytes) {}
 
-  /// Sends the result to the client. `state`: of the session's queue, for a run with queue operations; else null.
+  /// Serves a request and sends the result to the client. `state`: the state of the session's queue for a run with
+  /// queue operations, otherwise null.
   void execute(service_request& next, state_pointer* state) {
     if (next.message) return run(next, state);
     end_message how;
@@ -70,10 +71,10 @@ class request_executor {
     }
     replies_.send_end(next.from, next.header, how);
   }
-  /// Raises what is known of the task's variables, and returns it. Any thread may call.
+  /// Raises the state of the task's variables and returns it. Any thread may call.
   task_message::memory mark_variables(task_message::memory wanted) {
     using memory = task_message::memory;
-    // Clients that meet the tasks at the same time must not take each other's marks for those of an earlier process.
+    // A client that connects at the same time as others must not mistake their marks for marks of an earlier process.
     memory before = wanted == memory::used ? memory::met : memory::unused;
     if (wanted != memory::unused) memory_.compare_exchange_strong(before, wanted);
     return memory_;
@@ -110,7 +111,7 @@ class request_executor {
     const run_message& message = *next.message;
     const std::chrono::microseconds asked(
         static_cast<std::int64_t>(std::min<std::uint64_t>(next.header.deadline_us, std::uint64_t{1} << 50)));
-    // Shared: while the run gives up its turn, the placement may be dropped.
+    // Shared, because the placement may be dropped while the run has given up its turn.
     const std::shared_ptr<served_placement> placed =
         placement_of(message.placement, message.registers ? &message.registration : nullptr);
     graphs_.note_use(next.header.tag, next.client(), placed->key);
@@ -162,7 +163,7 @@ class request_executor {
     replies_.send_value(next.from, next.header, value);
   }
 
-  /// Returns the graph and the placement that a client requests, new if no session has requested them before.
+  /// Returns the graph and the placement that a client requests. Creates them if no session has requested them before.
   std::shared_ptr<served_placement> placement_of(std::uint64_t key, const step_registration* from) {
     if (auto known = graphs_.find(key, from, peers_.size())) return known;
     std::shared_ptr<served_placement> made =
@@ -173,7 +174,8 @@ class request_executor {
     graphs_.insert(made);
     return made;
   }
-  /// Throws failed_precondition unless the client knows this task's devices: its nodes are placed on them.
+  /// Throws failed_precondition if the client has an outdated list of this task's devices: its nodes are placed on
+  /// them.
   void check_devices(const step_registration& from) const {
     const auto cpus = static_cast<std::uint32_t>(options_.session.devices);
     if (from.cpus[peers_.self()] == cpus && from.gpus[peers_.self()] == gpus()) return;
@@ -182,7 +184,7 @@ class request_executor {
         {"the session knows this task with ", from.cpus[peers_.self()], " CPU and ", from.gpus[peers_.self()],
          " GPU devices, but it has ", cpus, " and ", gpus(), " since it was started again: make a new session"});
   }
-  /// The session of a queue, made again if it does not fit the placement.
+  /// Returns the session of a queue, which is replaced if it does not fit the placement.
   task_session& session_of(state_pointer& in, const served_placement& of) {
     if (in && static_cast<task_session&>(*in).fits(of, variables_)) return static_cast<task_session&>(*in);
     in.reset();

@@ -11,16 +11,16 @@
 
 namespace weft::detail {
 
-/// Limits what each client asks a task for, so that one client cannot use up what others need. All members are
-/// thread-safe.
+/// Limits the requests of each client to a task, so that one client cannot exhaust the task for the others. All members
+/// are thread-safe.
 class request_limits {
  public:
-  static constexpr std::size_t max_requests = 256;  // of one client, that wait or run
+  static constexpr std::size_t max_requests = 256;  // requests of one client that wait or run
 
   /// `parked` counts the memory of requests together with that of values.
   explicit request_limits(parked_bytes& parked) : parked_(parked) {}
 
-  /// A request that was admitted, until it has ended.
+  /// Counts an admitted request until it has ended.
   class ticket {
    public:
     ticket() = default;
@@ -49,7 +49,7 @@ class request_limits {
     std::size_t bytes_ = 0;
   };
 
-  /// Throws resource_exhausted if too many requests of the client wait, or too many bytes in this process.
+  /// Throws resource_exhausted if too many requests of the client wait or run, or too many bytes wait in this process.
   ticket admit(const peer_process& client, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     std::size_t& count = counts_[client];

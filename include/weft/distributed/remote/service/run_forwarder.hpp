@@ -18,15 +18,15 @@
 
 namespace weft::detail {
 
-/// In the first task of a cluster: sends each run to the other tasks, so that all tasks receive all runs in the same
+/// Sends each run from the first task of a cluster to the other tasks, so that all tasks receive all runs in the same
 /// order. All members are thread-safe.
 class run_forwarder {
  public:
   run_forwarder(service_peers& peers, parked_runs& runs, run_scheduler& scheduler, service_replies& replies)
       : peers_(peers), runs_(runs), scheduler_(scheduler), replies_(replies) {}
 
-  /// Also sends replies to other tasks. Returns false if this task has not met a process of the run yet, and
-  /// `may_wait` is false.
+  /// Forwards a run, or sends a reply to another task. Returns false if this task is not connected to a process of the
+  /// run yet, and `may_wait` is false.
   bool forward(service_request& next, bool may_wait) {
     if (!next.message) {  // a reply
       peers_.send(next.from, next.header, next.payload, time_to_send);
@@ -60,21 +60,22 @@ class run_forwarder {
         check(next);
         return true;
       } catch (const error&) {
-        return false;  // the run fails without the others
+        return false;  // the run has already failed
       }
     }
     return false;
   }
   void send(const service_request& next, std::uint32_t task, std::uint64_t process) {
     const bool is_own = next.from.rank == peers_.self();
-    // A session of this process knows the same processes as this task, and must not wait for one that is gone.
+    // A session of this process uses the same processes as this task, and must not wait for one that is gone.
     if (is_own && !peers_.is_there(task, process)) return;
     try {
       const deadline until(time_to_send);
       if (is_own) peers_.await_process(task, process, until, [&] { check(next); });
       peers_.send({task, process}, next.header, next.payload, until);
     } catch (const error& e) {
-      // The client may be connected to the task, and would wait for it. A run that was cancelled has been reported.
+      // The client may be connected to the task and would wait for it. The end of a cancelled run has already been
+      // reported.
       if (!runs_.is_over(next.key())) replies_.post_end(next.client(), next.header, end_message::of(e, false));
     }
   }
@@ -91,7 +92,7 @@ class run_forwarder {
   parked_runs& runs_;
   run_scheduler& scheduler_;
   service_replies& replies_;
-  run_turns forwarding_;  // of the thread that forwards and of sessions of this process
+  run_turns forwarding_;  // taken by the forwarding thread and by sessions of this process
 };
 
 }  // namespace weft::detail

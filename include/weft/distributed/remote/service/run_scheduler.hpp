@@ -24,12 +24,12 @@
 
 namespace weft::detail {
 
-/// Serves the requests of a task in three kinds of queues, each with a thread: runs to forward, requests in turn, and,
-/// for each session whose steps have queue operations, its runs. Such a run can wait for a later run of another
-/// session. One request at a time computes; see run_state.
+/// Serves the requests of a task in three kinds of queues, each with a thread: runs to forward, requests that take
+/// turns, and one queue for each session whose steps have queue operations, because a run of such a session can wait
+/// for a later run of another session. One request at a time computes; see run_state.
 class run_scheduler {
  public:
-  /// What the owner keeps for the runs of one session queue.
+  /// The owner's state for the runs of one session's queue.
   struct session_state {
     virtual ~session_state() = default;
   };
@@ -40,15 +40,16 @@ class run_scheduler {
     virtual void note_queued(const service_request&) = 0;
     /// Returns true for this process.
     virtual bool is_own(const peer_process&) const = 0;
-    /// Sends a run to other tasks. Returns false if it has to wait for one of them.
+    /// Sends a run to other tasks. Returns false if the run must wait for one of them.
     virtual bool forward(service_request&) = 0;
-    /// `state`: that of the session's queue; null for other requests.
+    /// `state`: the state of the session's queue; null for other requests.
     virtual void execute(service_request&, std::unique_ptr<session_state>* state) = 0;
     /// Serves frame_kind::cancel_step, which takes no turn.
     virtual void end_cancelled(const service_request&) = 0;
     /// A client's session has ended before this run began.
     virtual void drop(const service_request&, const peer_process& client) = 0;
-    /// Receives in this thread until must_serve(), at most for `time`. Returns false if another thread receives.
+    /// Receives in this thread until must_serve() returns true, at most for `time`. Returns false if another thread
+    /// receives.
     virtual bool receive(std::chrono::milliseconds time) = 0;
     /// Ends receive().
     virtual void wake() = 0;
@@ -59,7 +60,7 @@ class run_scheduler {
     ~owner() = default;
   };
 
-  static constexpr std::size_t max_sessions = 1024;  // that have a queue
+  static constexpr std::size_t max_sessions = 1024;  // sessions with a queue
   static constexpr std::ptrdiff_t max_sessions_of_client = 128;
 
   explicit run_scheduler(owner& of) : owner_(of) {}
@@ -105,7 +106,7 @@ class run_scheduler {
 
   // ---- requests ----
 
-  /// To be sent to other tasks.
+  /// Adds a request that is sent to other tasks.
   void forward(service_request&& next) {
     next.progress = run_progress(run_state::forwarding);
     const std::lock_guard lock(mutex_);
@@ -121,7 +122,7 @@ class run_scheduler {
     // The thread waits for requests in the receiving loop, where the condition variable does not wake it.
     owner_.wake();
   }
-  /// A run with queue operations. Throws resource_exhausted if too many sessions have such runs.
+  /// Adds a run with queue operations. Throws resource_exhausted if too many sessions have such runs.
   void add_to_session(service_request&& next) {
     next.progress = run_progress(run_state::queued);
     join_ended();
@@ -131,7 +132,7 @@ class run_scheduler {
     push(into, std::move(next));
   }
 
-  /// Forgets the runs of a client that are still to be forwarded.
+  /// Drops the runs of a client that have not been forwarded yet.
   void drop_forwarded(const peer_process& client) {
     const std::lock_guard lock(mutex_);
     std::erase_if(forwarded_.waiting,
@@ -170,7 +171,7 @@ class run_scheduler {
     const std::lock_guard lock(mutex_);
     return !in_turn_.waiting.empty();
   }
-  /// Adds time for which the present request has waited for a client that reads slowly.
+  /// Adds time for which the current request has waited for a client that reads slowly.
   void note_stalled(deadline::duration time) {
     const std::lock_guard lock(mutex_);
     stalled_ += time;
@@ -189,7 +190,7 @@ class run_scheduler {
   struct request_queue {
     std::deque<service_request> waiting;
     std::condition_variable changed;
-    std::size_t refused = 0;  // requests in a row that had to wait
+    std::size_t refused = 0;  // consecutive requests that had to wait
     std::thread thread;
     // Of a session.
     peer_process client{};
@@ -211,7 +212,7 @@ class run_scheduler {
   void serve(request_queue& own) {
     while (!stopping_ && own.phase == queue_phase::open) try {
         serve_once(own);
-      } catch (const error&) {           // the client is gone, most likely
+      } catch (const error&) {           // usually, the client is gone
       } catch (const std::exception&) {  // no memory
         detail::sleep(std::chrono::milliseconds(10));
       }
@@ -237,7 +238,7 @@ class run_scheduler {
     own.refused = 0;
     detail::sleep(own.changed, lock, std::chrono::milliseconds(5));
   }
-  /// Returns false if the request has to wait: others come first.
+  /// Returns false if the request must wait: other requests are served first.
   bool perform(request_queue& own, service_request& next) {
     if (&own == &forwarded_) return owner_.forward(next);
     if (next.header.kind == frame_kind::cancel_step) {
@@ -248,8 +249,8 @@ class run_scheduler {
     owner_.execute(next, &own == &in_turn_ ? nullptr : &own.state);
     return true;
   }
-  /// Waits for a while. The thread of in_turn_ receives its next request by itself, unless this process makes the
-  /// requests.
+  /// Waits for a request, but not for long. The thread of in_turn_ receives its next request by itself, unless this
+  /// process makes the requests.
   void await(request_queue& own, std::unique_lock<std::mutex>& lock) {
     if (&own == &in_turn_ && !last_is_own_) {
       lock.unlock();
@@ -290,7 +291,7 @@ class run_scheduler {
     ended_.push_back(std::move(which->second));
     return sessions_.erase(which);
   }
-  /// Without the mutex, on the session's thread.
+  /// Runs on the session's thread, without the mutex.
   void serve_session(request_queue& own) {
     serve(own);
     std::deque<service_request> left;
@@ -314,9 +315,9 @@ class run_scheduler {
   mutable std::mutex mutex_;
   request_queue in_turn_, forwarded_;
   session_map sessions_;                               // by number
-  std::vector<std::unique_ptr<request_queue>> ended_;  // of sessions
-  bool last_is_own_ = false;                           // this process has made the last request in turn
-  deadline::duration stalled_{};  // the time that requests in turn have waited for clients that read slowly
+  std::vector<std::unique_ptr<request_queue>> ended_;  // queues of ended sessions
+  bool last_is_own_ = false;                           // this process made the last request in in_turn_
+  deadline::duration stalled_{};  // total time that requests in in_turn_ have waited for clients that read slowly
   deadline clean_up_{std::chrono::seconds(1)};
 };
 

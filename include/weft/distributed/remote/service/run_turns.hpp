@@ -21,7 +21,7 @@ namespace weft::detail {
 /// the order of the queue. A run with queue operations gives up its turn while one of its threads waits (paused).
 enum class run_state : std::uint8_t { forwarding, queued, running, paused, ended };
 
-/// A run as run_turns sees it. It must not move while it has or waits for a turn.
+/// The progress of a run, for run_turns. It must not move while it has or waits for a turn.
 class run_progress {
  public:
   run_progress() = default;
@@ -33,7 +33,7 @@ class run_progress {
   friend class run_turns;
   run_state state_ = run_state::queued;
   std::size_t waiting_ = 0;       // threads of the run that wait
-  run_progress* next_ = nullptr;  // in the queue
+  run_progress* next_ = nullptr;  // the next run in the queue
 };
 
 /// Lets one run at a time compute. All members are thread-safe.
@@ -45,7 +45,7 @@ class run_turns {
     run.waiting_ = 0;
     queue(run, lock);
   }
-  /// Ends the turn for good.
+  /// Ends the run, and with it the turn.
   void end(run_progress& run) {
     const std::lock_guard lock(mutex_);
     leave(run, run_state::ended);
@@ -67,7 +67,7 @@ class run_turns {
   }
 
  private:
-  /// Also returns if another thread of the run pauses it meanwhile.
+  /// Waits for the run's turn. Also returns if another thread of the run pauses the run meanwhile.
   void queue(run_progress& run, std::unique_lock<std::mutex>& lock) {
     run.state_ = run_state::queued;
     run_progress** last = &first_;
@@ -89,10 +89,10 @@ class run_turns {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  run_progress* first_ = nullptr;  // has the turn; the others wait for it
+  run_progress* first_ = nullptr;  // has the turn; the runs after it wait
 };
 
-/// A turn in a scope.
+/// Holds a turn for a scope.
 class run_turn {
  public:
   run_turn(run_turns& turns, run_progress& run) : turns_(turns), run_(run) { turns_.begin(run_); }

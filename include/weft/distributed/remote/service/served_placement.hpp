@@ -15,7 +15,7 @@
 
 namespace weft::detail {
 
-/// A graph with its placement, as one session or several sessions have it. For the thread that has the turn.
+/// A graph with a placement, which one or several sessions use. For the thread that has the turn.
 struct served_placement {
   struct known_step {
     plan::step_request request;
@@ -26,13 +26,13 @@ struct served_placement {
   std::uint64_t key;
   graph nodes;
   step_registration config;                                 // without a request
-  bool is_restarted = false;                                // the client knows an earlier process of this task
+  bool is_restarted = false;                                // the client has used an earlier process of this task
   std::map<std::uint64_t, known_step> steps = {};           // by signature
   std::unique_ptr<run_scheduler::session_state> in_turn{};  // for the runs of all sessions that take turns
   std::uint64_t last_used = 0;
 
-  /// Keeps the request of a step, in place of the least recently used one if there are too many. Returns true if it
-  /// is new.
+  /// Keeps the request of a step; if there are too many, it replaces the least recently used one. Returns true if the
+  /// step is new.
   bool add_step(std::uint64_t signature, const plan::step_request& request) {
     if (steps.find(signature) != steps.end()) return false;
     if (steps.size() >= max_steps)
@@ -43,7 +43,7 @@ struct served_placement {
   }
 };
 
-/// A client asks for a step that this task does not keep.
+/// The error for a requested step that this task does not keep.
 inline error step_is_forgotten() {
   return error(error_code::aborted, "step",
                "this task does not know the step: it was started again, or has served many other steps since; run "

@@ -21,23 +21,22 @@
 
 namespace weft::detail {
 
-/// The processes that a task exchanges the values of steps with, the other tasks and the clients outside the cluster:
-/// which of them are alive, and the connections to them. The rank of a client is the number of tasks. All members are
-/// thread-safe.
+/// The processes with which a task exchanges the values of steps, the other tasks and the clients outside the cluster:
+/// their state and the connections to them. The rank of a client is the number of tasks. All members are thread-safe.
 class service_peers {
  public:
-  /// As for remote_channels.
+  /// See remote_channels for the parameters.
   service_peers(task_server& here, std::uint64_t max_value_bytes, remote_channels::opener open,
                 remote_channels::handler handle, remote_channels::loser lose)
       : here_(here), channels_(here, max_value_bytes, std::move(open), std::move(handle), std::move(lose)) {}
 
-  /// From now on check_there() throws cancelled.
+  /// Makes check_there() throw cancelled.
   void cancel() { stopping_ = true; }
   void stop() { channels_.stop(); }
   bool is_cancelled() const { return stopping_; }
 
   remote_channels& channels() { return channels_; }
-  std::size_t size() const { return here_.members().size(); }  // of the tasks
+  std::size_t size() const { return here_.members().size(); }  // number of tasks
   std::size_t self() const { return here_.members().self(); }
   std::string name_of(std::size_t task) const { return to_string(here_.members().task(task)); }
   peer_process self_as_client() const { return {self(), here_.incarnation()}; }
@@ -48,23 +47,24 @@ class service_peers {
   void await_tasks(deadline until) {
     here_.members().wait_for(until, [](const task_id&) { return true; });
   }
-  /// The incarnation of the task's present process.
+  /// Returns the incarnation of the task's current process.
   std::uint64_t process_of(std::size_t task) const {
     return task == self() ? here_.incarnation() : here_.members().incarnation(task);
   }
   bool is_there(std::size_t task, std::uint64_t incarnation) const {
     return task == self() || here_.members().alive(task, incarnation);
   }
-  /// Throws unavailable that names the task if it is gone.
+  /// Throws unavailable with the name of the task if this process of the task is gone.
   void check_there(std::size_t task, std::uint64_t incarnation) const {
     check_not_stopped();
     if (!is_there(task, incarnation)) throw here_.members().diagnose(task, incarnation, "step", "is gone");
   }
-  /// Throws unavailable that names the task if its process has ended. A process that this task has not met yet passes.
+  /// Throws unavailable with the name of the task if this process of the task has ended. A process that has not
+  /// connected to this task yet is not an error.
   void check_met(std::size_t task, std::uint64_t incarnation) const {
     if (process_of(task) == incarnation) check_there(task, incarnation);
   }
-  /// Returns true if a process that asks for steps, or takes part in them, has ended.
+  /// Returns true if a process that requests steps, or takes part in them, has ended.
   bool is_gone(const peer_process& peer) const {
     if (peer.rank == size()) return !channels_.has_client(peer.incarnation);
     if (peer.rank == self()) return peer.incarnation != here_.incarnation();
@@ -75,7 +75,7 @@ class service_peers {
     check_not_stopped();
     if (is_gone(client)) throw error(error_code::unavailable, "step", "the client is gone");
   }
-  /// Waits until this task has met a process that the client has met. `check` is called now and then.
+  /// Waits until this task is connected to a process to which the client is connected. Calls `check` periodically.
   template <typename Check>
   void await_process(std::size_t task, std::uint64_t incarnation, deadline until, Check check) const {
     while (process_of(task) != incarnation) {
@@ -88,8 +88,7 @@ class service_peers {
 
   // ---- connections that have ended ----
 
-  /// A connection from a task has ended. Until the task itself is declared lost, values can be missing that runs wait
-  /// for.
+  /// A connection from a task has ended. Runs may wait for values that were lost with it, although the task is alive.
   void note_loss(const peer_process& from) {
     const std::lock_guard lock(mutex_);
     if (losses_.size() < max_losses) losses_.insert_or_assign(from, detail::now());
@@ -100,7 +99,7 @@ class service_peers {
   }
   /// Throws unavailable if the connection from a task that is alive has ended since a run began, or shortly before.
   void check_connection(std::size_t task, std::uint64_t incarnation, deadline::time_point began) const {
-    constexpr std::chrono::seconds to_notice{1};  // in which a lost task is detected, and a request overtakes values
+    constexpr std::chrono::seconds to_notice{1};  // to detect a lost task, or by which a request overtakes values
     const std::lock_guard lock(mutex_);
     const auto loss = losses_.find({task, incarnation});
     if (loss == losses_.end() || loss->second + to_notice < began || detail::now() < loss->second + to_notice) return;
@@ -129,7 +128,7 @@ class service_peers {
   task_server& here_;
   std::atomic<bool> stopping_{false};
   mutable std::mutex mutex_;
-  std::map<peer_process, deadline::time_point> losses_;  // the last one of each process
+  std::map<peer_process, deadline::time_point> losses_;  // the last loss of each process
   remote_channels channels_;
 };
 

@@ -16,7 +16,7 @@
 
 namespace weft::detail {
 
-/// Answers the processes that ask a task for steps. All members are thread-safe.
+/// Sends replies to the processes that request steps from a task. All members are thread-safe.
 class service_replies {
  public:
   service_replies(service_peers& peers, run_scheduler& scheduler) : peers_(peers), scheduler_(scheduler) {}
@@ -28,7 +28,7 @@ class service_replies {
   void send_value(const peer_process& to, const frame_header& asked, const_bytes value) {
     peers_.send(to, value_header(asked), value, answer_time);
   }
-  /// The same without waiting for the other process, which may have ended: for the thread that receives.
+  /// Like send_end(), but does not wait for the other process, which may have ended. For the thread that receives.
   void post_end(const peer_process& to, const frame_header& asked, const end_message& how) {
     post(to, end_header(asked), how.bytes());
   }
@@ -54,13 +54,13 @@ class service_replies {
     header.step = asked.step;
     return header;
   }
-  /// Another task may have to be dialled, by the thread that forwards.
+  /// The thread that forwards sends replies to other tasks, because a send may have to open a connection.
   void post(const peer_process& to, const frame_header& header, std::vector<std::byte> payload) try {
     if (to.rank == peers_.size()) return peers_.channels().post_to_client(to.incarnation, header, std::move(payload));
     if (to.rank == peers_.self()) return peers_.send(to, header, payload, answer_time);
     // The limits of the receiver's own requests do not apply: the reply may be that a request exceeds them.
     scheduler_.forward({to, header, std::move(payload)});
-  } catch (const error&) {  // it is gone, or does not read; the request may have come from another process
+  } catch (const error&) {  // the receiver is gone or does not read; the requester may be another process
   }
 
   service_peers& peers_;

@@ -16,18 +16,19 @@
 
 namespace weft::detail {
 
-/// What a process asks a task for: a run of a step, a read or a write of a variable, a reset, or the end of a run.
+/// A request to a task: a run of a step, a read or a write of a variable, a reset, or the end of a run.
 struct service_request {
   peer_process from;
   frame_header header;
   std::vector<std::byte> payload;
-  std::shared_ptr<const run_message> message = {};  // of a run
+  std::shared_ptr<const run_message> message = {};  // null unless the request is a run
   run_progress progress{};
   request_limits::ticket admitted = {};
-  deadline meets{std::chrono::seconds(10)};  // the processes of a run that is forwarded
+  deadline meets{std::chrono::seconds(10)};  // time to connect to the processes of a forwarded run
   deadline::duration stalled_before{};       // run_scheduler's count when the request joined the queue
 
-  /// The process that waits for the end. The first task forwards runs for others.
+  /// Returns the process that waits for the end of the request. For a run that the first task forwarded, this is not
+  /// the sender.
   peer_process client() const { return message ? client_of(*message) : from; }
   run_key key() const { return {header.tag, header.step}; }
 

@@ -24,7 +24,7 @@
 
 namespace weft::detail {
 
-/// A run in the task that computes its part.
+/// A run, in a task that computes its part of it.
 struct served_run {
   run_key key{};
   std::shared_ptr<const run_message> message = {};
@@ -92,7 +92,7 @@ class step_links final : public task_links {
       }
       step_links& links;
     } watched(*this);
-    if (!waits) return operation(of);  // it computes, and keeps its turn
+    if (!waits) return operation(of);  // the operation computes and keeps its turn
     const pause here(*this);
     operation(of);
   }
@@ -115,7 +115,7 @@ class step_links final : public task_links {
   };
 
   void send_to_client(const transfer_key& key, const frame_header& header, const_bytes value) {
-    {  // the client waits for the end of this part in any case
+    {  // small values travel with the end of this part, for which the client waits anyway
       const std::lock_guard lock(fetching_);
       if (fetched_.add(key.to, key.number, value)) return;
     }

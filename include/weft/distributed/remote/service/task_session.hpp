@@ -22,7 +22,7 @@
 
 namespace weft::detail {
 
-/// Tells a session of a task where the client has placed the nodes, and cuts the task's parts out of its steps.
+/// Places the nodes of a task's session as the client has placed them, and cuts the task's parts out of its steps.
 class placed_support final : public plan::task_support {
  public:
   placed_support(const service_peers& peers, const variable_table& variables, step_links& links,
@@ -47,7 +47,7 @@ class placed_support final : public plan::task_support {
     const auto found = variables_.find(container_, graph_[node].name, info, where);
     if (!found) return false;
     v = found->state;
-    v.where = where;  // it may be on another CPU device of this task
+    v.where = where;  // the variable may be on another CPU device of this task
     return true;
   }
   bool moved(const device_spec& asked, plan::device_number d) const override { return table_.moved(asked, d); }
@@ -80,11 +80,11 @@ class placed_support final : public plan::task_support {
   task_table table_;
 };
 
-/// A local session of a placed graph, for the runs of one queue: its variables are the task's. For the thread that has
-/// the turn.
+/// A local session of a placed graph, for the runs of one queue. It shares the variables of the task. For the thread
+/// that has the turn.
 class task_session final : public run_scheduler::session_state {
  public:
-  /// `are_lost`: the values of variables that the task does not have yet were lost with an earlier process.
+  /// `are_lost`: variables that the task does not have yet lost their values with an earlier process.
   task_session(service_peers& peers, run_scheduler& scheduler, client_waits& waits, variable_table& table,
                const served_placement& of, session_options options, bool are_lost)
       : links_(peers, scheduler, waits), placement_(of.key), resets_(table.resets(of.config.container)) {
@@ -103,7 +103,7 @@ class task_session final : public run_scheduler::session_state {
     share_variables(table, of, static_cast<std::uint32_t>(peers.self()), are_lost);
   }
 
-  /// Returns true if the session is one of the placement. After a reset of its container another one is necessary.
+  /// Returns true if the session was made for the placement, and its container has not been reset since.
   bool fits(const served_placement& of, const variable_table& table) const {
     return placement_ == of.key && resets_ == table.resets(of.config.container);
   }
@@ -117,8 +117,8 @@ class task_session final : public run_scheduler::session_state {
     return nullptr;
   }
 
-  /// Computes this task's part of a run. `uses`: the number of requests served. A step that fails is forgotten: it may
-  /// not fit the signature that the client has given.
+  /// Computes this task's part of a run. `uses`: the number of requests served. A new step that fails is dropped: it
+  /// may not match the signature that the client has given.
   void run(served_placement& of, const run_message& message, std::uint64_t uses) {
     struct first_run {
       served_placement& of;
@@ -183,7 +183,8 @@ class task_session final : public run_scheduler::session_state {
     }
     keep_marks();
   }
-  /// Takes over which variables have values: other sessions have states of their own. Returns true if a value was lost.
+  /// Copies from the task's variables which of them have values, because each session has its own states. Returns true
+  /// if a value was lost.
   bool take_marks() {
     bool is_any_lost = false;
     for (const auto& [n, shared] : own_) {
@@ -199,9 +200,9 @@ class task_session final : public run_scheduler::session_state {
 
   step_links links_;
   std::shared_ptr<session> variables_;
-  placed_support* support_ = nullptr;                                                     // of the session
+  placed_support* support_ = nullptr;                                                     // owned by the session
   std::vector<std::pair<std::uint32_t, std::shared_ptr<variable_table::variable>>> own_;  // of this task, by node
-  std::uint64_t placement_, resets_;                                                      // what it was made for
+  std::uint64_t placement_, resets_;                                                      // when the session was made
   std::map<std::uint64_t, prepared_step> steps_;                                          // by signature
 };
 
