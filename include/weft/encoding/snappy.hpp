@@ -47,7 +47,7 @@ inline bool unpack_snappy(std::span<const std::byte> packed, std::vector<std::by
       back |= tag >> 5 << 8;
     }
     if (back == 0 || back > unpacked.size() || length > size - unpacked.size()) return false;
-    for (std::size_t i = 0; i < length; ++i) unpacked.push_back(unpacked[unpacked.size() - back]);  // source and destination may overlap
+    for (std::size_t i = 0; i < length; ++i) unpacked.push_back(unpacked[unpacked.size() - back]);  // may overlap
   }
   return unpacked.size() == size;
 }
