@@ -88,7 +88,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0)
 
 namespace detail {
 
-/// A checksum stored next to its data is rotated and shifted by a constant: without this, the CRC of a record that
+/// A checksum stored next to its data is rotated, and a constant is added. Without this, the CRC of a record that
 /// contains its own CRC would be the same for all data (TensorFlow's lib/hash/crc32c.h).
 inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
   const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});

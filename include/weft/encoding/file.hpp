@@ -64,7 +64,7 @@ inline void sync_folder(const std::string& path) {
   if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_on_file("write", path, errno);
 }
 
-/// Returns the path with symbolic links resolved. The target need not exist.
+/// Returns the path or, if it is a symbolic link, the final target, which need not exist.
 inline std::string follow_links(std::string path) {
   for (int links = 0;; ++links) {
     char target[4096];

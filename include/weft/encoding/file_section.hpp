@@ -23,7 +23,7 @@ struct section_place {
   std::string name;  ///< for messages: the file and the record in it
   std::uint64_t offset = 0;
   std::uint64_t stored = 0;  ///< bytes in the file
-  std::uint64_t bytes = 0;  ///< bytes after decompression
+  std::uint64_t bytes = 0;   ///< bytes after decompression
   bool deflated = false;
   std::optional<std::uint32_t> crc = {};  ///< CRC-32 of the decompressed bytes
 };

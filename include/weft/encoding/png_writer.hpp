@@ -79,7 +79,7 @@ inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, st
   std::string header;
   detail::append_big_endian(header, static_cast<std::uint32_t>(width));
   detail::append_big_endian(header, static_cast<std::uint32_t>(height));
-  header += '\x8';  // bits per channel
+  header += '\x8';                                               // bits per channel
   header += channels == 1 ? '\0' : channels == 3 ? '\2' : '\6';  // colour type
   header.append(3, '\0');                                        // deflate, filters by row, not interlaced
   std::string rows;

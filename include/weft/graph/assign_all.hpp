@@ -93,8 +93,8 @@ WEFT_DECL effect record_assignments(const sequence<assigned_pair>& pairs) {
 
 #endif
 
-/// target + rate * (from - target) as one kernel. The formula treats the operands as scalars: it does not depend on the
-/// extents.
+/// target + rate * (from - target) as one kernel. The nodes of the formula are typed as scalars, because the kernel
+/// takes its extents from `target`.
 template <class T, class Compiler = gpu::this_compiler>
 symbol record_interpolation(symbol target, symbol from, double rate) {
   const node<T> a(target), b(from);

@@ -20,8 +20,8 @@ namespace weft {
 
 /// How a `variable_scope` treats variables whose name exists (tf.variable_scope's reuse).
 enum class reuse : unsigned char {
-  no,  ///< creates variables; throws if the name exists
-  yes,  ///< uses existing variables; throws if the name does not exist
+  no,        ///< creates variables; throws if the name exists
+  yes,       ///< uses existing variables; throws if the name does not exist
   automatic  ///< uses an existing variable or creates it (tf.AUTO_REUSE)
 };
 
@@ -57,10 +57,10 @@ struct noted_clip {
 
 /// How a loss is scaled (train/loss_scale.hpp). It is recorded so that parameter servers can apply the scale.
 struct noted_loss_scale {
-  value scale{}, good_steps{};          // variables, or constants for a fixed scale
-  value finite{};                       // true if no gradient of the step is infinite or NaN
-  value factor{};  // the last hyperparameter of updates that receive gradients of the scaled loss
-  value passes{};  // the same for updates whose gradients are already divided by the scale
+  value scale{}, good_steps{};  // variables, or constants for a fixed scale
+  value finite{};               // true if no gradient of the step is infinite or NaN
+  value factor{};               // the last hyperparameter of updates that receive gradients of the scaled loss
+  value passes{};               // the last hyperparameter of updates whose gradients are divided by the scale already
   sequence<std::uint32_t> assignments;  // to the scale, the good steps and counters
   bool is_dynamic = false;
   sequence<double> numbers;  // the hyperparameters of detail::loss_scale_rule
@@ -128,7 +128,7 @@ std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read
 /// A name scope that was numbered because its name was taken: layer_1/ after layer/.
 struct numbered_scope {
   std::string first, scope;
-  bool is_reported = false;  ///< reported that its variables are not trained although the first scope's are
+  bool is_reported = false;  ///< true after reporting that only the first scope is trained
 };
 
 /// The contents of a graph.
@@ -152,7 +152,7 @@ struct graph_data {
   sequence<const primitive_table*> primitives;
   graph* whole = nullptr;        // set for a subgraph
   std::size_t outer_places = 0;  // number of open device scopes when the subgraph was created
-  device_spec unused_place;  // device of the last device scope that ended without placing a node
+  device_spec unused_place;      // device of the last device scope that ended without placing a node
   sequence<subgraph*> subgraphs;
   sequence<graph_owned*> owned;
   sequence<numbered_scope> numbered_scopes;
@@ -165,7 +165,7 @@ struct graph_data {
 /// operations on equal operands share one node. Not safe for concurrent writing.
 ///
 /// Moving a graph keeps its nodes, scopes and sessions valid, so a function can return a graph together with its nodes.
-/// Recording in a moved-from graph throws failed_precondition. Sessions keep the records that they run alive.
+/// Recording in a moved-from graph throws failed_precondition. A session keeps the records of its graph alive.
 class graph final : public op_builder {
  public:
   graph() : graph(87654321) {}

@@ -33,11 +33,11 @@ struct graph_node {
   std::string name;
   device_spec device;
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
-  std::uint32_t beside = no_node;  ///< the node with which this one is colocated
-  sequence<std::uint32_t> control;  ///< nodes that must run before this one, in addition to its inputs
-  initializer init;  ///< for a variable; for a constant, its value
+  std::uint32_t beside = no_node;     ///< the node with which this one is colocated
+  sequence<std::uint32_t> control;    ///< nodes that must run before this one, in addition to its inputs
+  initializer init;                   ///< of a variable; of a constant: its value
   std::uint32_t begins_as = no_node;  ///< the variable whose initial value this one shares
-  bool named = false;  ///< by the program; the name does not change
+  bool named = false;                 ///< the program chose the name, which must not change
 };
 
 /// The properties of a node that a device function can use, as in TensorFlow.
@@ -50,12 +50,12 @@ struct placement_query {
 
 /// The role of a variable in training, which also determines how workers share it.
 enum class variable_kind : unsigned char {
-  trained,  ///< updated by minimize() if the loss depends on it (TensorFlow's trainable variables)
+  trained,   ///< updated by minimize() if the loss depends on it (TensorFlow's trainable variables)
   averaged,  ///< statistics that steps assign, such as moving averages; shared as the mean of the workers' values
-  counter,  ///< a scalar that counts updates, such as tf.train.global_step; counts those of all workers
-  local,  ///< private to a worker
-  slot,  ///< an optimizer's state for another variable
-  frozen,  ///< like trained, also for sharing and files, but training does not change it (trainable=False)
+  counter,   ///< a scalar that counts updates, such as tf.train.global_step; counts those of all workers
+  local,     ///< private to a worker
+  slot,      ///< an optimizer's state for another variable
+  frozen,    ///< shared and saved like trained, but never changed by training (trainable=False)
 };
 
 // Operations that sessions implement directly, without a kernel.

@@ -47,7 +47,7 @@ class loop_gradient {
   struct stacked_call {
     std::size_t input;
     node_def call;
-    sequence<std::size_t> written;  // the row that the loop writes for each operand, or no_row
+    sequence<std::size_t> written;  // for each operand, the row that the loop writes, or no_row
   };
 
   symbol parameter(const value_info& info) { return make_parameter(made_, info); }
@@ -58,7 +58,7 @@ class loop_gradient {
     const std::size_t first = of_.variable_in(0);
     for (std::size_t i = first; i < g_.node.inputs.size(); ++i)
       operands_.push_back(parameter(is_row(i) ? row_of(input_info(i)) : input_info(i)));
-    sequence<operand> products;  // precede their readers
+    sequence<operand> products;  // created before the nodes that read them
     for (std::size_t r = of_.rows_written - of_.products; r < of_.rows_written; ++r)
       products.push_back({parameter(row_of(g_.node.outputs[of_.row_out(r)])), g_.output(of_.row_out(r))});
     for (std::size_t i = of_.invariant_in(0); i < g_.node.inputs.size(); ++i) {
@@ -240,7 +240,7 @@ class loop_gradient {
   subgraph& made_;
   sequence<symbol> operands_, gradients_;  // for each input after the count; for each input
   sequence<symbol> upstream_;              // for each floating variable
-  sequence<operand> rows_, invariants_;  // available to an iteration
+  sequence<operand> rows_, invariants_;    // available to an iteration
   sequence<symbol> transposed_;            // a parameter for each invariant that is a matrix
   sequence<value> written_;
   sequence<std::size_t> variable_of_;  // for each variable of the gradient loop, the input whose gradient it is

@@ -88,7 +88,8 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
 /// GPU kernels access 16 bytes at a time. Unaligned rows are copied to the loop's workspace first.
 inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
 
-/// Returns true if a variable's values can be kept: another axis fits, and the known extents fit into memory.
+/// Returns true if a variable's values of all iterations can be kept: the rank allows another axis, and the known
+/// extents fit into memory.
 inline bool can_be_kept(const value_info& variable, std::int64_t count) {
   bool fits = variable.extents.rank < max_rank;
   std::int64_t elements = 8;

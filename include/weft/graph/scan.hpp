@@ -10,7 +10,7 @@ namespace weft {
 
 /// Options of `scan`.
 struct scan_options {
-  bool reverse = false;  ///< from the last row to the first; stacked results keep the order of the rows
+  bool reverse = false;  ///< runs from the last row to the first; stacked results keep the order of the rows
 };
 
 /// A value whose rows the iterations read: `rows(x)`.
@@ -260,7 +260,7 @@ class scan_recorder {
   }
   /// The last value of carry j.
   symbol last(std::size_t j) const { return result_.output(static_cast<std::uint32_t>(j)); }
-  /// The values that were stacked.
+  /// Stacked result r.
   symbol stacked(std::size_t r) const {
     const loop_signature s(where_[result_.id().node].def);
     return result_.output(static_cast<std::uint32_t>(s.row_out(r)));
@@ -444,7 +444,7 @@ template <class Body, class... X>
   return detail::call_scan(body, options, operands...);
 }
 
-/// The same from the first row to the last.
+/// The same without options: from the first row to the last.
 template <class Body, class First, class... X>
   requires(!std::is_same_v<First, scan_options>)
 [[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {

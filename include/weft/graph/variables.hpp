@@ -34,7 +34,7 @@ template <Element T, class D = dims<>>
 ///     auto online = variables_in(g, "online"), target = variables_in(g, "target");
 ///     auto train = group(adam{}.minimize(loss, online), assign_all(target, online, {.rate = 0.01}));
 ///
-/// Valid as long as nodes are.
+/// Valid as long as the nodes of the graph.
 class variable_list {
  public:
   variable_list() = default;

@@ -29,16 +29,16 @@ struct binding {
 
   sequence<fed_operand> fed;
   sequence<fetched_operand> fetched;
-  std::uint64_t hash = 0;  ///< of the extents of the fed values
+  std::uint64_t hash = 0;   ///< of the extents of the fed values
   binding* next = nullptr;  ///< see binding_cache
-  std::size_t bytes = 0;  ///< memory_bytes() when the binding was created
+  std::size_t bytes = 0;    ///< memory_bytes() when the binding was created
   extent_bindings extents;
   sequence<std::int64_t> names;     ///< the values of program_extents::names
   sequence<kernel_handle> kernels;  ///< for each instruction
-  sequence<std::byte*> addresses;  ///< for each buffer
-  sequence<std::byte*> bases;  ///< for each arena, when the addresses were computed
+  sequence<std::byte*> addresses;   ///< for each buffer
+  sequence<std::byte*> bases;       ///< for each arena, when the addresses were computed
   sequence<std::size_t> arena_bytes;
-  sequence<std::byte*> workspaces;  ///< for each instruction; null if its kernel needs none on a CPU
+  sequence<std::byte*> workspaces;       ///< for each instruction; null if its kernel needs none on a CPU
   sequence<std::size_t> subgraph_bytes;  ///< for each node with subgraphs: the memory that it needs while it runs
   owned<gpu_binding> on_gpus;
 

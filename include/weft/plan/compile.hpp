@@ -63,8 +63,8 @@ struct compiled_step {
   owned<program> made;
   bool compiled = false;
   owned<step_subgraphs> subgraphs;  ///< null if no node has subgraphs
-  owned<gpu_step> gpus;  ///< null if the step uses no GPU
-  owned<task_step> tasks;  ///< null if the step runs in one task
+  owned<gpu_step> gpus;             ///< null if the step uses no GPU
+  owned<task_step> tasks;           ///< null if the step runs in one task
   operand_table operands;
   program_extents extents;
   buffer_extents infos;
@@ -125,7 +125,7 @@ WEFT_DECL void list_versions(compiled_step& step) {
 }
 
 WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
-  struct restart {  // the passes modify their input
+  struct restart {  // undoes the changes of the passes after an error
     compiled_step* step;
     ~restart() {
       if (!step) return;
@@ -148,8 +148,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
     return session.variables[n].where;
   });
   p.cpus = p.is_subgraph ? 1 : session.cpus;
-  p.lanes_per_device =
-      p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // a single thread drives all GPUs
+  p.lanes_per_device = p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // a single thread drives all GPUs
   if (p.gpus) step.gpus = owned(session.gpus->new_step());
   number_buffers(p);
   step.infos.clear();

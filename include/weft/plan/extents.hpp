@@ -96,7 +96,7 @@ class buffer_extents {
   };
 
   sequence<value_info> infos_;
-  sequence<named_extents> named_extents_;  // many buffers share few sets of names
+  sequence<named_extents> named_extents_;                            // many buffers share few sets of names
   sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // each buffer and the index of its extents
 };
 

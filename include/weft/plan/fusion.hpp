@@ -8,8 +8,8 @@ namespace weft::plan {
 
 /// Chooses pairs of nodes, `leader` and `follower`, that run as one kernel:
 ///
-/// - a product and the expression that is its only reader; on a CPU, also the node that computes an upstream gradient
-/// and the gradient that follows it;
+/// - a product and the expression that is its only reader; on a CPU, also a node that computes a gradient and the
+/// elementwise gradient that is its only reader;
 /// - a product that computes a gradient and the gradient-descent update that applies it. The product is then added to
 /// the variable and never stored.
 inline void fuse(program&);
@@ -65,7 +65,7 @@ class fusion {
     return possible ? m : none;
   }
 
-  /// Returns true if the step computes the value and has a single reader of it.
+  /// Returns true if the step computes the value for a single reader.
   bool is_private(value v) const { return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1; }
   bool is_computed_after(value v, std::uint32_t than) const {
     const std::uint32_t n = p_.computed_by(v);

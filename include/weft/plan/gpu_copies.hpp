@@ -86,7 +86,7 @@ class gpu_copies {
     if (p_.buffers[b].space == space && p_.buffers[b].layout == layout) return b;
     for (const replica& r : replicas_)
       if (r.of == b && r.space == space && r.layout == layout) return r.buffer;
-    if (p_.buffers[b].layout != layout) {  // on the GPU that contains the value, or that receives it
+    if (p_.buffers[b].layout != layout) {  // converts on the GPU that contains or receives the value
       const std::uint32_t there = p_.buffers[b].space == 0 ? insert_copy(b, to, p_.buffers[b].layout, for_node) : b;
       return insert_copy(in_layout(there, layout, for_node), to, layout, for_node);
     }

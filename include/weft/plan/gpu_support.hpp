@@ -45,7 +45,7 @@ class gpu_step {
  public:
   virtual ~gpu_step() = default;
 
-  /// Passes. `infos`: for each buffer, its type and extents when the step first runs.
+  /// Passes over the program. `infos`: for each buffer, its type and extents when the step first runs.
   virtual void assign_layouts(program&, const value_info* infos) = 0;
   virtual void insert_copies(program&) = 0;
   virtual void list_stages(const program&) = 0;

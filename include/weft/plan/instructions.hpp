@@ -96,7 +96,7 @@ class instruction_list {
   }
 
   program& p_;
-  sequence<char> is_read_;  // for each root buffer; empty until an optional output is checked
+  sequence<char> is_read_;        // for each root buffer; empty until an optional output is checked
   sequence<std::uint32_t> kept_;  // for each fetched result that is overwritten later: the buffer of its copy
 };
 

@@ -61,9 +61,9 @@ void assign_lanes(program& p, const Info& info) {
   }
 }
 
-/// Adds dependencies: each instruction waits for the last instruction in each other lane that it must follow. These are
-/// the writer of what it reads or writes, the readers of what it writes since the last write and, if it is `ordered`,
-/// the previous `ordered` instruction.
+/// Adds dependencies: each instruction waits for the last instruction in each other lane that it must follow. It
+/// follows the last writer of every buffer that it accesses, the readers since then of every buffer that it writes and,
+/// if it is `ordered`, the previous `ordered` instruction.
 inline void add_dependencies(program& p) {
   const std::size_t lanes = p.lanes.size();
   if (lanes < 2) return;

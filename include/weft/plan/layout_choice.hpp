@@ -52,7 +52,7 @@ class layout_choice {
   }
 
   sequence<std::uint32_t> parent_;  // for each value: its parent in the union-find forest of groups
-  sequence<double> seconds_;  // for each value: the time of a copy, 0 if none is required
+  sequence<double> seconds_;        // for each value: the time of a copy, 0 if none is required
   sequence<std::uint32_t> first_value_;
   sequence<double> gain_;
 };

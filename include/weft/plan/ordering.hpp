@@ -11,7 +11,6 @@ namespace weft::plan {
 /// possible, so that the memory of gradients is released early. A node that needs the old value after the write reads a
 /// snapshot of it. Writers of one variable keep the order in which the program recorded them, and so do `ordered`
 /// operations.
-/// Writers of one variable keep the order in which they were written down, and so do operations that are `ordered`.
 inline void order(program&);
 
 class ordering {

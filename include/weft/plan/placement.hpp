@@ -34,7 +34,7 @@ class placement {
   /// Returns true if soft placement has moved a node from the requested device.
   bool moved(std::uint32_t n) const;
 
-  /// "on /device:GPU:0: the node names it"
+  /// Returns text such as "on /device:GPU:0: the node names it".
   std::string explain(std::uint32_t n) const;
 
   /// Returns the name in TensorFlow's log format: "/job:worker/replica:0/task:1/device:CPU:0".

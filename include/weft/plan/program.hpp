@@ -17,64 +17,64 @@ namespace weft::plan {
 /// A node of the graph as a part of a step. It has a number in the graph and an index in `program::nodes`.
 struct step_node {
   std::uint32_t number = 0;  ///< in the graph
-  bool runs = false;  ///< false if it is fed, or only its extents are used
+  bool runs = false;         ///< false if it is fed, or only its extents are used
   bool fed = false;
   device_number on;
   std::uint32_t first_buffer = 0;  ///< of its first output; those of other outputs follow
-  std::uint32_t follower = none;  ///< the node that is fused with this one and reads its result
-  std::uint32_t leader = none;  ///< the node whose result this one reads in the fused kernel
-  std::uint32_t snapshot = none;  ///< for a variable whose old value is copied before the step: the buffer of the copy
-  std::uint32_t workspace = none;  ///< working memory of a node with subgraphs: a buffer
-  bool reads_snapshots = false;  ///< reads the old value of a variable after a write
+  std::uint32_t follower = none;   ///< the node that is fused with this one and reads its result
+  std::uint32_t leader = none;     ///< the node whose result this one reads in the fused kernel
+  std::uint32_t snapshot = none;   ///< for a variable whose old value is copied before the step: the buffer of the copy
+  std::uint32_t workspace = none;  ///< the buffer for the working memory of a node with subgraphs
+  bool reads_snapshots = false;    ///< reads the old value of a variable after a write
   image_layout layout = image_layout::channels_last;  ///< of its images
 };
 
 /// The location of a buffer's elements.
 enum class buffer_kind : unsigned char {
-  unused,  ///< not computed; only the extents are known
+  unused,    ///< not computed; only the extents are known
   arena,     ///< in a block of the program's memory
   variable,  ///< in the session's memory
   constant,  ///< in the graph
   resident,  ///< a constant's copy on a device, made once
-  fed,  ///< in the caller's input
-  caller,  ///< in the caller's output
+  fed,       ///< in the caller's input
+  caller,    ///< in the caller's output
 };
 
 /// A place for one value, or for several values in sequence.
 struct step_buffer {
-  value_info declared;  ///< extents can be names
+  value_info declared;     ///< extents can be names
   std::uint32_t root = 0;  ///< the buffer whose memory it uses; otherwise its own number
   buffer_kind kind = buffer_kind::unused;
   image_layout layout = image_layout::channels_last;
   std::uint32_t space = 0;  ///< 0: host memory; n + 1: memory of GPU n
   std::uint32_t arena = 0;
   std::uint32_t first = none, last = none;  ///< instructions: the first that writes it, the last that reads it
-  std::uint32_t forwarded_from = none;  ///< the buffer whose memory it reuses
-  bool reserved = false;  ///< its memory is allocated before the first instruction and not shared
-  bool pinned = false;  ///< a GPU copies from this address, so no other buffer may reuse the memory
+  std::uint32_t forwarded_from = none;      ///< the buffer whose memory it reuses
+  bool reserved = false;                    ///< its memory is allocated before the first instruction and not shared
+  bool pinned = false;                      ///< a GPU copies from this address, so no other buffer may reuse the memory
 };
 
 enum class instruction_kind : unsigned char {
   compute,
-  copy,  ///< from its read buffer to its written buffer
-  send,  ///< sends its read buffer to another task; never waits
+  copy,     ///< from its read buffer to its written buffer
+  send,     ///< sends its read buffer to another task; never waits
   receive,  ///< receives its written buffer from another task
 };
 
 /// A unit of execution: a node, two fused nodes, updates of several variables, a copy, or one side of a transfer
 /// between two tasks.
 struct instruction {
-  std::uint32_t node = none;  ///< the node whose result it computes; for other kinds, the node that it serves
-  std::uint32_t leader = none;  ///< the node that is fused into `node`
-  std::uint32_t assigned = none;  ///< the variable in whose memory it computes its first result
+  std::uint32_t node = none;       ///< the node whose result it computes; for other kinds, the node that it serves
+  std::uint32_t leader = none;     ///< the node that is fused into `node`
+  std::uint32_t assigned = none;   ///< the variable in whose memory it computes its first result
   sequence<std::uint32_t> beside;  ///< updates of other variables that run in the same kernel
   instruction_kind kind = instruction_kind::compute;
   std::uint32_t transfer = none;  ///< number of a send or a receive; the same in both tasks
   device_number on;
   std::uint32_t lane = 0;
   sequence<std::uint32_t> reads, writes;  ///< root buffers
-  sequence<std::uint32_t> read_for;  ///< for each read buffer, the original if it is a copy; empty: no copies
-  sequence<std::uint32_t> dependencies;  ///< instructions of other lanes or queues that it waits for
+  sequence<std::uint32_t> read_for;       ///< for each read buffer, the original if it is a copy; empty: no copies
+  sequence<std::uint32_t> dependencies;   ///< instructions of other lanes or queues that it waits for
 };
 
 /// A block of memory that buffers of one lane share.
@@ -93,15 +93,15 @@ struct program {
   const graph& g;
   step_request request;
   bool is_subgraph = false;  ///< of a node
-  device_number home;  ///< the device of fed and fetched values
-  std::uint32_t self = 0;  ///< the task that runs this program
+  device_number home;        ///< the device of fed and fetched values
+  std::uint32_t self = 0;    ///< the task that runs this program
 
   // prune, order
   sequence<step_node> nodes;  ///< those that run come first, in execution order
   std::uint32_t running = 0;  ///< number of nodes that run
   /// Graph nodes whose value is the session's random position: one for each device scope that draws random numbers.
   sequence<std::uint32_t> positions;
-  sequence<std::uint32_t> index;  ///< of each graph node in `nodes`
+  sequence<std::uint32_t> index;                 ///< of each graph node in `nodes`
   sequence<std::uint32_t> variables, constants;  ///< nodes that run
   /// Readers of a variable's old value that run after a write.
   struct snapshot_reader {

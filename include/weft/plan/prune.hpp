@@ -15,7 +15,7 @@ inline void prune(program& p) {
   sequence<std::uint32_t> pending;
   sequence<char> state(g.size(), 0);
   enum : char { unknown, mentioned, fed, needed };
-  const auto mention = [&](std::uint32_t n) {  // including the values that it is an alias of
+  const auto mention = [&](std::uint32_t n) {  // and the nodes that it is an alias of
     for (; state[n] == unknown; n = g[n].def.inputs[0].node) {
       state[n] = mentioned;
       if (!g[n].def.op->alias) break;

@@ -17,7 +17,6 @@ struct transfer {
 /// All tasks cut the same program, so they number the transfers identically. A send follows the instruction that writes
 /// its value, and a receive precedes the first instruction that reads it. Sends do not wait, and each task receives in
 /// the order of the whole program, so the tasks cannot deadlock.
-/// the whole program, so tasks never wait for each other in a circle.
 class task_cut {
  public:
   /// `client`: the number of the task that feeds and fetches.
@@ -207,9 +206,9 @@ class task_cut {
 
   program& p_;
   std::uint32_t client_;
-  sequence<std::uint32_t> place_, writer_;  // for each buffer: the task that holds it, and its last writer
-  sequence<sequence<std::uint32_t>> known_;  // for each task: buffers of other tasks that it has received
-  sequence<std::uint32_t> instruction_of_;  // for each node
+  sequence<std::uint32_t> place_, writer_;      // for each buffer: the task that holds it, and its last writer
+  sequence<sequence<std::uint32_t>> known_;     // for each task: buffers of other tasks that it has received
+  sequence<std::uint32_t> instruction_of_;      // for each node
   sequence<sequence<std::uint32_t>> reported_;  // for each task: instructions of other tasks that it knows have run
   sequence<transfer> transfers_;
   sequence<position> positions_;

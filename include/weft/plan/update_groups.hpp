@@ -190,9 +190,9 @@ class update_groups {
   sequence<std::uint32_t> last_use_;             // for each root buffer
   sequence<std::size_t> live_, most_, pending_;  // in bytes; for each space
   sequence<group> groups_;
-  std::size_t first_open_ = 0;  // index in groups_
+  std::size_t first_open_ = 0;                    // index in groups_
   sequence<std::uint32_t> reads_in_, writes_in_;  // the open groups' number when they last read or wrote each buffer
-  std::uint32_t number_ = 1;  // of the open groups
+  std::uint32_t number_ = 1;                      // of the open groups
 };
 
 inline void group_updates(program& p, const value_info* infos) { update_groups(p, infos).run(); }

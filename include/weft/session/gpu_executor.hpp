@@ -30,7 +30,7 @@ struct stages_of_binding final : plan::gpu_binding {
   /// A fed value, which is either copied to the step's page-locked memory or read from the caller's memory.
   struct feed {
     std::size_t bytes;
-    std::byte* staging;  // the step's memory; saved while the step runs
+    std::byte* staging;  // address of the step's copy, restored after a run
     bool in_place;
   };
   sequence<stage> stages;
@@ -50,7 +50,6 @@ struct stages_of_binding final : plan::gpu_binding {
 /// Fed values are copied to memory that the GPU can read, at the same address in every run. Large values that are
 /// already in page-locked memory are read in place, and the recording is updated with their address. The step ends
 /// before the caller may change them.
-/// the caller may change it again.
 class gpu_executor {
  public:
   gpu_executor(session_gpus& gpus, const sequence<plan::outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
@@ -140,7 +139,7 @@ class gpu_executor {
   /// follow, unless its queue has already waited for it. A wait covers all earlier work in the other queue.
   void order_queues(const plan::program& p, const plan::binding& b, const value_info* infos, const gpu_stage& s,
                     stages_of_binding::stage& state, sequence<sequence<std::uint32_t>>& dependencies) const {
-    per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // number of the other queue's instructions
+    per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // [mine][other]: instructions of `other` waited for
     per_gpu_work<sequence<std::uint32_t>> given;
     for (std::uint32_t i = s.first; i < s.last; ++i) {
       const plan::instruction& in = p.instructions[i];

@@ -77,7 +77,7 @@ inline void initialize_orthogonal(double gain, const value_info& info, const ran
   const bool by_rows = rows <= columns;
   const std::size_t count = by_rows ? rows : columns, length = by_rows ? columns : rows;
   const auto element = [&](std::size_t v, std::size_t k) { return by_rows ? v * columns + k : k * columns + v; };
-  const storage memory(n * sizeof(double));  // the vectors, contiguous
+  const storage memory(n * sizeof(double));  // the vectors, stored contiguously
   auto* const vectors = reinterpret_cast<double*>(memory.data());
   const auto dot = [&](const double* a, const double* b) {
     double lanes[4] = {}, sum = 0;

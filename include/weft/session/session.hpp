@@ -606,7 +606,7 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
   const value_info info = variable_info(n);
   v.where = place.of(n);
   if (tasks && v.where.task != tasks->self()) {
-    v.initialized = true;  // this task does not know
+    v.initialized = true;  // assumed; only the other task knows
     return v;
   }
   if (tasks && tasks->find_variable(n, info, v)) return v;

@@ -29,8 +29,8 @@ namespace detail {
 /// The resources of a session that steps use, for planning and for running.
 struct session_resources : plan::environment {
   const sequence<owned<thread_pool>>& pools;  ///< for each CPU device
-  thread_pool* lane_threads;  ///< one for each lane if there are several
-  const sequence<sequence<int>>& cores;  ///< for each CPU device, if its threads are bound to cores
+  thread_pool* lane_threads;                  ///< one for each lane if there are several
+  const sequence<sequence<int>>& cores;       ///< for each CPU device, if its threads are bound to cores
   bool log_device_placement;
   step_observer* observer = nullptr;
 

@@ -112,7 +112,7 @@ class step_plan {
   static constexpr std::size_t none_fetched = ~std::size_t{0};
   sequence<last_use> last_uses_;
   sequence<std::uint32_t> ordered_;  // instructions
-  plan::binding_cache bindings_;  // declared after step_: must be destroyed before it
+  plan::binding_cache bindings_;     // declared after step_: must be destroyed before it
   plan::binding* current_ = nullptr;
 };
 

@@ -15,7 +15,7 @@ namespace weft {
 
 namespace detail {
 
-/// Matches braces, with a lower rank than arrays; std::initializer_list would have a higher one.
+/// Matches braces, but arrays are a better match; std::initializer_list would not be a worse match than arrays.
 struct values_in_braces {
   constexpr values_in_braces(braces = {}) {}
 };

@@ -49,7 +49,7 @@ struct dims;
 
 namespace detail {
 
-// A separate template, because no specialisation matches if g++ cannot deduce an extent, as in dims<dyn, 3>.
+// A separate template, because no specialization matches if g++ cannot deduce an extent, as in dims<dyn, 3>.
 template <class Dims>
 inline constexpr bool has_canonical_types = true;
 template <auto... Extents>
@@ -93,7 +93,7 @@ struct dims {
 
 namespace detail {
 
-/// The extent of an axis. The first axes are specialised, because a recursion would be instantiated for every list of
+/// The extent of an axis. The first axes are specialized, because a recursion would be instantiated for every list of
 /// extents.
 template <class Dims, std::size_t Index>
 struct extent_at;

@@ -23,7 +23,7 @@ struct half {
 #endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
-    // Branchless, so that loops vectorise. For subnormal results, adding 0.5 rounds to a multiple of 2^-24, the unit of
+    // Branchless, so that loops vectorize. For subnormal results, adding 0.5 rounds to a multiple of 2^-24, the unit of
     // subnormals.
     const bool normal = magnitude >= 0x38800000u;
     const float sum = __builtin_bit_cast(float, normal ? 0 : magnitude) + 0.5f;

@@ -52,7 +52,7 @@ concept extent_like = requires { Extent::code; };
 template <class Extent>
 concept named_extent = extent_like<Extent>;
 
-/// The definition of a named extent; computed extents are specialisations. The primary template handles names because
+/// The definition of a named extent; computed extents are specializations. The primary template handles names because
 /// nvcc cannot match templates with arguments of class type.
 template <class Extent>
 struct define_extent {

@@ -43,7 +43,7 @@ struct extent_definition {
   static constexpr std::size_t max_terms = 8, max_text = 96;
 
   char text[max_text]{};                         ///< "batch", "a + 2 * b", "ceil(height / 2)"
-  std::int64_t code = 0;  ///< the extent itself if it is a number
+  std::int64_t code = 0;                         ///< the extent itself if it is a number
   const extent_definition* numerator = nullptr;  ///< of a quotient
   const extent_definition* denominator = nullptr;
   rounding round = rounding::exact;

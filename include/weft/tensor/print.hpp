@@ -92,7 +92,7 @@ inline double value_of(const decimal& d, bool single) {
   return single ? static_cast<double>(std::strtof(text, nullptr)) : std::strtod(text, nullptr);
 }
 
-// These functions use bits because a program may be compiled with -ffast-math.
+// These functions test bits because a program may be compiled with -ffast-math.
 inline bool is_negative(double x) { return __builtin_bit_cast(std::uint64_t, x) >> 63; }
 inline double magnitude(double x) {
   return __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, x) & ~(std::uint64_t{1} << 63));
@@ -182,7 +182,7 @@ class shortest_decimals {
         return value_of(d, false) == positive;
       case dtype::float32:
         return value_of(d, true) == positive;
-      default:  // exact: so few digits are a double, or are far from the midpoint between two elements
+      default:  // exact: a number with so few digits is a double, or is far from the midpoint of two elements
         return is_between_neighbours(positive, value_of(d, false));
     }
   }
