@@ -9,9 +9,9 @@ namespace weft::plan {
 /// Chooses pairs of nodes, `leader` and `follower`, that run as one kernel:
 ///
 /// - a product and the expression that is its only reader; on a CPU, also a node that computes a gradient and the
-/// elementwise gradient that is its only reader;
+///   elementwise gradient that is its only reader;
 /// - a product that computes a gradient and the gradient-descent update that applies it. The product is then added to
-/// the variable and never stored.
+///   the variable and never stored.
 inline void fuse(program&);
 
 class fusion {
