@@ -22,7 +22,7 @@ struct assign_all_options {
 /// It copies the values from before the step. Throws invalid_argument if a variable of one list has no counterpart in
 /// the other, if element types or extents differ, or if a variable is in both lists.
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from);
-/// The same with a rate. Integers and bools are copied. With a rate below 1, throws unimplemented for half and bfloat16.
+/// The same with a rate. Integers and bools are copied. A rate below 1 throws unimplemented for half and bfloat16.
 template <class = void>
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from, assign_all_options how);
 template <class... X>
