@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// CRC-32 of zip, gzip and PNG (ISO 3309) of `bytes`. To continue over further bytes pass the CRC so far as `before`.
+/// CRC-32 (ISO 3309; used by zip, gzip and PNG) of `bytes`. To continue an earlier checksum, pass it as `before`.
 inline std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before = 0) {
   constexpr std::uint32_t polynomial = 0xedb88320u;  // bits reversed
   return ~detail::crc_portable<polynomial>(~before, bytes.data(), bytes.size());

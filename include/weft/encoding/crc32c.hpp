@@ -35,7 +35,7 @@ constexpr crc_matrix append_zeros(std::size_t bytes) {
   return matrix;
 }
 
-// The same map, one table per byte of the register.
+// The same map, as one table for each byte of the register.
 struct crc_shift {
   std::array<std::array<std::uint32_t, 256>, 4> table{};
 
@@ -50,7 +50,7 @@ struct crc_shift {
   }
 };
 
-// Slicing by eight: table k advances a byte over k further zero bytes.
+// Slicing by eight: table k advances a byte over k more zero bytes.
 template <std::uint32_t Polynomial>
 const auto& crc_tables() {
   static const auto tables = [] {
@@ -83,14 +83,13 @@ std::uint32_t crc_portable(std::uint32_t crc, const std::byte* data, std::size_t
 
 }  // namespace detail
 
-/// CRC32C (Castagnoli; RFC 3720, appendix B.4) of `bytes`. To continue over further bytes pass the CRC so far as
-/// `before`.
+/// CRC32C (Castagnoli; RFC 3720, appendix B.4) of `bytes`. To continue an earlier checksum, pass it as `before`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before = 0);
 
 namespace detail {
 
-/// A checksum is rotated and moved on where it stands beside what it sums up: the checksum of data that has checksums
-/// in it is then no constant (TensorFlow's lib/hash/crc32c.h).
+/// A checksum stored next to its data is rotated, and a constant is added. Without this, the CRC of a record that
+/// contains its own CRC would be the same for all data (TensorFlow's lib/hash/crc32c.h).
 inline std::uint32_t masked_crc32c(const void* bytes, std::size_t size) {
   const std::uint32_t crc = crc32c({static_cast<const std::byte*>(bytes), size});
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
@@ -110,7 +109,8 @@ inline std::uint64_t load_word(const std::byte* from) {
   return word;
 }
 
-// The crc32 instruction takes three cycles and one may start every cycle: three independent streams keep it busy.
+// The crc32 instruction has a latency of three cycles and a throughput of one per cycle, so three independent streams
+// keep the unit busy.
 template <std::size_t Block>
 __attribute__((target("sse4.2"))) inline void crc32c_three_streams(std::uint64_t& crc, const std::byte*& data,
                                                                    std::size_t& size, const crc_shift& shift) {

@@ -7,7 +7,7 @@
 
 namespace weft::detail {
 
-/// Writes an integer, its lowest byte first.
+/// Writes an integer in little-endian order.
 template <typename Integer>
 void put_little(void* to, Integer value) {
   const auto bits = static_cast<std::uint64_t>(value);
@@ -15,7 +15,7 @@ void put_little(void* to, Integer value) {
     static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(bits >> (8 * i));
 }
 
-/// Reads an integer whose lowest byte comes first.
+/// Reads a little-endian integer.
 template <typename Integer>
 Integer get_little(const void* from) {
   std::uint64_t bits = 0;

@@ -19,7 +19,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Throws what the system said of a file, as an error.
+/// Throws the system's error `reason` for the file `path`.
 [[noreturn]] inline void fail_on_file(const char* what, const std::string& path, int reason) {
   const bool full = reason == ENOSPC || reason == EDQUOT || reason == EFBIG;
   const error_code code = reason == ENOENT || reason == ENOTDIR                    ? error_code::not_found
@@ -31,7 +31,7 @@ namespace weft::detail {
                full ? "; make room, or write to another disk" : ""});
 }
 
-/// A descriptor, closed at the end.
+/// A file descriptor that is closed on destruction.
 class descriptor {
  public:
   descriptor() = default;
@@ -56,15 +56,15 @@ inline std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Makes durable which names a folder has.
+/// Makes created, renamed and deleted names in a folder durable.
 inline void sync_folder(const std::string& path) {
   const descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) fail_on_file("write", path, errno);
-  // Some file systems cannot, and have nothing to do.
+  // Some file systems do not support fsync on folders and do not need it.
   if (::fsync(folder.get()) != 0 && errno != EINVAL) fail_on_file("write", path, errno);
 }
 
-/// The path itself, or the file to which the symbolic links at the path lead, which need not exist.
+/// Returns the path or, if it is a symbolic link, the final target, which need not exist.
 inline std::string follow_links(std::string path) {
   for (int links = 0;; ++links) {
     char target[4096];
@@ -76,16 +76,16 @@ inline std::string follow_links(std::string path) {
   }
 }
 
-/// A file that is there when all of it is: written under a temporary name beside it, then synchronised with the disk
-/// and renamed. The file that was there before stays until then, and stays if the new one is not committed. A process
-/// that is killed leaves `PATH.tmp-...`. A symbolic link stays, and its target is replaced. The new file has the owner,
-/// where the system allows it, and the permissions of the one that it replaces.
+/// Writes a file atomically: the bytes go to a temporary file in the same folder, which `commit` syncs to disk and
+/// renames. Until then, and if the new file is not committed, the old file remains. A process that is killed leaves
+/// `PATH.tmp-...`. A symbolic link remains, and its target is replaced. The new file gets the permissions of the file
+/// that it replaces and, if the system allows it, its owner.
 ///
 /// Throws invalid_argument if the path is a folder, a pipe, a socket or a device; not_found, permission_denied or
-/// unavailable; resource_exhausted where the disk is full.
+/// unavailable; resource_exhausted if the disk is full.
 class atomic_file {
  public:
-  /// `expected_bytes`, where they are known, are taken from the disk at once.
+  /// Allocates `expected_bytes` on the disk at once; 0 if the size is not known.
   explicit atomic_file(std::string path, std::uint64_t expected_bytes = 0) : path_(std::move(path)) {
     struct stat before{};
     const bool replaces = ::stat(path_.c_str(), &before) == 0;
@@ -102,13 +102,13 @@ class atomic_file {
     static std::uint64_t number = 0;
     do {
       temporary_ = str_cat({path_, ".tmp-", ::getpid(), "-", __atomic_fetch_add(&number, 1, __ATOMIC_RELAXED)});
-      // Nobody else may open it before it has the permissions of the file that it replaces.
+      // No other process may open the file before it has the permissions of the file that it replaces.
       file_ = descriptor(
           ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? S_IRUSR | S_IWUSR : 0666));
     } while (!file_ && errno == EEXIST);
     if (!file_) fail_on_file("write", path_, errno);
     if (replaces) {
-      // Only the superuser can give a file away. The permissions come after the owner, whose change clears some.
+      // Only the superuser can change the owner. Doing so clears some permissions, so they are set afterwards.
       static_cast<void>(::fchown(file_.get(), before.st_uid, before.st_gid) == 0);
       static_cast<void>(::fchmod(file_.get(), before.st_mode & 0777) == 0);
     }
@@ -133,7 +133,7 @@ class atomic_file {
         if (errno == EINTR) continue;
         fail_on_file("write", path_, errno);
       }
-      // The disk begins now and not when all is there.
+      // Starts writing to the disk now instead of at fsync.
       ::sync_file_range(file_.get(), at_, written, SYNC_FILE_RANGE_WRITE);
       at_ += written;
       at += written;
@@ -156,14 +156,14 @@ class atomic_file {
   off_t at_ = 0;
 };
 
-/// A file whose bytes are read where they are wanted.
+/// A file for random access.
 ///
-/// Throws not_found, permission_denied or unavailable where it cannot be read, and data_loss where it has become
-/// shorter than it was when it was opened.
+/// Throws not_found, permission_denied or unavailable if the file cannot be read, and data_loss if it has become
+/// shorter since it was opened.
 class input_file {
  public:
   explicit input_file(std::string path) : path_(std::move(path)) {
-    // O_NONBLOCK: a pipe would wait for a writer.
+    // O_NONBLOCK: opening a pipe would otherwise block until it has a writer.
     file_ = descriptor(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status{};
     if (!file_ || ::fstat(file_.get(), &status) != 0) fail_on_file("read", path_, errno);

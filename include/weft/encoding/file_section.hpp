@@ -18,27 +18,28 @@
 
 namespace weft::detail {
 
-/// Where a stream of bytes lies in a file, and how.
+/// Position and encoding of a stream of bytes in a file.
 struct section_place {
-  std::string name;  ///< for messages: the file, and the record in it
+  std::string name;  ///< for messages: the file and the record in it
   std::uint64_t offset = 0;
   std::uint64_t stored = 0;  ///< bytes in the file
-  std::uint64_t bytes = 0;   ///< bytes that come out
+  std::uint64_t bytes = 0;   ///< bytes after decompression
   bool deflated = false;
-  std::optional<std::uint32_t> crc = {};  ///< CRC-32 of the bytes that come out
+  std::optional<std::uint32_t> crc = {};  ///< CRC-32 of the decompressed bytes
 };
 
-/// The bytes of one section of a file, in order; unpacked where they are deflated, checked where there is a checksum.
+/// Reads the bytes of one section of a file in order, decompresses them if necessary, and verifies the checksum if
+/// there is one.
 ///
-/// Throws data_loss where the section is not in the file or damaged, unimplemented where it is deflated and the program
-/// was built without zlib.
+/// Throws data_loss if the section is outside the file or damaged; unimplemented if it is deflated and the program was
+/// built without zlib.
 class section_reader {
  public:
   section_reader(const input_file& file, section_place place)
       : file_(&file), place_(std::move(place)), left_(place_.bytes) {
     if (place_.offset > file.bytes() || place_.stored > file.bytes() - place_.offset)
       damaged(" lies beyond the end of the file");
-    // Deflate's own limit: 258 bytes from two bits. So nobody makes room for what cannot come out.
+    // Deflate expands at most 258 bytes from two bits. Checking this here prevents allocations for impossible sizes.
     if (place_.deflated ? place_.bytes / 1032 > place_.stored : place_.bytes != place_.stored)
       damaged(" cannot have the size that it promises");
     if (place_.deflated) start_inflating();
@@ -48,13 +49,13 @@ class section_reader {
 
   const std::string& name() const { return place_.name; }
 
-  /// How many bytes are still to be read.
+  /// Number of bytes that have not been read yet.
   std::uint64_t left() const { return left_; }
 
-  /// The number of bytes that were read.
+  /// Number of bytes read so far.
   std::uint64_t at() const { return place_.bytes - left_; }
 
-  /// Reads so many bytes; with the last one the checksum is checked.
+  /// Reads `count` bytes. Verifies the checksum after the last byte.
   void read(void* destination, std::size_t count) {
     if (count > left_) damaged(" ends too early");
     if (place_.deflated)

@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Whether the bytes are UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+/// Returns true if the bytes are valid UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
 inline bool is_utf8(std::string_view s) {
   for (std::size_t i = 0; i < s.size();) {
     const auto at = [&](std::size_t k) { return k < s.size() ? static_cast<unsigned char>(s[k]) : 0u; };
@@ -33,7 +33,7 @@ inline bool is_utf8(std::string_view s) {
   return true;
 }
 
-/// Text as JSON writes it, quotes included.
+/// Returns the text as a JSON string, including the quotes.
 inline std::string json_string(std::string_view s) {
   std::string quoted = "\"";
   for (const char c : s) {
@@ -49,17 +49,17 @@ inline std::string json_string(std::string_view s) {
   return quoted += '"';
 }
 
-/// Reads JSON (RFC 8259) of which the caller knows the form, value by value. Strict: no comments, no commas at the end,
-/// UTF-8 alone. Throws data_loss, which names the file and the byte in it.
+/// Reads JSON (RFC 8259) whose structure the caller knows, value by value. Strict: no comments, no trailing commas,
+/// only UTF-8. Throws data_loss, which names the file and the position in it.
 class json_reader {
  public:
-  /// `path` and `begin`, where the text lies in that file, are for messages.
+  /// `path` and `begin`, the offset of the text in that file, are for messages.
   json_reader(std::string_view text, const std::string& path, std::uint64_t begin)
       : text_(text), path_(path), begin_(begin) {
     if (!is_utf8(text)) fail("the header is not UTF-8");
   }
 
-  /// The members of an object: `member(name)` reads the value of each.
+  /// Reads an object. `member(name)` reads the value of each member.
   template <class Member>
   void object(Member member) {
     list('{', '}', [&] {
@@ -68,7 +68,7 @@ class json_reader {
       member(key);
     });
   }
-  /// The elements of an array: `element()` reads each.
+  /// Reads an array. `element()` reads each element.
   template <class Element>
   void array(Element element) {
     list('[', ']', element);
@@ -89,7 +89,7 @@ class json_reader {
     }
   }
 
-  /// A whole number that is not negative.
+  /// Reads a non-negative integer.
   std::uint64_t number() {
     space();
     const std::size_t first = at_;
@@ -105,7 +105,7 @@ class json_reader {
     return n;
   }
 
-  /// Any value, which is passed over.
+  /// Skips a value of any kind.
   void skip(int depth = 0) {
     if (depth > 32) fail("values are nested too deeply");
     switch (peek()) {
@@ -126,7 +126,7 @@ class json_reader {
     }
   }
 
-  /// The next character that is not space; 0 at the end.
+  /// Returns the next character that is not white space; 0 at the end.
   char peek() {
     space();
     return at_ < text_.size() ? text_[at_] : '\0';

@@ -15,8 +15,8 @@
 
 namespace weft::data {
 
-/// A PNG file (W3C, Portable Network Graphics, 2nd edition; tf.io.encode_png) of height x width pixels of 1 (grey),
-/// 3 (RGB) or 4 (RGBA) bytes, row after row from the top. Without zlib its data are stored and not compressed.
+/// Returns a PNG file (W3C, Portable Network Graphics, 2nd edition; tf.io.encode_png) of height x width pixels of 1
+/// (grey), 3 (RGB) or 4 (RGBA) bytes, row by row from the top. Without zlib, the data is stored uncompressed.
 inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels);
 
 namespace detail {
@@ -33,7 +33,7 @@ inline void append_png_chunk(std::string& to, std::string_view type, std::string
   append_big_endian(to, crc32(std::as_bytes(std::span(to).subspan(begin))));
 }
 
-/// In the format of zlib (RFC 1950).
+/// Returns the bytes in zlib format (RFC 1950).
 inline std::string compressed(const std::string& bytes) {
 #ifdef WEFT_HAS_ZLIB
   uLongf size = ::compressBound(bytes.size());
@@ -46,7 +46,7 @@ inline std::string compressed(const std::string& bytes) {
 #else
   std::string stored = "\x78\x01";
   std::size_t at = 0;
-  do {  // a block holds as many bytes as 16 bits count
+  do {  // a block has a 16-bit length
     const std::size_t size = bytes.size() - at < 65535 ? bytes.size() - at : 65535;
     stored += at + size == bytes.size() ? '\1' : '\0';
     for (const std::size_t word : {size, ~size}) {
@@ -79,13 +79,13 @@ inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, st
   std::string header;
   detail::append_big_endian(header, static_cast<std::uint32_t>(width));
   detail::append_big_endian(header, static_cast<std::uint32_t>(height));
-  header += '\x8';                                               // bits
-  header += channels == 1 ? '\0' : channels == 3 ? '\2' : '\6';  // kind of colour
+  header += '\x8';                                               // bits per channel
+  header += channels == 1 ? '\0' : channels == 3 ? '\2' : '\6';  // colour type
   header.append(3, '\0');                                        // deflate, filters by row, not interlaced
   std::string rows;
   rows.reserve(height * (row + 1));
   for (std::size_t y = 0; y < height; ++y) {
-    rows += '\0';  // not filtered
+    rows += '\0';  // filter type: none
     rows.append(reinterpret_cast<const char*>(pixels + y * row), row);
   }
   std::string image = "\x89PNG\r\n\x1a\n";

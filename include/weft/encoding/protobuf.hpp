@@ -11,20 +11,20 @@
 
 namespace weft::data {
 
-/// Reads the fields of a protocol-buffer message (protobuf.dev/programming-guides/encoding), one after the other:
+/// Reads the fields of a protocol-buffer message (protobuf.dev/programming-guides/encoding) one by one:
 ///
 ///   for (protobuf_reader m(bytes, path); m.next();)
 ///     if (m.field() == 1) size = m.varint();
 ///
-/// Nothing is copied or allocated. The message is not trusted: whatever is no message, or has a field of another wire
-/// type than is asked for, throws data_loss, with `where` and the byte.
+/// Nothing is copied or allocated. The message is not trusted: malformed data, or a field whose wire type differs from
+/// the requested one, throws data_loss with `where` and the offset.
 class protobuf_reader {
  public:
-  /// `offset`: where the message begins, for errors.
+  /// `offset`: the position of the message in the file, for errors.
   protobuf_reader(std::span<const std::byte> message, std::string where, std::uint64_t offset = 0)
       : message_(message), where_(std::move(where)), offset_(offset) {}
 
-  /// Goes on to the next field; false at the end of the message.
+  /// Advances to the next field. Returns false at the end of the message.
   bool next() {
     if (at_ == message_.size()) return false;
     start_ = at_;
@@ -53,12 +53,13 @@ class protobuf_reader {
 
   std::uint32_t field() const { return field_; }
 
-  /// An int32, int64, uint32, uint64, bool or enum. Negative ones are two's complement.
+  /// An int32, int64, uint32, uint64, bool or enum. Negative numbers are in two's complement.
   std::uint64_t varint() const { return number(varint_type); }
   std::uint32_t fixed32() const { return static_cast<std::uint32_t>(number(fixed32_type)); }
   std::uint64_t fixed64() const { return number(fixed64_type); }
 
-  /// Whether the field has bytes, text, a message or packed numbers: a repeated number may be either.
+  /// Returns true if the field contains bytes, text, a message or packed numbers. A repeated number may be packed or
+  /// not.
   bool is_bytes() const { return type_ == bytes_type; }
 
   std::span<const std::byte> bytes() const {
@@ -67,7 +68,7 @@ class protobuf_reader {
   }
   std::string_view text() const { return {reinterpret_cast<const char*>(bytes().data()), bytes_.size()}; }
 
-  /// A message in a field of this one.
+  /// The message contained in the current field.
   protobuf_reader message() const {
     const auto inner = bytes();
     return {inner, where_, offset_ + at_ - inner.size()};
@@ -79,7 +80,7 @@ class protobuf_reader {
     for (protobuf_reader m = message(); m.at_ != m.message_.size();) take(m.read_varint());
   }
 
-  /// Throws data_loss: `what` is wrong at the current field.
+  /// Throws data_loss for the current field; `what` describes the error.
   [[noreturn]] void bad(const char* what) const {
     throw error(error_code::data_loss, "protobuf",
                 {where_, ": ", what, " at byte ", offset_ + start_, ": it is damaged; fetch the file again"});

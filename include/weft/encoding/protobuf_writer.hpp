@@ -12,16 +12,16 @@
 
 namespace weft::data {
 
-/// Writes a message of Protocol Buffers, field by field, in their wire format
-/// (protobuf.dev/programming-guides/encoding). It knows no schema: the caller says each field's number and type.
+/// Writes a Protocol Buffers message field by field in wire format (protobuf.dev/programming-guides/encoding). There is
+/// no schema: the caller passes each field's number and calls the function for its type.
 class protobuf_writer {
  public:
-  /// int32, int64, uint64, bool and enumerations; a negative number takes ten bytes.
+  /// int32, int64, uint64, bool and enumerations. A negative number takes ten bytes.
   void add_integer(std::uint32_t field, std::int64_t value) {
     add_key(field, varint);
     add_varint(static_cast<std::uint64_t>(value));
   }
-  /// double, and float: two types on the wire.
+  /// double or float, which differ on the wire.
   void add_number(std::uint32_t field, double value) {
     add_key(field, eight_bytes);
     add_fixed(std::bit_cast<std::uint64_t>(value));
@@ -44,7 +44,7 @@ class protobuf_writer {
     entry.add_message(2, message);
     add_message(field, entry);
   }
-  /// A packed `repeated double`, or float.
+  /// A packed `repeated double` or `repeated float`.
   template <class T>
     requires std::is_floating_point_v<T>
   void add_numbers(std::uint32_t field, const T* values, std::size_t count) {
@@ -53,7 +53,7 @@ class protobuf_writer {
     add_varint(sizeof(T) * count);
     for (std::size_t i = 0; i < count; ++i) add_fixed(std::bit_cast<word>(values[i]));
   }
-  /// A packed `repeated int64`, or any other integer but sint.
+  /// A packed `repeated int64` or any other integer type except sint.
   template <class T>
     requires std::is_integral_v<T>
   void add_integers(std::uint32_t field, const T* values, std::size_t count) {

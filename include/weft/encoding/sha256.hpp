@@ -14,8 +14,8 @@ namespace weft {
 
 using sha256_digest = std::array<std::byte, 32>;
 
-/// SHA-256 (FIPS 180-4), for the few hundred bytes of a handshake. A library would be faster over gigabytes, and one
-/// more thing that every program has to find; what travels afterwards is not hashed.
+/// SHA-256 (FIPS 180-4), for the few hundred bytes of a handshake; later traffic is not hashed. A library would be
+/// faster for gigabytes, but every program would depend on it.
 class sha256 {
  public:
   sha256& update(std::span<const std::byte> bytes) {
@@ -30,7 +30,7 @@ class sha256 {
     return *this;
   }
 
-  /// The digest of all that was given; the object is of no further use.
+  /// Returns the digest of all bytes given. The object must not be used afterwards.
   sha256_digest finish() {
     const std::uint64_t bits = 8 * length_;
     block_[filled_++] = std::byte{0x80};
@@ -91,7 +91,7 @@ class sha256 {
   std::uint64_t length_ = 0;
 };
 
-/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only holders of the key can make.
+/// HMAC-SHA-256 (RFC 2104) with one key: a digest that only holders of the key can compute.
 class hmac_sha256 {
  public:
   explicit hmac_sha256(std::span<const std::byte> key) {
@@ -108,7 +108,7 @@ class hmac_sha256 {
     outer_.update(padded);
   }
 
-  /// The HMAC of the pieces, one after the other.
+  /// Returns the HMAC of the concatenated pieces.
   sha256_digest operator()(std::initializer_list<std::span<const std::byte>> pieces) const {
     sha256 inner = inner_, outer = outer_;
     for (const auto& piece : pieces) inner.update(piece);
@@ -116,16 +116,16 @@ class hmac_sha256 {
   }
 
  private:
-  sha256 inner_, outer_;  // having seen the key
+  sha256 inner_, outer_;  // hash states after the padded key
 };
 
-/// Whether two digests are the same, in a time that does not tell how far they are.
+/// Compares two digests in constant time, so that the time does not reveal the position of the first difference.
 inline bool same_digest(std::span<const std::byte> a, std::span<const std::byte> b) {
   if (a.size() != b.size()) return false;
   std::byte different{0};
   for (std::size_t i = 0; i < a.size(); ++i) {
     different |= a[i] ^ b[i];
-    asm volatile("" : "+r"(different));  // or the compiler may leave the loop early
+    asm volatile("" : "+r"(different));  // keeps the compiler from leaving the loop early
   }
   return different == std::byte{0};
 }

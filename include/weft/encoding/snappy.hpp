@@ -9,8 +9,8 @@
 
 namespace weft::data {
 
-/// Unpacks a block in Snappy's format (google/snappy, format_description.txt) into `unpacked`; false where it is none.
-/// No more is allocated than so many bytes can stand for.
+/// Decompresses a block in Snappy's format (google/snappy, format_description.txt) into `unpacked`. Returns false if
+/// the block is malformed. Never allocates more than the packed bytes can expand to.
 inline bool unpack_snappy(std::span<const std::byte> packed, std::vector<std::byte>& unpacked) {
   std::size_t at = 0;
   const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(packed[i]); };
@@ -20,13 +20,13 @@ inline bool unpack_snappy(std::span<const std::byte> packed, std::vector<std::by
     size |= (byte(at) & 127u) << shift;
     if (byte(at++) < 128) break;
   }
-  if (size > 32 * packed.size()) return false;  // a copy makes at most 64 bytes of three
+  if (size > 32 * packed.size()) return false;  // three bytes expand to at most 64
   unpacked.clear();
   unpacked.reserve(size);
   while (at < packed.size()) {
     const std::size_t tag = byte(at++);
     std::size_t length = (tag >> 2) + 1;
-    if (tag % 4 == 0) {  // literal bytes; 60 to 63 say in how many bytes their number stands
+    if (tag % 4 == 0) {  // literal bytes; 60 to 63: the length is in the next 1 to 4 bytes
       if (const std::size_t digits = length > 60 ? length - 60 : 0) {
         if (digits > packed.size() - at) return false;
         length = 1;

@@ -8,11 +8,11 @@
 #include <weft/encoding/crc32c.hpp>
 #include <weft/encoding/endian.hpp>
 
-/// Files of TensorFlow's records (TFRecord): each is its length in eight bytes, the masked CRC-32C of these, its bytes,
-/// and their masked CRC-32C; numbers are little-endian.
+/// TFRecord files, TensorFlow's record format. Each record consists of its length in eight bytes, the masked CRC-32C of
+/// the length, the data, and the masked CRC-32C of the data. Numbers are little-endian.
 namespace weft::data {
 
-/// Appends one record to what is to be written to a file of them.
+/// Appends one record to `to`, the contents of a TFRecord file.
 inline void append_record(std::string& to, std::string_view record);
 
 }  // namespace weft::data

@@ -17,7 +17,7 @@
 
 namespace weft::detail {
 
-// PKWARE's APPNOTE 6.3. Its numbers are little-endian.
+// PKWARE's APPNOTE 6.3. All numbers are little-endian.
 
 inline std::uint64_t zip_number(const unsigned char* at, std::size_t bytes) {
   std::uint64_t value = 0;
@@ -27,23 +27,23 @@ inline std::uint64_t zip_number(const unsigned char* at, std::size_t bytes) {
 
 inline constexpr std::uint32_t zip_local = 0x04034b50, zip_central = 0x02014b50, zip_end = 0x06054b50,
                                zip64_end = 0x06064b50, zip64_locator = 0x07064b50;
-inline constexpr std::uint64_t zip_more_16 = 0xffff, zip_more_32 = 0xffffffff;  // zip64 has the number
+inline constexpr std::uint64_t zip_more_16 = 0xffff, zip_more_32 = 0xffffffff;  // the real number is in a zip64 field
 
 struct zip_entry {
   std::string name;
-  std::uint64_t header = 0;  ///< where its local header lies
+  std::uint64_t header = 0;  ///< offset of its local header
   std::uint64_t stored = 0, bytes = 0;
   std::uint32_t crc = 0;
   unsigned method = 0;  ///< 0: stored, 8: deflated
   bool encrypted = false;
 };
 
-/// The entries of a zip archive, by the directory at its end.
+/// Reads the entries of a zip archive from the directory at its end.
 class zip_reader {
  public:
   explicit zip_reader(const std::string& path) : file_(path) {
     const directory where = find_directory();
-    // A record has 46 bytes at least: so many entries, and no more, can be there.
+    // A record has at least 46 bytes, which limits the number of entries.
     if (where.offset > file_.bytes() || where.bytes > file_.bytes() - where.offset || where.count > where.bytes / 46)
       damaged("has a directory that is not in the file", where.offset);
     std::vector<unsigned char> records(static_cast<std::size_t>(where.bytes));
@@ -95,7 +95,7 @@ class zip_reader {
   }
 
   directory find_directory() const {
-    // The end record is the last thing in the file, but for a comment.
+    // The end record is the last part of the file, except for a comment.
     constexpr std::uint64_t record = 22, comment = 65535;
     const std::uint64_t size = std::min(file_.bytes(), record + comment), begin = file_.bytes() - size;
     std::vector<unsigned char> tail(static_cast<std::size_t>(size));
@@ -120,12 +120,12 @@ class zip_reader {
     return found;
   }
 
-  // The locator lies right before the end record.
+  // The locator immediately precedes the end record.
   void read_zip64(std::uint64_t end, directory& found) const {
     if (end < 20) return;
     unsigned char locator[20], large[56];
     file_.read(end - 20, locator, sizeof locator);
-    if (zip_number(locator, 4) != zip64_locator) return;  // the numbers are these
+    if (zip_number(locator, 4) != zip64_locator) return;  // not zip64: the maxima are the real numbers
     const std::uint64_t at = zip_number(locator + 8, 8);
     if (at > file_.bytes() || file_.bytes() - at < sizeof large) damaged("has no zip64 directory", at);
     file_.read(at, large, sizeof large);
@@ -142,7 +142,7 @@ class zip_reader {
     entry.bytes = zip_number(record + 24, 4);
     entry.header = zip_number(record + 42, 4);
     entry.name.assign(reinterpret_cast<const char*>(record + 46), name);
-    // In zip64's field stand those numbers that did not fit, in this order.
+    // The zip64 field contains only the numbers that did not fit, in this order.
     const unsigned char* field = record + 46 + name;
     for (const unsigned char* const end = field + extra; end - field >= 4;) {
       const std::size_t size = zip_number(field + 2, 2);
@@ -164,14 +164,15 @@ class zip_reader {
   std::vector<zip_entry> entries_;
 };
 
-/// Writes a zip archive, its entries uncompressed; zip64 where an entry, an offset or their number needs it.
+/// Writes a zip archive with uncompressed entries. Uses zip64 if an entry, an offset or the number of entries requires
+/// it.
 class zip_writer {
  public:
   explicit zip_writer(const std::string& path) : path_(path), file_(path) {}
 
   const std::string& path() const { return path_; }
 
-  /// Adds an entry whose content is these pieces, one after the other.
+  /// Adds an entry whose content is the concatenated pieces.
   void add(const std::string& name, std::initializer_list<std::span<const std::byte>> pieces) {
     if (name.size() > 65535)
       throw error(error_code::invalid_argument, "write_zip",
@@ -193,7 +194,7 @@ class zip_writer {
     entries_.push_back(std::move(entry));
   }
 
-  /// Writes the directory. Without this call there is no file.
+  /// Writes the directory and commits the file. Without this call, no file is created.
   void close() {
     const std::uint64_t begin = at_;
     for (const zip_entry& entry : entries_) write_record(entry);
@@ -230,7 +231,7 @@ class zip_writer {
 
  private:
   static constexpr std::uint64_t utf8 = 1u << 11;
-  static constexpr std::uint64_t first_day = 1u << 5 | 1u;  // 1980-01-01: the same content is the same file
+  static constexpr std::uint64_t first_day = 1u << 5 | 1u;  // 1980-01-01: equal content yields equal files
 
   struct number {
     std::uint64_t value;
@@ -241,7 +242,7 @@ class zip_writer {
       for (unsigned i = 0; i < n.bytes; ++i) to += static_cast<char>(n.value >> 8 * i & 255u);
   }
 
-  /// The fields that the header of an entry and its record in the directory share.
+  /// The fields that an entry's local header and its directory record share.
   static void put_common(std::string& to, const zip_entry& entry, const std::string& extra) {
     const std::uint64_t size = std::min(entry.bytes, zip_more_32);
     put(to, {{utf8, 2},
@@ -263,7 +264,7 @@ class zip_writer {
     if (far) put(extra, {{entry.header, 8}});
     std::string record;
     put(record, {{zip_central, 4},
-                 {3u << 8 | 45u, 2},  // as made on Unix, whose permissions follow
+                 {3u << 8 | 45u, 2},  // made on Unix: the attributes contain permissions
                  {extra.empty() ? 20u : 45u, 2}});
     put_common(record, entry, extra);
     put(record, {{0, 2}, {0, 2}, {0, 2}, {0644u << 16, 4}, {std::min(entry.header, zip_more_32), 4}});

@@ -7,22 +7,22 @@
 #include <weft/graph/variables.hpp>
 #include <weft/ops/state.hpp>
 
-/// Copies of one network's variables to another's.
+/// Copies the variables of one network to another.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Options of assign_all.
+/// Options of `assign_all`.
 struct assign_all_options {
-  /// target += rate * (from - target), in [0, 1]: a soft update, Polyak averaging (tau of DDPG).
+  /// target += rate * (from - target), in [0, 1]. A rate below 1 is a soft update (Polyak averaging; tau in DDPG).
   double rate = 1;
 };
 
-/// Assigns each variable of `from` to the one of `target` that has its name below the scope, in one step (the update
-/// of a target network, load_state_dict of PyTorch): "online/hidden/w" to "target/hidden/w". As all that a step reads
-/// it has the values from before the step. Throws invalid_argument if one side has a variable that the other has not,
-/// if two of one name differ in element type or extents, or if a variable is on both sides.
+/// Assigns each variable of `from` to the variable of `target` that has the same name below the scope
+/// ("online/hidden/w" to "target/hidden/w"), in one step: the update of a target network, or PyTorch's load_state_dict.
+/// It copies the values from before the step. Throws invalid_argument if a variable of one list has no counterpart in
+/// the other, if element types or extents differ, or if a variable is in both lists.
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from);
-/// The same of a part of the difference; integers and bools are copied. Throws unimplemented for half and bfloat16.
+/// The same with a rate. Integers and bools are copied. A rate below 1 throws unimplemented for half and bfloat16.
 template <class = void>
 [[nodiscard]] effect assign_all(const variable_list& target, const variable_list& from, assign_all_options how);
 template <class... X>
@@ -33,7 +33,7 @@ namespace detail {
 struct assigned_pair {
   symbol to, from;
 };
-/// The variables by their names below the scopes.
+/// Pairs the variables by their names below the scopes.
 sequence<assigned_pair> pairs_of(const variable_list& target, const variable_list& from);
 effect record_assignments(const sequence<assigned_pair>&);
 
@@ -92,7 +92,8 @@ WEFT_DECL effect record_assignments(const sequence<assigned_pair>& pairs) {
 
 #endif
 
-/// target + rate * (from - target), as one kernel: extents are those of the variables, and no matter for the formula.
+/// target + rate * (from - target) as one kernel. The nodes of the formula are typed as scalars, because the kernel
+/// takes its extents from `target`.
 template <class T, class Compiler = gpu::this_compiler>
 symbol record_interpolation(symbol target, symbol from, double rate) {
   const node<T> a(target), b(from);

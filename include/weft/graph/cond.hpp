@@ -2,16 +2,17 @@
 
 #include <weft/graph/subgraphs.hpp>
 
-/// A branch of a step. Included by <weft/control_flow.hpp>.
+/// Conditional execution in a step. Included by <weft/control_flow.hpp>.
 namespace weft {
 
-/// Both branches yield as many values, of the same elements and extents.
+/// Both branches must return the same number of values, with equal element types and extents.
 template <class Then, class Else>
 struct branches_differ : mistake<!std::is_same_v<Then, Else>> {};
 
 WEFT_COLD_BEGIN
 
-/// Inputs: the predicate, then the operands of both subgraphs. Runs the first if it is true, else the second.
+/// Inputs: the predicate, then the operands of both subgraphs. Runs the first subgraph if the predicate is true,
+/// otherwise the second.
 struct cond_op {
   static constexpr const char* name = "cond";
   static kernel* prepare(const prepare_context&);
@@ -43,12 +44,13 @@ class cond_kernel final : public kernel_with_subgraphs {
 
 inline kernel* cond_op::prepare(const prepare_context& p) { return new detail::cond_kernel(p); }
 
-// It has a kernel for GPUs in every file: it launches those of its subgraphs.
+// Unlike other GPU kernels, this one is available in every source file: it only launches the kernels of its subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<cond_op>{
     nullptr, [](const prepare_context& p, gpu::device&) { return cond_op::prepare(p); }};
 
-/// A branch for each branch: what the one that was taken computed is computed again, and then its gradient.
+/// The gradient is a cond with one subgraph for each branch, which recomputes the values of the branch and then
+/// computes its gradient.
 inline void cond_op::gradient(gradient_context& g) {
   graph& where = *static_cast<graph*>(g.input(0).builder());
   node_def c;
@@ -74,7 +76,7 @@ inline void cond_op::gradient(gradient_context& g) {
       }
     gradients[k] = made.nodes.differentiate(from, upstream, wanted);
   }
-  sequence<std::size_t> reached;  // operands that one of the branches has a gradient for
+  sequence<std::size_t> reached;  // operands for which at least one branch has a gradient
   for (std::size_t i = 1, w = 0; i < g.node.inputs.size(); ++i) {
     if (!g.needs_gradient(i)) continue;
     if (!gradients[0][w].is_number() || !gradients[1][w].is_number()) {
@@ -89,7 +91,7 @@ inline void cond_op::gradient(gradient_context& g) {
     ++w;
   }
   if (reached.empty()) return;
-  // An operand that neither branch needs for it is not kept for it.
+  // Drops the operands that neither gradient subgraph reads.
   subgraph &then = where.subgraph_at(c.subgraphs[0]), &otherwise = where.subgraph_at(c.subgraphs[1]);
   const sequence<char> first_needs = detail::nodes_reached(then), second_needs = detail::nodes_reached(otherwise);
   for (std::size_t i = then.parameters.size(); i-- > 0;) {
@@ -156,24 +158,24 @@ constexpr auto find_cond_mistake() {
 
 }  // namespace detail
 
-/// A value has two branches.
+/// cond requires a second branch.
 template <class Then>
 struct branch_is_missing : mistake<true> {};
 
-/// The mistake in a call of cond, if there is one.
+/// The mistake in a call of cond, if any.
 template <class Predicate, class Then, class Else, class... X>
 using cond_mistake = decltype(detail::find_cond_mistake<Predicate, Then, Else, X...>());
 
-/// One of two functions of the operands, by a scalar of bool that is known in the step (tf.cond):
+/// Applies one of two functions to the operands, depending on a scalar bool (tf.cond):
 ///
 ///     auto y = cond(mean(x) > 0, [](auto x) { return x; }, [](auto x) { return -x; }, x);
 ///
-/// Each is called once, when the graph is written, with a parameter for each operand, and recorded as a graph of its
-/// own; a step runs the one that is taken, and the other one not at all. It returns an expression or a std::tuple of
-/// them, and both return the same elements and extents; so does cond. A value of the graph that it reads is passed to
-/// it as an operand. It writes no variable, and has no device of its own: it runs where the node does, for which the
-/// predicate is brought to the host. Gradients pass through the branch that was taken; its values are computed again
-/// for them. Over tensors one function is called, at once.
+/// Each function is called once, when the graph is built, with a parameter for each operand, and is recorded as a
+/// subgraph. A step runs only the branch that the predicate selects. Both functions return an expression or a
+/// std::tuple of expressions, with equal element types and extents, and cond returns the same. A function receives all
+/// graph values that it reads as operands. It must not write variables and cannot contain device scopes: it runs on the
+/// device of the cond node. The predicate is copied to the host. Gradients pass through the selected branch and
+/// recompute its values. Over tensors, cond calls one of the functions at once.
 template <class Predicate, class Then, class Else, class... X>
 [[nodiscard]] auto cond(const Predicate& predicate, const Then& then, const Else& otherwise, const X&... operands) {
   using mistake = cond_mistake<Predicate, Then, Else, X...>;

@@ -12,7 +12,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A device by name, whole or in part: "/job:ps/task:0/device:CPU:0". A part that is left out or `*` is open.
+/// A full or partial device name, such as "/job:ps/task:0/device:CPU:0". A part that is missing or `*` is unspecified.
 struct device_spec {
   char job[32]{};
   int task = -1;
@@ -52,7 +52,7 @@ struct device_parser {
     at = p;
     return true;
   }
-  /// The letters of a kind, in either case.
+  /// Consumes `kind`, ignoring case.
   constexpr bool take_letters(const char* kind) {
     const char* p = at;
     for (; *kind; ++p, ++kind)
@@ -60,7 +60,7 @@ struct device_parser {
     at = p;
     return true;
   }
-  /// A number, or -1 for `*`.
+  /// Consumes a number, or `*`, which yields -1.
   constexpr int number() {
     if (take("*")) return -1;
     if (at == end || *at < '0' || *at > '9') well_formed = false;
@@ -78,7 +78,7 @@ struct device_parser {
   }
 };
 
-/// Reads a device name; returns whether it is one.
+/// Parses a device name. Returns false if it is malformed.
 constexpr bool read_device(const char* text, std::size_t size, device_spec& d) {
   device_parser p{text, text + size};
   if (size == 1 && *text == '/') return true;
@@ -117,8 +117,8 @@ constexpr bool names_device() {
 
 }  // namespace detail
 
-/// Reads a device name: "/job:NAME", "/task:N", "/device:KIND:N" or "/KIND:N" in any order. KIND is CPU or GPU in any
-/// case; N may be `*`. Throws invalid_argument.
+/// Parses a device name: "/job:NAME", "/task:N", "/device:KIND:N" or "/KIND:N" in any order. KIND is CPU or GPU in
+/// upper or lower case; N may be `*`. Throws invalid_argument if the name is malformed.
 constexpr device_spec parse_device(const char* text, std::size_t size) {
   device_spec d;
   if (!detail::read_device(text, size, d))
@@ -128,16 +128,16 @@ constexpr device_spec parse_device(const char* text, std::size_t size) {
   return d;
 }
 
-/// A device's name is not made of /job:NAME, /task:N and /device:CPU:N or /device:GPU:N.
+/// A device name must consist of /job:NAME, /task:N and /device:CPU:N or /device:GPU:N.
 template <fixed_string Text>
 struct device_name_is_malformed : mistake<!detail::names_device<Text>()> {};
 
-/// A device is a device_spec: text is made one by _device, or by parse_device while the program runs.
+/// A device must be a device_spec. `_device` converts a string literal, `parse_device` any string at run time.
 template <class X>
 struct device_is_not_a_device_spec : mistake<true> {};
 
 namespace literals {
-/// "/job:ps/task:0/device:CPU:0"_device; a typing error does not compile.
+/// "/job:ps/task:0/device:CPU:0"_device. A malformed name is a compile error.
 template <fixed_string Text>
 consteval device_spec operator""_device() {
   static_assert(correct<device_name_is_malformed<Text>>,
@@ -149,7 +149,7 @@ consteval device_spec operator""_device() {
 }  // namespace literals
 using namespace literals;
 
-/// The inner specification with what it leaves open filled in from the outer one.
+/// Returns `inner`, with its unspecified parts taken from `outer`.
 constexpr device_spec merge(const device_spec& outer, const device_spec& inner) {
   device_spec d = inner;
   if (!d.has_job())
@@ -161,7 +161,7 @@ constexpr device_spec merge(const device_spec& outer, const device_spec& inner) 
   return d;
 }
 
-/// "/job:worker/task:1/device:cpu:0", of what the specification names.
+/// Returns the specified parts as text: "/job:worker/task:1/device:CPU:0".
 inline std::string to_string(const device_spec& d) {
   std::string s;
   if (d.has_job()) append(s, {"/job:", d.job});

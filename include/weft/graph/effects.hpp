@@ -6,29 +6,30 @@
 #include <weft/graph/graph.hpp>
 #include <weft/ops/node.hpp>
 
-/// Declares what runs beside the fetched values: groups of effects, control dependencies, and updates that training
-/// takes along.
+/// Declares what runs in addition to the fetched values: groups of effects, control dependencies, and updates that run
+/// with training.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// What a step can run: a node, an expression over nodes or an effect.
+/// Anything that a step can run: a node, an expression over nodes or an effect.
 template <class X>
 concept Runnable = requires(const X& x) {
   { x.erased() } -> std::convertible_to<symbol>;
 };
 
-/// One effect that runs all of these, effects and nodes (tf.group). Throws invalid_argument if they are not of one
-/// graph.
+/// Returns one effect that runs all given effects and nodes (tf.group). Throws invalid_argument if they belong to
+/// different graphs.
 template <Runnable First, Runnable... More>
 [[nodiscard]] effect group(const First& first, const More&... more);
 
-/// While it lives, what is made in the graph runs after these, effects and nodes, and no step runs it without them
-/// (tf.control_dependencies). Scopes nest, and add up:
+/// During its lifetime, nodes added to the graph depend on the given effects and nodes: no step runs the new nodes
+/// without them, and they run first (tf.control_dependencies). Scopes nest and accumulate:
 ///
 ///     const control_dependencies after(g, update_mean, update_variance);
 ///     auto train = gradient_descent{.learning_rate = 0.1f}.minimize(loss);
 ///
-/// What is read does not change: a step's nodes see the variables as they were before it.
+/// The dependencies do not change which values are read: all nodes of a step read the variables' values from before the
+/// step.
 class control_dependencies {
  public:
   template <Runnable... X>
@@ -44,18 +45,18 @@ class control_dependencies {
   std::size_t outer_;
 };
 
-/// Notes an update, an assignment to moving averages say, that each training of a loss takes along which is computed
-/// from what the update is computed from (tf.GraphKeys.UPDATE_OPS, but that nobody has to run them):
+/// Registers an update, such as an assignment to moving averages. Training a loss then also runs the update if the loss
+/// and the update share a computed value (tf.GraphKeys.UPDATE_OPS, but without having to run the updates explicitly):
 ///
 ///     add_update(assign(mean, 0.9f * mean + 0.1f * batch_mean));
 ///
-/// A training takes along the updates that were noted before it was recorded.
+/// Affects only trainings that are recorded after this call.
 template <Runnable X>
 void add_update(const X& update);
 template <class = void>
 auto add_update(...) WEFT_DELETED;  // an effect or a node: add_update(assign(mean, x)), add_update(let(x + 1))
 
-/// Only effects and nodes run: an expression becomes a node by let().
+/// Only effects and nodes can run. let() turns an expression into a node.
 template <class... X>
 struct run_value_is_not_a_node : mistake<true> {};
 
@@ -75,7 +76,7 @@ effect group(std::initializer_list<X>) {
 namespace detail {
 
 effect record_group(graph& g, const sequence<symbol>& members, const std::string& name);
-/// The noted updates that share a computed value with the loss.
+/// Returns the registered updates that share a computed value with the loss.
 sequence<symbol> updates_beside(graph& g, symbol loss);
 
 #if WEFT_DEFINITIONS
@@ -95,7 +96,7 @@ WEFT_DECL effect record_group(graph& g, const sequence<symbol>& members, const s
 WEFT_DECL sequence<symbol> updates_beside(graph& g, symbol loss) {
   sequence<symbol> taken;
   if (g.updates().empty()) return taken;
-  // Computed values only: two models may share a variable or a placeholder.
+  // Considers only computed values, because two models can share a variable or a placeholder.
   const auto computed_for = [&](std::uint32_t last) {
     sequence<char> reached(g.size(), 0);
     reached[last] = 1;

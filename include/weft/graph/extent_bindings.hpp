@@ -13,11 +13,11 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Values of dynamic extents: of names that are given, and of what is computed from those.
+/// The values of dynamic extents: of named extents, and of extents computed from them.
 class extent_bindings : public detail::extent_values {
  public:
-  /// The value that a name was given, or that comes out for a computed extent, which is then known. Null where a name
-  /// in it has no value. Throws invalid_argument where an extent comes out negative, or a quotient leaves a rest.
+  /// Returns the value of a named or computed extent, and stores computed values. Returns null if a name in the formula
+  /// has no value. Throws invalid_argument if the result is negative or a division leaves a remainder.
   const std::int64_t* compute(const graph& g, std::int64_t code) {
     if (const std::int64_t* const value = find(code)) return value;
     const extent_definition* const d = g.extent_formula(code);
@@ -27,7 +27,7 @@ class extent_bindings : public detail::extent_values {
     return &known_.back().second;
   }
 
-  /// Throws invalid_argument if a computed extent was given another value than comes out.
+  /// Throws invalid_argument if the value given for a computed extent differs from the computed one.
   void check_computed(const graph& g) {
     const std::size_t given = known_.size();
     for (std::size_t k = 0; k < given; ++k) {
@@ -39,8 +39,8 @@ class extent_bindings : public detail::extent_values {
     }
   }
 
-  /// The extents with sizes in place of names. Throws failed_precondition for a name that has none, and
-  /// resource_exhausted for more elements than any memory holds.
+  /// Returns the extents with names replaced by sizes. Throws failed_precondition if a name has no value, and
+  /// resource_exhausted if the number of elements exceeds any memory.
   shape resolve(const graph& g, const std::string& who, shape s) {
     for (std::size_t i = 0; i < s.rank; ++i) {
       if (s[i] >= 0) continue;

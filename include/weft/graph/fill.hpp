@@ -7,8 +7,8 @@
 #include <weft/ops/range.hpp>
 #include <weft/tensor/fill.hpp>
 
-/// Values of a graph that are made of their extents, which may be named: a name has its size, in each step, from what
-/// is fed or from g.set. Where nothing has it, a step throws failed_precondition.
+/// Graph values that depend only on their extents. The size of a named extent comes from the fed values of a step or
+/// from `g.set`; otherwise the step throws failed_precondition.
 namespace weft {
 
 /// Zeros (tf.zeros): `zeros<float, dims<dyn<"batch">, 100>>(g)`.
@@ -19,8 +19,8 @@ template <Element T, class Dims = dims<>>
 template <Element T, class Dims = dims<>>
 [[nodiscard]] node<T, dims_t<Dims>> ones(graph& g);
 
-/// One number for all elements (tf.fill): `fill<float, dims<dyn<"batch">>>(g, 0.5f)`. A value that a step computes is
-/// filled in by `broadcast_to<dims<...>>(x)`.
+/// The same number in all elements (tf.fill): `fill<float, dims<dyn<"batch">>>(g, 0.5f)`. For a value that a step
+/// computes, use `broadcast_to<dims<...>>(x)`.
 template <Element T, class Dims = dims<>, class Num>
 [[nodiscard]] node<T, dims_t<Dims>> fill(graph& g, Num number);
 
@@ -28,12 +28,12 @@ template <Element T, class Dims = dims<>, class Num>
 template <Element T, class Dims>
 [[nodiscard]] node<T, Dims> eye(graph& g);
 
-/// `start`, `start + delta`, `start + 2 * delta`, ..., `[Extent]` of them (tf.range): `range<std::int32_t,
+/// The numbers `start`, `start + delta`, `start + 2 * delta`, ..., `[Extent]` (tf.range): `range<std::int32_t,
 /// dyn<"time">>(g)` counts from 0. Integers wrap around.
 template <class T, auto Extent>
 [[nodiscard]] auto range(graph& g, T start = 0, T delta = 1);
 
-/// The mistake in a range: its elements are no numbers that are added, or its extent is none.
+/// The elements of a range must be numbers, and its extent must be valid.
 template <class T>
 struct range_elements_not_numbers : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
 template <class T, class Dims>

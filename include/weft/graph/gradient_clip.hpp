@@ -2,10 +2,10 @@
 
 namespace weft::detail {
 
-/// The numbers are part of the protocol of parameter servers.
+/// The values are part of the parameter-server protocol: do not renumber them.
 enum class clip_kind : unsigned char { none, by_value, by_norm, by_global_norm };
 
-/// How a gradient is clipped (train/clipping.hpp).
+/// A gradient's clipping method and bounds (train/clipping.hpp).
 struct gradient_clip {
   clip_kind kind = clip_kind::none;
   double lowest = 0;   // by_value

@@ -11,20 +11,19 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Gradients exist with respect to values of float, double, half and bfloat16.
+/// Gradients require values of float, double, half or bfloat16.
 template <class T>
 struct gradient_of_non_floating : mistake<!is_differentiable<T>> {};
 
-/// An expression has no identity that a gradient could be taken with respect to: `auto h = let(...)` makes a node of
-/// it, before it is used.
+/// Gradients with respect to an expression require a node: create one with `auto h = let(...)` and use `h` in y.
 template <class X>
 struct gradient_with_respect_to_expression : mistake<!is_node<X>> {};
 
-/// Gradients need at least one value to differentiate with respect to.
+/// gradients() requires at least one value to differentiate with respect to.
 template <std::size_t Count>
 struct gradient_of_nothing : mistake<Count == 0> {};
 
-/// The mistake in a value that is differentiated, if there is one.
+/// The mistake in the differentiated value, if any.
 template <class Y>
 using gradient_root_mistake = first_mistake<value_not_in_a_graph<Y>, not_floating<value_t<Y>>>;
 
@@ -54,12 +53,13 @@ WEFT_DECL sequence<symbol> gradients(symbol y, const sequence<symbol>& xs) {
 
 }  // namespace detail
 
-/// The gradients of y, summed over its elements, with respect to each x: a tuple of nodes of the xs' types
-/// (tf.gradients). y is float or double, an x may be half or bfloat16 too. Zeros where x has no influence on y.
-/// Gradients of gradients are gradients again.
+/// Returns the gradients of the sum of y's elements with respect to each x: a tuple of nodes with the types of the xs
+/// (tf.gradients). y is float or double; an x may also be half or bfloat16. The gradient is zero if y does not depend
+/// on x. Gradients can be differentiated again.
 ///
-/// An expression has no influence on what absorbed it: to differentiate with respect to one, make it a node before it
-/// is used. `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y, h);`
+/// An expression that was fused into another one is not a node of the graph. To differentiate with respect to an
+/// expression, make it a node before using it: `auto h = let(exp(x)); auto y = sum(h * h); auto [dh] = gradients(y,
+/// h);`
 template <Expression Y, Expression... Xs>
 [[nodiscard]] auto gradients(const Y& y, const Xs&... xs) {
   static_assert(correct<gradient_of_nothing<sizeof...(Xs)>>,

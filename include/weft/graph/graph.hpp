@@ -18,68 +18,68 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Whether variables of a `variable_scope` are made, or are those that are there (tf.variable_scope's reuse).
+/// How a `variable_scope` treats variables whose name exists (tf.variable_scope's reuse).
 enum class reuse : unsigned char {
-  no,        ///< made; a second one of a name is an error
-  yes,       ///< those that are there; it is an error if one is not
-  automatic  ///< those that are there, else made (tf.AUTO_REUSE)
+  no,        ///< creates variables; throws if the name exists
+  yes,       ///< uses existing variables; throws if the name does not exist
+  automatic  ///< uses an existing variable or creates it (tf.AUTO_REUSE)
 };
 
 class graph;
 struct subgraph;
 
-/// An object that nodes of a graph refer to, and the graph deletes.
+/// An object that nodes refer to and the graph owns.
 struct graph_owned {
   virtual ~graph_owned() = default;
 };
 
 namespace detail {
 
-/// A gradient with respect to a variable, as reverse mode or an accumulation yields it.
+/// A gradient with respect to a variable, as produced by reverse mode or gradient accumulation.
 struct noted_gradient {
   value of;
   std::uint32_t variable;
 };
 
-/// A value that is computed from the rows of a gradient, and the equal one that is computed from all of it.
+/// A value computed from the rows of a sparse gradient, and the equal value computed from the dense gradient.
 struct whole_twin {
   value by_rows, whole;
 };
 
-/// A gradient that was clipped, so that parameter servers can clip the mean of the workers' gradients instead.
+/// A clipped gradient. It is recorded so that parameter servers can clip the mean of the workers' gradients instead.
 struct noted_clip {
   value clipped, gradient;
   std::uint32_t rows =
-      graph_node::no_node;  // the node that sums the gradient's rows by index; none for a whole gradient
+      graph_node::no_node;  // the node that sums a sparse gradient's rows by index; none for a dense gradient
   gradient_clip how{};
-  value norm{};  // for clip_kind::by_global_norm: equal for all gradients that share a norm
+  value norm{};  // for clip_kind::by_global_norm: shared by all gradients with the same norm
 };
 
-/// How a loss is scaled (train/loss_scale.hpp), so that parameter servers can do it.
+/// How a loss is scaled (train/loss_scale.hpp). It is recorded so that parameter servers can apply the scale.
 struct noted_loss_scale {
-  value scale{}, good_steps{};          // variables, or constants for a fixed scale
-  value finite{};                       // true if no gradient of the step is infinite or NaN
-  value factor{};                       // the last hyperparameter of updates that take gradients of the scaled loss
-  value passes{};                       // and of updates whose gradients are divided by the scale already
-  sequence<std::uint32_t> assignments;  // of the scale, the good steps and counters
+  value scale{}, good_steps{};  // variables, or constants for a fixed scale
+  value finite{};               // true if no gradient of the step is infinite or NaN
+  value factor{};               // the last hyperparameter of updates that receive gradients of the scaled loss
+  value passes{};               // the last hyperparameter of updates whose gradients are divided by the scale already
+  sequence<std::uint32_t> assignments;  // to the scale, the good steps and counters
   bool is_dynamic = false;
-  sequence<double> numbers;  // how it changes: the hyperparameters of detail::loss_scale_rule
+  sequence<double> numbers;  // the hyperparameters of detail::loss_scale_rule
 };
 
-/// Names that are taken, found by a hash.
+/// The names in use, in a hash table.
 struct taken_name {
   std::string name;
-  int next = 1;  ///< the number to try first behind the name
+  int next = 1;  ///< the first suffix to try for a further node of this name
   std::uint32_t node = graph_node::no_node;
-  bool is_shared = false;  ///< it is a variable's that scopes may reuse
-  std::string scope = {};  ///< in which that variable was made
+  bool is_shared = false;  ///< belongs to a variable that scopes can reuse
+  std::string scope = {};  ///< the scope in which that variable was created
 };
 class taken_names {
  public:
   taken_name& take(const std::string& name);
   taken_name& last() { return all_.back(); }
   const taken_name* find(const std::string& name) const;
-  /// The name, with _1, _2, ... behind it if it is taken.
+  /// Returns the name, with _1, _2, ... appended if it is taken.
   std::string free(const std::string& name);
 
  private:
@@ -94,11 +94,11 @@ class taken_names {
   sequence<taken_name> all_;
 };
 
-// How variables are named: as other nodes are, but where they are reused.
+// Names of variables: numbered like those of other nodes, unless variables are reused.
 struct graph_variable_names {
   reuse mode = reuse::no;
   std::string prefix;
-  taken_names entered = {};  // name scopes, since they are reused
+  taken_names entered = {};  // name scopes entered in this variable_scope
 
   std::string enter(const std::string& name) {
     const std::string full = entered.free(prefix + name);
@@ -111,7 +111,7 @@ struct graph_place {
   device_spec (*function)(const void*, const placement_query&);
   const void* state;
   std::uint32_t beside;
-  bool is_used = false;  // it has placed a node
+  bool is_used = false;  // the scope has placed a node
 };
 struct graph_location {
   device_spec device;
@@ -120,15 +120,15 @@ struct graph_location {
 
 struct graph_records;
 
-/// Describes the variables read by a step that no optimizer updates because a model was called twice in a name_scope
-/// and its first call made others, which one does update. Empty where the step reads none. `only_new` leaves out what
-/// the graph has reported before.
+/// If a model is called twice in a name_scope, the second call creates a second set of variables, and training may
+/// update only the first. Describes the untrained variables of this kind that a step reads; empty if there are none.
+/// `only_new` omits variables that the graph has reported before.
 std::string untrained_copies(const graph& g, const sequence<std::uint32_t>& read, bool only_new);
 
-/// A name scope that was given a number, since its name was taken: layer_1/ beside layer/.
+/// A name scope that was numbered because its name was taken: layer_1/ after layer/.
 struct numbered_scope {
   std::string first, scope;
-  bool is_reported = false;  ///< that its variables are not trained, where those of the first scope are
+  bool is_reported = false;  ///< true after reporting that only the first scope is trained
 };
 
 /// The contents of a graph.
@@ -151,25 +151,25 @@ struct graph_data {
   sequence<const extent_definition*> extent_formulas;
   sequence<const primitive_table*> primitives;
   graph* whole = nullptr;        // set for a subgraph
-  std::size_t outer_places = 0;  // device scopes that were there when it was begun
-  device_spec unused_place;      // of the last device scope that has placed nothing
+  std::size_t outer_places = 0;  // number of open device scopes when the subgraph was created
+  device_spec unused_place;      // device of the last device scope that ended without placing a node
   sequence<subgraph*> subgraphs;
   sequence<graph_owned*> owned;
   sequence<numbered_scope> numbered_scopes;
-  decltype(untrained_copies)* find_untrained_copies = nullptr;  // set where a scope is numbered
+  decltype(untrained_copies)* find_untrained_copies = nullptr;  // set when a scope is numbered
 };
 
 }  // namespace detail
 
-/// A dataflow graph. Written once through typed handles; sessions prune, place, order and run it. Equal operations on
-/// equal operands are one node. Not safe for concurrent writing.
+/// A dataflow graph. A program builds it once through typed handles; sessions prune, place, order and run it. Equal
+/// operations on equal operands share one node. Not safe for concurrent writing.
 ///
-/// A graph moves, and its nodes, scopes and sessions stay valid: a function returns one beside the nodes that it has
-/// recorded. One that was moved from records nothing (failed_precondition). Its sessions keep what they run.
+/// Moving a graph keeps its nodes, scopes and sessions valid, so a function can return a graph together with its nodes.
+/// Recording in a moved-from graph throws failed_precondition. A session keeps the records of its graph alive.
 class graph final : public op_builder {
  public:
   graph() : graph(87654321) {}
-  /// Of this seed for random numbers.
+  /// Creates a graph with the given seed for random numbers.
   explicit graph(std::uint64_t seed);
   graph(graph&& other) noexcept;
   graph& operator=(graph&& other) noexcept;
@@ -177,22 +177,22 @@ class graph final : public op_builder {
   graph& operator=(const graph&) = delete;
   ~graph();
 
-  /// The handle that lies with the records, and stays where it is while others move: what is to be kept of a graph
-  /// that a caller owns.
+  /// The handle inside the records, whose address does not change when the graph moves. Code that stores a reference to
+  /// a graph should refer to this handle.
   graph& self() { return static_cast<graph&>(*self_); }
   const graph& self() const { return static_cast<const graph&>(*self_); }
-  /// A further owner of the same records.
+  /// Returns another owner of the same records.
   graph share() const;
 
   std::uint64_t seed() const { return data_->seed; }
   std::size_t size() const { return data_->nodes.size(); }
   const graph_node& operator[](std::uint32_t node) const { return data_->nodes[node]; }
-  /// The nodes that are there to be where another one is.
+  /// The nodes that are colocated with another node.
   const sequence<std::uint32_t>& colocated() const { return data_->colocated; }
   const value_info& info(value v) const override { return data_->nodes[v.node].def.outputs[v.output]; }
 
-  /// Gives a named dynamic extent its value, `g.set(dyn<"hidden">, 100)`, before the variables that have it are made.
-  /// Not to be changed once a session of the graph exists.
+  /// Sets a named dynamic extent, `g.set(dyn<"hidden">, 100)`. Call it before creating variables with this extent, and
+  /// do not change the value once the graph has a session.
   template <detail::named_extent Extent>
   void set(Extent, std::int64_t size) {
     if (size < 0) throw error(error_code::invalid_argument, Extent::name, "an extent is not negative");
@@ -206,32 +206,32 @@ class graph final : public op_builder {
   }
   const sequence<std::pair<std::int64_t, std::int64_t>>& fixed_extents() const { return whole().data_->extents; }
 
-  /// The name behind a dynamic extent's code.
+  /// The name of a dynamic extent, by its code.
   const char* extent_name(std::int64_t code) const;
   void remember_name(std::int64_t code, const char* name);
-  /// The formula of a computed extent; null for a name.
+  /// The formula of a computed extent; null for a named extent.
   const extent_definition* extent_formula(std::int64_t code) const;
   WEFT_DECL void remember_extent(const extent_definition& d) override;
   std::string to_string(const weft::shape& s) const;
 
-  /// Sessions tell of each run that they plan. Nodes that are recorded stay: a program that records for each run takes
-  /// more memory with each, and more time. After so many runs for which the graph has grown it grows no more.
+  /// Sessions report each run that they plan. Nodes are never removed, so a program that records nodes for each run
+  /// becomes slower and uses more memory each time. After this many planned runs with a larger graph, recording throws.
   static constexpr std::size_t max_growing_runs = 2000;
   void note_planned_run() const {
-    // Atomic: sessions of one graph may plan on threads of their own.
+    // Atomic, because sessions of one graph can plan on different threads.
     if (__atomic_exchange_n(&data_->planned_size, data_->nodes.size(), __ATOMIC_RELAXED) != data_->nodes.size())
       __atomic_fetch_add(&data_->growing_runs, 1, __ATOMIC_RELAXED);
   }
 
-  // ---- subgraphs of nodes: graphs of their own, which know the names of extents and the kernels of the whole ----
+  // ---- subgraphs of nodes: separate graphs that share the extent names and kernels of the whole graph ----
 
-  /// The graph itself or, of a subgraph, the one in which it lies, however deep.
+  /// The graph itself or, for a subgraph, the outermost graph that contains it.
   graph& whole() { return data_->whole ? *data_->whole : self(); }
   const graph& whole() const { return data_->whole ? *data_->whole : self(); }
   bool is_subgraph() const { return data_->whole != nullptr; }
-  /// A new one. The name is for messages and prints.
+  /// Adds a subgraph and returns its number. The name is for messages and printing.
   std::uint32_t add_subgraph(const char* name);
-  /// The device of the last scope that ended without placing a node since the last call.
+  /// The device of the last scope that ended without placing a node since the previous call.
   device_spec take_unused_place() {
     const device_spec place = whole().data_->unused_place;
     whole().data_->unused_place = {};
@@ -242,42 +242,43 @@ class graph final : public op_builder {
 
   // ---- recording ----
 
-  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
+  // WEFT_DECL here too: if only the definition of a virtual function were inline, every file would emit the class.
 
   WEFT_DECL symbol record(node_def def) override;
 
   WEFT_DECL symbol record_constant(const void* data, const value_info& declared, const shape& extents) override;
 
-  /// A node with a name of its own: placeholders, variables, and whatever is not to be shared.
+  /// Adds a node with its own name, which is not shared with equal calls: a placeholder, a variable and the like.
   std::uint32_t add(node_def def, const std::string& name);
 
-  /// The variable of this name in the scopes that are entered, if they say that it is to be used again, or none: then
-  /// one may be made, under the name that is given. Throws invalid_argument if there is one that is not to be used, or
-  /// that has other elements; not_found if one is asked for that is not there.
+  /// Returns the variable to reuse under this name in the current scopes. Returns no_node if the scopes do not reuse
+  /// variables, or if the variable does not exist and may be created. Throws invalid_argument if the variable exists
+  /// but must not be reused, or has other elements; not_found if it must exist but does not.
   std::uint32_t reused_variable(std::string_view name, const value_info& declared, variable_kind kind) const;
 
-  /// A variable, of a name that no other one has.
+  /// Adds a variable with a unique name.
   std::uint32_t add_variable(node_def def, std::string_view name);
 
-  /// The node of this name, scopes included; no_node if there is none.
+  /// Returns the node with this name, including scopes; no_node if there is none.
   std::uint32_t find(std::string_view name) const;
-  /// The nodes by which optimizers, sums and averages update variables.
+  /// The nodes that update variables: optimizers, gradient sums and averages.
   const sequence<std::uint32_t>& optimizer_updates() const { return data_->optimizer_updates; }
 
-  /// The definition of a node, for code that rewrites a subgraph: of values that were made before it.
+  /// A node's definition, for code that rewrites a subgraph. New operands must precede the node.
   node_def& rewrite(std::uint32_t node) { return data_->nodes[node].def; }
-  /// Has this node run before all that is made now (control_dependencies, effects.hpp).
+  /// Makes this node run before all nodes recorded from now on (control_dependencies, effects.hpp).
   void enter_control(std::uint32_t before) { data_->control.push_back(before); }
   void leave_control(std::size_t depth) { data_->control.resize(depth); }
   std::size_t control_depth() const { return data_->control.size(); }
 
-  /// Has each training take this node along (add_update, effects.hpp).
+  /// Makes trainings recorded from now on run this node if they share a computed value with it (add_update,
+  /// effects.hpp).
   void note_update(std::uint32_t node) { data_->updates.push_back(node); }
   const sequence<std::uint32_t>& updates() const { return data_->updates; }
 
   void add_control(std::uint32_t node, std::uint32_t before) { data_->nodes[node].control.push_back(before); }
   void initialize(std::uint32_t node, initializer init) { data_->nodes[node].init = std::move(init); }
-  /// With the first value of another variable, random numbers too, which go by its name.
+  /// Gives a variable the same initial value as `other`. Random values depend on the name of `other`.
   void initialize_as(std::uint32_t node, std::uint32_t other) { data_->nodes[node].begins_as = other; }
 
   WEFT_DECL std::uint64_t random_key(const std::uint64_t* seed) override;
@@ -285,7 +286,7 @@ class graph final : public op_builder {
   WEFT_DECL value with_name(value v, const char* name) override;
   WEFT_DECL std::string description(value v) const override;
 
-  /// Takes over what nodes refer to, and keeps it for as long as it lives.
+  /// Takes ownership of an object that nodes refer to.
   void keep(graph_owned* object) {
     data_->owned.reserve(data_->owned.size() + 1);
     data_->owned.push_back(object);
@@ -301,45 +302,46 @@ class graph final : public op_builder {
   WEFT_DECL sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                            const sequence<symbol>& xs, bool partial = false) override;
 
-  /// Clusters exchange gradients as reverse mode yields them, and change their mean. So it notes those of variables.
+  /// Records the gradients of variables: clusters exchange them and replace them by their mean.
   void note_gradient(value of, std::uint32_t variable) { data_->gradients.push_back({of, variable}); }
   const sequence<detail::noted_gradient>& gradients() const { return data_->gradients; }
-  /// A value that is computed from the rows of a gradient equals another that is computed from all of it.
+  /// Records that `by_rows`, computed from the rows of a sparse gradient, equals `whole`, computed from the dense one.
   void note_whole(value by_rows, value whole) { data_->whole_twins.push_back({by_rows, whole}); }
   const sequence<detail::whole_twin>& whole_twins() const { return data_->whole_twins; }
   void note_clip(const detail::noted_clip& clip) { data_->clips.push_back(clip); }
   const sequence<detail::noted_clip>& clips() const { return data_->clips; }
   void note_loss_scale(const detail::noted_loss_scale& scale) { data_->loss_scales.push_back(scale); }
   const sequence<detail::noted_loss_scale>& loss_scales() const { return data_->loss_scales; }
-  /// The other one, or the value itself.
+  /// The value computed from the dense gradient that equals `v`; `v` if there is none.
   value whole_of(value v) const {
     for (const auto& [by_rows, whole] : data_->whole_twins)
       if (by_rows == v) return whole;
     return v;
   }
 
-  // ---- names and places: see scopes.hpp ----
+  // ---- names and devices: see scopes.hpp ----
 
-  /// The prefix that the scopes that are entered put before a name: "" or, say, "layer/".
+  /// The prefix that the current scopes add to names, such as "layer/"; "" outside of scopes.
   const std::string& scope() const { return data_->prefix; }
   sequence<detail::numbered_scope>& numbered_scopes() const { return data_->numbered_scopes; }
-  /// detail::untrained_copies, or null where no scope is numbered: programs without such scopes do not compile it.
+  /// detail::untrained_copies, or null if no scope is numbered. Programs without numbered scopes do not compile the
+  /// function.
   decltype(detail::untrained_copies)* find_untrained_copies() const { return data_->find_untrained_copies; }
 
   class name_scope;
   class variable_scope;
   class device_scope;
-  /// Where the scopes around this call place a node without inputs.
+  /// The device on which the current scopes place a node without inputs.
   WEFT_DECL device_spec device_here() const;
 
-  /// Identifies the graph's structure: equal in every process that built it the same way.
+  /// A hash of the graph's structure: equal in all processes that build the graph the same way.
   std::uint64_t hash() const;
 
  private:
   friend struct subgraph;
   friend struct detail::graph_records;
   explicit graph(detail::graph_records&) noexcept;
-  /// A subgraph's.
+  /// Creates a subgraph.
   explicit graph(graph& whole);
 
   std::uint64_t hash_nodes() const;
@@ -350,14 +352,14 @@ class graph final : public op_builder {
 
   detail::graph_location current_location(const node_def& def, const std::string& name) const;
 
-  /// The name in this scope, with _1, _2, ... behind it if it is taken.
+  /// Returns the name in this scope, with _1, _2, ... appended if it is taken.
   std::string free_name(const std::string& name);
   void enter_scope(const std::string& name);
 
   detail::graph_data* data_;
 };
 
-/// A subgraph of a node.
+/// A graph nested in a node, such as a branch or a loop body.
 struct subgraph {
   explicit subgraph(graph& whole, const char* called) : nodes(whole), name(called) {}
 
@@ -368,14 +370,14 @@ struct subgraph {
 
 #if WEFT_DEFINITIONS
 
-/// The records of a graph, where they stay while its owners move. They are used again for another graph, and never
-/// freed: a symbol may ask whether its own are still there.
+/// The records of a graph, whose address does not change when handles move. They are recycled for other graphs and
+/// never freed, because symbols can check at any time whether their graph still exists.
 struct detail::graph_records : graph_data {
   graph self{*this};
   std::size_t owners = 1;
   graph_records* next = nullptr;
-  /// Set in the records that graphs refer to once they have been moved from. Each module of a process has such records,
-  /// so their address does not tell.
+  /// True for the records that moved-from graphs refer to. Each module of a process has its own such records, so their
+  /// address does not identify them.
   bool are_of_moved_graphs = false;
 
   static graph_records& take();
@@ -390,8 +392,8 @@ struct detail::graph_records : graph_data {
   }
 
  private:
-  /// Records for the next graphs of this module: the virtual functions of `self` are this module's, so no other module,
-  /// which can outlive this one, recycles them.
+  /// Recycled records of this module. The virtual functions of `self` belong to the module, so another module, which
+  /// can outlive it, must not recycle them.
   struct unused_records {
     graph_records* first;
     bool taken;
@@ -399,7 +401,7 @@ struct detail::graph_records : graph_data {
   static inline unused_records unused{nullptr, false};
   unused_records* home = &unused;
 
-  // Graphs are created and destroyed on any thread.
+  // A spin lock: any thread can create and destroy graphs.
   class guard {
    public:
     explicit guard(unused_records& of) noexcept : taken_(&of.taken) {
@@ -689,7 +691,7 @@ WEFT_DECL std::uint32_t graph::append(node_def def, std::string name, const deta
   n.device = here.device;
   n.beside = here.beside;
   n.named = named;
-  // A leaf is there before anything runs.
+  // Leaves have no control inputs: their values exist before the step runs.
   if (!n.def.inputs.empty() || is_operation<group_op>(n.def.op) || n.def.op->ordered) n.control = data_->control;
   data_->nodes.push_back(std::move(n));
   const auto made = static_cast<std::uint32_t>(data_->nodes.size() - 1);
@@ -705,7 +707,7 @@ WEFT_DECL detail::graph_location graph::current_location(const node_def& def, co
   for (std::size_t i = data_->places.size(); i-- > 0;) {
     detail::graph_place& p = data_->places[i];
     p.is_used = true;
-    // A scope within the one for colocated nodes that names another device has its way.
+    // A scope inside the colocation scope that names another device takes precedence.
     if (p.beside != graph_node::no_node && d == device_spec()) here.beside = p.beside;
     d = merge(p.function ? p.function(p.state, {def.op->name, name, def.outputs.empty() ? none : def.outputs[0], d})
                          : p.fixed,
@@ -799,5 +801,5 @@ WEFT_DECL std::uint32_t graph::reused_variable(std::string_view name, const valu
 
 WEFT_COLD_END
 
-// The rest of the class: its scopes, and reverse mode behind them.
+// The rest of the class: its scopes, followed by reverse mode.
 #include <weft/graph/scopes.hpp>

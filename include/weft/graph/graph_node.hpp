@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// How a variable gets its first value.
+/// How a variable is initialized.
 struct initializer {
   enum class kind_type : unsigned char {
     none,
@@ -22,25 +22,25 @@ struct initializer {
     orthogonal,
     value
   } kind = kind_type::none;
-  double a = 0;  ///< constant; lowest; mean; gain
-  double b = 0;  ///< highest; standard deviation
+  double a = 0;  ///< constant; lower bound; mean; gain
+  double b = 0;  ///< upper bound; standard deviation
   storage data;  ///< value
 };
 
-/// One operation of a graph: what it computes, its name, and where it is to run.
+/// One operation of a graph, with its name and device.
 struct graph_node {
   node_def def;
   std::string name;
   device_spec device;
   static constexpr std::uint32_t no_node = ~std::uint32_t{0};
-  std::uint32_t beside = no_node;     ///< the node that it is colocated with
-  sequence<std::uint32_t> control;    ///< nodes that run before this one although it does not read them
-  initializer init;                   ///< a variable's; a constant's is its value
-  std::uint32_t begins_as = no_node;  ///< the variable whose first value this one has
-  bool named = false;                 ///< by the program, so that the name stays
+  std::uint32_t beside = no_node;     ///< the node with which this one is colocated
+  sequence<std::uint32_t> control;    ///< nodes that must run before this one, in addition to its inputs
+  initializer init;                   ///< of a variable; of a constant: its value
+  std::uint32_t begins_as = no_node;  ///< the variable whose initial value this one shares
+  bool named = false;                 ///< the program chose the name, which must not change
 };
 
-/// The view that a device function has of a node: enough to place it as TensorFlow's functions do.
+/// The properties of a node that a device function can use, as in TensorFlow.
 struct placement_query {
   std::string_view operation;
   const std::string& name;
@@ -48,23 +48,23 @@ struct placement_query {
   const device_spec& requested;
 };
 
-/// The role of a variable in a training, and so what becomes of it where several workers train one model.
+/// The role of a variable in training, which also determines how workers share it.
 enum class variable_kind : unsigned char {
-  trained,   ///< minimize() updates it if the loss depends on it (a trainable variable of TensorFlow)
-  averaged,  ///< statistics that steps assign, such as moving averages: workers have the mean of what each assigned
-  counter,   ///< a scalar that counts updates, such as tf.train.global_step: workers have the count of all
-  local,     ///< a worker's own
-  slot,      ///< an optimizer's memory of another variable
-  frozen,    ///< as one that is trained, for all workers and in files, but no training changes it (trainable=False)
+  trained,   ///< updated by minimize() if the loss depends on it (TensorFlow's trainable variables)
+  averaged,  ///< statistics that steps assign, such as moving averages; shared as the mean of the workers' values
+  counter,   ///< a scalar that counts updates, such as tf.train.global_step; counts those of all workers
+  local,     ///< private to a worker
+  slot,      ///< an optimizer's state for another variable
+  frozen,    ///< shared and saved like trained, but never changed by training (trainable=False)
 };
 
-// Operations that sessions know of themselves, and that need no kernel.
+// Operations that sessions implement directly, without a kernel.
 struct placeholder_op {
   static constexpr const char* name = "placeholder";
   static constexpr operation_id id{"weft.placeholder"};
   static constexpr bool stateful = true;
 };
-/// attributes: its kind, or nothing for one that is trained.
+/// Attributes: the kind; none for a trained variable.
 struct variable_op {
   static constexpr const char* name = "variable";
   static constexpr operation_id id{"weft.variable"};
@@ -73,25 +73,25 @@ struct variable_op {
     attribute<variable_kind> kind;
   };
 };
-/// attributes: the extents, some of which may have names in what it yields.
+/// Attributes: the extents. The output's extents may contain names for some of them.
 struct constant_op {
   static constexpr const char* name = "constant";
   static constexpr operation_id id{"weft.constant"};
   static constexpr bool stateful = true;
 };
-/// Runs its control inputs and yields nothing (tf.group).
+/// Runs its control inputs and has no value (tf.group).
 struct group_op {
   static constexpr const char* name = "group";
   static constexpr operation_id id{"weft.group"};
   static constexpr bool stateful = true;
 };
 
-/// The kind of a variable, of its record.
+/// The kind of the variable that the record declares.
 inline variable_kind kind_of(const node_def& variable) {
   return variable.attributes.empty() ? variable_kind::trained
                                      : variable_kind(attributes_of<variable_op>(variable).kind);
 }
-/// The name of a kind: "trained".
+/// The name of a kind, such as "trained".
 constexpr const char* name(variable_kind kind) {
   constexpr const char* names[] = {"trained", "averaged", "counter", "local", "slot", "frozen"};
   return names[static_cast<int>(kind)];

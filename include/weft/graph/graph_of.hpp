@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// Nodes, expressions with nodes, and effects lie in a graph; a tensor lies in none.
+/// Nodes, expressions over nodes and effects belong to a graph; tensors do not.
 template <class X>
 struct value_has_no_graph : mistake<true> {};
 template <class X>
@@ -18,7 +18,7 @@ template <Expression Expr>
   requires(!std::is_base_of_v<detail::handle, Expr>)
 struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {};
 
-/// Of a symbol, as operations' gradients have them.
+/// The graph of a symbol, for gradients of operations.
 [[nodiscard]] inline graph& graph_of(const symbol& s) {
   if (!s.is_in_a_graph()) detail::refuse_symbol(s);
   return *static_cast<graph*>(s.builder());
@@ -26,7 +26,7 @@ struct value_has_no_graph<Expr> : mistake<!Expr::symbolic> {};
 
 namespace detail {
 
-/// The graph of the first leaf that has one.
+/// Finds the graph of the first leaf that has one.
 struct graph_of_leaves {
   graph* found = nullptr;
 
@@ -40,8 +40,8 @@ struct graph_of_leaves {
 
 }  // namespace detail
 
-/// The graph of a node, an expression or an effect (Tensor.graph in TensorFlow), so that a function that makes a layer
-/// needs no other argument than what it is applied to:
+/// Returns the graph of a node, an expression or an effect (Tensor.graph in TensorFlow). A function that creates a
+/// layer therefore does not need the graph as an argument:
 ///
 ///     template <class X>
 ///     auto dense(const X& x) {

@@ -12,43 +12,43 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// First values of variables.
+/// Initializers of variables.
 namespace init {
 
-/// No first value: the variable is assigned before it is read.
+/// No initial value: the program must assign the variable before reading it.
 struct none {
   initializer operator()(const shape&) const { return {}; }
 };
-/// All elements are `value` (tf.constant_initializer).
+/// Sets all elements to `value` (tf.constant_initializer).
 struct constant {
   double value = 0;
   initializer operator()(const shape&) const { return {initializer::kind_type::constant, value, 0, {}}; }
 };
-/// All elements are 0 (tf.zeros_initializer).
+/// Sets all elements to 0 (tf.zeros_initializer).
 struct zeros {
   initializer operator()(const shape& s) const { return constant{0}(s); }
 };
-/// All elements are 1 (tf.ones_initializer).
+/// Sets all elements to 1 (tf.ones_initializer).
 struct ones {
   initializer operator()(const shape& s) const { return constant{1}(s); }
 };
-/// Uniform in [low, high); of integers, which low and high are then too.
+/// Uniform in [low, high). For integer variables, `low` and `high` must be integers.
 struct uniform {
   double low = -0.05, high = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::uniform, low, high, {}}; }
 };
-/// Normal, of this mean and standard deviation (tf.random_normal_initializer).
+/// Normal with the given mean and standard deviation (tf.random_normal_initializer).
 struct normal {
   double mean = 0, stddev = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::normal, mean, stddev, {}}; }
 };
-/// Normal, restricted to two standard deviations.
+/// Normal, truncated at two standard deviations from the mean.
 struct truncated_normal {
   double mean = 0, stddev = 0.05;
   initializer operator()(const shape&) const { return {initializer::kind_type::truncated_normal, mean, stddev, {}}; }
 };
 
-/// Inputs and outputs of one unit: of a matrix [in, out], or of a convolution's kernel [..., in, out].
+/// The number of inputs and outputs of one unit of a matrix [in, out] or a convolution filter [..., in, out].
 struct fans {
   double in = 1, out = 1;
   explicit fans(const shape& s) {
@@ -59,7 +59,7 @@ struct fans {
   }
 };
 
-/// Uniform within sqrt(6 / (in + out)): Glorot and Bengio, AISTATS 2010.
+/// Uniform in [-x, x) with x = sqrt(6 / (in + out)): Glorot and Bengio, AISTATS 2010.
 struct glorot_uniform {
   initializer operator()(const shape& s) const {
     const fans f(s);
@@ -67,20 +67,20 @@ struct glorot_uniform {
     return uniform{-limit, limit}(s);
   }
 };
-/// Truncated normal of variance 2 / (in + out): Glorot and Bengio, AISTATS 2010.
+/// Truncated normal with variance 2 / (in + out): Glorot and Bengio, AISTATS 2010.
 struct glorot_normal {
   initializer operator()(const shape& s) const {
     const fans f(s);
     return truncated_normal{0, __builtin_sqrt(2 / (f.in + f.out)) / 0.87962566103423978}(s);
   }
 };
-/// Truncated normal of variance 2 / in: He et al., ICCV 2015.
+/// Truncated normal with variance 2 / in: He et al., ICCV 2015.
 struct he_normal {
   initializer operator()(const shape& s) const {
     return truncated_normal{0, __builtin_sqrt(2 / fans(s).in) / 0.87962566103423978}(s);
   }
 };
-/// Uniform of variance 2 / in: He et al., ICCV 2015.
+/// Uniform with variance 2 / in: He et al., ICCV 2015.
 struct he_uniform {
   initializer operator()(const shape& s) const {
     const double limit = __builtin_sqrt(6 / fans(s).in);
@@ -88,8 +88,8 @@ struct he_uniform {
   }
 };
 /// A matrix with orthonormal rows or columns, whichever are fewer, times `gain`: Saxe et al., ICLR 2014. The leading
-/// axes of a convolution's kernel count as rows (tf.keras.initializers.Orthogonal). Throws invalid_argument for fewer
-/// than 2 axes. Of n by m elements, n <= m, it takes n * n * m multiply-adds.
+/// axes of a convolution filter are flattened into rows (tf.keras.initializers.Orthogonal). Throws invalid_argument for
+/// fewer than 2 axes. An n by m matrix with n <= m takes n * n * m multiply-adds.
 struct orthogonal {
   double gain = 1;
   initializer operator()(const shape& s) const {
@@ -124,19 +124,19 @@ WEFT_DECL symbol record_leaf(graph& g, const operation& op, std::string_view nam
 
 #endif
 
-/// Knows how to make a first value once the extents are known.
+/// A type-erased initializer, called once the extents are known.
 struct first_value {
   const void* init;
   initializer (*make)(const void* init, const shape&);
 };
 
-// A template over the initializer alone: there are as many shapes as variables.
+// A template over the initializer only: a program has nearly as many shapes as variables.
 template <class Init>
 initializer make_first_value(const void* init, const shape& s) {
   return (*static_cast<const Init*>(init))(s);
 }
 
-/// The variable that is to be used again, or a new one, which has no first value yet.
+/// An existing variable to reuse, or a new one without an initial value.
 struct recorded_variable {
   symbol it;
   bool is_new;
@@ -150,7 +150,7 @@ symbol record_variable(graph&, std::string_view name, dtype, const shape&, const
 
 #if WEFT_DEFINITIONS
 
-/// Throws invalid_argument if elements of an integer type, or bool, do not hold the numbers of a first value.
+/// Throws invalid_argument if the integer type or bool cannot represent the initial value.
 inline void check_first_value(std::string_view name, dtype type, const initializer& first) {
   using kind = initializer::kind_type;
   if (is_floating(type) || first.kind == kind::none || first.kind == kind::value) return;
@@ -219,7 +219,7 @@ WEFT_DECL symbol record_variable(graph& g, std::string_view name, dtype type, co
 
 }  // namespace detail
 
-/// A value that is fed to each step (tf.placeholder). Without a name it is called placeholder, placeholder_1, ...
+/// A value to feed in each step (tf.placeholder). Default names: placeholder, placeholder_1, ...
 template <Element T, class Dims = dims<>>
 node<T, dims_t<Dims>> placeholder(graph& g, std::string_view name = {}) {
   static_assert(correct<extents_are_not_valid<Dims>>,
@@ -234,15 +234,16 @@ node<T, dims_t<Dims>> placeholder(graph& g, std::string_view name = {}) {
   }
 }
 
-/// Makes the first value of a variable of given extents: init::normal, or a function object of a program's own.
+/// A function object that returns the initializer for the given extents, such as init::normal or one of the program's
+/// own.
 template <class Init>
 concept Initializer = requires(const Init& init, const shape& extents) { initializer(init(extents)); };
 
-/// A state that lives in the session, or on a parameter server (tf.Variable). Its first value depends on the graph's
-/// seed, the variable's name and the element alone. In a `variable_scope` with reuse it is the variable that is there,
-/// and `first` is passed over. Throws invalid_argument if the name is that of another variable, or if the one to be
-/// reused has other elements or extents; not_found if there is none to be reused. The kind says what trainings do with
-/// it: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
+/// State stored in the session or on a parameter server (tf.Variable). The initial value of an element depends only on
+/// the graph's seed, the variable's name and the element's index. In a `variable_scope` with reuse, returns the
+/// existing variable and ignores `first`. Throws invalid_argument if another variable has this name, or if the variable
+/// to reuse has other elements or extents; not_found if there is no variable to reuse. The kind determines how training
+/// treats the variable: `variable<float, dims<8>>(g, "mean", 0, variable_kind::averaged)` is not trained.
 template <Element T, class Dims = dims<>, Initializer Init = init::zeros>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Init& first = {},
                                         variable_kind kind = variable_kind::trained) {
@@ -258,8 +259,8 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const I
   }
 }
 
-/// A variable that starts as the given tensor. The parameter is deduced, so that other overloads' arguments, which no
-/// conversion makes a tensor of, do not instantiate the class.
+/// A variable with the given tensor as its initial value. The parameter is deduced: arguments meant for other
+/// overloads, which are not tensors, then do not instantiate the class.
 template <Element T, class Dims, class Device>
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const tensor<T, Dims, Device>& first,
                                         variable_kind kind = variable_kind::trained) {
@@ -268,7 +269,7 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const t
                                                                 first.data(), first.elements() * sizeof(T), kind));
 }
 
-/// A variable that starts as an expression over tensors, or as a list of its elements.
+/// A variable initialized with an expression over tensors or a list of elements.
 template <Element T, class Dims, Expression Expr>
   requires(!Expr::symbolic)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const Expr& first,
@@ -280,24 +281,25 @@ variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, const E
   else
     return variable_node<T, dims_t<Dims>>(symbol());
 }
-/// A variable that starts as these elements, in row-major order.
+/// A variable initialized with these elements in row-major order.
 template <Element T, class Dims>
   requires(Dims::rank > 0)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, std::initializer_list<T> first,
                                         variable_kind kind = variable_kind::trained) {
   return variable(g, name, tensor<T, Dims>(first), kind);
 }
-/// A variable of which every element starts as the number. Throws invalid_argument if integers do not hold it.
+/// A variable whose elements all start as the given number. Throws invalid_argument if an integer type cannot represent
+/// it.
 template <Element T, class Dims = dims<>, class Num>
   requires(detail::Arithmetic<Num> || std::is_same_v<Num, T>)
 variable_node<T, dims_t<Dims>> variable(graph& g, std::string_view name, Num first,
                                         variable_kind kind = variable_kind::trained) {
   if constexpr (std::is_same_v<Num, T> && dims_t<Dims>::rank == 0)
-    return variable(g, name, tensor<T, dims_t<Dims>>(first), kind);  // exact for integers that double does not hold
+    return variable(g, name, tensor<T, dims_t<Dims>>(first), kind);  // exact for integers that double cannot represent
   else
     return variable<T, Dims>(g, name, init::constant{static_cast<double>(first)}, kind);
 }
-/// A scalar of the number's type, which it starts as.
+/// A scalar with the type and initial value `first`.
 template <class Given = void, Element T>
   requires std::is_void_v<Given>
 variable_node<T> variable(graph& g, std::string_view name, T first, variable_kind kind = variable_kind::trained) {
@@ -311,19 +313,19 @@ node<T, dims_t<Dims>> constant(graph& g, const tensor<T, Dims>& value) {
   detail::remember_formulas<Dims>(g);
   return node<T, dims_t<Dims>>(g.record_constant(value.data(), {dtype_of<T>, Dims::spec}, value.extents()));
 }
-/// A fixed number, a scalar (tf.constant).
+/// A constant scalar (tf.constant).
 template <Element T>
 node<T> constant(graph& g, T value) {
   return node<T>(g.record_constant(&value, {dtype_of<T>, {}}, {}));
 }
-/// The value of an expression over tensors, computed now (tf.constant).
+/// The value of an expression over tensors, which is computed now (tf.constant).
 template <Expression Expr>
   requires(!Expr::symbolic && Expr::operations > 0)
 auto constant(graph& g, const Expr& value) {
   return constant(g, eval(value));
 }
 
-/// The number of elements of all variables: those of the model, and what optimizers have put beside them.
+/// The number of elements in all variables of the graph, including the slots of optimizers.
 inline std::size_t parameter_count(const graph& g) {
   std::size_t count = 0;
   for (std::uint32_t n = 0; n < g.size(); ++n)

@@ -2,19 +2,20 @@
 
 #include <weft/graph/leaves.hpp>
 
-/// Numbers at equal distances between two. Included by name, not by <weft/weft.hpp>.
+/// Evenly spaced numbers. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
-/// `Count` numbers from `start` to `stop`, both included, at equal distances (tf.linspace, numpy.linspace):
-/// `linspace<float, 5>(0, 1)`, `[5]`, is 0, 0.25, 0.5, 0.75 and 1. One number is `start`. Float or double.
+/// Returns `Count` evenly spaced numbers from `start` to `stop`, both included (tf.linspace, numpy.linspace):
+/// `linspace<float, 5>(0, 1)`, `[5]`, is 0, 0.25, 0.5, 0.75 and 1. If `Count` is 1, the number is `start`. Float or
+/// double.
 template <class T, int Count>
 [[nodiscard]] tensor<T, dims<Count>> linspace(T start, T stop);
 
-/// The same as a constant of a graph.
+/// The same as a constant in a graph.
 template <class T, int Count>
 [[nodiscard]] auto linspace(graph& g, T start, T stop);
 
-/// Numbers at equal distances are fractions, and at least one is wanted.
+/// linspace requires a floating-point type and a count of at least 1.
 template <class T, int Count>
 using linspace_mistake = first_mistake<not_floating<T>, extents_are_not_valid<dims<Count>>>;
 

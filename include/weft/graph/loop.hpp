@@ -7,22 +7,22 @@
 #include <weft/graph/loop_operation.hpp>
 #include <weft/ops/transpose.hpp>
 
-/// The operands of while_loop and scan that are common to both.
+/// Operands that while_loop and scan share.
 namespace weft {
 
-/// A value that each iteration reads, and none changes: `invariant(weights)`.
+/// A value that all iterations read unchanged: `invariant(weights)`.
 template <Expression X>
 struct loop_invariant {
   X value;
 };
-/// An operand of while_loop or scan that its functions are given as it is, and that the body does not return. Its
-/// gradient is the sum of those of all iterations.
+/// Marks an operand of while_loop or scan that is the same in all iterations. The body receives it but does not return
+/// it. Its gradient is the sum of the gradients of all iterations.
 template <Expression X>
 [[nodiscard]] auto invariant(const X& x) {
   return loop_invariant<X>{x};
 }
 
-/// A body returns the loop variables in their order, of the same elements and extents.
+/// The body must return the loop variables in order, with unchanged element types and extents.
 template <class Variables, class Results>
 struct loop_variables_change : mistake<!std::is_same_v<Variables, Results>> {};
 
@@ -30,7 +30,8 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// The kernels for GPUs that gradients of loops need beside those of their subgraphs: they transpose matrices.
+/// Instantiates the GPU kernels that gradients of loops require in addition to those of their subgraphs: transposes of
+/// matrices.
 template <class... X>
 void compile_loop_kernels() {
   if constexpr ((std::is_same_v<value_t<X>, float> || ...)) gpu::compile_kernels<gpu::moves, float>();

@@ -9,15 +9,16 @@
 #include <weft/ops/matmul.hpp>
 #include <weft/ops/transpose.hpp>
 
-/// The gradient of a loop, which is a loop in the other direction.
+/// The gradient of a loop: a loop in the opposite direction.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// Writes the gradient of a loop: the loop of the body's gradient, in the other direction.
+/// Records the gradient of a loop: a loop over the body's gradient in the opposite direction.
 ///
-/// The gradient of an invariant is a sum over iterations. That of a product is one product, if its factors are stacked
-/// (operation::stacks), and so is that of rows that are read: then the loop writes the factors, and sums nothing.
+/// The gradient of an invariant is a sum over iterations. If it is the gradient of a matrix product or of rows read by
+/// index (operation::stacks), one call over the stacked operands of all iterations replaces the sum: the loop writes
+/// the operands as rows and sums nothing.
 class loop_gradient {
  public:
   loop_gradient(gradient_context& g, const loop_op::attributes& a)
@@ -38,26 +39,26 @@ class loop_gradient {
  private:
   static constexpr std::size_t no_row = ~std::size_t{0};
 
-  /// A value of the graph around the loop, and the parameter that it is in the body.
+  /// A value outside the loop and the body's parameter for it.
   struct operand {
     symbol inside, outside;
   };
-  /// A call that is made once, behind the loop, for an invariant.
+  /// A call for an invariant that is made once, after the loop.
   struct stacked_call {
     std::size_t input;
     node_def call;
-    sequence<std::size_t> written;  // the row that the loop writes for each operand, or no_row
+    sequence<std::size_t> written;  // for each operand, the row that the loop writes, or no_row
   };
 
   symbol parameter(const value_info& info) { return make_parameter(made_, info); }
   const value_info& input_info(std::size_t i) const { return g_.input(i).info(); }
 
-  /// Writes what an iteration computes, and its gradient.
+  /// Records the body's computation and its gradient.
   void differentiate() {
     const std::size_t first = of_.variable_in(0);
     for (std::size_t i = first; i < g_.node.inputs.size(); ++i)
       operands_.push_back(parameter(is_row(i) ? row_of(input_info(i)) : input_info(i)));
-    sequence<operand> products;  // before what reads them
+    sequence<operand> products;  // created before the nodes that read them
     for (std::size_t r = of_.rows_written - of_.products; r < of_.rows_written; ++r)
       products.push_back({parameter(row_of(g_.node.outputs[of_.row_out(r)])), g_.output(of_.row_out(r))});
     for (std::size_t i = of_.invariant_in(0); i < g_.node.inputs.size(); ++i) {
@@ -103,7 +104,7 @@ class loop_gradient {
       for (value& in : made_.nodes.rewrite(n).inputs)
         if (in == of) in = other;
   }
-  /// A product by an invariant that is taken transposed takes longer: it is transposed once, outside.
+  /// Multiplying by a transposed invariant is slower, so the invariant is transposed once, outside the loop.
   void transpose_invariants() {
     for (std::size_t k = 0; k < transposed_.size(); ++k) {
       const std::size_t i = of_.invariant_in(0) + k;
@@ -130,7 +131,7 @@ class loop_gradient {
     return d.is_number() ? fill(made_.nodes, operand_of(i).info(), 0) : d;
   }
 
-  /// Gradients of variables are what arrives with the last values, and with each one that was kept.
+  /// Adds the gradients of the last values and of the kept values to the gradients of variables.
   void add_variables() {
     for (std::size_t j = 0, floating = 0; j < of_.variables; ++j) {
       const std::size_t i = of_.variable_in(j), kept = of_.kept_out(j);
@@ -159,7 +160,7 @@ class loop_gradient {
       row_of_.push_back({i, written_row(gradients_[i].id())});
     }
   }
-  /// The number of the row that the loop writes a value to.
+  /// Returns the number of the row to which the loop writes a value; adds one if necessary.
   std::size_t written_row(value v) {
     std::size_t r = 0;
     while (r < written_.size() && !(written_[r] == v)) ++r;
@@ -175,8 +176,8 @@ class loop_gradient {
       add_variable(sum, sum + gradients_[i], fill(where_, input_info(i), 0), i);
     }
   }
-  /// Whether the gradient is made behind the loop. Products only where all iterations run: they would multiply the
-  /// zeros of the others.
+  /// Returns true if the gradient is computed after the loop. Matrix products require that all iterations run: they
+  /// would multiply the zeros of skipped iterations.
   bool stack(std::size_t i) {
     const graph_node& n = made_.nodes[gradients_[i].id().node];
     if (!n.def.op->stacks || !n.def.op->stacks(n.def)) return false;
@@ -203,7 +204,7 @@ class loop_gradient {
       made_.results.push_back(v);
       back_.outputs.push_back(rows_of(of_.max_iterations, made_.nodes.info(v)));
     }
-    const sequence<char> needed = nodes_reached(made_);  // a second gradient may read what this one does not
+    const sequence<char> needed = nodes_reached(made_);  // a second gradient may read parameters that this one does not
     const auto give = [&](const operand& o) {
       if (!needed[o.inside.id().node]) return;
       made_.parameters.push_back(o.inside.id());
@@ -226,7 +227,8 @@ class loop_gradient {
       for (std::size_t k = 0; k < s.written.size(); ++k)
         if (s.written[k] != no_row) s.call.inputs[k] = row(s.written[k]).id();
       const symbol sum = where_.record(static_cast<node_def&&>(s.call));
-      // Rows that no iteration has written are numbered 0: an update by rows would take them for rows of the variable.
+      // Rows of iterations that did not run have index 0. The identity hides the rows from updates by rows, which would
+      // otherwise update row 0 of the variable.
       g_.set_gradient(s.input, of_.is_exact() ? sum : record_identity(sum));
     }
   }
@@ -236,12 +238,12 @@ class loop_gradient {
   graph& where_;
   const std::uint32_t number_;
   subgraph& made_;
-  sequence<symbol> operands_, gradients_;  // for each input behind the count, and for each input
+  sequence<symbol> operands_, gradients_;  // for each input after the count; for each input
   sequence<symbol> upstream_;              // for each floating variable
-  sequence<operand> rows_, invariants_;    // that an iteration may read
+  sequence<operand> rows_, invariants_;    // available to an iteration
   sequence<symbol> transposed_;            // a parameter for each invariant that is a matrix
   sequence<value> written_;
-  sequence<std::size_t> variable_of_;  // the input whose gradient a variable is
+  sequence<std::size_t> variable_of_;  // for each variable of the gradient loop, the input whose gradient it is
   sequence<std::pair<std::size_t, std::size_t>> row_of_;
   sequence<stacked_call> stacked_;
   node_def back_;

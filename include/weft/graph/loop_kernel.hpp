@@ -9,7 +9,7 @@
 #include <weft/graph/loop_operation.hpp>
 #include <weft/graph/subgraphs.hpp>
 
-/// The kernel of a loop, which runs those of its subgraphs in each iteration.
+/// The kernel of a loop, which runs the kernels of its subgraphs in each iteration.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
@@ -45,7 +45,7 @@ class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
         clear(f, rows + static_cast<std::size_t>(n) * written_bytes_[r],
               static_cast<std::size_t>(bound_ - n) * written_bytes_[r]);
     if (!s_.conditional) return;
-    iterations_ = n;  // stays where a GPU copies it from until the host has waited for it
+    iterations_ = n;  // a member, because a GPU copies it asynchronously
     if (std::byte* const to = f.buffers[outputs_[s_.iterations_out()]])
       copy(f, to, reinterpret_cast<const std::byte*>(&iterations_), sizeof iterations_);
   }
@@ -77,8 +77,8 @@ class loop_kernel_with_subgraphs final : public kernel_with_subgraphs {
     return read<bool>(f, decision);
   }
 
-  /// Values of variables go to and fro between the outputs and memory of the kernel's own or, if they are kept, from
-  /// row to row.
+  /// Values of variables alternate between the outputs and the kernel's workspace or, if they are kept, move from row
+  /// to row.
   void iterate(const kernel_context& f, std::int64_t n, std::int64_t limit) {
     const auto row = static_cast<std::size_t>(s_.backwards ? limit - 1 - n : n);
     std::byte* own = memory(f) + alignment;
@@ -131,7 +131,7 @@ inline kernel* loop_op::prepare(const prepare_context& p, const attributes& a) {
 }
 inline std::size_t loop_op::workspace_bytes(const prepare_context& p) {
   const detail::loop_signature s(p.node);
-  std::size_t bytes = alignment;  // the condition's answer
+  std::size_t bytes = alignment;  // the condition's result
   for (std::size_t j = 0; j < s.variables; ++j) bytes += detail::whole_lines(p.outputs[j].bytes());
   for (std::size_t r = 0; r < s.rows_read; ++r)
     if (const std::size_t row = detail::row_of(p.inputs[s.row_in(r)]).bytes(); detail::is_row_staged(row))

@@ -11,19 +11,20 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A loop with variables, rows that an iteration reads and writes, each its own, and invariants.
+/// A loop with variables, rows that each iteration reads and writes, and invariants.
 ///
-/// inputs: where it is counted, the number of iterations; the variables' first values; rows to read,
-/// [max_iterations, ...]; invariants. outputs: the variables' last values; rows that were written; if they are kept,
-/// the variables' values before each iteration, [max_iterations, ...]; where there is a condition, the number of
-/// iterations; where max_iterations is a named extent, nothing at all, [max_iterations], which tells it. The written
-/// rows of iterations that did not run are zeros, the kept ones hold anything.
+/// Inputs: the number of iterations, if `counted`; the variables' initial values; rows to read, [max_iterations, ...];
+/// invariants. Outputs: the variables' last values; the written rows; if `kept`, the variables' values before each
+/// iteration, [max_iterations, ...]; if `conditional`, the number of iterations; if max_iterations is a named extent,
+/// an empty output of shape [max_iterations] that provides its value. Rows written by iterations that did not run are
+/// zero; kept rows of such iterations are unspecified.
 ///
-/// subgraphs: the condition, of variables and invariants, where there is one; then the body, of variables, rows to read
-/// and invariants, which yields the variables and the rows to write.
+/// Subgraphs: the condition, if any, with variables and invariants as parameters; then the body, with variables, rows
+/// to read and invariants as parameters. The body returns the variables and the rows to write.
 ///
-/// So the gradient of a loop is one, in the other direction, without a condition: its variables are the gradients of
-/// variables and the sums of those of invariants; it reads the rows that the first one kept.
+/// The gradient of a loop is therefore also a loop, in the opposite direction and without a condition. Its variables
+/// are the gradients of the variables and the sums of the invariants' gradients, and it reads the rows that the first
+/// loop kept.
 struct loop_op {
   static constexpr const char* name = "while_loop";
   static constexpr std::int64_t unbounded = -1;
@@ -31,7 +32,7 @@ struct loop_op {
     attribute<std::int64_t> max_iterations;  ///< unbounded, a number, or the code of a named extent
     attribute<std::size_t> variables, rows_read, rows_written;
     attribute<bool> conditional, counted, kept, backwards;
-    attribute<std::size_t> products;  ///< the last of the rows that are written: for a gradient alone
+    attribute<std::size_t> products;  ///< number of written rows, the last ones, that only gradients read
   };
 
   static kernel* prepare(const prepare_context&, const attributes&);
@@ -41,7 +42,7 @@ struct loop_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-// It has kernels for GPUs in every file: these launch those of their subgraphs.
+// Unlike other GPU kernels, this one is available in every source file: it only launches the kernels of its subgraphs.
 template <>
 inline constinit gpu::preparation gpu::preparation_of<loop_op>{
     nullptr,
@@ -49,14 +50,14 @@ inline constinit gpu::preparation gpu::preparation_of<loop_op>{
 
 namespace detail {
 
-/// Where the operands of a loop are: their numbers among the node's inputs and outputs.
+/// The positions of a loop's operands among the node's inputs and outputs.
 struct loop_signature : loop_op::attributes {
   explicit loop_signature(const loop_op::attributes& a) : loop_op::attributes(a) {}
   explicit loop_signature(const node_def& c) : loop_signature(attributes_of<loop_op>(c)) {}
 
   bool is_bounded() const { return max_iterations != loop_op::unbounded; }
   bool has_named_bound() const { return max_iterations < loop_op::unbounded; }
-  /// Whether it goes on to the bound, whatever the values are.
+  /// Returns true if all max_iterations iterations run, whatever the values.
   bool is_exact() const { return !conditional && !counted; }
 
   std::size_t variable_in(std::size_t j) const { return counted + j; }
@@ -71,7 +72,7 @@ struct loop_signature : loop_op::attributes {
 
 inline std::size_t whole_lines(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-/// One row of these.
+/// Returns the type and extents of one row.
 inline value_info row_of(const value_info& rows) {
   value_info row{rows.type, {}};
   for (std::size_t i = 1; i < rows.extents.rank; ++i) row.extents.push_back(rows.extents[i]);
@@ -84,10 +85,11 @@ inline value_info rows_of(std::int64_t count, const value_info& row) {
   return rows;
 }
 
-/// GPUs' kernels take 16 bytes at a time. They have a copy of rows that lie otherwise, in the loop's own memory.
+/// GPU kernels access 16 bytes at a time. Unaligned rows are copied to the loop's workspace first.
 inline bool is_row_staged(std::size_t bytes) { return bytes % 16 != 0; }
 
-/// Whether rows of a variable can be kept: it has an axis left, and what is known of their extents fits any memory.
+/// Returns true if a variable's values of all iterations can be kept: the rank allows another axis, and the known
+/// extents fit into memory.
 inline bool can_be_kept(const value_info& variable, std::int64_t count) {
   bool fits = variable.extents.rank < max_rank;
   std::int64_t elements = 8;
@@ -97,8 +99,8 @@ inline bool can_be_kept(const value_info& variable, std::int64_t count) {
   return fits;
 }
 
-/// If a body draws random numbers, which it finds by a position, that becomes one variable more, the last: before each
-/// iteration it is folded with a key of the loop's own.
+/// If a subgraph draws random numbers, adds the random position as the last loop variable. The body folds a key of the
+/// loop into it in each iteration.
 inline void add_random_position(graph& where, node_def& c, loop_op::attributes& a) {
   const std::uint64_t* const no_seed = nullptr;
   bool any = false;
@@ -117,8 +119,8 @@ inline void add_random_position(graph& where, node_def& c, loop_op::attributes& 
   a.variables = a.variables + 1;
 }
 
-/// Adds the values that a gradient would rather read than compute again: products or, for one that a single expression
-/// reads, which its kernel takes in, that expression.
+/// Adds rows for values that a gradient reads instead of computing them again: matrix products or, if a product's only
+/// reader is an expression that fuses with it, that expression.
 inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
   subgraph& body = where.subgraph_at(c.subgraphs.back());
   const graph& nodes = body.nodes;
@@ -142,7 +144,7 @@ inline void add_products(graph& where, node_def& c, loop_op::attributes& a) {
   }
 }
 
-/// The node of a loop: its inputs, subgraphs, and the outputs that its subgraphs yield are there.
+/// Records the node of a loop. `c` contains the inputs, the subgraphs and the outputs of the subgraphs.
 inline symbol record_loop(graph& where, node_def c, loop_op::attributes a) {
   add_random_position(where, c, a);
   if (loop_signature(a).is_bounded()) add_products(where, c, a);

@@ -10,25 +10,25 @@
 #include <weft/graph/variables.hpp>
 #include <weft/tensor/mistake.hpp>
 
-/// Placeholders, variables and constants as others write them: overloads that say what to write instead.
+/// Overloads that catch the argument orders of other libraries and report the correct form.
 namespace weft {
 
-/// The graph is the first argument, a name the second, a variable's first value the third.
+/// The arguments must be the graph, the name and, for a variable, the initial value.
 template <class... Arguments>
 struct arguments_are_not_graph_and_name : mistake<true> {};
 
-/// The element type and the extents are template arguments: `placeholder<float, dims<3, 4>>`. Element types are bool,
-/// integers of 8 to 64 bits by their names in <cstdint>, half, bfloat16, float and double.
+/// The element type and the extents must be template arguments: `placeholder<float, dims<3, 4>>`. Element types are
+/// bool, integers of 8 to 64 bits by their names in <cstdint>, half, bfloat16, float and double.
 template <class... Types>
 struct types_are_not_element_and_dims : mistake<true> {};
 template <auto... Extents>
 struct extents_are_not_in_a_dims : mistake<true> {};
 
-/// A variable starts as an initializer says, as a tensor, or as a number.
+/// A variable's initial value must be an initializer, a tensor or a number.
 template <class X>
 struct first_value_is_not_an_initializer : mistake<true> {};
 
-/// A constant is a tensor or a number.
+/// The value of a constant must be a tensor or a number.
 template <class... Arguments>
 struct arguments_are_not_graph_and_tensor : mistake<true> {};
 
@@ -54,7 +54,7 @@ template <class Graph, class Name = const char*, class... More>
 inline constexpr bool graph_and_name =
     std::is_convertible_v<Graph, graph&> && std::is_convertible_v<Name, std::string_view>;
 
-// Whether a first value has a type of its own, so that it need not be said.
+// True if the initial value determines the element type, so that the program need not name it.
 template <class X>
 inline constexpr bool is_typed_value = Element<X>;
 template <class T, class D>
@@ -64,13 +64,13 @@ template <class X>
 concept FirstValue =
     is_typed_value<X> || std::is_arithmetic_v<X> || requires(const X& x, const shape& s) { initializer(x(s)); };
 
-/// Whether an argument may follow the first value.
+/// True if the arguments after the initial value are at most a variable_kind.
 template <class... More>
 inline constexpr bool is_kind = sizeof...(More) == 0;
 template <class X>
 inline constexpr bool is_kind<X> = std::is_same_v<std::remove_cvref_t<X>, variable_kind>;
 
-/// The mistake in the arguments of a variable, if there is one.
+/// The mistake in the arguments of a variable, if any.
 template <class Leaf, class Graph = void, class Name = void, class First = init::none, class... More>
 constexpr auto find_variable_mistake() {
   using first = std::remove_cvref_t<First>;

@@ -12,7 +12,7 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// The fewest digits that say which number it is.
+/// The shortest decimal text that identifies the number.
 inline std::string number_text(double number, bool single) {
   char text[32];
   int digits = 6;
@@ -62,7 +62,8 @@ inline std::string expression_text(const fused& f, const node_def& what) {
   return text;
 }
 
-/// The text of what an operation does to its operands: two nodes differ in it, in their operands, or in their types.
+/// Describes what an operation does to its operands. Two distinct nodes differ in this text, in their operands or in
+/// their types.
 inline std::string operation_text(const graph_node& n) {
   const node_def& what = n.def;
   const operation* op = what.op;
@@ -78,7 +79,7 @@ inline std::string operation_text(const graph_node& n) {
     __builtin_memcpy(&bits, n.init.data.data(), n.init.data.bytes());
     append(text, {" ", number_text(what.outputs[0].type, bits)});
   }
-  if (is_operation<constant_op>(op)) return text;  // its attributes are its extents
+  if (is_operation<constant_op>(op)) return text;  // its attributes are its extents, which are printed elsewhere
   if (is_operation<variable_op>(op)) {
     if (kind_of(what) != variable_kind::trained) append(text, {", ", name(kind_of(what))});
     return text;
@@ -156,15 +157,16 @@ inline void print_nodes(std::string& text, const graph& g, const std::string& in
 
 }  // namespace detail
 
-/// One line for each node: number, name, operation, operands, type, device; of a node with subgraphs theirs follow.
+/// Returns one line for each node: number, name, operation, operands, type and device. The nodes of its subgraphs
+/// follow.
 inline std::string to_string(const graph& g) {
   std::string text;
   detail::print_nodes(text, g, "");
   return text;
 }
 
-/// The graph in Graphviz's language: `dot -Tsvg`. Variables are boxes, placeholders are houses, control edges are
-/// dotted.
+/// Returns the graph in Graphviz's language, for `dot -Tsvg`. Variables are boxes, placeholders are houses, and control
+/// edges are dotted.
 inline std::string to_graphviz(const graph& g) {
   std::string text = "digraph weft {\n  rankdir=BT;\n  node [shape=ellipse, fontname=\"sans-serif\"];\n";
   for (std::uint32_t i = 0; i < g.size(); ++i) {

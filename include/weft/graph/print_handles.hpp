@@ -7,23 +7,24 @@
 #include <weft/ops/node.hpp>
 #include <weft/tensor/print.hpp>
 
-// Text of nodes, variables, placeholders, effects and expressions in a graph: `std::cout << logits`.
+// Text for nodes, variables, placeholders, effects and expressions in a graph: `std::cout << logits`.
 
 namespace weft {
 namespace detail {
 
-/// The name of a value's node in quotes; with the number of the output, unless it is the first.
+/// The name of a value's node in quotes, with the output's number unless it is the first output.
 std::string name_text(const graph& g, value v);
 
-/// `node<float, [batch, 10]> "logits"`: a variable and a placeholder say that they are, whatever the handle's type is.
+/// Returns text such as `node<float, [batch, 10]> "logits"`. Variables and placeholders are printed as such, whatever
+/// the handle's type is.
 std::string node_text(const handle& node, dtype type, const shape& extents, const char* const* names);
 
-/// `expression<float, [batch, 10]>`.
+/// Returns text such as `expression<float, [batch, 10]>`.
 std::string expression_type_text(dtype type, const shape& extents, const char* const* names);
 
 }  // namespace detail
 
-/// Kind, element type, extents and name of a node; of an expression that has not become a node, its types.
+/// Returns the kind, element type, extents and name of a node; for an expression, which has no name, its types.
 template <Expression X>
   requires(X::symbolic)
 std::string to_string(const X& x) {
@@ -34,7 +35,7 @@ std::string to_string(const X& x) {
     return detail::expression_type_text(dtype_of<value_t<X>>, extents::spec, extents::names);
 }
 
-/// `effect "train"`.
+/// Returns text such as `effect "train"`.
 std::string to_string(const effect&);
 template <>
 inline constexpr bool is_printable<effect> = true;

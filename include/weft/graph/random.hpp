@@ -7,17 +7,17 @@
 /// Random numbers in a graph. Included by name, not by <weft/weft.hpp>.
 namespace weft {
 
-/// Random numbers are float, double, half or bfloat16.
+/// Random numbers must be float, double, half or bfloat16.
 template <class T>
 struct random_elements_not_floating : mistake<!is_differentiable<T>> {};
 
-/// Elements are integers.
+/// The elements must be integers.
 template <class T>
 struct random_elements_not_integers : mistake<!std::is_integral_v<T> || std::is_same_v<T, bool>> {};
 
 namespace detail {
 
-/// The mistake in an array of random numbers, if there is one.
+/// The mistake in an array of random numbers, if any.
 template <class T, class Dims>
 using random_mistake = first_mistake<extents_are_not_valid<Dims>, random_elements_not_floating<T>>;
 template <class T, class Dims>
@@ -40,7 +40,7 @@ auto random_node(graph& g, std::type_identity_t<Number> a, std::type_identity_t<
 
 namespace detail {
 
-/// The element type and the extents are template arguments, the graph is the first argument.
+/// The element type and the extents must be template arguments, and the graph the first argument.
 template <class... Arguments>
 struct random_arguments_are_not_taken : mistake<true> {};
 
@@ -53,10 +53,10 @@ inline constexpr bool draws_random<std::tuple<T, Dims...>, Graph, X...> =
 
 }  // namespace detail
 
-/// Uniform in [low, high), new numbers in each step (tf.random.uniform): `random_uniform<float, dims<3, 4>>(g)`. The
-/// number that is drawn depends on the graph's seed, the call's number among those that draw or its `{.seed = 7}`, the
-/// session's `step_number()` and the element's number alone: not on threads, nor on the device. No gradient passes
-/// through it. Throws invalid_argument unless low < high.
+/// Uniform random numbers in [low, high), new ones in each step (tf.random.uniform): `random_uniform<float, dims<3,
+/// 4>>(g)`. An element depends only on the graph's seed, on the call's position among the random calls or its `{.seed =
+/// 7}`, on the session's `step_number()` and on the element's index, not on threads or the device. Has no gradient.
+/// Throws invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_uniform(graph& g, double low = 0, double high = 1, random_options options = {}) {
   static_assert(correct<detail::random_mistake<T, Dims>>,
@@ -66,8 +66,8 @@ template <Element T, class Dims = dims<>>
   return detail::random_node<random_uniform_op, T, Dims>(g, low, high, options);
 }
 
-/// Normal, new numbers in each step (tf.random.normal); as random_uniform is, but for the last bits on a GPU. Throws
-/// invalid_argument if the standard deviation is negative.
+/// Normal random numbers, new ones in each step (tf.random.normal). Reproducible like `random_uniform`, except that
+/// GPUs may differ in the last bits. Throws invalid_argument if the standard deviation is negative.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_normal(graph& g, double mean = 0, double stddev = 1, random_options options = {}) {
   static_assert(correct<detail::random_mistake<T, Dims>>,
@@ -77,10 +77,10 @@ template <Element T, class Dims = dims<>>
   return detail::random_node<random_normal_op, T, Dims>(g, mean, stddev, options);
 }
 
-/// Integers, each of [low, high) with the same probability, new ones in each step (tf.random.uniform of an integer
-/// type, torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Of any integer type; probabilities differ by
-/// less than 2^-32 of themselves, of 64 bits 2^-64. It is drawn as random_uniform is, so it is the same on any number
-/// of threads, and on CPUs and GPUs. Throws invalid_argument unless low < high.
+/// Random integers, uniform in [low, high), new ones in each step (tf.random.uniform with an integer type,
+/// torch.randint): `random_int<std::int32_t, dims<3, 4>>(g, 0, 10)`. Any integer type. The probabilities' relative
+/// differences are less than 2^-32, for 64-bit types less than 2^-64. Reproducible like `random_uniform`. Throws
+/// invalid_argument unless low < high.
 template <Element T, class Dims = dims<>>
 [[nodiscard]] auto random_int(graph& g, T low, T high, random_options options = {}) {
   static_assert(

@@ -8,7 +8,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Reverse mode: walks the nodes between xs and ys backwards and lets each write its gradient in symbols.
+/// Reverse mode: visits the nodes between xs and ys in reverse order. Each operation records its gradient in symbols.
 WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                                 const sequence<symbol>& xs, bool partial) {
   const auto count = static_cast<std::uint32_t>(data_->nodes.size());
@@ -27,7 +27,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
       if (depends[in.node] && is_floating(info(in).type) && !is_operation<stop_gradient_op>(data_->nodes[n].def.op))
         depends[n] = 1;
 
-  sequence<sequence<symbol>> arriving(count);  // per node and output
+  sequence<sequence<symbol>> arriving(count);  // for each node and output
   const auto arrive = [&](value at, symbol g) {
     auto& outputs = arriving[at.node];
     outputs.resize(data_->nodes[at.node].def.outputs.size());
@@ -38,7 +38,7 @@ WEFT_DECL sequence<symbol> graph::differentiate(const sequence<symbol>& ys, cons
 
   for (std::uint32_t n = last + 1; n-- > first && !ys.empty();) {
     if (arriving[n].empty() || !depends[n] || is_end[n]) continue;
-    const node_def def = data_->nodes[n].def;  // a copy: recording moves the nodes
+    const node_def def = data_->nodes[n].def;  // a copy, because recording moves the nodes
     sequence<symbol> inputs, outputs, results(def.inputs.size());
     sequence<bool> wanted(def.inputs.size());
     bool any = false;

@@ -8,23 +8,23 @@
 /// A loop over the rows of arrays. Included by <weft/control_flow.hpp>.
 namespace weft {
 
-/// Options of scan.
+/// Options of `scan`.
 struct scan_options {
-  bool reverse = false;  ///< from the last row to the first; what is stacked stands where its row does
+  bool reverse = false;  ///< runs from the last row to the first; stacked results keep the order of the rows
 };
 
-/// A value of which each iteration reads a row: `rows(x)`.
+/// A value whose rows the iterations read: `rows(x)`.
 template <Expression X>
 struct scanned_rows {
   X value;
 };
-/// An operand of scan of which each iteration is given one row: of `[T, ...]` row t, `[...]`.
+/// Marks an operand of scan, `[T, ...]`, of which iteration t receives row t, `[...]`.
 template <Expression X>
 [[nodiscard]] auto rows(const X& x) {
   return scanned_rows<X>{x};
 }
 
-/// A scan goes over the rows of at least one operand, `rows(x)`: they say how often it runs.
+/// scan requires at least one operand `rows(x)`, which determines the number of iterations.
 template <class... Operands>
 struct scan_has_no_rows : mistake<true> {};
 
@@ -32,14 +32,14 @@ namespace detail {
 constexpr bool same_count_of_rows(const shape& a, const shape& b) { return a.rank == 0 || b.rank == 0 || a[0] == b[0]; }
 }  // namespace detail
 
-/// Operands that are scanned together have equally many rows.
+/// Operands that are scanned together must have the same number of rows.
 template <class A, class B>
 struct scanned_extents_differ : mistake<!detail::same_count_of_rows(A::spec, B::spec)> {};
 
 WEFT_COLD_BEGIN
 namespace detail {
 
-/// The kind of an operand, and the type of the parameter that it becomes.
+/// The role of an operand and the type of its parameter.
 template <class X>
 struct scan_operand {
   using expression = X;
@@ -75,7 +75,7 @@ struct row_dims_at<Rows, indices<Index...>> {
 template <class Rows>
 using row_dims = typename row_dims_at<Rows, typename make_indices<Rows::rank - 1>::type>::type;
 
-/// [T, ...] of the results [...] of each iteration, T being the first extent of what is scanned.
+/// The stacked results of all iterations: [T, ...] for results [...], where T is the number of scanned rows.
 template <class Rows, class Row>
 struct stacked_dims_of;
 template <class Rows, auto... Extents>
@@ -100,7 +100,7 @@ struct scan_parameter_of<false, X, true> {
 template <bool Symbolic, class X>
 using scan_parameter = typename scan_parameter_of<Symbolic, scan_expression<X>, scan_operand<X>::is_rows>::type;
 
-/// The dims of the first operand that is scanned.
+/// The dims of the first scanned operand.
 template <class X, class... More>
 constexpr auto first_scanned() {
   if constexpr (scan_operand<X>::is_rows)
@@ -134,7 +134,7 @@ auto one_or_tuple(const Tuple& t) {
     return t;
 }
 
-/// Those of a tuple from `Begin` on, `Count` of them, each by `f`.
+/// Applies `f` to `Count` elements of a tuple, starting at `Begin`.
 template <std::size_t Begin, std::size_t Count, class Tuple, class F>
 auto part_of(const Tuple& t, const F& f) {
   return [&]<std::size_t... Index>(std::index_sequence<Index...>) {
@@ -142,7 +142,7 @@ auto part_of(const Tuple& t, const F& f) {
   }(std::make_index_sequence<Count>());
 }
 
-// ---- what is wrong ----
+// ---- mistakes ----
 
 template <class... X>
 struct carries_of {
@@ -213,11 +213,10 @@ constexpr auto find_scan_mistake() {
 
 // ---- in a graph ----
 
-/// How the body of a scan is given an operand.
+/// The role of an operand in the body of a scan.
 enum class scan_role : unsigned char { carry, rows, invariant };
 
-/// A scan that is being recorded, over symbols: the parameters of its body, then the results that the body returned,
-/// then the loop.
+/// Records a scan in symbols: first the parameters of the body, then the results that the body returned, then the loop.
 class scan_recorder {
  public:
   struct operand {
@@ -225,7 +224,7 @@ class scan_recorder {
     scan_role role;
   };
 
-  /// Operands in any order, at least one of them rows.
+  /// Takes operands in any order. At least one of them must be rows.
   scan_recorder(graph& where, const sequence<operand>& operands) : where_(where), body_(where, "body") {
     for (const operand& x : operands) {
       const value_info& info = x.value.info();
@@ -242,11 +241,11 @@ class scan_recorder {
       }
   }
 
-  /// The parameter of the body for operand i.
+  /// The body's parameter for operand i.
   const symbol& parameter(std::size_t i) const { return parameters_[i]; }
-  /// The same for the next operand.
+  /// The body's parameter for the next operand.
   const symbol& next_parameter() { return parameters_[taken_++]; }
-  /// Receives the results: first the carries in their order, then what is stacked.
+  /// Receives the results: the carries in order, followed by the values to stack.
   subgraph_recorder& body() { return body_; }
 
   void record(bool reverse) {
@@ -261,7 +260,7 @@ class scan_recorder {
   }
   /// The last value of carry j.
   symbol last(std::size_t j) const { return result_.output(static_cast<std::uint32_t>(j)); }
-  /// The values that were stacked.
+  /// Stacked result r.
   symbol stacked(std::size_t r) const {
     const loop_signature s(where_[result_.id().node].def);
     return result_.output(static_cast<std::uint32_t>(s.row_out(r)));
@@ -307,11 +306,11 @@ auto record_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)()
 
 inline shape stacked_extents(std::int64_t count, const shape& row) {
   shape to(count);
-  for (std::size_t i = 0; i < row.rank; ++i) to.push_back(row[i] < 0 ? 0 : row[i]);  // unknown where nothing ran
+  for (std::size_t i = 0; i < row.rank; ++i) to.push_back(row[i] < 0 ? 0 : row[i]);  // unknown if no iteration ran
   return to;
 }
 
-/// The row of a tensor that an iteration reads, or the tensor.
+/// Returns the row of a tensor that an iteration reads, or the whole tensor if it is not scanned.
 template <class X, class T>
 auto row_or_all(const T& all, std::int64_t row) {
   if constexpr (scan_operand<X>::is_rows) {
@@ -335,7 +334,7 @@ std::int64_t count_of_rows(const T& all) {
     return -1;
 }
 
-/// How many of the operands before one are carried.
+/// The number of carries among the operands before `operand`.
 template <class... X>
 constexpr std::size_t carries_before(std::size_t operand) {
   constexpr bool carry[] = {scan_operand<X>::is_carry...};
@@ -398,7 +397,7 @@ auto run_scan(const Body& body, const scan_options& o, std::tuple<X...> (*)(), s
 
 }  // namespace detail
 
-/// The mistake in a call of scan, if there is one.
+/// The mistake in a call of scan, if any.
 template <class Body, class... X>
 using scan_mistake = decltype(detail::find_scan_mistake<Body, X...>());
 
@@ -407,7 +406,7 @@ namespace detail {
 template <class Body, class... X>
 auto call_scan(const Body& body, const scan_options& options, const X&... operands) {
   if constexpr (!correct<scan_mistake<Body, X...>>) {
-    // It has two results more often than not.
+    // scan usually has two results.
     return std::tuple{after_mistake<float, dims<>>(operands...), after_mistake<float, dims<>>(operands...)};
   } else {
     using operand_types = std::tuple<X...> (*)();
@@ -421,7 +420,7 @@ auto call_scan(const Body& body, const scan_options& options, const X&... operan
 
 }  // namespace detail
 
-/// Calls a body once for each row of arrays, in their order, with what it returned for the row before (jax.lax.scan,
+/// Calls a body once for each row of arrays, in order, and passes it the result for the previous row (jax.lax.scan,
 /// tf.scan):
 ///
 ///     auto [last, all] = scan([](auto h, auto x, auto w) {
@@ -429,15 +428,15 @@ auto call_scan(const Body& body, const scan_options& options, const X&... operan
 ///                               return std::tuple{next, next};
 ///                             }, h0, rows(xs), invariant(w));
 ///
-/// `rows(xs)`, [T, ...], is given to it row by row, [...]; an operand that is neither rows nor `invariant(w)` is
-/// carried: its first value, and then what the body returns in its place, of the same elements and extents. The body
-/// returns the carries in their order, and behind them whatever else is to be stacked; scan returns the last carries
-/// and, [T, ...] each, what was stacked. T is a number or a name, the same for all rows. `{.reverse = true}` goes from
-/// the last row to the first.
+/// The body receives `rows(xs)`, [T, ...], row by row, [...]. Operands that are neither rows nor `invariant(w)` are
+/// carries: the body receives the operand first and then the value that it returned in its place, which must have the
+/// same elements and extents. The body returns the carries in order, followed by values to stack. scan returns the last
+/// carries and the stacked values, [T, ...] each. T is a number or a name, and must be the same for all rows.
+/// `{.reverse = true}` runs from the last row to the first.
 ///
-/// The body is called once, when the graph is written, and recorded as a graph of its own; for what it cannot do see
-/// cond. Time and memory are linear in T, those of gradients too, which are of any order and pass to all operands. The
-/// carries of every iteration are kept for them, [T, ...]; all else is computed again. Over tensors it runs at once.
+/// The body is called once, when the graph is built, and recorded as a subgraph; see cond for restrictions. Time and
+/// memory are linear in T, also for gradients. Gradients of any order pass to all operands. They keep the carries of
+/// every iteration, [T, ...], and recompute all other values. Over tensors, scan runs at once.
 template <class Body, class... X>
 [[nodiscard]] auto scan(const Body& body, const scan_options& options, const X&... operands) {
   static_assert(correct<scan_mistake<Body, X...>>,
@@ -445,7 +444,7 @@ template <class Body, class... X>
   return detail::call_scan(body, options, operands...);
 }
 
-/// The same from the first row to the last.
+/// The same without options: from the first row to the last.
 template <class Body, class First, class... X>
   requires(!std::is_same_v<First, scan_options>)
 [[nodiscard]] auto scan(const Body& body, const First& first, const X&... operands) {

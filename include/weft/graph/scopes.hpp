@@ -9,22 +9,23 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A scope is one of a graph, which is its first argument.
+/// A scope belongs to a graph, which must be the first argument.
 template <class Name>
 struct scope_has_no_graph : mistake<true> {};
 
-/// Whether variables are reused has three answers.
+/// `reuse` has three values and is not a bool.
 template <class Reuse>
 struct reuse_is_a_bool : mistake<true> {};
 
 namespace detail {
-graph& no_graph();  // stands for it after a mistake
+graph& no_graph();  // a placeholder after a mistake
 }
 
-/// Prefixes the names of nodes made while it lives (tf.name_scope). A second scope of a name is numbered: layer/,
-/// layer_1/. Where variables are reused, in the order in which it is entered there. A model that is called twice in a
-/// name_scope has two sets of variables: `variable_scope scope(g, "model", reuse::automatic)` makes them one. A step
-/// that reads the second set where the first one alone is trained writes that to standard error when it is prepared.
+/// Prefixes the names of nodes created during its lifetime (tf.name_scope). Further scopes of the same name are
+/// numbered: layer/, layer_1/. Under variable reuse, numbering starts again, so that scopes entered in the same order
+/// find their variables. A model that is called twice in a name_scope has two sets of variables. To share one set, use
+/// `variable_scope scope(g, "model", reuse::automatic)`. Preparing a step that reads the second set while only the
+/// first is trained writes a warning to standard error.
 class graph::name_scope {
  public:
   name_scope(graph& g, const std::string& name)
@@ -47,14 +48,15 @@ class graph::name_scope {
   std::size_t length_, variables_length_;
 };
 
-/// Prefixes the names of nodes made while it lives as they are given, entered again too, and says what a variable is
-/// whose name is taken (tf.variable_scope): with reuse::yes or reuse::automatic it is the one that has the name, if
-/// that has the same elements and extents. So a function that makes a model can be called twice, and means one model:
+/// Prefixes the names of nodes created during its lifetime, without numbering repeated scopes, and determines how
+/// variables whose name exists are handled (tf.variable_scope): with reuse::yes or reuse::automatic, the existing
+/// variable is used if its elements and extents are the same. A function that creates a model can therefore be called
+/// twice for one model:
 ///
 ///     const auto trained = [&] { variable_scope first(g, "model"); return model(g, x); }();
 ///     const auto tested = [&] { variable_scope again(g, "model", reuse::yes); return model(g, images); }();
 ///
-/// Scopes in one that reuses do so too.
+/// Nested scopes inherit reuse.
 class graph::variable_scope {
  public:
   variable_scope(graph& g, const std::string& name, reuse mode = reuse::no) : variable_scope(g, mode) {
@@ -63,7 +65,7 @@ class graph::variable_scope {
     const std::string full(g.data_->prefix, 0, g.data_->prefix.size() - 1);
     if (!g.data_->names.find(full)) g.data_->names.take(full);
   }
-  /// The scope that is entered already, with reuse.
+  /// Enables reuse in the current scope.
   variable_scope(graph& g, reuse mode)
       : graph_(g.self()),
         prefix_(g.data_->prefix),
@@ -95,14 +97,14 @@ class graph::variable_scope {
   detail::graph_variable_names outer_;
 };
 
-/// Places the nodes made while it lives (tf.device). Scopes nest: the inner one wins, part by part. A function is
-/// asked for each node: `device_spec f(const placement_query&)`.
+/// Places the nodes created during its lifetime on a device (tf.device). Scopes nest, and each part of an inner scope's
+/// device takes precedence. A function `device_spec f(const placement_query&)` is called for each node.
 class graph::device_scope {
  public:
   device_scope(graph& g, const device_spec& where) : graph_(g.self()) {
     g.data_->places.push_back({where, nullptr, nullptr, graph_node::no_node});
   }
-  /// Where the node is that computes the value, whatever scopes are around this one.
+  /// Places nodes on the device of the node that computes the value, regardless of enclosing scopes.
   device_scope(graph& g, value beside) : graph_(g.self()) {
     g.data_->places.push_back({g.data_->nodes[beside.node].device, nullptr, nullptr, beside.node});
   }
@@ -162,8 +164,8 @@ using variable_scope = graph::variable_scope;
 /// See graph::device_scope.
 using device_scope = graph::device_scope;
 
-/// Places what belongs to a variable: its slots name the task that it names, and what computes with them runs in this
-/// one, which has a copy of it.
+/// Places nodes that belong to a variable: its slots have the variable's task, while other operations run in this task,
+/// which has a copy of the variable.
 struct place_of_variable {
   device_spec where;
 
@@ -172,14 +174,14 @@ struct place_of_variable {
   }
 };
 
-/// A device scope to keep: `auto on_gpu = with_device(g, cuda{0});`
+/// Returns a device scope: `auto on_gpu = with_device(g, cuda{0});`
 template <class Where>
 [[nodiscard]] device_scope with_device(graph& g, const Where& where) {
   return device_scope(g, where);
 }
 
-/// A scope for what is to run where `n` does, whatever scopes are around it (tf.colocate_with). If one of them has no
-/// kernel for a GPU, soft placement moves them all.
+/// Returns a scope whose nodes run on the device of `n`, regardless of enclosing scopes (tf.colocate_with). If one of
+/// the nodes has no GPU kernel, soft placement moves all of them.
 template <class Node>
 [[nodiscard]] device_scope colocate_with(graph& g, const Node& n) {
   return device_scope(g, n.id());

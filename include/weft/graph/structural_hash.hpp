@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Open-addressing set of node numbers, by a hash that the caller makes.
+/// An open-addressing hash set of node numbers. The caller computes the hashes.
 class index_set {
  public:
   template <class Equal>

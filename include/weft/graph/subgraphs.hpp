@@ -10,26 +10,26 @@
 #include <weft/ops/random_position.hpp>
 #include <weft/ops/subgraphs.hpp>
 
-/// How subgraphs of nodes are recorded: functions called with parameters of a graph of their own. See cond and
+/// Recording of subgraphs: functions are called with parameters that belong to a separate graph. See cond and
 /// while_loop.
 namespace weft {
 
-/// The value that decides is one bool.
+/// The predicate must be a scalar bool.
 template <class Predicate>
 struct predicate_is_not_a_scalar_bool : mistake<true> {};
 template <Expression Predicate>
 struct predicate_is_not_a_scalar_bool<Predicate>
     : mistake<!std::is_same_v<value_t<Predicate>, bool> || dims_t<Predicate>::rank != 0> {};
 
-/// Bodies are called with nodes, expressions and tensors.
+/// Operands must be nodes, expressions or tensors.
 template <class... Operands>
 struct operands_are_not_expressions : mistake<!(Expression<Operands> && ...)> {};
 
-/// A subgraph has a parameter for each operand.
+/// A subgraph's function must accept one parameter for each operand.
 template <class... Parameters>
 struct subgraph_takes_other_parameters : mistake<true> {};
 
-/// A subgraph returns an expression or a std::tuple of them; a number is tensor<float>(1).
+/// A subgraph must return an expression or a std::tuple of expressions. To return a number, write tensor<float>(1).
 template <class Result>
 struct result_is_not_an_expression : mistake<!Expression<Result>> {};
 template <class... Results>
@@ -38,7 +38,7 @@ struct result_is_not_an_expression<std::tuple<Results...>> : mistake<!(Expressio
 WEFT_COLD_BEGIN
 namespace detail {
 
-/// Elements and extents of an expression, or of each in a tuple.
+/// The element type and dims of an expression, or of each expression in a tuple.
 template <class X>
 struct typed_as {
   using type = tensor<value_t<X>, typename dims_t<X>::dims_type>;
@@ -50,7 +50,7 @@ struct typed_as<std::tuple<X...>> {
 template <class X>
 struct typed_as<std::tuple<X>> : typed_as<X> {};
 
-/// The type as which a subgraph sees an operand.
+/// The type of an operand inside a subgraph.
 template <bool Symbolic, class X>
 using parameter = std::conditional_t<Symbolic, node<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>,
                                      tensor<value_t<X>, typename dims_t<X>::dims_type, device_t<X>>>;
@@ -69,7 +69,7 @@ auto each_result(const X& results, const F& f) {
     return std::apply([&](const auto&... r) { return std::tuple{f(r)...}; }, results);
 }
 
-/// A subgraph that is being recorded.
+/// Records a subgraph.
 class subgraph_recorder {
  public:
   subgraph_recorder(graph& around, const char* name)
@@ -89,16 +89,16 @@ class subgraph_recorder {
       result_of(constant_of(eval(r)));
   }
   void result_of(symbol);
-  /// Throws if a subgraph does what none can.
+  /// Throws if the subgraph contains operations that subgraphs do not support.
   void check() const;
 
-  /// Calls a function with a parameter for each of these values.
+  /// Calls a function with one parameter for each of the given values.
   template <class F, class... Parameters>
   auto record(const F& f, const Parameters&... like) {
     const auto made = std::tuple<Parameters...>{Parameters(parameter(like.erased().info()))...};
     return record_results(std::apply(f, made));
   }
-  /// Records the results that it returned.
+  /// Records the results that the function returned.
   template <class Results>
   Results record_results(const Results& results) {
     each_result(results, [&](const auto& r) {
@@ -116,30 +116,31 @@ class subgraph_recorder {
   }
 
   graph& around_;
-  std::size_t first_;  // the first node that the function may have recorded around the subgraph
+  std::size_t first_;  // the first node that the function may have recorded in the outer graph
   std::uint32_t number_;
 };
 
-/// Copies what a subgraph's results are computed from into another graph; `parameters` are in place of its own.
+/// Copies the nodes that a subgraph's results depend on into another graph, with `parameters` in place of the
+/// subgraph's.
 sequence<symbol> copy_subgraph(const subgraph&, graph& to, const sequence<symbol>& parameters);
 
-/// Whether a result depends on each node of a subgraph: on its value or, unless `values_alone`, on its extents.
+/// Marks each node of a subgraph on which a result depends: on its value or, unless `values_alone`, on its extents.
 sequence<char> nodes_reached(const subgraph&, bool values_alone = false);
 
-/// Makes a parameter of a subgraph that is written in symbols.
+/// Creates a parameter of a subgraph that is recorded in symbols.
 inline symbol make_parameter(subgraph& b, const value_info& info) {
   node_def c;
   c.op = &operation_of<placeholder_op>;
   c.outputs = {info};
   return {&b.nodes, {b.nodes.add(static_cast<node_def&&>(c), "parameter"), 0}};
 }
-/// A parameter more.
+/// Creates and appends a parameter.
 inline symbol add_parameter(subgraph& b, const value_info& info) {
   b.parameters.push_back(make_parameter(b, info).id());
   return {&b.nodes, b.parameters.back()};
 }
 
-/// Whether a subgraph draws random numbers. It has their position for a parameter then.
+/// Returns true if a subgraph draws random numbers. The random position is then one of its parameters.
 inline bool draws(const subgraph& b) {
   for (std::uint32_t n = 0; n < b.nodes.size(); ++n)
     if (is_operation<random_position_op>(b.nodes[n].def.op)) return true;
@@ -156,7 +157,7 @@ inline void subgraph_recorder::result_of(symbol s) {
 }
 
 inline void subgraph_recorder::check() const {
-  // A body returns expressions, which are recorded after its scopes have ended.
+  // Checked here, because the expressions that a body returns are recorded after its scopes have ended.
   if (const device_spec place = around_.take_unused_place(); !(place == device_spec()))
     throw error(error_code::invalid_argument, made().name,
                 {"its body has a device scope for ", to_string(place),
@@ -215,7 +216,7 @@ inline sequence<symbol> copy_subgraph(const subgraph& from, graph& to, const seq
   return results;
 }
 
-/// An operand of the graph around a subgraph: a tensor becomes a constant of it.
+/// Returns an operand as a node of the graph around a subgraph. A tensor becomes a constant.
 template <class X>
 auto enter(graph& g, const X& x) {
   if constexpr (X::symbolic) {
@@ -227,7 +228,7 @@ auto enter(graph& g, const X& x) {
   }
 }
 
-/// The graph of the first operand that has one.
+/// Returns the graph of the first operand that has one.
 template <class X, class... More>
 graph& graph_around(const X& x, const More&... more) {
   if constexpr (X::symbolic)
@@ -236,7 +237,7 @@ graph& graph_around(const X& x, const More&... more) {
     return graph_around(more...);
 }
 
-/// Nodes of a subgraph's types, for the outputs of a node from this one on.
+/// Returns nodes with the types of a subgraph's results for the outputs of a node, starting at `first`.
 template <class Results>
 auto outputs_as(symbol first, const Results& like) {
   std::uint32_t output = first.id().output;

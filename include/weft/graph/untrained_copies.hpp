@@ -32,11 +32,11 @@ WEFT_DECL std::string untrained_copies(const graph& g, const sequence<std::uint3
       const std::string& name = g[n].name;
       if (kind_of(g[n].def) != variable_kind::trained || name.compare(0, each.scope.size(), each.scope) != 0) continue;
       const std::uint32_t first = g.find(each.first + name.substr(each.scope.size()));
-      // A layer of a stack reads the layers below it too; a copy of a model does not read the model.
+      // A layer in a stack also reads the layers below; a copy of a model does not read the original.
       if (first == graph_node::no_node || !is_operation<variable_op>(g[first].def.op) ||
           !(g[first].def.outputs[0] == g[n].def.outputs[0]) || is_read(first) || !is_updated(first) || is_written(n))
         continue;
-      // Threads may prepare steps at the same time.
+      // Atomic, because threads can prepare steps at the same time.
       if (only_new && __atomic_exchange_n(&each.is_reported, true, __ATOMIC_RELAXED)) break;
       append(text,
              {"a step reads ", name, ", which no optimizer updates, and not ", g[first].name,

@@ -6,11 +6,11 @@
 #include <weft/graph/leaves.hpp>
 #include <weft/ops/update.hpp>
 
-/// The variables of a graph by their names.
+/// Access to the variables of a graph by name.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Describes what a graph knows of one of its variables. Extents may be dynamic: graph::to_string prints their names.
+/// Describes a variable of a graph. Extents may be dynamic; graph::to_string prints their names.
 struct variable_description {
   std::string name;
   dtype type;
@@ -18,35 +18,35 @@ struct variable_description {
   variable_kind kind;
 };
 
-/// The variables of a graph in the order in which they were made (tf.global_variables), or those of one kind:
-/// `variables(g, variable_kind::trained)` (tf.trainable_variables).
+/// Returns the variables of a graph in order of creation (tf.global_variables), or those of one kind: `variables(g,
+/// variable_kind::trained)` (tf.trainable_variables).
 sequence<variable_description> variables(const graph& g);
 sequence<variable_description> variables(const graph& g, variable_kind kind);
 
-/// The variable of this name, scopes included: `find_variable<float, dims<784, 100>>(g, "hidden/weights")`. Throws
-/// not_found if there is none, and invalid_argument if it has another element type or other extents.
+/// Returns the variable with this name, including scopes: `find_variable<float, dims<784, 100>>(g, "hidden/weights")`.
+/// Throws not_found if it does not exist, and invalid_argument if its element type or extents differ.
 template <Element T, class D = dims<>>
 [[nodiscard]] auto find_variable(graph& g, std::string_view name);
 
-/// The variables of one scope, a network of several in one graph say (the var_list of TensorFlow's optimizers,
-/// parameters() of a module of PyTorch):
+/// The variables of one scope, such as one of several networks in a graph (the var_list of TensorFlow's optimizers,
+/// parameters() of a PyTorch module):
 ///
 ///     auto online = variables_in(g, "online"), target = variables_in(g, "target");
 ///     auto train = group(adam{}.minimize(loss, online), assign_all(target, online, {.rate = 0.01}));
 ///
-/// Valid as nodes are.
+/// Valid as long as the nodes of the graph.
 class variable_list {
  public:
   variable_list() = default;
   variable_list(std::string scope, sequence<symbol> each)
       : scope_(static_cast<std::string&&>(scope)), each_(static_cast<sequence<symbol>&&>(each)) {}
 
-  /// "online", and "" of all variables.
+  /// The scope, such as "online"; "" for all variables.
   const std::string& scope() const { return scope_; }
   std::size_t size() const { return each_.size(); }
-  /// The names, element types, extents and kinds, in the order in which the variables were made.
+  /// Returns the names, element types, extents and kinds in order of creation.
   sequence<variable_description> descriptions() const;
-  /// The variables, in the same order. Throws failed_precondition if their graph no longer exists.
+  /// Returns the variables in order of creation. Throws failed_precondition if the graph no longer exists.
   const sequence<symbol>& erased() const;
 
  private:
@@ -54,36 +54,37 @@ class variable_list {
   sequence<symbol> each_;
 };
 
-/// The variables that a scope has when this is called: those that are trained, frozen or averaged, as a model's are;
-/// slots of optimizers, counters and a worker's own are left out. Or those of one kind. A scope is matched by whole
-/// components: "on" is not a part of "online", and "online" has the variables of "online/hidden". "" means all; a
-/// variable's own name, that variable. Throws not_found, with the scopes that have variables, where there is none.
+/// Returns the variables that currently exist in a scope: trained, frozen and averaged ones, without optimizers' slots,
+/// counters and local variables; or the variables of one kind. A scope matches whole components: "on" does not match
+/// "online", but "online" includes the variables of "online/hidden". "" matches all variables, and a variable's own
+/// name matches that variable. Throws not_found, with a list of scopes that have variables, if there is none.
 [[nodiscard]] variable_list variables_in(graph& g, std::string_view scope);
 [[nodiscard]] variable_list variables_in(graph& g, std::string_view scope, variable_kind kind);
 
-/// Makes trained variables frozen: minimize() and compute_gradients() then leave them out, as if they had been made of
-/// variable_kind::frozen. They are saved, restored and shared between workers as before. It comes before what trains
-/// them is recorded; unfreeze() makes them trained again, for a training that is recorded later.
+/// Makes trained variables frozen: minimize() and compute_gradients() skip them, as if they had been created with
+/// variable_kind::frozen. They are still saved, restored and shared between workers. Call freeze() before recording the
+/// training. Call unfreeze() to make them trained again in a training that is recorded later.
 ///
-/// By name: the variable of this name, or all in the scope of this name, `freeze(g, "encoder")`; all of the graph by
-/// "". Returns how many variables have changed. Throws not_found if no variable that is trained or frozen is there, and
-/// failed_precondition if an optimizer updates one.
+/// `name` is the name of a variable or of a scope, as in `freeze(g, "encoder")`; "" means the whole graph. Returns the
+/// number of variables that changed. Throws not_found if there is no such trained or frozen variable, and
+/// failed_precondition if an optimizer updates one of them.
 std::size_t freeze(graph& g, std::string_view name);
-/// Makes frozen variables trained again: the variable of this name, or all in the scope of this name. Returns how many
-/// have changed. Throws as freeze() does.
+/// Makes frozen variables trained again: the variable with this name, or all variables in the scope with this name.
+/// Returns the number of variables that changed. Throws like freeze().
 std::size_t unfreeze(graph& g, std::string_view name);
 
-/// Only variables are frozen.
+/// Only variables can be frozen.
 template <class X>
 struct frozen_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
 struct frozen_value_is_not_a_variable<variable_node<T, D, Dev>> : mistake<false> {};
 
-/// The same of variables, one by one. Throws invalid_argument for one of another kind.
+/// Freezes the given variables. Throws invalid_argument for a variable that is neither trained nor frozen, and
+/// failed_precondition if an optimizer updates one.
 template <class First, class... More>
   requires(!std::is_same_v<First, graph>)
 void freeze(const First& first, const More&... more);
-/// Makes these frozen variables trained again.
+/// Makes the given frozen variables trained again.
 template <class First, class... More>
   requires(!std::is_same_v<First, graph>)
 void unfreeze(const First& first, const More&... more);
@@ -93,7 +94,7 @@ namespace detail {
 std::size_t set_frozen(graph& g, std::string_view name, bool frozen);
 void set_frozen(symbol variable, bool frozen);
 
-/// Whether a node updates a variable by an optimizer, and not a sum of gradients (train/accumulation.hpp).
+/// Returns true if a node is an optimizer's update of a variable, and not a sum of gradients (train/accumulation.hpp).
 inline bool is_training_update(const graph& g, std::uint32_t n) {
   return g[n].def.op->update && kind_of(g[update_view(g[n].def).variable().node].def) != variable_kind::local;
 }
@@ -115,7 +116,7 @@ WEFT_DECL std::uint32_t find_variable(const graph& g, std::string_view name, con
               "there is no variable of this name: names include the scopes, as variables(g) lists them");
 }
 
-/// Whether a name is of this scope, or is it.
+/// Returns true if the name is in the scope or equals it.
 inline bool is_in_scope(std::string_view name, std::string_view scope) {
   if (!scope.empty() && scope.back() == '/') scope.remove_suffix(1);
   return scope.empty() || name == scope ||
@@ -154,7 +155,7 @@ inline variable_list find_variables(graph& g, std::string_view scope, const vari
                scopes.empty() ? std::string("no scope has any") : str_cat({"scopes with some: ", there})});
 }
 
-/// Returns whether the kind has changed.
+/// Returns true if the kind has changed.
 inline bool change_kind(graph& g, std::uint32_t variable, bool frozen) {
   const char* const who = frozen ? "freeze" : "unfreeze";
   const variable_kind to = frozen ? variable_kind::frozen : variable_kind::trained;
@@ -165,7 +166,7 @@ inline bool change_kind(graph& g, std::uint32_t variable, bool frozen) {
                   {"the variable ", g[variable].name, " is updated by ", update_view(g[n].def).layout().name,
                    ": freeze it before minimize() or apply_gradients()"});
   g.rewrite(variable).attributes =
-      frozen ? words_of(variable_op::attributes{to}) : sequence<std::int64_t>();  // as record_variable has them
+      frozen ? words_of(variable_op::attributes{to}) : sequence<std::int64_t>();  // the form that record_variable uses
   return true;
 }
 inline bool may_freeze(const graph& g, std::uint32_t n) {

@@ -5,10 +5,10 @@
 
 #include <weft/graph/loop.hpp>
 
-/// A loop in a step. Included by <weft/control_flow.hpp>.
+/// Loops in a step. Included by <weft/control_flow.hpp>.
 namespace weft {
 
-/// The most iterations of a loop: a number, or an extent with a name, `dyn<"steps">`, that a step knows.
+/// The maximum number of iterations: a number, or a named extent `dyn<"steps">` whose value a step knows.
 class iteration_bound {
  public:
   constexpr iteration_bound() = default;
@@ -20,7 +20,7 @@ class iteration_bound {
       : value_(Extent::code), name_(Extent::name), formula_(detail::extent_formula(Extent())) {}
 
   constexpr std::int64_t value() const { return value_; }
-  /// The name of an extent; null for a number.
+  /// The name of the extent; null for a number.
   constexpr const char* name() const { return name_; }
   constexpr const extent_definition* formula() const { return formula_; }
 
@@ -30,15 +30,15 @@ class iteration_bound {
   const extent_definition* formula_ = nullptr;
 };
 
-/// Options of while_loop.
+/// Options of `while_loop`.
 struct loop_options {
   static constexpr std::int64_t unbounded = loop_op::unbounded;
-  /// The loop stops after so many iterations, whatever its condition says. A gradient needs it: it keeps the loop
-  /// variables of every iteration, in memory that is known before the step.
+  /// The loop stops after this many iterations, regardless of its condition. Gradients require this bound: they keep
+  /// the loop variables of every iteration, so the amount of memory must be known before the step.
   iteration_bound max_iterations = {};
 };
 
-/// A loop is over at least one variable.
+/// A loop requires at least one variable.
 template <class... Operands>
 struct loop_has_no_variable : mistake<true> {};
 
@@ -46,7 +46,7 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// The expression of an operand.
+/// Returns the expression of an operand.
 template <class X>
 const auto& loop_operand(const X& x) {
   if constexpr (is_invariant<X>)
@@ -61,7 +61,7 @@ constexpr bool is_loop_operand() {
   return is_invariant<X> || Expression<X>;
 }
 
-/// Those that are variables, as a tuple.
+/// Returns a tuple of the operand if it is a variable, otherwise an empty tuple.
 template <class X, class V>
 auto if_variable(const V& v) {
   if constexpr (is_invariant<X>)
@@ -70,7 +70,7 @@ auto if_variable(const V& v) {
     return std::tuple<V>(v);
 }
 
-/// How many of the operands before one are variables.
+/// The number of variables among the operands before `operand`.
 template <class... X>
 constexpr std::size_t variables_before(std::size_t operand) {
   constexpr bool invariant[] = {is_invariant<X>...};
@@ -89,11 +89,11 @@ inline void check_loop(const iteration_bound& most, bool is_run) {
                  ", which steps know: over tensors it is a number, as x.extents()[0]"});
 }
 
-/// How many of these a condition takes, the first ones; none if it takes neither all of them nor less.
 template <class Condition, class... Parameters, std::size_t... Index>
 constexpr bool takes_first(std::index_sequence<Index...>) {
   return is_subgraph_of<Condition, std::tuple_element_t<Index, std::tuple<Parameters...>>...>;
 }
+/// The largest number of leading parameters that a condition accepts; 0 if there is none.
 template <class Condition, class... Parameters>
 constexpr std::size_t parameters_of_condition() {
   const auto find = []<std::size_t Count>(const auto& self, std::integral_constant<std::size_t, Count>) {
@@ -104,7 +104,7 @@ constexpr std::size_t parameters_of_condition() {
   };
   return find(find, std::integral_constant<std::size_t, sizeof...(Parameters)>());
 }
-/// A condition as a function of all parameters.
+/// Wraps a condition as a function of all parameters.
 template <class Condition>
 struct condition_of_first {
   const Condition& condition;
@@ -206,7 +206,7 @@ constexpr auto find_loop_mistake() {
 
 }  // namespace detail
 
-/// The mistake in a call of while_loop, if there is one.
+/// The mistake in a call of while_loop, if any.
 template <class Condition, class Body, class... X>
 using loop_mistake = decltype(detail::find_loop_mistake<Condition, Body, X...>());
 
@@ -219,7 +219,7 @@ auto after_operand(const X& x) {
   else
     return std::tuple{};
 }
-/// As many results as there are loop variables.
+/// Returns one result for each loop variable.
 template <class... X>
 auto after_loop_mistake(const X&... operands) {
   const auto all = std::tuple_cat(after_operand(operands)...);
@@ -248,21 +248,21 @@ auto call_loop(const Condition& condition, const Body& body, const loop_options&
 
 }  // namespace detail
 
-/// Calls a body on loop variables as long as a condition on them holds (tf.while_loop):
+/// Calls a body on loop variables while a condition on them holds (tf.while_loop):
 ///
 ///     auto [i, y] = while_loop([](auto i) { return i < 10; },
 ///                              [](auto i, auto y) { return std::tuple{i + 1, y * 2}; },
 ///                              {.max_iterations = 10}, tensor<int>(0), x);
 ///
-/// Both functions are called once, when the graph is written, and recorded as graphs of their own: the body with a
-/// parameter for each operand, the condition with the first ones, as many as it takes. The condition returns a scalar
-/// of bool, the body an expression for each variable, or a std::tuple of them, of the variable's elements and extents;
-/// the loop's results are the variables' last values, those of the first kind if the condition does not hold at all.
-/// Any other value of the graph that they read is passed as `invariant(w)`, and stands where it is convenient. A bound
-/// stops the loop (tf's maximum_iterations). For what subgraphs cannot do see cond.
+/// Both functions are called once, when the graph is built, and recorded as subgraphs. The body has one parameter for
+/// each operand; the condition may accept only the first few. The condition returns a scalar bool. The body returns an
+/// expression for each variable, or a std::tuple of them, with unchanged elements and extents. The results are the
+/// variables' last values, or the initial values if the condition is false from the start. Any other graph value that
+/// the functions read is passed as `invariant(w)`, at any position. max_iterations bounds the loop (maximum_iterations
+/// in TensorFlow). See cond for restrictions.
 ///
-/// Gradients pass through loops with a bound, to variables and invariants. The values of variables that they need are
-/// kept, of each iteration: [max_iterations, ...] of each; all else is computed again. Over tensors it runs at once.
+/// Gradients pass through bounded loops to variables and invariants. For this, the loop keeps the variables' values of
+/// each iteration, [max_iterations, ...] each; all other values are recomputed. Over tensors, while_loop runs at once.
 template <class Condition, class Body, class... X>
 [[nodiscard]] auto while_loop(const Condition& condition, const Body& body, const loop_options& options,
                               const X&... operands) {

@@ -9,17 +9,17 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The bytes of its arena that an instruction's kernel needs while it runs. A GPU's queue has memory of its own for
-/// that.
+/// Returns the workspace that an instruction's kernel needs in the arena, in bytes. GPU queues have their own
+/// workspace.
 inline std::size_t workspace_bytes(const program& p, const binding& b, std::uint32_t instruction) {
   return p.instructions[instruction].on.gpu ? 0 : b.kernels[instruction]->workspace_bytes();
 }
 
-/// Assigns the same memory to buffers that are never needed at the same time, and to the workspaces of kernels, each of
-/// which is needed during one instruction. Returns the offset of each in its arena.
+/// Assigns memory to buffers and kernel workspaces: buffers whose lifetimes do not overlap share memory, and a
+/// workspace lives for one instruction. Results are offsets in the arena.
 class buffer_assignment {
  public:
-  /// The binding has its kernels.
+  /// The binding must have its kernels.
   buffer_assignment(const program& p, const value_info* infos, const binding& of)
       : plans_(p.arenas.size()), offsets_(p.buffers.size(), 0), workspaces_(p.instructions.size(), 0) {
     sequence<std::uint32_t> ends(p.buffers.size(), none), last(p.instructions.size(), none);  // lists by instruction
@@ -58,18 +58,18 @@ class buffer_assignment {
   sequence<std::size_t> offsets_, workspaces_;
 };
 
-/// A step's memory: for each arena a block as large as the largest of all bindings needs.
+/// A step's memory: one block for each arena, large enough for all bindings.
 class arena_memory {
  public:
-  /// Makes the blocks large enough for a binding.
+  /// Grows the blocks to the size that a binding needs.
   void reserve(const program&, const environment&, gpu_step*, const binding&);
-  /// The same, and moves the binding's addresses: a block may be another since it was last used.
+  /// The same, and updates the binding's addresses: a block may have moved since the binding last ran.
   void refresh(const program&, const environment&, gpu_step*, binding&);
 
   const sequence<std::byte*>& bases() const { return bases_; }
 
  private:
-  sequence<storage> blocks_;  // those on the host
+  sequence<storage> blocks_;  // the host's blocks
   sequence<std::byte*> bases_;
   sequence<std::size_t> block_bytes_;
 };

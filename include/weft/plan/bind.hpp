@@ -10,20 +10,19 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A binding for what is fed; the step is compiled if this is its first one. Bindings share the kernels whose extents
-/// are the same.
+/// Creates a binding for the fed values, and compiles the step if this is its first binding.
 ///
-/// `known`: values that named extents have already. `like`: a binding whose kernels serve where the extents are the
-/// same; null: none.
+/// `known`: values of named extents that are already known. `like`: a binding whose kernels are reused for nodes with
+/// equal extents, or null.
 owned<binding> bind(compiled_step&, const fed_value* fed, const extent_bindings& known, const binding* like);
 
 #if WEFT_DEFINITIONS
 
-/// Named extents get the values of what is fed and of constants. Throws invalid_argument where two disagree.
+/// Sets named extents from the fed values and constants. Throws invalid_argument if two values disagree.
 WEFT_DECL void bind_extents(const program& p, binding& b, const fed_value* fed, const extent_bindings& before) {
   const graph& g = p.g;
   b.extents = before;
-  sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes whose values have them
+  sequence<std::pair<std::int64_t, std::uint32_t>> bound_by;  // names, and the nodes that determined their values
   const auto bind = [&](value v, const shape& given, const char* what) {
     const shape& declared = g.info(v).extents;
     bool fits = declared.rank == given.rank;

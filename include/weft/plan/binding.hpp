@@ -7,15 +7,15 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The state that a GPU keeps for a binding; see gpu_step.
+/// A GPU's state for a binding; see gpu_step.
 class gpu_binding {
  public:
   virtual ~gpu_binding() = default;
 };
 
-/// A program for known extents: a kernel for each instruction, and an address for each buffer.
+/// A program for known extents: a kernel for each instruction and an address for each buffer.
 struct binding {
-  /// The operands that are fed, in the extents that the binding is for, and fetched.
+  /// Fed operands, with the extents that the binding is valid for, and fetched operands.
   struct fed_operand {
     shape extents;
     std::uint32_t buffer;
@@ -29,20 +29,20 @@ struct binding {
 
   sequence<fed_operand> fed;
   sequence<fetched_operand> fetched;
-  std::uint64_t hash = 0;   ///< made of the extents of what is fed
+  std::uint64_t hash = 0;   ///< of the extents of the fed values
   binding* next = nullptr;  ///< see binding_cache
-  std::size_t bytes = 0;    ///< that it holds, when it was made
+  std::size_t bytes = 0;    ///< memory_bytes() when the binding was created
   extent_bindings extents;
   sequence<std::int64_t> names;     ///< the values of program_extents::names
-  sequence<kernel_handle> kernels;  ///< each instruction's
-  sequence<std::byte*> addresses;   ///< each buffer's
-  sequence<std::byte*> bases;       ///< each arena's, when the addresses were made
+  sequence<kernel_handle> kernels;  ///< for each instruction
+  sequence<std::byte*> addresses;   ///< for each buffer
+  sequence<std::byte*> bases;       ///< for each arena, when the addresses were computed
   sequence<std::size_t> arena_bytes;
-  sequence<std::byte*> workspaces;       ///< of each instruction's kernel, where it asks for one on a CPU; null
-  sequence<std::size_t> subgraph_bytes;  ///< that each node with subgraphs needs while it runs
+  sequence<std::byte*> workspaces;       ///< for each instruction; null if its kernel needs none on a CPU
+  sequence<std::size_t> subgraph_bytes;  ///< for each node with subgraphs: the memory that it needs while it runs
   owned<gpu_binding> on_gpus;
 
-  /// About what it holds: kernels are shared, but counted for each.
+  /// An estimate of the memory held. Kernels that bindings share count for each of them.
   std::size_t memory_bytes() const {
     std::size_t held = addresses.memory_bytes() + workspaces.memory_bytes();
     for (const kernel_handle& k : kernels) held += 1024 + k->memory_bytes();
@@ -54,7 +54,7 @@ struct binding {
 
 WEFT_COLD_END
 
-// The functions that each step goes through are compiled in full.
+// Every step calls these functions, so they are optimized for speed.
 inline bool binding::is_for(const fed_value* given) const {
   for (std::size_t i = 0; i < fed.size(); ++i)
     if (!(fed[i].extents == given[i].extents)) return false;

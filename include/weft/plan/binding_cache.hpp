@@ -6,9 +6,9 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The bindings that a step keeps, found by the extents of what is fed: at most 1,024, and 256 MB of them or 16. One
-/// that is drawn at random goes when there are too many: where more extents come in rotation than are kept, the one
-/// that was not used for the longest time would always be the next to be asked for.
+/// The bindings that a step keeps, hashed by the extents of the fed values: at most 1,024, and at most 256 MB unless
+/// there are fewer than 16. Evicts a random binding: with LRU, a program that cycles through more extents than the
+/// cache holds would never find the next one.
 class binding_cache {
  public:
   static constexpr std::size_t always_kept = 16, max_kept = 1024, max_bytes = std::size_t{256} << 20;
@@ -73,7 +73,7 @@ class binding_cache {
     all_.pop_back();
   }
 
-  sequence<binding*> all_, heads_;  // heads: of lists by the last bits of the hash, as many as a power of two
+  sequence<binding*> all_, heads_;  // heads of lists by the last bits of the hash; their number is a power of two
   std::size_t bytes_ = 0;
   std::uint64_t random_ = 0;
 };

@@ -6,8 +6,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Says where each node runs. `where(n)`: of a node of the graph, the device on which its variable lies or, of one that
-/// writes none, the placement's decision.
+/// Assigns a device to each node. `where(n)` returns the device of the variable that graph node n is or writes,
+/// otherwise the placement's decision.
 template <class Where>
 void place(program& p, const Where& where) {
   for (std::uint32_t n = 0; n < p.running; ++n) {
@@ -20,8 +20,8 @@ void place(program& p, const Where& where) {
   }
 }
 
-/// Gives every value a buffer, and those that are the same elements one: a reshaped value that of its operand, what a
-/// write yields that of the variable.
+/// Gives every value a buffer. Values that share elements share a buffer: a reshaped value uses its operand's, and the
+/// result of a write uses the variable's.
 inline void number_buffers(program& p) {
   for (std::uint32_t n = 0; n < p.nodes.size(); ++n) {
     step_node& node = p.nodes[n];
@@ -40,7 +40,7 @@ inline void number_buffers(program& p) {
       p.buffers.push_back(b);
     }
   }
-  for (std::uint32_t n = 0; n < p.running; ++n) {  // operands come first
+  for (std::uint32_t n = 0; n < p.running; ++n) {  // operands precede their readers
     const node_def& c = p.def(n);
     if (c.op->alias || c.op->writes) p.buffers[p.nodes[n].first_buffer].root = p.root_of(c.inputs[0]);
   }

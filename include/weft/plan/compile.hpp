@@ -25,34 +25,35 @@ namespace weft::plan {
 
 struct compiled_step;
 
-/// Runs the passes that place a step's values and divide its work. They look at extents to weigh one way against
-/// another, so they run when the first are known; what they decide stays. After an error the step is as it was before.
+/// Runs the passes that place a step's values and partition its work. Their cost estimates use extents, so they run
+/// when the first extents are known, and their decisions stay. After an error, the step is unchanged.
 void compile(compiled_step&, extent_bindings& known);
 
-/// The passes that look at the graph alone: a program whose nodes are those that the request needs, in their order.
-/// `home`: where what is fed and fetched lies.
+/// Runs the passes that depend only on the graph: the program contains the nodes that the request needs, in execution
+/// order. `home`: the device of fed and fetched values.
 owned<program> make_program(const graph&, step_request, bool is_subgraph, device_number home);
 
-/// The subgraphs of a step's nodes. Programs without any do not pay for them: subgraphs.hpp is behind this.
+/// The subgraphs of a step's nodes, implemented in subgraphs.hpp. An interface, so that programs without subgraphs do
+/// not compile the implementation.
 class step_subgraphs {
  public:
   virtual ~step_subgraphs() = default;
-  /// Binds those of nodes whose kernels are to be made, and finds what memory they need. `like`: see bind().
+  /// Binds the subgraphs of nodes that need new kernels, and determines their memory. `like`: see bind().
   virtual void bind(binding&, const binding* like) = 0;
-  /// The subgraphs of a node that was bound.
+  /// Returns the subgraphs of a bound node.
   virtual prepared_subgraphs* of(std::uint32_t node) = 0;
 };
 
-/// Makes them, once a program is made. Set when the program starts by a file that includes <weft/control_flow.hpp>;
-/// null in others.
+/// Creates the subgraphs of a compiled program. A file that includes <weft/control_flow.hpp> sets this pointer at
+/// program start; otherwise it is null.
 inline WEFT_API step_subgraphs* (*new_step_subgraphs)(compiled_step&) = nullptr;
 
-/// A step, and what its passes have made of it.
+/// A step and the results of its passes.
 struct compiled_step {
   compiled_step(const environment& s, const graph& g, step_request request)
       : session(s), made(make_program(g, std::move(request), false, {})) {}
-  /// Compiles a subgraph of a node, which runs on this device with what the kernel of that node is given: memory, and
-  /// the queue or the threads.
+  /// Compiles a subgraph of a node on `on`, the node's device. The subgraph runs with the memory and the queue or
+  /// threads of the node's kernel.
   compiled_step(const environment& s, const subgraph& subgraph, device_number on)
       : session(s), made(make_program(subgraph.nodes, {subgraph.results, {}, subgraph.parameters}, true, on)) {}
   compiled_step(const compiled_step&) = delete;
@@ -61,17 +62,17 @@ struct compiled_step {
   const environment& session;
   owned<program> made;
   bool compiled = false;
-  owned<step_subgraphs> subgraphs;  ///< null where no node has any
-  owned<gpu_step> gpus;             ///< null where no GPU takes part
-  owned<task_step> tasks;           ///< null where no other task does
+  owned<step_subgraphs> subgraphs;  ///< null if no node has subgraphs
+  owned<gpu_step> gpus;             ///< null if the step uses no GPU
+  owned<task_step> tasks;           ///< null if the step runs in one task
   operand_table operands;
   program_extents extents;
   buffer_extents infos;
   arena_memory arenas;
 
-  /// By buffer: the version of a variable that the step only reads, or of a constant; null of others.
+  /// For each buffer: the version of a constant, or of a variable that the step only reads; otherwise null.
   sequence<const content_version*> versions;
-  sequence<content_version*> changed;  ///< of the variables that the step writes
+  sequence<content_version*> changed;  ///< versions of the variables that the step writes
 
   void report_changes() const noexcept {
     if (changed.empty()) return;
@@ -103,7 +104,7 @@ WEFT_DECL void list_subgraphs(compiled_step& step) {
   step.subgraphs = owned(new_step_subgraphs(step));
 }
 
-/// Lists the variables whose values kernels may keep something of, and those that the step changes.
+/// Lists the versions of variables and constants that kernels may cache, and of variables that the step changes.
 WEFT_DECL void list_versions(compiled_step& step) {
   const program& p = *step.made;
   step.versions.assign(p.buffers.size(), nullptr);
@@ -114,7 +115,7 @@ WEFT_DECL void list_versions(compiled_step& step) {
   for (const std::uint32_t n : p.variables) {
     const std::uint32_t b = p.nodes[n].first_buffer;
     const variable_state& v = step.session.variables[p.nodes[n].number];
-    if (v.where.gpu || !v.version()) continue;  // its values are not on this host
+    if (v.where.gpu || !v.version()) continue;  // the values are not on this host
     if (written[b])
       step.changed.push_back(v.version_to_change());
     else
@@ -124,7 +125,7 @@ WEFT_DECL void list_versions(compiled_step& step) {
 }
 
 WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
-  struct restart {  // the passes change what they find
+  struct restart {  // undoes the changes of the passes after an error
     compiled_step* step;
     ~restart() {
       if (!step) return;
@@ -147,8 +148,7 @@ WEFT_DECL void compile(compiled_step& step, extent_bindings& known) {
     return session.variables[n].where;
   });
   p.cpus = p.is_subgraph ? 1 : session.cpus;
-  p.lanes_per_device =
-      p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // one thread drives the GPUs, and does it all
+  p.lanes_per_device = p.gpus || p.is_subgraph ? 1 : session.lanes_per_device;  // a single thread drives all GPUs
   if (p.gpus) step.gpus = owned(session.gpus->new_step());
   number_buffers(p);
   step.infos.clear();

@@ -8,7 +8,7 @@
 
 namespace weft::plan {
 
-/// One device: CPU devices and GPUs of a task are numbered apart. A session without a cluster is task 0.
+/// A device of a task. CPU devices and GPUs are numbered separately. A session without a cluster is task 0.
 struct device_number {
   bool gpu = false;
   std::uint32_t ordinal = 0, task = 0;

@@ -16,7 +16,7 @@ class placement;
 class gpu_support;
 class task_support;
 
-/// Access to the values of a variable on the host. Its end reports that they have changed.
+/// Write access to the values of a variable on the host. The destructor reports that the values have changed.
 class variable_writer {
  public:
   explicit variable_writer(storage to) : to_(static_cast<storage&&>(to)) {}
@@ -31,8 +31,8 @@ class variable_writer {
   storage to_;
 };
 
-/// Where a session keeps a variable: on the host, or on the GPU that it is placed on. Kernels keep what they make from
-/// a variable on the host until its version changes, so every way to its memory that allows a write reports it.
+/// A variable's storage in a session: on the host, or on the GPU on which it is placed. Kernels cache data derived from
+/// variables on the host until the version changes, so every access that can write must change the version.
 class variable_state {
  public:
   std::byte* on_gpu = nullptr;
@@ -45,18 +45,18 @@ class variable_state {
   const content_version* version() const noexcept { return values_.version(); }
 
   variable_writer write() const { return variable_writer(values_); }
-  /// Memory for a writer that reports nothing: no kernel keeps anything made from it any more.
+  /// Memory for a writer that reports nothing: from now on, kernels cache nothing derived from the variable.
   std::byte* write_unreported() const {
     values_.version()->lose_track();
     return values_.data();
   }
-  /// The address for the kernels of a step. A step that writes there changes the version when it ends.
+  /// The address for a step's kernels. A step that writes to it changes the version at its end.
   std::byte* address_in_steps() const noexcept { return where.gpu ? on_gpu : values_.data(); }
   content_version* version_to_change() const noexcept { return values_.version(); }
 
-  /// Moves the variable, before any step has its address.
+  /// Replaces the variable's memory. Only allowed before any step has its address.
   void lie_in(storage values) { values_ = static_cast<storage&&>(values); }
-  /// Gives it memory of its own, with a copy of the values.
+  /// Gives the variable its own memory, with a copy of the values.
   void copy_values(const memory_resource& from) {
     storage own(values_.bytes(), from);
     __builtin_memcpy(own.data(), values_.data(), values_.bytes());
@@ -67,8 +67,8 @@ class variable_state {
   storage values_;
 };
 
-/// Where a session is in its random numbers, as random_position_op has it. Steps that draw some read it, and go on to
-/// the next one when they have run to their end.
+/// A session's position in its random numbers, in the format of random_position_op. A step that draws random numbers
+/// reads the position and, if it completes, advances it.
 struct random_state {
   static constexpr std::int64_t steps = std::int64_t{1} << 48, streams = std::int64_t{1} << 15;
 
@@ -78,14 +78,14 @@ struct random_state {
   std::int64_t stream() const { return position / steps; }
 };
 
-/// A session, as far as steps are planned for it.
+/// The parts of a session that planning a step needs.
 struct environment {
   const placement& place;
   sequence<variable_state>& variables;
-  const extent_bindings& extents;  ///< that the graph has given values to
+  const extent_bindings& extents;  ///< set by the graph
   const memory_resource& memory;
   gpu_support* gpus;    ///< null in programs without GPUs
-  task_support* tasks;  ///< null where steps run in one task
+  task_support* tasks;  ///< null if steps run in one task
   std::size_t cpus, lanes_per_device;
   random_state& random;
 };

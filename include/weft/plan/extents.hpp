@@ -9,7 +9,7 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The names in a program's extents that are known when it runs, and which of them each instruction depends on.
+/// The named extents of a program, and the names that each instruction depends on.
 class program_extents {
  public:
   program_extents() = default;
@@ -36,7 +36,7 @@ class program_extents {
 
   const sequence<std::int64_t>& names() const { return names_; }
 
-  /// Whether an instruction's extents are the same under two sets of values of the names.
+  /// Returns true if an instruction's extents are equal under two sets of values.
   bool same(std::uint32_t i, const sequence<std::int64_t>& a, const sequence<std::int64_t>& b) const {
     for (std::size_t k = 0; masks_[i] && k < a.size(); ++k)
       if ((masks_[i] >> k % 64) & 1 && a[k] != b[k]) return false;
@@ -70,13 +70,13 @@ inline program_extents list_extents(const program& p, const operand_table& opera
   return {p, operands, fixed};
 }
 
-/// The element type of each buffer and, for the binding that is made, its extents.
+/// The element type of each buffer and its extents in the current binding.
 class buffer_extents {
  public:
-  /// Takes up the buffers that the program has by now. Throws resource_exhausted if one is larger than any memory.
+  /// Adds the program's new buffers. Throws resource_exhausted if a buffer exceeds any memory.
   void list(const program&);
-  /// Gives buffers their extents. Those of values that are not computed may be asked for all the same; an unknown one
-  /// is an error only if it is used.
+  /// Resolves the extents of all buffers. An unknown extent is an error only if a node that runs uses it; a node can
+  /// also use the extents of a value that is not computed.
   void resolve(const program&, extent_bindings& known);
   void clear() {
     infos_.clear();
@@ -91,13 +91,13 @@ class buffer_extents {
  private:
   struct named_extents {
     shape declared;
-    std::uint32_t needed_by;  // a node that runs; none: they may be unknown
+    std::uint32_t needed_by;  // a node that runs; none if the extents may remain unknown
     shape now = {};
   };
 
   sequence<value_info> infos_;
-  sequence<named_extents> named_extents_;                            // few sets of names are many buffers'
-  sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // and the number of their extents
+  sequence<named_extents> named_extents_;                            // many buffers share few sets of names
+  sequence<std::pair<std::uint32_t, std::uint32_t>> named_buffers_;  // each buffer and the index of its extents
 };
 
 #if WEFT_DEFINITIONS

@@ -6,12 +6,12 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Chooses which nodes run as one kernel with the node before them, which reads as `leader` and `follower`:
+/// Chooses pairs of nodes, `leader` and `follower`, that run as one kernel:
 ///
-/// - an expression with the product whose result it alone reads; on a CPU the gradient of one with what brings its
-///   upstream;
-/// - a gradient-descent update with the product that is its gradient, which is then added to the variable and never
-///   stored.
+/// - a product and the expression that is its only reader; on a CPU, also a node that computes a gradient and the
+///   elementwise gradient that is its only reader;
+/// - a product that computes a gradient and the gradient-descent update that applies it. The product is then added to
+///   the variable and never stored.
 inline void fuse(program&);
 
 class fusion {
@@ -32,8 +32,8 @@ class fusion {
   }
 
  private:
-  /// The node that an expression or a gradient can follow, in the place of its result: that of an operand that is there
-  /// for it alone, when all its other operands are there before.
+  /// Returns the node that an expression or a gradient can follow in place: the node must compute an operand with no
+  /// other reader, and all other operands must precede it.
   std::uint32_t leader_of(std::uint32_t n) const {
     const fusion_kind kind = p_.op(n).fusion;
     const bool gradient = kind == fusion_kind::gradient && !p_.nodes[n].on.gpu && p_.works_in_place(n);
@@ -41,7 +41,7 @@ class fusion {
     for (std::size_t k = 0; k < p_.def(n).inputs.size(); ++k) {
       const value in = p_.def(n).inputs[k];
       const std::uint32_t m = p_.index_of(in);
-      // The one reader of an operand that a gradient does not read is another node.
+      // If a gradient does not read this operand, its only reader is another node.
       if (!program::reads(p_.def(n), k) || !is_private(in) || p_.nodes[m].follower != none ||
           !(p_.nodes[m].on == p_.nodes[n].on))
         continue;
@@ -65,13 +65,13 @@ class fusion {
     return possible ? m : none;
   }
 
-  /// Computed in the step, and for one reader.
+  /// Returns true if the step computes the value for a single reader.
   bool is_private(value v) const { return p_.nodes[p_.index_of(v)].runs && uses_[p_.buffer_of(v)] == 1; }
   bool is_computed_after(value v, std::uint32_t than) const {
     const std::uint32_t n = p_.computed_by(v);
     return p_.computes(n) && n > than;
   }
-  /// An update comes late, when variables may have been written.
+  /// An update runs late, when variables may already have been written.
   bool reads_variable(std::uint32_t n) const {
     for (const value& v : p_.def(n).inputs)
       if (p_.buffers[p_.root_of(v)].kind == buffer_kind::variable) return true;
@@ -79,7 +79,7 @@ class fusion {
   }
 
   program& p_;
-  sequence<std::uint32_t> uses_;  // for each root buffer; what is fetched counts as read by others
+  sequence<std::uint32_t> uses_;  // for each root buffer; a fetch counts as another reader
 };
 
 inline void fuse(program& p) { fusion(p).run(); }

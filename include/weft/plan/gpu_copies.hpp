@@ -6,14 +6,14 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A copy that is made outside of the kernels' list: of a fed value to where a GPU can read it, before each step; of a
-/// constant to a GPU, once.
+/// A copy outside the instruction list: before each step from a fed value to memory that a GPU can read, or once from a
+/// constant to a GPU.
 struct outside_copy {
   std::uint32_t from, to;  ///< buffers
 };
 
-/// Copies values to where instructions need them: into another memory, by kernels of the GPU's list, and into another
-/// layout. Each value is copied once to each place, and again after it has been written.
+/// Copies values to where instructions need them: to another memory, by instructions on a GPU, or to another layout.
+/// Each value is copied once to each place, and again after it is written.
 class gpu_copies {
  public:
   gpu_copies(program& p, const gpu_layouts& layouts, sequence<outside_copy>& staged, sequence<outside_copy>& uploads)
@@ -33,7 +33,7 @@ class gpu_copies {
   }
 
  private:
-  /// The value of a buffer in another space, or in another layout.
+  /// A copy of a buffer in another space or layout.
   struct replica {
     std::uint32_t of, space;
     image_layout layout;
@@ -79,13 +79,14 @@ class gpu_copies {
     return made;
   }
 
-  /// The buffer with the value of buffer `b` in the memory of a device and in a layout; copies it there if need be.
+  /// Returns the buffer that contains the value of `b` in a device's memory and in a layout. Inserts a copy if
+  /// necessary.
   std::uint32_t insert_copy(std::uint32_t b, device_number to, image_layout layout, std::uint32_t for_node) {
     const std::uint32_t space = program::space_of(to);
     if (p_.buffers[b].space == space && p_.buffers[b].layout == layout) return b;
     for (const replica& r : replicas_)
       if (r.of == b && r.space == space && r.layout == layout) return r.buffer;
-    if (p_.buffers[b].layout != layout) {  // on the GPU on which it is, or to which it goes
+    if (p_.buffers[b].layout != layout) {  // converts on the GPU that contains or receives the value
       const std::uint32_t there = p_.buffers[b].space == 0 ? insert_copy(b, to, p_.buffers[b].layout, for_node) : b;
       return insert_copy(in_layout(there, layout, for_node), to, layout, for_node);
     }
@@ -97,14 +98,14 @@ class gpu_copies {
       uploads_.push_back({b, made});
       return made;
     }
-    // A GPU reads page-locked memory of the host, at an address that is the same in every run.
+    // GPUs read page-locked host memory, at an address that is the same in every run.
     if (p_.buffers[b].space == 0 && p_.buffers[b].kind != buffer_kind::unused) {
       from = add_buffer(b, 0);
       if (p_.buffers[b].kind == buffer_kind::fed) {
         p_.buffers[from].kind = buffer_kind::arena;
         p_.buffers[from].reserved = true;
         staged_.push_back({b, from});
-        // A place that nothing had before: so the upload need not wait for a kernel.
+        // No other buffer shares this memory, so the upload need not wait for a kernel.
         p_.buffers[made].kind = buffer_kind::arena;
         p_.buffers[made].reserved = true;
       } else {
@@ -114,12 +115,12 @@ class gpu_copies {
     p_.buffers[from].pinned = true;
     if (to.gpu)
       append(copy(for_node, to, from, made));
-    else  // as soon as the value is there; and no kernel that would take its place has to wait
+    else  // copies as soon as the value exists, so that no kernel has to wait before it overwrites the value
       early_.push_back({writer_[from], copy(for_node, {true, p_.buffers[from].space - 1}, from, made)});
     return made;
   }
 
-  /// The buffer with the value of buffer `b`, which is on a GPU, in a layout that it does not have.
+  /// Returns the buffer that contains the value of `b`, which is on a GPU, in another layout.
   std::uint32_t in_layout(std::uint32_t b, image_layout layout, std::uint32_t for_node) {
     const std::uint32_t space = p_.buffers[b].space;
     for (const replica& r : replicas_)
@@ -131,7 +132,7 @@ class gpu_copies {
     return made;
   }
 
-  /// Puts copies to the host behind the instructions that write what they copy.
+  /// Inserts copies to the host after the instructions that write their operands.
   void merge() {
     sequence<std::uint32_t> next(early_.size(), none), first(list_.size() + 1, none);  // lists by the writer
     for (std::size_t e = early_.size(); e-- > 0;) {
@@ -143,7 +144,7 @@ class gpu_copies {
       for (std::uint32_t e = first[list]; e != none; e = next[e])
         p_.instructions.push_back(static_cast<instruction&&>(early_[e].copy));
     };
-    put(list_.size());  // copies of what no instruction writes
+    put(list_.size());  // copies of values that no instruction writes
     for (std::size_t i = 0; i < list_.size(); ++i) {
       p_.instructions.push_back(static_cast<instruction&&>(list_[i]));
       put(i);
@@ -151,14 +152,14 @@ class gpu_copies {
   }
 
   struct early_copy {
-    std::uint32_t after;  // in list_
+    std::uint32_t after;  // index in list_
     instruction copy;
   };
 
   program& p_;
   const gpu_layouts& layouts_;
   sequence<outside_copy>&staged_, &uploads_;
-  sequence<std::uint32_t> writer_;  // each buffer's, in list_
+  sequence<std::uint32_t> writer_;  // for each buffer; index in list_
   sequence<instruction> list_;
   sequence<early_copy> early_;
   sequence<replica> replicas_;

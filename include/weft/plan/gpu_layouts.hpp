@@ -7,7 +7,7 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The GPUs of a session, as a pass asks them; each is opened when it is first asked.
+/// A session's GPUs, which are opened on first use.
 class gpu_devices {
  public:
   virtual gpu::device& device(std::size_t ordinal) = 0;
@@ -17,8 +17,8 @@ class gpu_devices {
   ~gpu_devices() = default;
 };
 
-/// Chooses how the images of each node that runs on a GPU lie: channels last, unless kernels gain more by the other
-/// layout than copies into it cost. On the host, in variables and in what is fetched they always lie channels last.
+/// Chooses the image layout of each node on a GPU: channels last, unless channels first saves kernels more time than
+/// the copies into that layout take. Images on the host, in variables and in fetched values are always channels last.
 class gpu_layouts {
  public:
   gpu_layouts(gpu_devices& gpus, program& p, const value_info* infos)
@@ -33,7 +33,7 @@ class gpu_layouts {
     }
     sequence<std::uint32_t> kernel(p_.nodes.size(), none);
     layout_choice choice(p_.buffers.size());
-    double most = 0;  // that a kernel gains
+    double most = 0;  // largest gain of a kernel
     for (std::uint32_t n = 0; n < p_.running; ++n) {
       const std::uint32_t leader = p_.nodes[n].leader, other = leader != none ? leader : p_.nodes[n].follower;
       if (!offers_[n].possible || (other != none && !offers_[other].possible)) continue;
@@ -63,7 +63,7 @@ class gpu_layouts {
       if (kernel[n] != none && first[kernel[n]]) p_.nodes[n].layout = image_layout::channels_first;
   }
 
-  /// Whether a buffer holds images of the nodes that an instruction runs.
+  /// Returns true if a buffer contains images of the nodes that an instruction runs.
   bool is_image(const instruction& i, std::uint32_t buffer) const {
     bool found = false;
     const auto look = [&](std::uint32_t b) { found = found || b == buffer; };
@@ -73,7 +73,7 @@ class gpu_layouts {
   }
 
  private:
-  /// Calls back with the buffers of images that a node reads or writes, where they lie differently in the two layouts.
+  /// Calls `f` with the buffers of images that a node reads or writes and that differ between the two layouts.
   template <class F>
   void for_each_image(std::uint32_t n, F&& f) const {
     const gpu::layout_offer& offer = offers_[n];
@@ -87,11 +87,11 @@ class gpu_layouts {
       if (const std::uint32_t b = p_.buffers[p_.nodes[n].first_buffer + o].root; has_layout(declared(b))) f(b);
   }
 
-  /// A step keeps its layouts whatever extents it is run with: not those of now decide what they may be.
+  /// A step keeps its layouts for all extents, so the decision must not depend on the current ones.
   const shape& declared(std::uint32_t b) const { return p_.buffers[b].declared.extents; }
 
-  /// Not where a value's own extents are others than those of the memory that it shares, nor where values that are
-  /// broadcast to images have one element for each channel now, and may have more.
+  /// Returns false if a value's extents differ from those of the buffer that it shares, or if a value that is broadcast
+  /// to images has unknown extents and may not always have one element per channel.
   bool can_have_layout(std::uint32_t n) const {
     const gpu::preparation* const how = p_.op(n).gpu;
     if (!p_.computes(n) || p_.op(n).writes || !how || !how->channels_first) return false;
@@ -119,7 +119,7 @@ class gpu_layouts {
     const prepare_context context{
         c, in.data(), infos_ + p_.nodes[n].first_buffer, in_slots.data(), out_slots.data(), &gpus_.memory(on)};
     gpu::layout_offer offer = c.op->gpu->channels_first(context, gpus_.device(on));
-    for (std::size_t k = 0; k < in_slots.size(); ++k)  // an operand that is an image and something else is in one place
+    for (std::size_t k = 0; k < in_slots.size(); ++k)  // a buffer cannot be both an image and another operand
       for (std::size_t l = 0; l < k; ++l)
         if (in_slots[k] == in_slots[l] && ((offer.other_operands >> k) ^ (offer.other_operands >> l)) & 1) return {};
     return offer;
@@ -128,7 +128,7 @@ class gpu_layouts {
   gpu_devices& gpus_;
   program& p_;
   const value_info* infos_;
-  sequence<gpu::layout_offer> offers_;  // each node's
+  sequence<gpu::layout_offer> offers_;  // for each node
 };
 
 }  // namespace weft::plan

@@ -8,19 +8,19 @@
 
 namespace weft {
 
-/// How a session uses the GPUs (tf.GPUOptions).
+/// How a session uses GPUs (tf.GPUOptions).
 struct gpu_options {
-  /// The share of a GPU's memory that the session may hold: never more, whatever the steps need, workspaces of kernels
-  /// and libraries included. The memory that CUDA takes by itself comes on top (gpu_memory.hpp).
+  /// The fraction of a GPU's memory that the session may use, including workspaces of kernels and libraries. CUDA's own
+  /// memory is not included (gpu_memory.hpp).
   double memory_fraction = 1;
-  /// Memory is taken when it is needed. If not, the whole share is taken when the session first uses the GPU; of a
-  /// share of 1, what is free then, less half a gigabyte for CUDA's libraries.
+  /// If true, memory is allocated on demand. If false, the session allocates its whole share when it first uses the
+  /// GPU; if memory_fraction is 1, the free memory minus half a gigabyte for CUDA's libraries.
   bool allow_growth = true;
-  /// Splits the first GPU: `cuda{n}` is the n-th part, of this many bytes. Empty: every GPU is one device.
+  /// Splits the first GPU: `cuda{n}` is the n-th part, with this many bytes. Empty: every GPU is one device.
   sequence<std::size_t> virtual_devices;
-  /// Whether a step is recorded on its second run and launched as a whole (CUDA graphs) from then on.
+  /// If true, records a step on its second run and launches it as a whole (CUDA graphs) from then on.
   bool record_steps = true;
-  /// Waits for every kernel, so that a failing one is named. Slow: for looking for a mistake.
+  /// If true, waits for every kernel, so that errors name the kernel that failed. Slow; for debugging.
   bool synchronous = false;
 };
 
@@ -40,46 +40,47 @@ struct binding;
 struct instruction;
 struct program;
 
-/// The part that GPUs play in a step: passes over its program, and what each binding of it needs.
+/// The GPU part of a step: passes over its program, and the GPU state of each binding.
 class gpu_step {
  public:
   virtual ~gpu_step() = default;
 
-  /// Passes. `infos`: of each buffer, what it is when the step first runs.
+  /// Passes over the program. `infos`: for each buffer, its type and extents when the step first runs.
   virtual void assign_layouts(program&, const value_info* infos) = 0;
   virtual void insert_copies(program&) = 0;
   virtual void list_stages(const program&) = 0;
 
-  /// A block of memory for an arena, in place of the one that it had before.
+  /// Allocates a block for an arena, which replaces the arena's previous block.
   virtual std::byte* allocate(const program&, std::size_t arena, std::size_t bytes) = 0;
   virtual kernel* prepare(const program&, std::uint32_t node, const prepare_context&, const product_fusion*) = 0;
   virtual kernel* prepare_copy(const program&, const instruction&, const value_info* infos) = 0;
-  /// When a binding has its kernels and addresses.
+  /// Called when a binding has its kernels and addresses.
   virtual void bind(const program&, binding&, const value_info* infos) = 0;
-  /// When its addresses have changed.
+  /// Called when a binding's addresses have changed.
   virtual void rebind(binding&) = 0;
-  /// Runs it. `times`: where to measure; null: not at all.
+  /// Runs a binding. `times`: receives measurements if it is not null.
   virtual void run(const program&, binding&, thread_pool&, detail::step_times* times) = 0;
   virtual void describe(const program&, const binding&, std::string& text) const = 0;
 };
 
-/// The work of a session with GPUs. Programs that contain no GPU code do not pay for it: gpu_session.hpp is behind
-/// this.
+/// GPU support of a session, implemented in gpu_session.hpp. An interface, so that programs without GPU code do not
+/// compile the implementation.
 class gpu_support {
  public:
   virtual ~gpu_support() = default;
   virtual std::size_t count() const = 0;
-  /// Memory for a variable; it lives as long as the session does. Throws resource_exhausted.
+  /// Allocates memory for a variable, which the session owns. Throws resource_exhausted.
   virtual std::byte* allocate(std::size_t gpu, std::size_t bytes, const std::string& owner) = 0;
-  /// To or from a variable's memory; waits until it is done.
+  /// Copies to or from a variable's memory, and waits for completion.
   virtual void copy(std::size_t gpu, void* to, const void* from, std::size_t bytes) = 0;
   virtual gpu_step* new_step() = 0;
 };
 
-/// Makes it for a session. Set when the program starts by a file that includes <weft/cuda.hpp>; null in others.
+/// Creates the GPU support of a session. A file that includes <weft/cuda.hpp> sets this pointer at program start;
+/// otherwise it is null.
 inline WEFT_API gpu_support* (*new_gpu_support)(const gpu_options&) = nullptr;
 
-/// Why there is no GPU, as a sentence's end.
+/// The reason why there is no GPU, worded as the end of a sentence.
 inline WEFT_API std::string (*no_gpu_reason)() = [] {
   return std::string("this program contains no GPU code: include <weft/cuda.hpp>");
 };

@@ -6,7 +6,8 @@
 
 namespace weft::plan {
 
-/// Stands for no node, value, buffer, instruction or lane of a step. A graph's nodes have graph_node::no_node for it.
+/// Represents the absence of a node, value, buffer, instruction or lane of a step. For nodes of a graph, see
+/// graph_node::no_node.
 inline constexpr std::uint32_t none = ~std::uint32_t{0};
 
 inline bool contains(const sequence<std::uint32_t>& list, std::uint32_t x) {

@@ -5,7 +5,7 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Lists what runs: the step's nodes in order, those that run as one as one, and copies of values that are needed after
+/// Lists the instructions: the step's nodes in order, fused nodes as one, and copies of values that are needed after
 /// they are overwritten.
 inline void list_instructions(program&);
 
@@ -20,7 +20,7 @@ class instruction_list {
     for (std::uint32_t n = 0; n < p_.running; ++n) {
       if (!p_.computes(n)) continue;
       const step_node& node = p_.nodes[n];
-      // An update comes as late as it is listed, an expression as early as the product that it follows.
+      // A fused update runs at its own position, a fused expression at the position of its product.
       const bool late = node.follower != none && p_.op(node.follower).fusion == fusion_kind::descent;
       if (late || (node.leader != none && p_.op(n).fusion != fusion_kind::descent)) continue;
       instruction i;
@@ -41,7 +41,8 @@ class instruction_list {
   }
 
  private:
-  /// A write yields the variable itself: where it is fetched and written over later in the step, it is copied.
+  /// The result of a write is the variable itself. If the result is fetched and the step overwrites the variable later,
+  /// copies it.
   void keep_overwritten() {
     sequence<std::uint32_t> last_writer(p_.buffers.size(), none);
     for (std::uint32_t n = 0; n < p_.running; ++n)
@@ -95,14 +96,14 @@ class instruction_list {
   }
 
   program& p_;
-  sequence<char> is_read_;        // for each root buffer, where an output is optional
-  sequence<std::uint32_t> kept_;  // the buffer of a copy, for a write whose result is fetched and will not last
+  sequence<char> is_read_;        // for each root buffer; empty until an optional output is checked
+  sequence<std::uint32_t> kept_;  // for each fetched result that is overwritten later: the buffer of its copy
 };
 
 inline void list_instructions(program& p) { instruction_list(p).run(); }
 
-/// A value that is there to be assigned is computed in the variable's place, unless what is there is needed in between.
-/// Not one of integers: a division by zero would leave the variable half written.
+/// Computes an assigned value directly in the variable's memory, unless the old value is still needed. Excludes
+/// integers: a division by zero would leave the variable half written.
 inline void assign_in_place(program&);
 
 class in_place_assignment {
@@ -113,7 +114,7 @@ class in_place_assignment {
     bool any = false;
     for (const instruction& i : p_.instructions) any = any || is_assignment(i);
     if (!any) return;
-    sequence<std::uint32_t> last_use(p_.buffers.size(), none);  // the instruction, for each buffer
+    sequence<std::uint32_t> last_use(p_.buffers.size(), none);  // for each buffer: an instruction
     for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) {
       const instruction& in = p_.instructions[i];
       if (is_assignment(in)) try_to_omit(i, last_use);
@@ -128,7 +129,7 @@ class in_place_assignment {
     return i.kind == instruction_kind::compute && p_.op(i.node).fusion == fusion_kind::assignment;
   }
 
-  /// Notes an assignment whose value may be computed in its place; whether anybody else reads the value is known when
+  /// Records an assignment whose value could be computed in place. `confirm` checks for other readers of the value when
   /// all instructions have been seen.
   void try_to_omit(std::uint32_t a, const sequence<std::uint32_t>& last_use) {
     const instruction& assignment = p_.instructions[a];

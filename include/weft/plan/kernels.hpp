@@ -11,10 +11,11 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Makes a binding's kernels. `like`: a binding whose kernels serve where the extents are the same.
+/// Creates a binding's kernels. `like`: a binding whose kernels are reused for instructions with equal extents, or
+/// null.
 void prepare_kernels(const compiled_step&, binding&, const binding* like);
 
-/// The call that a node's kernel is made from; `operands` has room for what is known of them.
+/// Returns the context from which a node's kernel is created; stores the operands' types and extents in `operands`.
 prepare_context context_of(const compiled_step&, std::uint32_t n, sequence<value_info>& operands);
 
 #if WEFT_DEFINITIONS
@@ -77,7 +78,7 @@ class kernel_preparation {
 
   const compiled_step& step_;
   const program& p_;
-  sequence<value_info> of_node_, of_leader_;  // the operands of the kernel that is made
+  sequence<value_info> of_node_, of_leader_;  // operands of the kernel being created
 };
 
 WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const binding* like) {
@@ -92,7 +93,7 @@ WEFT_DECL void prepare_kernels(const compiled_step& step, binding& b, const bind
       b.kernels.push_back(kernel_handle(preparation.prepare(p.instructions[i])));
 }
 
-/// Whether most elements of a value may be zeros, because a max pool or a ReLU lies behind it.
+/// Returns true if most elements of a value may be zero because it is a gradient through a max pool or a ReLU.
 __attribute__((noinline)) WEFT_DECL bool may_be_mostly_zeros(const program& p, value v) {
   const std::uint32_t n = p.computed_by(v);
   const operation& op = p.op(n);

@@ -5,8 +5,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// One block of memory for each lane and, of a GPU's, one on the host for what it copies there. The memory that GPUs
-/// copy from and to is page-locked.
+/// Creates one arena for each lane and, for each GPU lane, one on the host for its copies to the host. If the program
+/// uses GPUs, host memory is page-locked.
 inline void list_arenas(program& p) {
   const std::size_t lanes = p.lanes.size(), cpu_lanes = lanes - p.gpus;
   p.arenas.resize(p.gpus ? 2 * lanes : lanes);
@@ -14,9 +14,10 @@ inline void list_arenas(program& p) {
   for (std::uint32_t g = 0; g < p.gpus; ++g) p.arenas[cpu_lanes + g] = {arena_info::kind_type::gpu, g};
 }
 
-/// Gives each instruction the lane of its device on which it can start first, by what kernels are expected to take: one
-/// unit for an element read or written, and for 16 multiply-adds; 2,000 units to hear from another lane. Lanes of a GPU
-/// come after those of the CPU devices, one for each. `info(b)`: what is known of a buffer when the step first runs.
+/// Assigns each instruction to the lane of its device on which it can start first, according to a cost model: one unit
+/// per element read or written and per 16 multiply-adds, and 2,000 units to wait for another lane. The lanes of the CPU
+/// devices come first, followed by one lane for each GPU. `info(b)`: the type and extents of a buffer when the step
+/// first runs.
 template <class Info>
 void assign_lanes(program& p, const Info& info) {
   constexpr double hand_over = 2000;
@@ -40,7 +41,7 @@ void assign_lanes(program& p, const Info& info) {
     in.lane = first;
     if (p.lanes.size() > 1) {
       double cost = 0, best = 0;
-      // A value that is received again lies where it lay before, in the memory of one lane.
+      // A value that is received again must stay in the memory of the same lane.
       const std::uint32_t before = in.kind == instruction_kind::receive ? made_on[in.writes[0]] : none;
       for (const std::uint32_t b : in.reads) cost += elements(b);
       for (const std::uint32_t b : in.writes) cost += elements(b);
@@ -60,12 +61,13 @@ void assign_lanes(program& p, const Info& info) {
   }
 }
 
-/// Lets each instruction wait for the last one in each other lane that it must follow: the one that wrote what it reads
-/// or writes, and those that read what it writes since it was written; one that is `ordered`, for the one before it.
+/// Adds dependencies: each instruction waits for the last instruction in each other lane that it must follow. It
+/// follows the last writer of every buffer that it accesses, the readers since then of every buffer that it writes and,
+/// if it is `ordered`, the previous `ordered` instruction.
 inline void add_dependencies(program& p) {
   const std::size_t lanes = p.lanes.size();
   if (lanes < 2) return;
-  // The instruction that wrote each buffer last, and for each lane the one that read it last since then.
+  // The last writer of each buffer, and its last reader in each lane since then.
   sequence<std::uint32_t> writer(p.buffers.size(), none), readers(p.buffers.size() * lanes, none);
   sequence<std::uint32_t> latest(lanes, none);
   std::uint32_t last_effect = none;

@@ -10,30 +10,30 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Chooses which kernels of a step have their images channels first. Kernels that pass images to each other form a
-/// group, and have them alike: no copies between them. A group has them first where that saves its kernels more time
-/// than it takes to copy what comes from elsewhere, or is needed there, into the other layout, each value once.
+/// Chooses the kernels that store images channels first. Kernels that exchange images form a group with one layout, so
+/// that they need no copies. A group uses channels first if this saves its kernels more time than it takes to copy the
+/// values that are shared with other kernels, each once.
 class layout_choice {
  public:
   explicit layout_choice(std::size_t values) : seconds_(values, 0) {
     for (std::uint32_t v = 0; v < values; ++v) parent_.push_back(v);
   }
 
-  /// A kernel that takes either, and how many seconds it takes less with channels first; returns its number.
+  /// Adds a kernel that supports both layouts, and returns its number. `gain`: the seconds that channels first saves.
   std::uint32_t add_kernel(double gain) {
     first_value_.push_back(none);
     gain_.push_back(gain);
     return static_cast<std::uint32_t>(gain_.size() - 1);
   }
-  /// The kernel reads or writes the value.
+  /// Declares that the kernel reads or writes the value.
   void uses(std::uint32_t kernel, std::uint32_t value) {
     if (first_value_[kernel] == none) first_value_[kernel] = value;
     parent_[root(value)] = root(first_value_[kernel]);
   }
-  /// A reader or writer whose images lie channels last in any case uses the value; a copy of it takes so many seconds.
+  /// Declares that the value also has a reader or writer that requires channels last. `seconds`: the time to copy it.
   void used_elsewhere(std::uint32_t value, double seconds) { seconds_[value] = seconds; }
 
-  /// For each kernel.
+  /// Returns the choice for each kernel.
   sequence<bool> channels_first() const {
     sequence<double> balance(parent_.size(), 0);
     for (std::uint32_t v = 0; v < parent_.size(); ++v) balance[root(v)] -= seconds_[v];
@@ -51,8 +51,8 @@ class layout_choice {
     return v;
   }
 
-  sequence<std::uint32_t> parent_;  // each value's, in the tree of its group
-  sequence<double> seconds_;        // a copy's, where one is needed
+  sequence<std::uint32_t> parent_;  // for each value: its parent in the union-find forest of groups
+  sequence<double> seconds_;        // for each value: the time of a copy, 0 if none is required
   sequence<std::uint32_t> first_value_;
   sequence<double> gain_;
 };

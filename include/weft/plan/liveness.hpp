@@ -5,8 +5,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Finds from which instruction to which each buffer is needed, which are the caller's own memory, and which results
-/// are written over an operand that nobody needs any more.
+/// Determines the lifetime of each buffer, the buffers that are the caller's memory, and the results that overwrite an
+/// operand at its last use.
 inline void analyze_liveness(program&);
 
 class liveness {
@@ -39,12 +39,12 @@ class liveness {
       if (buffer.reserved) buffer.last = none;
     }
     for (std::uint32_t i = 0; i < p_.instructions.size(); ++i) forward_operand(i);
-    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)  // stays until the end if others read it at their own pace
+    for (std::uint32_t b = 0; b < p_.buffers.size(); ++b)  // other lanes or buffers may still use the memory
       if (shared_[b] || forwarded_[b] || p_.buffers[b].pinned) p_.buffers[b].last = none;
   }
 
  private:
-  /// The caller's memory takes a fetched value directly, unless it is fetched twice or under another name.
+  /// Computes a fetched value directly in the caller's memory, unless it is fetched twice or through an alias.
   void give_to_caller() {
     sequence<char> times(p_.buffers.size(), 0);
     for (const std::uint32_t b : p_.fetch_buffers)
@@ -58,7 +58,7 @@ class liveness {
     }
   }
 
-  /// Lets an elementwise result take over the place of an operand.
+  /// Lets an elementwise result reuse the memory of an operand.
   void forward_operand(std::uint32_t i) {
     const instruction& in = p_.instructions[i];
     if (in.kind != instruction_kind::compute || in.leader != none || in.writes.empty()) return;
@@ -79,7 +79,7 @@ class liveness {
 
   program& p_;
   sequence<std::uint32_t> lane_;
-  sequence<char> forwarded_, shared_;  // its place goes to another buffer; lanes share it
+  sequence<char> forwarded_, shared_;  // its memory is forwarded to another buffer; several lanes use it
 };
 
 inline void analyze_liveness(program& p) { liveness(p).run(); }

@@ -9,18 +9,18 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Gives buffers that are never needed at the same time the same place in one block of memory. Buffers are asked for
-/// and given back in the order in which a step will do so; the answers are offsets.
+/// Assigns offsets in one block of memory: buffers that are never alive at the same time can share memory. Callers
+/// allocate and release buffers in the order in which a step will.
 class memory_plan {
  public:
-  /// The smallest gap that fits, else more at the end. Sizes are rounded up to whole cache lines.
+  /// Best fit: returns the smallest sufficient gap, otherwise extends the block. Rounds sizes up to whole cache lines.
   std::size_t allocate(std::size_t bytes) {
     bytes = round(bytes);
     std::size_t best = gaps_.size();
     for (std::size_t i = 0; i < gaps_.size(); ++i)
       if (gaps_[i].bytes >= bytes && (best == gaps_.size() || gaps_[i].bytes < gaps_[best].bytes)) best = i;
     if (best == gaps_.size()) {
-      // A gap at the very end can grow instead of being jumped over.
+      // Grows a gap at the very end instead of skipping it.
       if (!gaps_.empty() && gaps_.back().offset + gaps_.back().bytes == total_) {
         const std::size_t at = gaps_.back().offset;
         gaps_.pop_back();
@@ -54,7 +54,7 @@ class memory_plan {
     }
   }
 
-  /// The bytes that all buffers need together.
+  /// The size of the block in bytes.
   std::size_t total() const { return total_; }
 
  private:
@@ -63,7 +63,7 @@ class memory_plan {
   };
   static std::size_t round(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-  sequence<gap> gaps_;  // by offset
+  sequence<gap> gaps_;  // sorted by offset
   std::size_t total_ = 0;
 };
 

@@ -8,9 +8,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// The operands that kernels are prepared from, found once for all extents: for each node that computes, the buffers
-/// that its operands are, and the slots where its kernel finds them, which may be copies. Inputs come first, then
-/// outputs.
+/// The operands from which kernels are created; independent of extents. For each node that runs a kernel: the buffers
+/// of its operands, and the slots in which the kernel finds them, which may be copies. Inputs precede outputs.
 class operand_table {
  public:
   operand_table() = default;
@@ -33,7 +32,7 @@ class operand_table {
     const node_def& c = p.def(n);
     of_[n] = {static_cast<std::uint32_t>(slots_.size()), static_cast<std::uint32_t>(c.inputs.size()),
               static_cast<std::uint32_t>(c.inputs.size() + c.outputs.size())};
-    // A node that follows a product reads that where it writes its own result.
+    // A node that follows a product reads the product in its own output.
     const std::uint32_t in_place = n == i.node && p.op(n).fusion != fusion_kind::descent ? i.leader : none;
     for (std::size_t k = 0; k < c.inputs.size(); ++k) {
       const value v = c.inputs[k];

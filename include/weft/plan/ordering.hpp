@@ -5,11 +5,12 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Puts the nodes of a pruned program into the order in which they run.
+/// Sorts the nodes of a pruned program into execution order.
 ///
-/// A node that writes a variable runs after every node that reads the variable's old value, and otherwise as soon as it
-/// can, so that gradients are given back early. A node that needs the old value after the write reads a snapshot of it.
-/// Writers of one variable keep the order in which they were written down, and so do operations that are `ordered`.
+/// A node that writes a variable runs after every node that reads the variable's old value, but otherwise as early as
+/// possible, so that the memory of gradients is released early. A node that needs the old value after the write reads a
+/// snapshot of it. Writers of one variable keep the order in which the program recorded them, and so do `ordered`
+/// operations.
 inline void order(program&);
 
 class ordering {
@@ -40,8 +41,9 @@ class ordering {
     ++waits_[second];
   }
 
-  /// An expression can run with the product that it reads if its other operands are there before (fusion). One that is
-  /// itself an expression of variables, as the factor of a normalization at inference, needs nothing else to be there.
+  /// An expression can fuse with a product that it reads only if its other operands precede the product (fusion).
+  /// Operands that are expressions of variables, such as the factor of a batch normalization at inference, can run
+  /// before any product.
   void order_factors() {
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
       if (!p_.nodes[n].runs || p_.op(n).fusion != fusion_kind::expression) continue;
@@ -55,7 +57,7 @@ class ordering {
     }
   }
 
-  /// Whether it is an expression that can run before all that computes anything.
+  /// Returns true for an expression of variables and constants only.
   bool is_of_variables(std::uint32_t n) const {
     if (!p_.computes(n) || p_.op(n).fusion != fusion_kind::expression || !p_.node_of(n).control.empty()) return false;
     for (const value& in : p_.def(n).inputs) {
@@ -65,7 +67,7 @@ class ordering {
     return true;
   }
 
-  /// In the order in which they were written down, which is that of their numbers.
+  /// Keeps writers of a variable in the order of their numbers, which is the order of recording.
   void order_writers() {
     writers_.resize(p_.nodes.size());
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -81,7 +83,7 @@ class ordering {
     }
   }
 
-  /// Orders the nodes whose effects others see outside of the step.
+  /// Orders nodes with effects outside the step.
   void order_effects() {
     std::uint32_t before = none;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -91,7 +93,8 @@ class ordering {
     }
   }
 
-  /// The variable that a node writes as this input. Throws invalid_argument if the value is fed: it has no variable.
+  /// Returns the variable that a node writes as this input. Throws invalid_argument if the value is fed and thus not a
+  /// variable.
   std::uint32_t written_variable(std::uint32_t writer, value v) const {
     const std::uint32_t variable = p_.variable_behind(v);
     if (variable == none)
@@ -101,7 +104,7 @@ class ordering {
     return variable;
   }
 
-  /// A node that reads the result of a write reads the variable: before the next write of it.
+  /// A node that reads the result of a write reads the variable, so it must run before the next write.
   void order_readers_of_results() {
     if (!any_writer_) return;
     for (std::uint32_t n = 0; n < p_.nodes.size(); ++n) {
@@ -130,8 +133,8 @@ class ordering {
     return none;
   }
 
-  /// They run before it is first written. Where what is known of the order already has them after that, they read a
-  /// copy: of two assignments that exchange two variables, one does.
+  /// Readers of a variable run before its first write. If they already have to run after it, they read a snapshot: for
+  /// example, one of two assignments that swap two variables.
   void order_readers_of_variables() {
     if (!any_writer_) return;
     sequence<sequence<std::uint32_t>> readers(p_.nodes.size());
@@ -162,7 +165,7 @@ class ordering {
     }
   }
 
-  /// Marks what runs after a write by what is known of the order until now, itself among it. Little comes after those.
+  /// Marks a write and all nodes that must run after it according to the current edges. Usually these are few.
   void mark_all_after(std::uint32_t n) {
     pending_.push_back(n);
     while (!pending_.empty()) {
@@ -174,8 +177,8 @@ class ordering {
     }
   }
 
-  /// Writers come first among the nodes that can run, then the one with the smallest number. For variables there is
-  /// nothing to do: writers do not wait for them, as for slots that were added after all that is computed.
+  /// Among the nodes that are ready, writers run first, followed by the node with the smallest number. Variables count
+  /// as writers: they take no time, and the slots that optimizers add last would otherwise delay the updates.
   void sort() {
     heap ready, ready_writers;
     const auto add = [&](std::uint32_t n) {
@@ -224,7 +227,7 @@ class ordering {
     }
   }
 
-  /// The smallest number first.
+  /// A min-heap.
   class heap {
    public:
     bool empty() const { return all_.empty(); }
@@ -254,7 +257,7 @@ class ordering {
 
   program& p_;
   sequence<sequence<std::uint32_t>> after_,
-      writers_;  // the nodes that must run after each; those that write each variable
+      writers_;  // the nodes that must run after each node; the writers of each variable
   sequence<std::uint32_t> waits_, seen_, pending_;
   std::uint32_t search_ = 0;
   bool any_writer_ = false;

@@ -15,13 +15,12 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Decides on which device of the session a node runs. The rules, first match: what writes a variable runs where the
-/// variable is; what is colocated with a node, where that node is; a device that the node names; the session's own
-/// choice. Without `tasks`, a graph runs in one task, `self`: a node that names another one is an error, unless it is a
-/// variable, whose value a parameter server may have; the session's copy of it is where the session chooses. Under soft
-/// placement, and
-/// for the session's own choice always, an operation without a kernel for a GPU runs on the CPU, and what is colocated
-/// with it too.
+/// Assigns each node to a device of the session. The first matching rule applies: a node that writes a variable runs on
+/// the variable's device; a colocated node runs on the device of its partner; then the device that the node names; then
+/// the session's preference. Without `tasks`, a graph runs in one task, `self`. Nodes that name another task are an
+/// error, except variables, whose values a parameter server may hold: the session places its copy of such a variable.
+/// Under soft placement, and always for the session's preference, an operation without a GPU kernel runs on the CPU,
+/// together with the nodes colocated with it.
 class placement {
  public:
   placement(const graph& g, std::size_t cpus, const gpu_support* gpus, const device_spec& preferred, bool soft,
@@ -32,13 +31,13 @@ class placement {
     return decide(n, rule);
   }
 
-  /// Whether soft placement has moved a node from where it was asked to be.
+  /// Returns true if soft placement has moved a node from the requested device.
   bool moved(std::uint32_t n) const;
 
-  /// "on /device:GPU:0: the node names it"
+  /// Returns text such as "on /device:GPU:0: the node names it".
   std::string explain(std::uint32_t n) const;
 
-  /// "/job:worker/replica:0/task:1/device:CPU:0", as TensorFlow logs it.
+  /// Returns the name in TensorFlow's log format: "/job:worker/replica:0/task:1/device:CPU:0".
   std::string full_name(device_number) const;
 
   // ---- for task_support ----
@@ -46,18 +45,18 @@ class placement {
   const graph& nodes() const { return graph_; }
   const device_spec& preferred() const { return preferred_; }
   bool soft() const { return soft_; }
-  /// A node without a kernel for a GPU, among this one and those colocated with it; no_node if all have one.
+  /// Returns a node without a GPU kernel among `n` and its colocated nodes; no_node if all have one.
   std::uint32_t without_kernel(std::uint32_t n) const;
 
  private:
   static bool is_of_kind(const device_spec& d, std::string_view kind) { return d.kind == kind; }
-  /// The first device, where the number is left open.
+  /// The first device if the number is unspecified.
   static std::uint32_t number_of(const device_spec& d) {
     return d.ordinal < 0 ? 0 : static_cast<std::uint32_t>(d.ordinal);
   }
   bool is_variable(std::uint32_t n) const { return is_operation<variable_op>(graph_[n].def.op); }
 
-  /// Whether it names another task than this session's, which is /job:localhost/task:0 where there is no cluster.
+  /// Returns true if the device is in another task. Without a cluster, the session's task is /job:localhost/task:0.
   bool is_elsewhere(const device_spec& d) const {
     const std::string_view own = self_.has_job() ? self_.job : "localhost";
     return (d.has_job() && d.job != own) || (d.task >= 0 && d.task != (self_.task > 0 ? self_.task : 0));
@@ -76,10 +75,10 @@ class placement {
 
   const graph& graph_;
   std::size_t cpus_;
-  const gpu_support* gpus_;  // asked only for nodes that want one: others leave the GPUs alone
+  const gpu_support* gpus_;  // called only for nodes that request a GPU, because calls open the GPUs
   device_spec preferred_, self_;
   bool soft_;
-  const task_support* tasks_;  // null where all nodes run in one task
+  const task_support* tasks_;  // null if all nodes run in one task
 };
 
 #if WEFT_DEFINITIONS
@@ -199,7 +198,7 @@ WEFT_DECL std::uint32_t placement::without_kernel(std::uint32_t n) const {
 }
 
 WEFT_DECL bool placement::has_kernel(const node_def& what) {
-  if (!what.op->prepare_cpu || what.op->alias) return true;  // nothing runs
+  if (!what.op->prepare_cpu || what.op->alias) return true;  // no kernel runs
   const gpu::preparation* p = what.op->gpu;
   return p && p->prepare && (!p->exists || p->exists(what));
 }

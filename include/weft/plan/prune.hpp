@@ -6,16 +6,16 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Finds the nodes that a step needs for what is fetched, given what is fed. They are numbered as in the graph: not in
-/// the order in which they run. The position of random numbers is fed by the session. Throws invalid_argument if a
-/// placeholder that is needed is not fed, or a value twice.
+/// Finds the nodes that a step needs for its fetches, given its feeds. Numbers them in the order of the graph, which is
+/// not the execution order. The session feeds the random position. Throws invalid_argument if a required placeholder is
+/// not fed, or if a value is fed twice.
 inline void prune(program& p) {
   const graph& g = p.g;
   p.index.assign(g.size(), none);
   sequence<std::uint32_t> pending;
   sequence<char> state(g.size(), 0);
   enum : char { unknown, mentioned, fed, needed };
-  const auto mention = [&](std::uint32_t n) {  // and what it is another name of
+  const auto mention = [&](std::uint32_t n) {  // and the nodes that it is an alias of
     for (; state[n] == unknown; n = g[n].def.inputs[0].node) {
       state[n] = mentioned;
       if (!g[n].def.op->alias) break;

@@ -9,14 +9,14 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A step's kernels in order, with its memory and what the passes have done. `current`: the binding that ran last;
-/// null: none has. `bindings`: how many there are.
+/// Describes a step: its kernels in order, its memory and the decisions of the passes. `current`: the binding that ran
+/// last, or null. `bindings`: the number of bindings.
 std::string describe(const compiled_step&, const binding* current, std::size_t bindings);
 
-/// Where each operation runs, in TensorFlow's form.
+/// Returns the device of each operation in TensorFlow's format.
 std::string placement_log(const program&, const placement&);
 
-/// The bytes that all arenas of a binding need.
+/// Returns the total size of a binding's arenas.
 inline std::size_t arena_bytes(const binding& b) {
   std::size_t bytes = 0;
   for (const std::size_t of_arena : b.arena_bytes) bytes += of_arena;

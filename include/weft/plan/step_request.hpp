@@ -7,14 +7,14 @@
 
 namespace weft::plan {
 
-/// The request for what a step computes, without its types: fetched values, nodes run for their effect, and fed values.
+/// The untyped request of a step: fetched values, nodes to run for their effect, and fed values.
 struct step_request {
   sequence<value> fetches;
   sequence<std::uint32_t> targets;
   sequence<value> feeds;
 };
 
-/// A value on its way into a step: where its elements are, and their extents.
+/// A fed value: the address of its elements, and its extents.
 struct fed_value {
   const void* data;
   shape extents;

@@ -8,8 +8,8 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A binding of a node's subgraph. Its addresses count from 0 until it first runs, and move with the memory that the
-/// node is given. It runs on one lane, where the node does.
+/// A binding of a node's subgraph. Its addresses start at 0 until the first run, and are relocated when the node's
+/// memory moves. It runs on one lane, on the node's device.
 class bound_subgraph final : public prepared_subgraph {
  public:
   bound_subgraph(const program& p, owned<binding> b) : p_(p), b_(static_cast<owned<binding>&&>(b)) {
@@ -71,7 +71,7 @@ class bound_subgraph final : public prepared_subgraph {
   std::size_t bytes_ = 0;
 };
 
-/// The programs of a step's subgraphs, one for each, and what is bound of them.
+/// The programs of a step's subgraphs and their bindings.
 class compiled_subgraphs final : public step_subgraphs {
  public:
   explicit compiled_subgraphs(compiled_step& step) : step_(step) {
@@ -81,7 +81,7 @@ class compiled_subgraphs final : public step_subgraphs {
       if (!p.has_subgraphs(in)) continue;
       of_node of;
       of.instruction = i;
-      // A CPU's threads are given when it runs.
+      // The CPU device does not matter: the kernel passes its threads at run time.
       const device_number on = in.on.gpu ? device_number{true, in.on.ordinal} : device_number{};
       for (const std::uint32_t b : p.def(in.node).subgraphs)
         of.steps.push_back(owned(new compiled_step(step.session, p.g.subgraph_at(b), on)));
@@ -115,10 +115,10 @@ class compiled_subgraphs final : public step_subgraphs {
   struct of_node {
     std::uint32_t instruction = none;
     sequence<owned<compiled_step>> steps;
-    prepared_subgraphs made = {};  // for the binding that is made
+    prepared_subgraphs made = {};  // for the binding being created
   };
 
-  /// Returns the bytes that it needs: its own, and those of whichever subgraph runs.
+  /// Returns the memory that the node needs: its own workspace plus the largest subgraph.
   std::size_t bind_node(of_node& of, std::uint32_t n, const extent_bindings& known) const {
     const program& p = *step_.made;
     const operation& op = p.op(n);

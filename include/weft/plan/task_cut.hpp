@@ -5,18 +5,18 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// A value that travels from one task to another in a step or, where `buffer` is none, the news that a node has run.
+/// A value that a step sends from one task to another or, if `buffer` is none, the message that a node has run.
 struct transfer {
-  std::uint32_t buffer, node;  ///< node: whose value it is, or that has run
+  std::uint32_t buffer, node;  ///< node: computes the value, or has run
   std::uint32_t from, to;      ///< tasks
 };
 
-/// Cuts a program by task: keeps the instructions of one task, and adds a send and a receive for each value that
-/// another task needs. Each value travels once to each task, and again after it has been written.
+/// Extracts one task's part of a program: keeps the task's instructions, and adds a send and a receive for each value
+/// that another task needs. Each value is sent once to each task, and again after it is written.
 ///
-/// All tasks cut the same program, so they number the transfers alike. A send follows the instruction that writes its
-/// value, and a receive precedes the first one that reads it. Sends do not wait, and each task receives in the order of
-/// the whole program, so tasks never wait for each other in a circle.
+/// All tasks cut the same program, so they number the transfers identically. A send follows the instruction that writes
+/// its value, and a receive precedes the first instruction that reads it. Sends do not wait, and each task receives in
+/// the order of the whole program, so the tasks cannot deadlock.
 class task_cut {
  public:
   /// `client`: the number of the task that feeds and fetches.
@@ -37,19 +37,19 @@ class task_cut {
     drop_foreign();
     return static_cast<sequence<transfer>&&>(transfers_);
   }
-  /// The tasks that have instructions or transfers, in order, without the client.
+  /// Returns the tasks that have instructions or transfers, in order, except the client.
   sequence<std::uint32_t> used() { return static_cast<sequence<std::uint32_t>&&>(used_); }
 
  private:
   static constexpr std::uint32_t everywhere = none;
 
-  /// A transfer's place in the whole program: after and before instructions.
+  /// A transfer's position in the whole program, between two instructions.
   struct position {
-    std::uint32_t after, before;  // none: at the beginning; past the last one: at the end
+    std::uint32_t after, before;  // none: at the beginning; number of instructions: at the end
     std::uint32_t reads, writes;  // buffers
   };
 
-  /// Where each value is before the first instruction.
+  /// Finds the task that holds each value before the first instruction.
   void find_places() {
     for (const std::uint32_t b : p_.feed_buffers) place_[b] = client_;
     for (const std::uint32_t n : p_.variables) place_[p_.nodes[n].first_buffer] = p_.nodes[n].on.task;
@@ -92,7 +92,7 @@ class task_cut {
                 "colocate_with(g, variable), say");
   }
 
-  /// Has the value of a buffer in a task before an instruction.
+  /// Ensures that a task has the value of a buffer before an instruction.
   void bring(std::uint32_t b, std::uint32_t to, std::uint32_t before, std::uint32_t for_node) {
     if (place_[b] == everywhere || place_[b] == to || contains(known_[to], b)) return;
     known_[to].push_back(b);
@@ -101,13 +101,13 @@ class task_cut {
     positions_.push_back({writer_[b], before, b, b});
   }
 
-  /// An instruction waits for another one, of whichever task.
+  /// Makes an instruction wait for another one, which may be in another task.
   void follow(std::uint32_t first, std::uint32_t second) {
     const std::uint32_t from = p_.instructions[first].on.task, to = p_.instructions[second].on.task;
     if (from == to || contains(reported_[to], first)) return;
     reported_[to].push_back(first);
-    // The news is written to a buffer without elements, which the second instruction reads: passes that move
-    // instructions keep them in this order.
+    // The message is written to a buffer without elements, which the second instruction reads. Passes that move
+    // instructions therefore keep their order.
     step_buffer news;
     news.declared = {dtype::uint8, shape(0)};
     news.root = static_cast<std::uint32_t>(p_.buffers.size());
@@ -124,7 +124,7 @@ class task_cut {
     for (std::size_t k = 0; k < d.inputs.size(); ++k)
       if (program::reads(d, k)) follow_aliases(d.inputs[k], i);
   }
-  /// The control dependencies of a value's other names.
+  /// Adds the control dependencies of a value's aliases.
   void follow_aliases(value v, std::uint32_t i) {
     for (; p_.def(p_.index_of(v)).op->alias && p_.nodes[p_.index_of(v)].runs; v = p_.def(p_.index_of(v)).inputs[0])
       for (const std::uint32_t c : p_.node_of(p_.index_of(v)).control) follow_node(p_.index[c], i);
@@ -180,7 +180,7 @@ class task_cut {
     p_.instructions.swap(own);
   }
 
-  /// Other tasks' variables, and what is fed and fetched unless this task asked for the step, have no memory here.
+  /// Drops the memory of other tasks' variables and, unless this task is the client, of fed and fetched values.
   void drop_foreign() {
     sequence<std::uint32_t> own;
     for (const std::uint32_t n : p_.variables)
@@ -206,10 +206,10 @@ class task_cut {
 
   program& p_;
   std::uint32_t client_;
-  sequence<std::uint32_t> place_, writer_;      // each buffer's task, and the instruction that wrote it last
-  sequence<sequence<std::uint32_t>> known_;     // buffers of other tasks whose values each task has
-  sequence<std::uint32_t> instruction_of_;      // each node's
-  sequence<sequence<std::uint32_t>> reported_;  // instructions that each task knows to have run
+  sequence<std::uint32_t> place_, writer_;      // for each buffer: the task that holds it, and its last writer
+  sequence<sequence<std::uint32_t>> known_;     // for each task: buffers of other tasks that it has received
+  sequence<std::uint32_t> instruction_of_;      // for each node
+  sequence<sequence<std::uint32_t>> reported_;  // for each task: instructions of other tasks that it knows have run
   sequence<transfer> transfers_;
   sequence<position> positions_;
   sequence<std::uint32_t> used_;

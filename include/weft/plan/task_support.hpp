@@ -22,54 +22,54 @@ struct instruction;
 struct program;
 class variable_state;
 
-/// The part that other tasks play in a step.
+/// The part of a step that involves other tasks.
 class task_step {
  public:
   virtual ~task_step() = default;
-  /// A pass: leaves the instructions of this task, and adds sends and receives.
+  /// A pass that keeps the instructions of this task and adds sends and receives.
   virtual void cut(program&) = 0;
-  /// The kernel of a send or a receive. `infos`: of each buffer.
+  /// Creates the kernel of a send or a receive. `infos`: for each buffer.
   virtual kernel* prepare(const program&, const instruction&, const value_info* infos) = 0;
-  /// Takes over the kernel of an operation that is `ordered`, which may wait for what other steps do: `waits`; or that
-  /// has subgraphs, and may run for ever.
+  /// Wraps the kernel of an `ordered` operation, which may wait for other steps (`waits`), or of an operation with
+  /// subgraphs, which may run indefinitely.
   virtual kernel* around(kernel* k, bool /*waits*/) { return k; }
-  /// Runs the step; `execute(part)` runs the instructions of this task. `position`: in the random numbers.
+  /// Runs the step; `execute(part)` runs the instructions of this task. `position`: the random position.
   virtual void run(const program&, const binding&, std::int64_t position, void* part, void (*execute)(void*)) = 0;
 };
 
-/// A session's hold on the tasks that its steps span. Sessions without a target do not pay for it:
-/// <weft/distributed/remote/graph_service.hpp> is behind this.
+/// The tasks that a session's steps span, implemented in <weft/distributed/remote/graph_service.hpp>. An interface, so
+/// that sessions without a target do not compile the implementation.
 class task_support {
  public:
   virtual ~task_support() = default;
-  /// The number of this task. Who asks for steps, feeds and fetches comes after all tasks.
+  /// The number of this task. A client, which requests, feeds and fetches steps, has the number after all tasks.
   virtual std::uint32_t self() const = 0;
   virtual const device_spec& name_of(std::uint32_t task) const = 0;
-  /// Where a node runs that writes no variable and is colocated with none, and by which rule. Throws invalid_argument
-  /// that lists the devices if none fits.
+  /// Returns the device of a node that neither writes a variable nor is colocated, and the rule that applied. Throws
+  /// invalid_argument, with a list of devices, if none matches.
   virtual device_number place(const placement&, std::uint32_t node, const char*& rule) const = 0;
-  /// In a task that runs its part of other sessions' steps: the device that the client has chosen for a node. Returns
-  /// false in a client.
+  /// Returns the device that the client has chosen for a node, in a task that runs its part of other sessions' steps.
+  /// Returns false in a client.
   virtual bool has_placed(std::uint32_t /*node*/, device_number&) const { return false; }
-  /// In such a task: the variable of this node, if a session has used it before. Returns false otherwise.
+  /// Finds the variable of a node in such a task, if a session has used it before. Otherwise returns false.
   virtual bool find_variable(std::uint32_t /*node*/, const value_info&, variable_state&) const { return false; }
-  /// The container of the session's variables.
+  /// Sets the container of the session's variables.
   virtual void use_container(const std::string&) {}
-  /// Whether a device differs from what was asked for.
+  /// Returns true if a device differs from the requested one.
   virtual bool moved(const device_spec& asked, device_number) const = 0;
   virtual task_step* new_step() = 0;
-  /// The names of all devices: "/job:worker/task:1/device:CPU:0".
+  /// Returns the names of all devices, such as "/job:worker/task:1/device:CPU:0".
   virtual sequence<std::string> devices() const = 0;
-  /// A variable of another task, on its way to this one and back.
+  /// Transfers a variable of another task to this one, or back.
   virtual void read_variable(std::uint32_t node, device_number where, void* to) = 0;
   virtual void write_variable(std::uint32_t node, device_number where, const void* from) = 0;
-  /// Gives a variable of another task its first value if it has none.
+  /// Initializes a variable of another task if it has no value.
   virtual void initialize_variable(std::uint32_t /*node*/, device_number /*where*/) {}
-  /// Closes the queues and sections of these containers in all tasks, and forgets their variables.
+  /// Closes the queues and sections of these containers in all tasks and removes their variables.
   virtual void reset_containers(const std::string* /*names*/, std::size_t /*count*/) {}
 };
 
-/// Connects a session to the cluster of the task at an address, "weft://host:port"; null in programs that do not
+/// Connects a session to the cluster of the task at an address, "weft://host:port". Null in programs that do not
 /// include <weft/distributed/remote/graph_client.hpp>.
 inline WEFT_API task_support* (*connect_to_address)(const std::string& address, const graph&) = nullptr;
 

@@ -9,17 +9,17 @@
 WEFT_COLD_BEGIN
 namespace weft::plan {
 
-/// Lets updates of several variables by one optimizer run as one kernel, in the place of the last of them. An update
-/// that waits for others keeps its gradient, so it does not wait where
+/// Groups one optimizer's updates of several variables into one kernel, which runs in place of the last update. A
+/// postponed update keeps its gradient in memory, so an update is not postponed if
 ///
-/// - somebody reads or writes the variable in between, or a slot;
-/// - the step would need more memory than it does without, by more than a little;
-/// - gradients that wait would no longer be in the caches when other work has been done.
+/// - an instruction in between accesses the variable or a slot;
+/// - this would raise the step's peak memory by more than a small amount;
+/// - the waiting gradients would leave the caches because of other work.
 ///
-/// On a GPU all of a kernel's hyperparameters are the same numbers; on a CPU each variable has its own.
+/// On a GPU, all updates in a kernel share their hyperparameters; on a CPU, each variable has its own.
 ///
-/// Where a device has several lanes, updates stay alone: they run beside other work there. `infos`: of each buffer,
-/// what it is when the step first runs.
+/// If a device has several lanes, updates stay separate and run in parallel with other work. `infos`: for each buffer,
+/// its type and extents when the step first runs.
 inline void group_updates(program&, const value_info* infos);
 
 class update_groups {
@@ -48,7 +48,7 @@ class update_groups {
   }
 
  private:
-  /// Memory that a step may need more than without groups; and the gradients that may wait while other work is done.
+  /// The memory by which groups may raise the peak, and the size of gradients that may wait while other work runs.
   static constexpr std::size_t more_memory(bool gpu) { return std::size_t{gpu ? 1024u : 64u} << 10; }
   static constexpr std::size_t waiting(bool gpu) { return std::size_t{gpu ? 16384u : 512u} << 10; }
 
@@ -56,12 +56,12 @@ class update_groups {
     return i.kind == instruction_kind::compute && i.leader == none && p_.op(i.node).update &&
            update_view(p_.def(i.node)).row_lists() == 0;
   }
-  /// In a block of the step's memory, while it is needed.
+  /// Returns true if the buffer is in the step's memory.
   bool is_intermediate(std::uint32_t b) const {
     return p_.buffers[b].kind == buffer_kind::unused || p_.buffers[b].kind == buffer_kind::arena;
   }
 
-  /// Finds the memory that intermediate values need at each instruction, for each space; and at most.
+  /// Computes the memory of intermediate values at each instruction for each space, and its peak.
   void find_memory() {
     sequence<std::uint32_t> first(p_.buffers.size(), none);
     for (std::uint32_t i = 0; i < count_; ++i) {
@@ -87,7 +87,7 @@ class update_groups {
   }
   std::size_t& live(std::uint32_t space, std::size_t i) { return live_[space * (count_ + 2) + i]; }
 
-  /// The bytes of a result that takes the place of an operand.
+  /// Returns the size of a result that reuses an operand's memory.
   std::size_t taken_over(std::uint32_t space, std::uint32_t i) const {
     const instruction& in = p_.instructions[i];
     if (in.kind != instruction_kind::compute || in.leader != none || in.writes.empty() || !p_.op(in.node).in_place)
@@ -120,7 +120,7 @@ class update_groups {
   }
 
   struct group {
-    std::uint32_t node;  // one of them
+    std::uint32_t node;  // one of the members
     device_number on;
     sequence<std::uint32_t> members;  // instructions
   };
@@ -132,7 +132,7 @@ class update_groups {
     if (!(a.literals == b.literals) || !(a.attributes == b.attributes)) return false;
     for (std::size_t k = 1 + a.op->update->slots; k < update_view(a).gradient_input(); ++k)
       if (!(a.inputs[k] == b.inputs[k])) return false;
-    // And are read in the same place.
+    // The hyperparameters must be read from the same buffers.
     const instruction& other = p_.instructions[of.members[0]];
     for (std::size_t k = 0; k < in.read_for.size(); ++k)
       for (std::size_t j = 0; j < other.read_for.size(); ++j)
@@ -163,7 +163,7 @@ class update_groups {
     pending_.assign(pending_.size(), 0);
   }
 
-  /// Each group becomes the last of its members.
+  /// Replaces each group by the last of its members.
   void keep_last_ones() {
     sequence<char> gone(count_, 0);
     for (const group& of : groups_) {
@@ -188,11 +188,11 @@ class update_groups {
   const value_info* infos_;
   std::size_t count_;
   sequence<std::uint32_t> last_use_;             // for each root buffer
-  sequence<std::size_t> live_, most_, pending_;  // bytes; of each space
+  sequence<std::size_t> live_, most_, pending_;  // in bytes; for each space
   sequence<group> groups_;
-  std::size_t first_open_ = 0;                    // in groups_
-  sequence<std::uint32_t> reads_in_, writes_in_;  // when open groups last did, for each buffer
-  std::uint32_t number_ = 1;                      // the open groups'
+  std::size_t first_open_ = 0;                    // index in groups_
+  sequence<std::uint32_t> reads_in_, writes_in_;  // the open groups' number when they last read or wrote each buffer
+  std::uint32_t number_ = 1;                      // of the open groups
 };
 
 inline void group_updates(program& p, const value_info* infos) { update_groups(p, infos).run(); }

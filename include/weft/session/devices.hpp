@@ -16,10 +16,10 @@ namespace weft {
 struct listed_device {
   std::string name;              ///< "/device:GPU:0"
   std::string description;       ///< "NVIDIA H100 80GB HBM3, compute capability 9.0"
-  std::size_t memory_bytes = 0;  ///< of a GPU
+  std::size_t memory_bytes = 0;  ///< of a GPU; 0 for CPUs
 };
 
-/// The CPU, and the GPUs where the program knows of any (tf.config.list_physical_devices).
+/// Lists the CPU and, if the program contains GPU code, the GPUs (tf.config.list_physical_devices).
 inline sequence<listed_device> list_devices() {
   sequence<listed_device> devices;
   devices.push_back({"/device:CPU:0", str_cat({available_cores().size(), " cores, ", name(detected_isa())}), 0});
@@ -33,7 +33,7 @@ inline sequence<listed_device> list_devices() {
   return devices;
 }
 
-/// The devices on which a session's nodes can run: those of all tasks if it has a target (tf.Session.list_devices).
+/// Lists the devices on which a session's nodes can run; with a target, those of all tasks (tf.Session.list_devices).
 inline sequence<listed_device> list_devices(session& s) {
   plan::task_support* const tasks = s.resources().tasks;
   if (!tasks) return list_devices();

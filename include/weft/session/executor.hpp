@@ -17,7 +17,7 @@ inline std::uint64_t nanoseconds() {
   return static_cast<std::uint64_t>(t.tv_sec) * 1000000000u + static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-/// When each instruction of a step ran.
+/// Start and end times of each instruction of a step.
 struct step_times {
   struct span {
     std::uint64_t began = 0, ended = 0;
@@ -25,8 +25,8 @@ struct step_times {
   sequence<span> of;
 };
 
-/// Runs programs whose devices are CPUs: the kernels of each lane in order, lanes at the same time. A kernel that needs
-/// what another lane computes waits until that lane has come so far.
+/// Runs programs on CPU devices: the kernels of a lane run in order, and lanes run in parallel. Before a kernel runs,
+/// the lane waits until other lanes have finished the kernels on which it depends.
 class cpu_executor {
  public:
   explicit cpu_executor(const plan::program& p)
@@ -35,14 +35,14 @@ class cpu_executor {
       for (std::uint32_t k = 0; k < lane.size(); ++k) position_[lane[k]] = k + 1;
   }
 
-  /// `times`: where to measure; null: not at all.
+  /// `times`: receives measurements if it is not null.
   void run(const plan::binding& b, const session_resources& s, step_times* times) {
     if (p_.lanes.size() == 1 || inside_parallel_for)
       return run_in_order(b, *s.pools[0], times, 0, static_cast<std::uint32_t>(b.kernels.size()));
     for (lane_progress& l : progress_) l.done = 0;
     failed_ = false;
     s.lane_threads->parallel_for(p_.lanes.size(), [&](std::size_t lane) {
-      // Inside a device the intra-op threads are its own: they may be used although this thread already shares work.
+      // Each device has its own intra-op threads, so a lane can use them although this thread already runs shared work.
       const bool outer = inside_parallel_for;
       inside_parallel_for = false;
       struct restore {
@@ -55,7 +55,7 @@ class cpu_executor {
     });
   }
 
-  /// Runs the instructions [first, end) alone, of a program of one lane.
+  /// Runs only the instructions [first, end) of a program with one lane.
   void run_in_order(const plan::binding& b, thread_pool& threads, step_times* times, std::uint32_t first,
                     std::uint32_t end);
 
@@ -88,7 +88,7 @@ class cpu_executor {
         cpu_relax();
       else if (spins < 100'000)
         sched_yield();
-      else {  // it waits in a queue, say
+      else {  // the other lane may be blocked, for example in a queue
         const timespec a_moment{0, 100'000};
         nanosleep(&a_moment, nullptr);
       }
@@ -109,13 +109,13 @@ class cpu_executor {
 
   const plan::program& p_;
   sequence<lane_progress> progress_;
-  sequence<std::uint32_t> position_;  // of each instruction in its lane, counted from 1
+  sequence<std::uint32_t> position_;  // 1-based position of each instruction in its lane
   bool failed_ = false;
 };
 
 WEFT_COLD_END
 
-// The loop around kernels is compiled in full: small steps are mostly this.
+// Optimized for speed: small steps spend most of their time here.
 inline void cpu_executor::run_in_order(const plan::binding& b, thread_pool& threads, step_times* times,
                                        std::uint32_t first, std::uint32_t end) {
   kernel_context f{b.addresses.data(), &threads};

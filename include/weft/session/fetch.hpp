@@ -10,39 +10,39 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/plan/step_request.hpp>
 
-/// The results of a step and the values that it is given: fetch, feed and with.
+/// The results and inputs of a step: fetch, feed and with.
 namespace weft {
 
 /// The result of fetching an effect.
 struct nothing {};
 
-/// The value is fed to a placeholder of other extents or element type.
+/// A fed value must have the placeholder's extents and element type.
 template <class Given, class Placeholder>
 struct fed_value_differs : mistake<!(std::is_same_v<value_t<Given>, value_t<Placeholder>> &&
                                      detail::assignable(dims_t<Given>::spec, dims_t<Placeholder>::spec))> {};
 
-/// A number is fed to a placeholder that is not a scalar of its type; half and bfloat16 are numbers too.
+/// A number, including half and bfloat16, can only be fed to a scalar placeholder of the same type.
 template <class Number, class Placeholder>
 struct fed_number_differs : mistake<!(dims_t<Placeholder>::rank == 0 && std::is_same_v<Number, value_t<Placeholder>>)> {
 };
 
-/// A fed value has its elements in the host's memory: a tensor, a tensor_view, or a number. An expression is evaluated
-/// first, a vector or a pointer is given its extents by a view.
+/// A fed value must be a tensor, a tensor_view or a number in host memory. Evaluate an expression first; wrap a vector
+/// or a pointer in a view with extents.
 template <class X>
 struct fed_value_is_not_a_tensor : mistake<true> {};
 
-/// A step is called with one value for each of its feeds.
+/// A step must be called with one value for each of its feeds.
 template <std::size_t Given, std::size_t Feeds>
 struct number_of_fed_values_differs : mistake<Given != Feeds> {};
 
-/// Nodes, expressions in a graph and effects are fetched. Tensors have their values without a session.
+/// Fetched values must be nodes, expressions in a graph or effects. Tensors have values without a session.
 template <class F>
 struct fetched_value_not_in_a_graph : mistake<!std::is_base_of_v<effect, F>> {};
 template <Expression Expr>
 struct fetched_value_not_in_a_graph<Expr> : value_not_in_a_graph<Expr> {};
 
-/// A value that is one to the caller that fetches it and several nodes to a step, as a bounded value is
-/// (ops/bounded.hpp): `parts()` are these nodes, and `from_parts` makes the value of theirs.
+/// A value that the caller fetches as one but that consists of several nodes, such as a bounded value
+/// (ops/bounded.hpp). `parts()` returns the nodes, and `from_parts` creates the value from their results.
 template <class F>
 concept FetchedInParts = requires(const F& f) {
   f.parts();
@@ -51,24 +51,23 @@ concept FetchedInParts = requires(const F& f) {
 template <FetchedInParts F>
 struct fetched_value_not_in_a_graph<F> : mistake<false> {};
 
-/// Values are fed to nodes; let() makes a node of an expression, before it is used.
+/// Values can only be fed to nodes. Turn an expression into a node with let() before using it.
 template <class P>
 struct fed_to_non_node : mistake<!is_node<P>> {};
 
-/// Something to run is not in a list that fetch() makes, or something to feed in none that feed() makes for prepare, or
-/// not in a pair that with() makes for run and eval.
+/// prepare requires a list from fetch() and a list from feed(); run and eval require pairs from with().
 template <class... Arguments>
 struct arguments_are_not_fetch_and_feed : mistake<true> {};
 template <class... Arguments>
 struct arguments_are_not_fetch_and_with : mistake<true> {};
 
-/// The results of a step, in order: nodes, expressions and effects.
+/// The fetches of a step, in order: nodes, expressions and effects.
 template <class... F>
 struct fetch_list {
   std::tuple<F...> fetched;
 };
 
-/// The arguments of a step, in order.
+/// The feeds of a step, in the order of its arguments.
 template <class... P>
 struct feed_list {
   std::tuple<P...> fed;
@@ -103,7 +102,7 @@ struct fetched_value<F> {
   using type = typename F::fetched_type;
 };
 
-/// Calls f with every node or effect of what is fetched.
+/// Calls `call` with every node or effect of a fetched value.
 template <class F, class Call>
 void for_each_part(const F& fetched, const Call& call) {
   if constexpr (FetchedInParts<F>)
@@ -115,7 +114,7 @@ void for_each_part(const F& fetched, const Call& call) {
 template <class X>
 inline constexpr bool is_number = std::is_arithmetic_v<X> || is_storage_type<X>;
 
-/// The mistake in a value that is fed, if there is one.
+/// The mistake in a fed value, if any.
 template <class X, class P>
 constexpr auto find_feed_mistake() {
   if constexpr (is_number<X>)
@@ -135,7 +134,7 @@ constexpr auto find_call_mistake(feed_list<P...> (*)(X...)) {
   else
     return first_mistake<feed_mistake<X, P>...>{};
 }
-/// The mistake in the values that a step is called with, if there is one.
+/// The mistake in the arguments of a step, if any.
 template <class Feeds, class... X>
 using call_mistake = decltype(find_call_mistake(static_cast<Feeds (*)(X...)>(nullptr)));
 
@@ -149,7 +148,7 @@ plan::fed_value as_fed(const X& x) {
 
 }  // namespace detail
 
-/// Values to fetch from a step: nodes and expressions yield tensors (scalars of rank 0 yield numbers), effects run.
+/// Lists the values to fetch from a step. Nodes and expressions yield tensors, scalars yield numbers, and effects run.
 template <class... F>
 auto fetch(const F&... f) {
   static_assert((correct<fetched_value_not_in_a_graph<F>> && ...),
@@ -160,7 +159,7 @@ auto fetch(const F&... f) {
     return fetch_list<>{};
 }
 
-/// Placeholders that a step is called with, in the order of its arguments. Any other node can be fed too.
+/// Lists the placeholders of a step, in the order of its arguments. Any other node can also be fed.
 template <class... P>
 auto feed(const P&... p) {
   static_assert((correct<fed_to_non_node<P>> && ...),
@@ -178,15 +177,15 @@ auto fetch(detail::braces, ...) WEFT_DELETED;  // nodes, expressions and effects
 template <class...>
 auto feed(detail::braces, ...) WEFT_DELETED;  // placeholders, one by one: feed(images, labels)
 
-/// A node and the value that it gets in one `run`. It holds a copy, and tensors share their storage; only the memory of
-/// a tensor_view must outlive it.
+/// A node and the value to feed in one `run`. Holds a copy, and tensors share their storage; only the memory of a
+/// tensor_view must outlive it.
 template <class P, class X>
 struct fed_pair {
   P placeholder;
-  X value;  // by value: a number, or a tensor, which shares its storage
+  X value;  // a copy: a number, or a tensor with shared storage
 };
-/// Feeds a node in one run: `s.eval(y, with(x, value))`. The value is a tensor, a tensor_view or a number of the node's
-/// element type and extents. The node need not be a placeholder.
+/// Feeds a node in one run: `s.eval(y, with(x, value))`. The value is a tensor, a tensor_view or a number with the
+/// node's element type and extents. The node need not be a placeholder.
 template <class P, class X>
   requires(is_node<P>)
 auto with(const P& placeholder, const X& value) {
@@ -199,7 +198,7 @@ auto with(const P& placeholder, const X& value) {
     return fed_pair<P, tensor<value_t<P>, dims_t<P>>>{placeholder, detail::after_mistake<value_t<P>, dims_t<P>>()};
 }
 
-// Overloads for what others write: values in braces, and the value or a name before the node.
+// Overloads that report common mistakes: values in braces, and the value or a name before the node.
 template <class P>
   requires(is_node<P>)
 auto with(const P& placeholder, detail::braces) {
@@ -229,7 +228,7 @@ inline constexpr bool is_fed_pair = false;
 template <class P, class X>
 inline constexpr bool is_fed_pair<fed_pair<P, X>> = true;
 
-// The lists that were meant, where arguments are not what they should be: so that one mistake is one error.
+// The intended lists after a mistake, so that one mistake prints one error.
 template <class F>
 auto meant_fetches(const F& f) {
   if constexpr (Expression<F>)

@@ -6,9 +6,9 @@
 
 namespace weft::detail {
 
-/// Called while a step runs, by the thread that runs it, when a fetched value is final and nothing later in the step
-/// reads it: it may be overwritten. Steps with several lanes and steps on GPUs do not call it; all values are final
-/// when the step has ended.
+/// Called by the thread that runs a step, during the step, when a fetched value is final and the rest of the step does
+/// not read it. The callee may overwrite the value. Steps with several lanes and steps on GPUs do not call it: their
+/// values are final at the end of the step.
 class fetch_watcher {
  public:
   virtual void ready(std::size_t fetch) = 0;

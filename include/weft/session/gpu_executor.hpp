@@ -12,53 +12,53 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Instructions [first, last) that follow one another on one device.
+/// Consecutive instructions [first, last) on one device.
 struct gpu_stage {
   plan::device_number on;
   std::uint32_t first = 0, last = 0;
-  sequence<std::uint32_t> waits;  // GPUs
+  sequence<std::uint32_t> waits;  // GPUs to wait for
 };
 
-/// The state that the GPUs keep for a binding: how their queues wait for one another, and what was recorded.
+/// The GPU state of a binding: dependencies between queues, and recordings.
 struct stages_of_binding final : plan::gpu_binding {
   struct stage {
-    per_gpu_work<bool> uses;  // queues
+    per_gpu_work<bool> uses;  // for each queue
     owned<gpu::recording> recorded;
-    sequence<std::uint32_t> in_place;  // feeds that the recording reads where they lie
+    sequence<std::uint32_t> in_place;  // feeds that the recording reads from the caller's memory
     bool has_run = false, unrecordable = false;
   };
-  /// A fed value on its way: by a copy into page-locked memory of the step's own, or from where it lies.
+  /// A fed value, which is either copied to the step's page-locked memory or read from the caller's memory.
   struct feed {
     std::size_t bytes;
-    std::byte* staging;  // for as long as the step runs
+    std::byte* staging;  // address of the step's copy, restored after a run
     bool in_place;
   };
   sequence<stage> stages;
-  sequence<sequence<std::uint32_t>> dependencies;  // of each instruction: those in other queues that it waits for
+  sequence<sequence<std::uint32_t>> dependencies;  // for each instruction: those in other queues that it waits for
   sequence<feed> feeds;
-  bool stages_all = false;  // what is recorded here cannot be changed
+  bool stages_all = false;  // copies every feed, because the recording cannot be changed
 };
 
-/// Runs a program in which GPUs take part. Kernels that follow one another on a GPU are a stage, recorded once and
-/// launched as a whole from its second run on. One thread goes through the stages in order, and waits for a GPU where
-/// another device needs its results.
+/// Runs a program that uses GPUs. Consecutive kernels on a GPU form a stage, which is recorded in its second run and
+/// launched as a whole from then on. One thread runs the stages in order, and waits for a GPU if another device needs
+/// its results.
 ///
-/// Within a stage copies run beside kernels, in queues of their own: an upload until a kernel reads what it brings, a
-/// download from when the value is there. Queues wait for each other where one writes what the other reads or writes,
-/// be it the same value or another one in the same place.
+/// Within a stage, copies run in parallel with kernels, in separate queues: an upload must complete before a kernel
+/// reads its value, and a download starts when its value exists. A queue waits for another if one of the two writes
+/// memory that the other reads or writes, whether for the same value or for a different one.
 ///
-/// Fed values are copied to where a GPU can read them, and that at the same address in every run. A large value that
-/// lies in page-locked memory already is read there, and its address put into the recording: the step has ended when
-/// the caller may change it again.
+/// Fed values are copied to memory that the GPU can read, at the same address in every run. Large values that are
+/// already in page-locked memory are read in place, and the recording is updated with their address. The step ends
+/// before the caller may change them.
 class gpu_executor {
  public:
   gpu_executor(session_gpus& gpus, const sequence<plan::outside_copy>& staged) : gpus_(gpus), staged_(staged) {}
 
-  /// Once for a program.
+  /// Called once for each program.
   void list_stages(const plan::program& p) {
     uploads_.resize(staged_.size());
     sequence<std::uint32_t> writer(p.buffers.size(), plan::none);
-    sequence<sequence<std::uint32_t>> readers(p.buffers.size());  // since it was written
+    sequence<sequence<std::uint32_t>> readers(p.buffers.size());  // since the last write
     for (std::uint32_t i = 0; i < p.instructions.size(); ++i) {
       const plan::instruction& in = p.instructions[i];
       if (stages_.empty() || !(stages_.back().on == in.on)) {
@@ -109,7 +109,7 @@ class gpu_executor {
       for (std::size_t s = 0; s < stages_.size(); ++s) run_stage(p, b, s, state, {b.addresses.data(), &threads}, times);
       for (const std::uint32_t g : used_gpus_) gpus_.at(g).queue().synchronize();
     } catch (...) {
-      // The next run writes what GPUs may still be reading, and no queue has waited for the others.
+      // The next run writes memory that GPUs may still be reading, and the queues have not waited for each other.
       for (const std::uint32_t g : used_gpus_)
         for (const gpu_work w : gpu_works) {
           try {
@@ -135,11 +135,11 @@ class gpu_executor {
     return from == to ? gpu_work::compute : to == 0 ? gpu_work::download : gpu_work::upload;
   }
 
-  /// Lets each instruction of a stage wait for the last one in each other queue that it must follow, unless its queue
-  /// has waited for that already. A wait is for all that the other queue was given before.
+  /// Adds dependencies: each instruction of a stage waits for the last instruction in each other queue that it must
+  /// follow, unless its queue has already waited for it. A wait covers all earlier work in the other queue.
   void order_queues(const plan::program& p, const plan::binding& b, const value_info* infos, const gpu_stage& s,
                     stages_of_binding::stage& state, sequence<sequence<std::uint32_t>>& dependencies) const {
-    per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // how many of the other queue's instructions
+    per_gpu_work<per_gpu_work<std::uint32_t>> waited;  // [mine][other]: instructions of `other` waited for
     per_gpu_work<sequence<std::uint32_t>> given;
     for (std::uint32_t i = s.first; i < s.last; ++i) {
       const plan::instruction& in = p.instructions[i];
@@ -168,7 +168,7 @@ class gpu_executor {
     return overlap(first.writes, second.reads) || overlap(first.writes, second.writes) ||
            overlap(first.reads, second.writes);
   }
-  /// Whether an instruction writes where an earlier one reads or writes another value.
+  /// Returns true if an instruction writes memory that an earlier one reads or writes for a different value.
   static bool takes_place_of(const plan::program& p, const plan::binding& b, const value_info* infos,
                              const plan::instruction& in, const plan::instruction& earlier) {
     const auto overlaps = [&](std::uint32_t x, std::uint32_t y) {
@@ -187,10 +187,10 @@ class gpu_executor {
     return false;
   }
 
-  /// Below this a copy takes no longer than to ask CUDA whose memory it is.
+  /// Below this size, a copy takes no longer than the CUDA call that identifies the memory.
   static constexpr std::size_t in_place_bytes = std::size_t{1} << 16;
 
-  /// Lets the copies of a step read what is fed where it lies, where they can, until it has run.
+  /// During a run, lets copies read fed values from the caller's memory if possible.
   class placed_feeds {
    public:
     placed_feeds(const gpu_executor& of, plan::binding& b, stages_of_binding& state) : of_(of), b_(b), state_(state) {
@@ -217,8 +217,8 @@ class gpu_executor {
     stages_of_binding& state_;
   };
 
-  /// Lets the recording of a stage read what is fed where it is now. Every time where it was not staged, as what lies
-  /// at an address may have been given back and taken again.
+  /// Updates the addresses of in-place feeds in the recording of a stage. Always sets them, because memory at an
+  /// unchanged address may have been freed and allocated again. Returns false if the recording cannot be changed.
   bool redirect(const plan::binding& b, std::size_t s, stages_of_binding& state) const {
     stages_of_binding::stage& of = state.stages[s];
     for (std::size_t f = 0; f < state.feeds.size(); ++f) {
@@ -238,7 +238,8 @@ class gpu_executor {
         state.stages[s].in_place.push_back(static_cast<std::uint32_t>(f));
   }
 
-  /// Copies what is fed to where GPUs read it. A megabyte takes a thread as long as another one takes to wake up.
+  /// Copies feeds to memory that GPUs can read. Uses one thread per megabyte: waking a thread takes as long as copying
+  /// a megabyte.
   void stage_feeds(const plan::binding& b, const stages_of_binding& state, thread_pool& threads) const {
     for (std::size_t f = 0; f < staged_.size(); ++f) {
       if (state.feeds[f].in_place) continue;
@@ -266,10 +267,10 @@ class gpu_executor {
       for (std::uint32_t i = s.first; i < s.last; ++i) run_instruction(p, b, i, host, times);
       return;
     }
-    // The first run is launched kernel by kernel: libraries make ready then, by calls that cannot be recorded, and a
-    // step that runs once is spared the making of a recording.
+    // The first run launches each kernel separately: libraries initialize with calls that cannot be recorded, and a
+    // step that runs once needs no recording.
     session_gpu& g = gpus_.at(s.on.ordinal);
-    const bool one_by_one = g.options.synchronous || times;  // each kernel is waited for
+    const bool one_by_one = g.options.synchronous || times;  // waits for each kernel
     const auto fill = [&] { fill_queues(p, b, s, state, all.dependencies, g, one_by_one, times); };
     const bool whole = state.has_run && g.options.record_steps && !one_by_one;
     if (whole && state.recorded && !redirect(b, number, all)) state.recorded = {}, all.stages_all = true;
@@ -283,15 +284,15 @@ class gpu_executor {
     state.has_run = true;
   }
 
-  /// A call of a library may be one that cannot be recorded. The recording is broken then, nothing is done yet, and the
-  /// stage is launched kernel by kernel, now and later.
+  /// A library call may be impossible to record. It invalidates the recording before any work runs, and the stage then
+  /// launches each kernel separately, now and in later runs.
   template <class Fill>
   static void record(stages_of_binding::stage& state, session_gpu& g, const Fill& fill) {
     g.queue().begin_recording();
     try {
       fill();
     } catch (...) {
-      if (end_recording(state, g)) throw;  // a sound recording: what went wrong would go wrong without it
+      if (end_recording(state, g)) throw;  // the recording is valid, so the error has another cause
       state.unrecordable = true;
       return;
     }
@@ -299,12 +300,12 @@ class gpu_executor {
     state.unrecordable = !state.recorded;
   }
 
-  /// Null if the recording is broken.
+  /// Returns null if the recording is invalid.
   static owned<gpu::recording> end_recording(const stages_of_binding::stage& state, session_gpu& g) {
     owned<gpu::recording> all;
     try {
       join_queues(state, g);
-    } catch (const error&) {  // the end tells
+    } catch (const error&) {  // end_recording() reports it
     }
     try {
       all = g.queue().end_recording();
@@ -313,7 +314,7 @@ class gpu_executor {
     return all;
   }
 
-  /// The queues for copies begin after all earlier work of the GPU; join_queues() ends the one for kernels after them.
+  /// The copy queues start after all earlier work of the GPU. join_queues() makes the kernel queue wait for them.
   void fill_queues(const plan::program& p, const plan::binding& b, const gpu_stage& s,
                    const stages_of_binding::stage& state, const sequence<sequence<std::uint32_t>>& dependencies,
                    session_gpu& g, bool one_by_one, step_times* times) {
@@ -347,7 +348,7 @@ class gpu_executor {
   void describe_overlaps(const plan::program& p, const gpu_stage& s,
                          const sequence<sequence<std::uint32_t>>& dependencies, std::string& text) const;
 
-  /// The upload of a staged value: which stage makes it, and to where.
+  /// The stage that uploads a staged value, and the destination.
   struct upload {
     std::size_t stage = 0;
     std::uint32_t to = 0;  // a buffer
@@ -379,8 +380,8 @@ inline void gpu_executor::describe(const plan::program& p, const plan::binding& 
       append(text, {"gpu:", g, "  ", bytes, " bytes of workspace for libraries' calls\n"});
 }
 
-/// The kernels that may run at the same time as a copy: from its queue's last wait for kernels to their next one for
-/// its queue.
+/// Describes the kernels that can overlap each copy: from the last wait of the copy's queue for kernels to the next
+/// kernel that waits for the copy's queue.
 inline void gpu_executor::describe_overlaps(const plan::program& p, const gpu_stage& s,
                                             const sequence<sequence<std::uint32_t>>& dependencies,
                                             std::string& text) const {

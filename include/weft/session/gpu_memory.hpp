@@ -15,11 +15,12 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// A session's memory on one GPU. Every block has an owner's name: when the memory is full, the error lists the owners.
+/// A session's memory on one GPU. Every block records its owner's name, so that out-of-memory errors can list the
+/// owners.
 ///
-/// All that a session asks of the GPU is counted: variables, steps' intermediate values and constants, the workspaces
-/// of kernels and of libraries' calls. Memory that CUDA takes by itself is not: its context, the code of kernels,
-/// recorded steps, libraries' handles, NCCL's buffers, and the trial runs of an autotuned product.
+/// Counts everything that the session allocates: variables, steps' intermediate values and constants, and workspaces of
+/// kernels and library calls. Does not count CUDA's own memory: its context, the code of kernels, recorded steps,
+/// library handles, NCCL's buffers, and the trial runs of an autotuned product.
 class gpu_memory final : public gpu::allocator {
  public:
   gpu_memory(gpu::device& where, std::size_t limit, bool allow_growth)
@@ -44,7 +45,7 @@ class gpu_memory final : public gpu::allocator {
       device_.deallocate(region_);
   }
 
-  /// Throws resource_exhausted, with a table of what is held.
+  /// Throws resource_exhausted, with a table of all blocks.
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {
     const std::size_t size = (bytes + granularity - 1) / granularity * granularity;
     std::byte* at = nullptr;
@@ -67,8 +68,8 @@ class gpu_memory final : public gpu::allocator {
     return at;
   }
 
-  /// Between runs: a step waits for its GPUs before it returns, so that a block of a region taken at once, which knows
-  /// nothing of queues, can be handed out again.
+  /// Must only be called between runs: a step waits for its GPUs before it returns, so a block of a preallocated
+  /// region, which does not know about queues, can be reused.
   void deallocate(std::byte* at) noexcept override {
     for (std::size_t i = 0; i < holders_.size(); ++i) {
       if (holders_[i].at != at) continue;
@@ -91,7 +92,7 @@ class gpu_memory final : public gpu::allocator {
   std::size_t held() const { return held_; }
   std::size_t peak() const { return peak_; }
 
-  /// "  1234567 bytes  hidden/weights", the largest first.
+  /// Returns lines such as "  1234567 bytes  hidden/weights", the largest first.
   std::string holders() const {
     sequence<std::size_t> order;
     for (std::size_t i = 0; i < holders_.size(); ++i) {
@@ -108,7 +109,7 @@ class gpu_memory final : public gpu::allocator {
   }
 
  private:
-  static constexpr std::size_t granularity = 256;  ///< what CUDA's libraries expect of an address
+  static constexpr std::size_t granularity = 256;  ///< the alignment that CUDA's libraries require
 
   struct holder {
     std::byte* at;
@@ -132,8 +133,8 @@ class gpu_memory final : public gpu::allocator {
   sequence<holder> holders_;
 };
 
-/// Page-locked memory of the host, which a GPU reads and writes by itself. The system takes its time to give it and to
-/// take it back, so a session keeps what its plans no longer need for the next ones.
+/// Page-locked host memory, which a GPU accesses directly. Allocating and freeing it is slow, so a session keeps unused
+/// blocks for later steps.
 class pinned_memory {
  public:
   explicit pinned_memory(gpu::device& by) : device_(by) {}
@@ -143,7 +144,7 @@ class pinned_memory {
     for (const block& b : blocks_) device_.deallocate_host(b.at);
   }
 
-  /// Throws resource_exhausted.
+  /// Throws resource_exhausted if the system cannot provide the memory.
   std::byte* allocate(std::size_t bytes) {
     constexpr std::size_t page = 4096;
     bytes = (bytes / page + 1) * page;
@@ -187,19 +188,19 @@ class pinned_memory {
   sequence<block> blocks_;
 };
 
-/// A block of it.
+/// A block of pinned_memory.
 class pinned_block : public gpu::held_bytes<pinned_memory, &pinned_memory::deallocate> {
  public:
   pinned_block() = default;
   pinned_block(pinned_memory& from, std::size_t bytes) : held_bytes(from, from.allocate(bytes)) {}
 };
 
-/// The purpose of a queue: kernels, copies into a GPU's memory, copies from it to the host. A GPU copies in both
-/// directions while it computes.
+/// The purpose of a queue: kernels, copies to a GPU, or copies to the host. A GPU can copy in both directions while it
+/// computes.
 enum class gpu_work : unsigned char { compute, upload, download };
 inline constexpr gpu_work gpu_works[] = {gpu_work::compute, gpu_work::upload, gpu_work::download};
 
-/// One of each for every kind of work.
+/// One value for each kind of work.
 template <class T>
 struct per_gpu_work {
   T of[3] = {};
@@ -207,7 +208,7 @@ struct per_gpu_work {
   const T& operator[](gpu_work w) const { return of[static_cast<std::size_t>(w)]; }
 };
 
-/// One GPU of a session: its memory, what it reads and writes on the host, and its queues.
+/// A GPU of a session: its memory, its page-locked host memory, and its queues.
 struct session_gpu {
   session_gpu(gpu::device& d, std::size_t limit, const gpu_options& how)
       : device(d),
@@ -223,7 +224,7 @@ struct session_gpu {
   const gpu_options& options;
 };
 
-/// The GPUs of a session, each opened when it is first used: a process that places nothing on a GPU touches none.
+/// The GPUs of a session. Each is opened on first use, so a process that places nothing on a GPU does not touch it.
 class session_gpus final : public plan::gpu_devices {
  public:
   explicit session_gpus(const gpu_options& how) : options_(how) {
@@ -247,7 +248,7 @@ class session_gpus final : public plan::gpu_devices {
     if (!open_[ordinal]) {
       const bool parts = !options_.virtual_devices.empty();
       gpu::device& card = gpu::installed_platform->at(parts ? 0 : static_cast<int>(ordinal));
-      const bool whole = !options_.allow_growth && options_.memory_fraction == 1;  // what CUDA itself holds is not free
+      const bool whole = !options_.allow_growth && options_.memory_fraction == 1;  // CUDA's own memory is not free
       const std::size_t limit =
           parts   ? options_.virtual_devices[ordinal]
           : whole ? card.free_bytes()

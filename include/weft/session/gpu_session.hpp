@@ -16,7 +16,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// The passes and the memory that GPUs add to a step, and the executor that runs it.
+/// The GPU passes and memory of a step, and its executor.
 class session_gpu_step final : public plan::gpu_step {
  public:
   explicit session_gpu_step(session_gpus& gpus) : gpus_(gpus), executor_(gpus, staged_) {}
@@ -41,7 +41,7 @@ class session_gpu_step final : public plan::gpu_step {
           gpu::device_memory(gpus_.at(p.arenas[arena].gpu).memory, bytes, "a step's intermediate values");
       return device_blocks_[arena].data();
     }
-    // Host memory of a GPU's lane comes from that GPU; any serves for the rest.
+    // Host memory of a GPU's lane belongs to that GPU; other host memory can belong to any.
     const std::size_t lane = arena % p.lanes.size();
     const bool own = p.arenas[lane].kind == plan::arena_info::kind_type::gpu;
     const std::size_t by = own ? p.arenas[lane].gpu : executor_.used_gpus()[0];
@@ -53,7 +53,7 @@ class session_gpu_step final : public plan::gpu_step {
   kernel* prepare(const plan::program& p, std::uint32_t n, const prepare_context& c,
                   const product_fusion* fusion) override {
     const gpu::preparation* const how = p.op(n).gpu;
-    if (!how || !how->prepare)  // what writes a variable has no choice of its own
+    if (!how || !how->prepare)  // an update's device is that of its variable
       throw error(error_code::unimplemented, p.name(n),
                   {p.op(n).name, " writes a variable on ", to_string(p.nodes[n].on),
                    " and has no kernel for a GPU here: compile the file that records it with a CUDA compiler, or "
@@ -112,7 +112,7 @@ class session_gpu_step final : public plan::gpu_step {
     const char* what_;
   };
 
-  /// Constants are the same in every binding.
+  /// Uploads constants once, because they are the same in every binding.
   void upload_constants(const plan::program& p, const value_info* infos) {
     for (std::size_t c = constants_.size(); c < uploads_.size(); ++c) {
       const std::size_t bytes = infos[uploads_[c].from].bytes();
@@ -126,8 +126,8 @@ class session_gpu_step final : public plan::gpu_step {
     }
   }
 
-  /// One block of workspace for all library calls of the step, before the first of them asks for its part. Where there
-  /// is no room for the largest wish, a call may find a way that needs less: it says so itself when it runs.
+  /// Allocates one workspace for all library calls of the step before the first call needs it. If the largest request
+  /// does not fit, a call may still find an algorithm that needs less, and otherwise reports the error when it runs.
   void reserve_workspace(const plan::program& p, const plan::binding& b) {
     for (const std::uint32_t g : executor_.used_gpus()) {
       std::size_t most = 0;
@@ -145,13 +145,13 @@ class session_gpu_step final : public plan::gpu_step {
 
   session_gpus& gpus_;
   sequence<plan::outside_copy> staged_, uploads_;
-  owned<plan::gpu_layouts> layouts_;  // while the program is made
+  owned<plan::gpu_layouts> layouts_;  // while the program is being compiled
   sequence<gpu::device_memory> device_blocks_, constants_;
   sequence<pinned_block> host_blocks_;
   gpu_executor executor_;
 };
 
-/// A session's side of the GPUs: variables in their memory, and steps in which they take part.
+/// A session's GPU support: variables on GPUs, and steps that use GPUs.
 class gpu_session final : public plan::gpu_support {
  public:
   explicit gpu_session(const gpu_options& how) : gpus_(how) {}

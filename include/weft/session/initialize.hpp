@@ -67,8 +67,9 @@ inline double draw(const initializer& init, const random_stream& numbers, std::s
   }
 }
 
-/// A matrix of standard normal numbers, made orthonormal by modified Gram-Schmidt along the shorter of its sides. The
-/// result is uniformly distributed, since the triangular factor has a positive diagonal (Mezzadri, Notices AMS 2007).
+/// Fills a matrix with standard normal numbers and orthonormalizes it by modified Gram-Schmidt along its shorter side.
+/// The result is uniformly distributed, because the triangular factor has a positive diagonal (Mezzadri, Notices AMS
+/// 2007).
 inline void initialize_orthogonal(double gain, const value_info& info, const random_stream& numbers, void* to) {
   const std::size_t n = info.extents.elements();
   if (n == 0) return;
@@ -76,7 +77,7 @@ inline void initialize_orthogonal(double gain, const value_info& info, const ran
   const bool by_rows = rows <= columns;
   const std::size_t count = by_rows ? rows : columns, length = by_rows ? columns : rows;
   const auto element = [&](std::size_t v, std::size_t k) { return by_rows ? v * columns + k : k * columns + v; };
-  const storage memory(n * sizeof(double));  // the vectors, one after the other
+  const storage memory(n * sizeof(double));  // the vectors, stored contiguously
   auto* const vectors = reinterpret_cast<double*>(memory.data());
   const auto dot = [&](const double* a, const double* b) {
     double lanes[4] = {}, sum = 0;
@@ -100,8 +101,8 @@ inline void initialize_orthogonal(double gain, const value_info& info, const ran
   }
 }
 
-/// Writes a variable's first value. Returns whether it has one. Keyed by the graph's seed and the variable's name, so
-/// that it does not depend on what else is in the graph, nor on which task holds which part.
+/// Writes a variable's initial value. Returns false if it has none. Depends only on the graph's seed and the variable's
+/// name, and thus not on other nodes or on the tasks that hold the variables.
 inline bool initialize(const initializer& init, const value_info& info, std::uint64_t seed, const std::string& name,
                        void* to) {
   const std::size_t n = info.extents.elements();

@@ -28,13 +28,13 @@ class step_plan;
 struct session_resources;
 }  // namespace detail
 
-/// A prepared run: call it with the fed values, get the fetched ones. `auto` holds what `prepare` returns, a
-/// step<fetch_list<...>, feed_list<...>>; step<R(A...)> names its results and feeds alone.
+/// A prepared run: call it with the fed values to get the fetched ones. `auto` deduces the type that `prepare` returns,
+/// step<fetch_list<...>, feed_list<...>>; step<R(A...)> names only the results and feeds.
 template <class...>
 class step;
 
-/// A prepared run without its types. One whose session no longer exists throws failed_precondition when it is called.
-/// Internals are in session/step_plan.hpp.
+/// An untyped prepared run. Throws failed_precondition if it is called after its session has ended. For internals, see
+/// session/step_plan.hpp.
 class prepared_step {
  public:
   prepared_step(session& s, plan::step_request request);
@@ -42,8 +42,8 @@ class prepared_step {
   prepared_step& operator=(prepared_step&&) noexcept;
   ~prepared_step();
 
-  /// Runs with the given values; fetched values land at the memory that `place(i, extents)` returns for fetched value
-  /// i, or nowhere where that is null. `watcher`, unless null, learns of those that are final before the end.
+  /// Runs with the given values. Fetched value i is written to the memory that `place(i, extents)` returns; null
+  /// discards it. `watcher`, if not null, is notified of values that are final before the end.
   template <class Place>
   void run(const plan::fed_value* fed, Place place, detail::fetch_watcher* watcher = nullptr) {
     run(fed,
@@ -52,7 +52,7 @@ class prepared_step {
   }
 
   std::string explain() const;
-  /// What it fetches, runs and is given, in one line (session/print.hpp).
+  /// Describes the fetches, effects and feeds in one line (session/print.hpp).
   std::string summary() const;
   const detail::step_plan& plan() const { return *plan_; }
   const plan::step_request& request() const;
@@ -68,10 +68,10 @@ class prepared_step {
   void execute(plan::binding&, detail::fetch_watcher*);
   void execute_observed(plan::binding&, detail::fetch_watcher*);
 
-  detail::intrusive_ptr<detail::ref_counted> owner_;  // of what the plan uses; steps keep it when the session ends
+  detail::intrusive_ptr<detail::ref_counted> owner_;  // owns what the plan uses, also after the session has ended
   const detail::session_resources* session_;
   owned<detail::step_plan> plan_;
-  std::uint32_t refused_by_;  // the bits of the session's status with which it does not run
+  std::uint32_t refused_by_;  // bits of the session's status that prevent runs
   bool logged_ = false;
 };
 
@@ -91,7 +91,7 @@ plan::step_request request_of(const fetch_list<F...>& fetches, const feed_list<P
   return r;
 }
 
-/// Where a fetched value lands, and if it has several parts these: a number.
+/// The destination of a fetched value. `parts` is the number of its nodes.
 template <class R>
 struct result_slot {
   static constexpr std::size_t parts = 1;
@@ -108,8 +108,7 @@ struct result_slot<nothing> {
   nothing get() const { return {}; }
 };
 
-/// A fetched tensor, and those of other extents that calls before have fetched, so that extents which alternate take no
-/// new memory.
+/// A fetched tensor, and tensors with other extents from earlier calls, so that alternating extents allocate no memory.
 template <class T, class Dims, class Device>
 struct result_slot<tensor<T, Dims, Device>> {
   static constexpr std::size_t parts = 1, max_others = 15;
@@ -139,7 +138,7 @@ struct result_slot<tensor<T, Dims, Device>> {
   }
 };
 
-/// The same of each part of a value that has some, and the value, which makes one of theirs.
+/// The destination of a value that is fetched in parts: one slot for each part.
 template <class F, class Parts>
 class parts_slot;
 template <class F, class... P>
@@ -177,8 +176,8 @@ struct slot_of_fetched<F> {
   using type = parts_slot<F, decltype(std::declval<const F&>().parts())>;
 };
 
-/// Where the typed values of a step land. Tensors' storage is kept, so that the next call reuses what the caller has
-/// let go of.
+/// The destinations of a step's typed values. The storage of a tensor is kept: the next call reuses it if the caller no
+/// longer does.
 template <class... F>
 class step_results {
  public:
@@ -188,7 +187,7 @@ class step_results {
     if constexpr ((FetchedInParts<F> || ...)) remember(fetches.fetched, std::index_sequence_for<F...>());
   }
 
-  /// The memory for the fetched value of this number.
+  /// Returns the memory for the fetched value with this number.
   void* place(std::size_t fetch, const shape& extents) {
     void* where = nullptr;
     std::size_t first = 0;
@@ -226,7 +225,7 @@ class step_results {
 
 }  // namespace detail
 
-/// A prepared run by the types of its fetches and feeds, as `prepare` returns it.
+/// A prepared run with the types of its fetches and feeds, as returned by `prepare`.
 template <class... F, class... P>
 class step<fetch_list<F...>, feed_list<P...>> {
  public:
@@ -236,8 +235,8 @@ class step<fetch_list<F...>, feed_list<P...>> {
   step& operator=(step&&) = default;
   step(const step&) = delete;  // a step is prepared, or moved: it holds the buffers of its runs
 
-  /// Runs the step. One fetched value is returned as it is, several as a tuple. Throws invalid_argument if the fed
-  /// extents disagree, and whatever a kernel throws.
+  /// Runs the step. Returns one fetched value by itself, and several as a tuple. Throws invalid_argument if the extents
+  /// of the fed values disagree, and any error of a kernel.
   template <class... X>
   auto operator()(const X&... x) {
     using mistake = detail::call_mistake<feed_list<P...>, X...>;
@@ -250,7 +249,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
     }
     return results_.get();
   }
-  // Values in braces have no type.
+  // Overload for values in braces, which have no type.
   template <class T = float>
   auto operator()(detail::braces, detail::anything = {}, detail::anything = {}) {
     static_assert(correct<fed_value_is_not_a_tensor<std::initializer_list<T>>>,
@@ -258,9 +257,9 @@ class step<fetch_list<F...>, feed_list<P...>> {
     return results_.get();
   }
 
-  /// Kernels, memory and placement of the last run's extents.
+  /// Describes the kernels, memory and placement for the extents of the last run.
   std::string explain() const { return prepared_.explain(); }
-  /// What it fetches, runs and is given, in one line.
+  /// Describes the fetches, effects and feeds in one line.
   std::string summary() const { return prepared_.summary(); }
   prepared_step& prepared() { return prepared_; }
 
@@ -271,7 +270,7 @@ class step<fetch_list<F...>, feed_list<P...>> {
 
 namespace detail {
 
-/// A prepared step and the number of step<R(A...)> that share it.
+/// A prepared step that copies of step<R(A...)> share.
 struct shared_step : ref_counted {
   virtual std::string explain() const = 0;
   virtual std::string summary() const = 0;
@@ -299,7 +298,7 @@ auto without_nothing(const X& x) {
   else
     return std::tuple<X>(x);
 }
-// The results of a step but for those of effects: none, one as it is, or a tuple.
+// The results of a step without those of effects: nothing, a single value, or a tuple.
 template <class... X>
 auto without_effects(const std::tuple<X...>& results) {
   return std::apply([](const auto&... x) { return std::tuple_cat(without_nothing(x)...); }, results);
@@ -332,23 +331,23 @@ inline constexpr bool are_results_of = [] {
 
 }  // namespace detail
 
-/// step<R(A...)> takes over a prepared step: `train = s.prepare(...)`, or `train = std::move(step)`.
+/// step<R(A...)> takes ownership of a prepared step: `train = s.prepare(...)`, or `train = std::move(step)`.
 template <class Prepared>
 struct step_is_not_moved : mistake<std::is_lvalue_reference_v<Prepared>> {};
 
-/// R of step<R(A...)> is not what the prepared step returns.
+/// R in step<R(A...)> must match the results of the prepared step.
 template <class Results, class R>
 struct step_results_differ : mistake<!detail::are_results_of<R, Results>> {};
 
-/// A prepared step by its results and feeds, of no node's type, so that a class can have it as a member:
+/// A prepared step whose type names only results and feeds, so that a class can have it as a member:
 ///
 ///     step<float(tensor<float, dims<dyn<"batch">, 784>>, tensor<std::int32_t, dims<dyn<"batch">>>)> train;
 ///     train = s.prepare(fetch(loss, minimize), feed(images, labels));
 ///
-/// The results are those of the prepared step, a tuple of several, with or without the `nothing` of effects; void drops
-/// them. Feeds are what the step is called with, tensors, tensor_views or numbers. Steps of supervised and replicated
-/// sessions fit too, and must not outlive these. Empty until it is assigned. Copies share the one prepared step and its
-/// buffers: one thread at a time calls it or any copy.
+/// The results are those of the prepared step, in a tuple if there are several, with or without the `nothing` of
+/// effects; void discards them. The feeds are tensors, tensor_views or numbers. Steps of supervised and replicated
+/// sessions can also be assigned, but must not outlive these sessions. Empty until assigned. Copies share the prepared
+/// step and its buffers, so only one thread at a time may call it or any copy.
 template <class R, class... A>
 class step<R(A...)> {
  public:
@@ -373,7 +372,7 @@ class step<R(A...)> {
     }
   }
 
-  /// Runs the step. Throws failed_precondition if nothing was assigned, and what the prepared step throws.
+  /// Runs the step. Throws failed_precondition if the step is empty, and all errors of the prepared step.
   R operator()(const std::remove_cvref_t<A>&... x) const {
     if (!shared_) [[unlikely]]
       detail::refuse_empty_step();
@@ -390,7 +389,7 @@ class step<R(A...)> {
   detail::intrusive_ptr<detail::shared_step> shared_;
 };
 
-/// Kernels in order, fused regions, memory and placement of a step.
+/// Describes a step: its kernels in order, fused regions, memory and placement.
 template <class... Of>
 std::string explain(const step<Of...>& s) {
   return s.explain();
@@ -402,7 +401,7 @@ WEFT_COLD_BEGIN
 
 WEFT_DECL prepared_step::prepared_step(prepared_step&&) noexcept = default;
 WEFT_DECL prepared_step& prepared_step::operator=(prepared_step&& other) noexcept {
-  plan_ = {};  // before what it lies in
+  plan_ = {};  // before owner_, which owns memory that the plan uses
   owner_ = static_cast<detail::intrusive_ptr<detail::ref_counted>&&>(other.owner_);
   session_ = other.session_;
   refused_by_ = other.refused_by_;
@@ -433,7 +432,7 @@ WEFT_DECL void prepared_step::execute_observed(plan::binding& b, detail::fetch_w
 
 WEFT_COLD_END
 
-// Code that each step goes through is compiled in full.
+// Optimized for speed: every step runs this code.
 
 WEFT_DECL void prepared_step::execute(plan::binding& b, detail::fetch_watcher* watcher) {
   if (plan_->runs_kernels_alone() && !session_->observer && !watcher)
@@ -445,7 +444,7 @@ WEFT_DECL void prepared_step::execute(plan::binding& b, detail::fetch_watcher* w
 WEFT_DECL void prepared_step::run(const plan::fed_value* fed, placing p, detail::fetch_watcher* watcher) {
   if (!plan_) [[unlikely]]
     refuse_moved();
-  // The readers of shared variables may have ended on other threads.
+  // Acquire: the readers of shared variables may have ended on other threads.
   if (__atomic_load_n(&session_->status, __ATOMIC_ACQUIRE) & refused_by_) [[unlikely]]
     session_->refuse_step();
   plan::binding& b = plan_->bind(fed);

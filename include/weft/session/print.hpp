@@ -5,11 +5,11 @@
 #include <weft/graph/print_handles.hpp>
 #include <weft/session/prepared_step.hpp>
 
-// Text of prepared steps: `std::cout << step`.
+// Text for prepared steps: `std::cout << step`.
 
 namespace weft {
 
-/// One line: the values that the step fetches, the nodes that it runs for their effect, and what it is called with.
+/// Returns one line: the values that the step fetches, the nodes that it runs for their effect, and its feeds.
 template <class... Of>
 std::string to_string(const step<Of...>& s) {
   return s.summary();

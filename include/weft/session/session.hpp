@@ -25,19 +25,19 @@
 
 namespace weft {
 
-/// Variables that sessions have in common: `variables_in` of <weft/queue.hpp> makes it.
+/// Variables that sessions share; created by `variables_in` in <weft/queue.hpp>.
 struct variable_sharing {
   std::string container = {};
-  /// The value of the variable of this name; where there is none, `first` becomes it.
+  /// Returns the value of the variable with this name. If it does not exist, creates it with the value `first`.
   storage (*find_or_add)(const std::string& container, const std::string& name, const value_info& info,
                          const storage& first) = nullptr;
 };
 
-/// Tasks that run a session's steps (tf.Session's target). Empty: this process alone.
+/// The tasks that run a session's steps (tf.Session's target). Empty: only this process.
 struct session_target {
   session_target() = default;
   session_target(plan::task_support* (*connects)(void* to, const graph&), void* with) : connect(connects), to(with) {}
-  /// "weft://host:port", the address of one task of a cluster; "": this process alone.
+  /// "weft://host:port", the address of a task in a cluster; "": only this process.
   session_target(const char* where) : address(where) {}
   session_target(std::string where) : address(static_cast<std::string&&>(where)) {}
 
@@ -50,43 +50,44 @@ struct session_target {
 
 /// Options of a session.
 struct session_options {
-  /// Threads of each CPU device, the caller included; 0: as many as it has cores.
+  /// Threads of each CPU device, including the caller; 0: the number of its cores.
   int threads = 0;
-  /// Independent kernels of one device that may run at the same time. Each takes the device's threads that are free.
+  /// Maximum number of independent kernels that run in parallel on a device. They share the device's threads.
   int inter_op_threads = 1;
-  /// CPU devices `cpu{0}`, `cpu{1}`, ...: each owns an equal share of the cores.
+  /// Number of CPU devices `cpu{0}`, `cpu{1}`, ... Each has an equal share of the cores.
   int devices = 1;
-  /// Whether threads stay on their device's cores; one that calls a step on several devices, for as long as it runs.
+  /// Binds threads to their device's cores. Also binds a thread that calls a step on several devices, for the duration
+  /// of the call.
   bool pin = false;
-  /// Where nodes run that name no device: `cpu{0}`, or `cuda{0}`, where every operation that has a kernel for it goes.
+  /// Default device for nodes that name none: `cpu{0}`, or `cuda{0}` for all operations that have a GPU kernel.
   device_spec device = cpu{};
   gpu_options gpu{};
-  /// A node that cannot run where it was asked to runs on the CPU instead of being an error; `explain` says why.
+  /// If true, a node that cannot run on the requested device runs on the CPU, and `explain` says why. Otherwise this is
+  /// an error.
   bool allow_soft_placement = false;
-  /// Writes to standard error where each node of a step runs, when the step is first planned.
+  /// Writes the device of each node to standard error when a step is first planned.
   bool log_device_placement = false;
-  /// The container whose variables it shares, by name; unless said, it has its own. Those of equal names must have
-  /// equal types, extents and a first value, and lie on CPUs. One thread at a time may use sessions that share
-  /// variables.
+  /// The container of shared variables, by name. By default, the session has its own variables. Variables with equal
+  /// names must have equal types and extents, an initial value, and be on CPUs. Only one thread at a time may use
+  /// sessions that share variables.
   variable_sharing variables = {};
-  /// The task of a cluster that this session is, /job:worker/task:1 say, as nodes may name it. A replicated session
-  /// says so itself.
+  /// This session's task in a cluster, such as /job:worker/task:1, which nodes may name. Replicated sessions set it.
   device_spec task = {};
-  /// The tasks that run the graph: each node and variable where a pin says, the rest in the target's own task.
+  /// The tasks that run the graph. Nodes and variables that name no task run in the target's own task.
   session_target target = {};
 };
 
-/// Variables are what a session reads and writes by itself.
+/// Sessions can only read and write variables directly.
 template <class X>
 struct value_is_not_of_a_variable : mistake<true> {};
 
-/// A session is made of a graph, and of session_options.
+/// A session must be created from a graph and session_options.
 template <class... Arguments>
 struct session_is_not_made_of : mistake<true> {};
 
 namespace detail {
 
-// The graph that was meant, where arguments are not what they should be: so that one mistake is one error.
+// The graph to continue with after a mistake, so that one mistake prints one error.
 template <class X>
 const graph& meant_graph(const X& x) {
   if constexpr (std::is_base_of_v<graph, X>)
@@ -101,7 +102,7 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// What a session owns. It ends with the session's last step, so that none runs on freed memory.
+/// The state of a session. Steps share ownership, so that none runs on freed memory.
 struct session_core final : ref_counted {
   session_core(const graph& g, session_options options, const memory_resource& memory);
   WEFT_DECL ~session_core() override;  // here too: see graph::record
@@ -109,43 +110,43 @@ struct session_core final : ref_counted {
   const graph& nodes() const { return records.self(); }
   void check_graph(const symbol& s) const;
   void adopt_new_variables();
-  /// Takes the variables of another session of the graph, but for a worker's own, of which it has copies.
+  /// Uses the variables of another session of the graph, with copies of local variables.
   void share_variables(session_core& from);
   value_info variable_info(std::uint32_t node) const;
-  /// Ends what steps no longer need. They are refused from now on.
+  /// Releases threads and variables. Steps throw from now on.
   void close();
 
-  graph records;  // the session's own hold on them
+  graph records;  // shares ownership of the records
   session_options options;
   const memory_resource& memory;
   owned<plan::gpu_support> gpus;
-  owned<plan::task_support> tasks;  // null where steps run in this process alone
+  owned<plan::task_support> tasks;  // null if steps run only in this process
   plan::placement place;
-  sequence<owned<thread_pool>> pools;  // of a device each
+  sequence<owned<thread_pool>> pools;  // for each device
   owned<thread_pool> lanes;
-  sequence<sequence<int>> cores;  // of a device each, if threads stay on them
+  sequence<sequence<int>> cores;  // for each device, if threads are bound to cores
   extent_bindings extents;
   sequence<plan::variable_state> variables;
   plan::random_state random;
   session_resources resources;
-  intrusive_ptr<session_core> variables_of;  // the session whose variables this one reads, if it does
+  intrusive_ptr<session_core> variables_of;  // the session that owns the variables, if it is another one
 
  private:
   plan::variable_state first_state(std::uint32_t n) const;
-  /// The values that the graph gives to named extents. One that this session has used stays as it was.
+  /// Adopts the graph's values of named extents. Values that this session already uses do not change.
   void adopt_extents();
 };
 
 }  // namespace detail
 
-/// Owns the variables of a graph on this process's devices, and runs fetches against feeds (tf.Session). One thread at
-/// a time may use it. It keeps what the graph has recorded, and may outlive the graph. A session moves, and its steps
-/// stay valid; one that was moved from throws failed_precondition.
+/// Owns the variables of a graph on this process's devices and runs steps (tf.Session). Only one thread at a time may
+/// use a session. It shares ownership of the graph's nodes and may outlive the graph. Steps remain valid when a session
+/// is moved; a moved-from session throws failed_precondition.
 class session {
  public:
   explicit session(const graph& g, session_options options = {});
-  /// Variables, and the values between a step's kernels, lie in memory of this allocator. Fetched values are the
-  /// caller's, and do not.
+  /// Allocates variables and intermediate values with this allocator. Fetched values belong to the caller and do not
+  /// use it.
   template <Allocator A>
   session(const graph& g, session_options options, A) : session(g, std::move(options), memory_resource_of<A>) {}
   session(session&&) noexcept;
@@ -154,12 +155,12 @@ class session {
   session& operator=(const session&) = delete;
   ~session();
 
-  /// A session that reads the variables of this one without a copy of them, for inference on another thread: each
-  /// thread has a clone, with `{.threads = 1}` say, and steps that it prepares there. From now on, until the last clone
-  /// is gone, all these sessions refuse to write variables (failed_precondition), but for those of
-  /// variable_kind::local, of which each clone has its own. The values outlive this session. Call it on the thread that
-  /// uses this session; variables that join the graph later are the clone's own. Throws unimplemented for variables on
-  /// GPUs. Without options it has those of this session.
+  /// Returns a session that reads this session's variables without copying them, for inference on another thread. Each
+  /// thread uses one clone, for example with `{.threads = 1}`, and prepares its steps with it. Until the last clone
+  /// ends, all these sessions throw failed_precondition instead of writing variables, except for those of
+  /// variable_kind::local, of which each clone has a copy. The values outlive this session. Call it on the thread that
+  /// uses this session. Variables that are added to the graph later belong to the clone alone. Throws unimplemented for
+  /// variables on GPUs. The default options are those of this session.
   [[nodiscard]] session clone_for_inference(session_options options);
   [[nodiscard]] session clone_for_inference();
 
@@ -173,7 +174,7 @@ class session {
                   "session: it is made of a graph and options: session s{g, {.threads = 4}}");
   }
 
-  /// Plans a run once; the step is then called as a function.
+  /// Plans a run once and returns a step, which can be called like a function.
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
     const auto check = [&](const auto&... v) {
@@ -189,23 +190,23 @@ class session {
     return prepare(fetches, feed_list<>{});
   }
 
-  /// Plans and runs once: `s.run(fetch(loss, train), with(images, x), with(labels, y))`. Planning takes far longer than
-  /// a small step: a run that is repeated is prepared.
+  /// Plans and runs once: `s.run(fetch(loss, train), with(images, x), with(labels, y))`. Planning takes much longer
+  /// than running a small step; use `prepare` for repeated runs.
   template <class... F, class... P, class... X>
   auto run(const fetch_list<F...>& fetches, const fed_pair<P, X>&... fed) {
     auto once = prepare(fetches, feed(fed.placeholder...));
     return once(fed.value...);
   }
 
-  /// The value of one node or expression, planned and run once.
+  /// Returns the value of one node or expression, planned and run once.
   template <class Expr, class... P, class... X>
   auto eval(const Expr& e, const fed_pair<P, X>&... fed) {
     return run(fetch(e), fed...);
   }
 
-  /// Writes a variable, on whatever device it lies, and records nothing (tf.Variable.load): a tensor or a view of its
-  /// elements and extents, or a number for one that is a scalar. Throws invalid_argument if extents that are known at
-  /// run time alone differ.
+  /// Writes a variable on any device without recording a node (tf.Variable.load). The value is a tensor or view with
+  /// the variable's elements and extents, or a number for a scalar. Throws invalid_argument if extents that are only
+  /// known at run time differ.
   template <class T, class D, class Dev, class X>
   void set(const variable_node<T, D, Dev>& v, const X& value) {
     if constexpr (Expression<X> && !requires { value.data(); }) {
@@ -217,14 +218,15 @@ class session {
     }
   }
 
-  /// The same of values in braces, row after row, where the compiler knows the extents.
+  /// The same with values in braces, row by row, for static extents.
   template <class T, class D, class Dev>
     requires(D::is_static && D::rank > 0)
   void set(const variable_node<T, D, Dev>& v, std::initializer_list<std::type_identity_t<T>> values) {
     set(v, tensor<T, D>(values));
   }
 
-  /// The value of a variable: a tensor, or a number if it is a scalar. Throws failed_precondition if it has none yet.
+  /// Returns the value of a variable: a tensor, or a number for a scalar. Throws failed_precondition if it has no
+  /// value.
   template <class T, class D, class Dev>
   auto get(const variable_node<T, D, Dev>& v) {
     const std::uint32_t n = variable_to_read(v.erased());
@@ -239,7 +241,7 @@ class session {
     }
   }
 
-  // Overloads for what others write: nodes that are in no list, values without their placeholders, lists in braces.
+  // Overloads that report common mistakes: nodes outside a list, values without placeholders, lists in braces.
   template <class F, class... X>
   auto prepare(const F& fetched, const X&... fed) {
     static_assert(correct<arguments_are_not_fetch_and_feed<F, X...>>,
@@ -263,7 +265,7 @@ class session {
   auto run(detail::braces, const X&...) {
     static_assert(correct<arguments_are_not_fetch_and_with<F>>,
                   "run: it takes a list and pairs: run(fetch(loss, train), with(images, x), with(labels, y))");
-    return std::tuple(0.0f, 0.0f);  // as many as are meant, more often than not
+    return std::tuple(0.0f, 0.0f);  // usually the intended number of results
   }
   template <class F>
   auto run(const F& fetched, detail::braces) {
@@ -298,46 +300,44 @@ class session {
     return run(detail::meant_fetches(e));
   }
 
-  /// Where an operation runs and by which rule: "hidden on /device:CPU:0: the session's own choice, since the node
-  /// names no device". A step's `explain` leaves out what soft placement did not have to move.
+  /// Returns a node's device and the rule that determined it: "hidden on /device:CPU:0: the session's own choice, since
+  /// the node names no device". A step's `explain` contains this only for nodes that soft placement moved.
   template <class Expr>
     requires(is_node<Expr>)
   std::string explain(const Expr& node) const {
     return explain_placement(node.erased());
   }
 
-  /// The number of the next step that draws random numbers, from 0 on: how many have run to their end. Steps that draw
-  /// none are not counted, so evaluation between two steps of training changes nothing; all prepared steps of a session
-  /// count together, and each session for itself. A step that throws is not counted: run again, it draws the same.
+  /// The number of completed steps that drew random numbers, which identifies the numbers of the next such step. Other
+  /// steps are not counted, so evaluating between training steps changes nothing. All prepared steps of a session count
+  /// together. A step that throws is not counted: when run again, it draws the same numbers.
   std::int64_t step_number() const { return state().random.step(); }
-  /// Goes on as a session does that has run so many: code that restores variables sets it to what it was. Throws
-  /// invalid_argument unless 0 <= n < 2^48.
+  /// Sets step_number(), for code that restores variables. Throws invalid_argument unless 0 <= n < 2^48.
   void set_step_number(std::int64_t n);
-  /// Which of 2^15 streams random numbers come from: 0, the worker's number in a replicated session. Sessions of one
-  /// graph and of one stream draw the same numbers, of others different ones. Throws invalid_argument unless
-  /// 0 <= n < 2^15.
+  /// Selects one of 2^15 streams of random numbers: 0 by default, the worker's number in a replicated session. Sessions
+  /// of one graph draw equal numbers if their streams are equal, and different ones otherwise. Throws invalid_argument
+  /// unless 0 <= n < 2^15.
   void set_random_stream(std::int64_t n);
 
   const graph& of() const { return state().nodes(); }
   const session_options& options() const { return state().options; }
 
-  /// The observer that is told of each step's kernels: a trace (session/trace.hpp), or null.
+  /// The observer of kernels, such as a trace (session/trace.hpp), or null.
   step_observer* observer() const { return state().resources.observer; }
   void observe(step_observer* by) { state().resources.observer = by; }
 
   // ---- for the layers above: variables by node number ----
 
-  /// The resources that a step is planned for and runs on; variables that joined the graph after the session was made
-  /// are initialised now.
+  /// The resources that steps use. Initializes variables that were added to the graph after the session was created.
   const detail::session_resources& resources();
-  /// Where a variable lies; variables that joined the graph after the session was made are initialised now.
+  /// The variable's storage. Initializes variables that were added to the graph after the session was created.
   plan::variable_state& state_of(std::uint32_t node);
-  /// The same of one that is to be written. Throws failed_precondition while clones of the session read it.
+  /// The same for writing. Throws failed_precondition while clones of the session read the variable.
   plan::variable_state& state_to_write(std::uint32_t node);
-  /// A variable's value on its way to the host, and back, wherever it lies.
+  /// Copies a variable on any device to host memory, or back.
   void read_variable(std::uint32_t node, void* to);
   void write_variable(std::uint32_t node, const void* from);
-  /// Gives a variable that has no value its first one. Throws failed_precondition if it has none (init::none).
+  /// Initializes a variable that has no value. Throws failed_precondition if it has no initializer (init::none).
   void initialize_variable(std::uint32_t node);
   value_info variable_info(std::uint32_t node) const;
 
@@ -362,10 +362,9 @@ class session {
   detail::intrusive_ptr<detail::session_core> state_;
 };
 
-/// Gives the variables of the session's graph that have no value their first values, slots of optimizers included;
-/// those that have a value keep it (tf.report_uninitialized_variables with tf.variables_initializer). A new session has
-/// initialized its variables. This is for variables whose task was started again. Throws failed_precondition for one
-/// without a first value (init::none).
+/// Initializes all variables of the session's graph that have no value, including slots of optimizers
+/// (tf.report_uninitialized_variables with tf.variables_initializer). A new session has already done so; call this for
+/// variables whose task was restarted. Throws failed_precondition for a variable without an initializer (init::none).
 void initialize(session& s);
 /// The same for the variables in a list.
 void initialize(session& s, const variable_list& list);
@@ -549,7 +548,7 @@ WEFT_DECL detail::session_core::session_core(const graph& g, session_options o, 
 }
 
 WEFT_DECL void detail::session_core::share_variables(session_core& from) {
-  // The session to which the variables belong counts all who read them, clones of clones too.
+  // The session that owns the variables counts all readers, including clones of clones.
   session_core& first = from.variables_of ? *from.variables_of : from;
   variables_of = intrusive_ptr<session_core>(&first);
   resources.status = session_resources::reader;
@@ -607,7 +606,7 @@ WEFT_DECL plan::variable_state detail::session_core::first_state(std::uint32_t n
   const value_info info = variable_info(n);
   v.where = place.of(n);
   if (tasks && v.where.task != tasks->self()) {
-    v.initialized = true;  // as far as this task knows
+    v.initialized = true;  // assumed; only the other task knows
     return v;
   }
   if (tasks && tasks->find_variable(n, info, v)) return v;

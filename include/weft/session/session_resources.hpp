@@ -26,19 +26,19 @@ class step_observer {
 
 namespace detail {
 
-/// The resources of a session that its steps use: when they are planned, and when they run.
+/// The resources of a session that steps use, for planning and for running.
 struct session_resources : plan::environment {
-  const sequence<owned<thread_pool>>& pools;  ///< of each CPU device
-  thread_pool* lane_threads;                  ///< one for each lane, where there are several
-  const sequence<sequence<int>>& cores;       ///< of each CPU device, if its threads stay on them
+  const sequence<owned<thread_pool>>& pools;  ///< for each CPU device
+  thread_pool* lane_threads;                  ///< one for each lane if there are several
+  const sequence<sequence<int>>& cores;       ///< for each CPU device, if its threads are bound to cores
   bool log_device_placement;
   step_observer* observer = nullptr;
 
-  /// What steps ask before they run: `closed`, and `reader` for each session that reads the variables of this one, or
-  /// once where this one reads those of another.
+  /// Checked before each run: `closed`, plus `reader` once for each session that reads this session's variables, or
+  /// once if this session reads those of another.
   static constexpr std::uint32_t closed = 1, reader = 2;
   mutable std::uint32_t status = 0;
-  /// Throws failed_precondition that says why a step is refused.
+  /// Throws failed_precondition with the reason why a step cannot run.
   [[noreturn]] void refuse_step() const;
 };
 

@@ -15,8 +15,8 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// A prepared step: what is compiled, and a binding for each set of extents that it was called with. Running a step
-/// that is bound allocates nothing.
+/// A prepared step: the compiled program, and a binding for each set of extents. Running a bound step allocates no
+/// memory.
 class step_plan {
  public:
   step_plan(const session_resources& s, const graph& g, plan::step_request request)
@@ -26,7 +26,7 @@ class step_plan {
   step_plan(const step_plan&) = delete;
   step_plan& operator=(const step_plan&) = delete;
 
-  /// The binding for what is fed, which is made if there is none.
+  /// Returns the binding for the fed values; creates it if necessary.
   plan::binding& bind(const plan::fed_value* fed);
 
   void run(plan::binding& b, step_times* times, fetch_watcher* watcher) {
@@ -44,7 +44,7 @@ class step_plan {
     if (has_effects_) note_effects();
     kernels_alone_ = !step_.gpus && !step_.tasks && !has_effects_;
   }
-  /// Whether nothing is left to do but to run kernels on CPUs.
+  /// Returns true if running the step means nothing more than running kernels on CPUs.
   bool runs_kernels_alone() const;
   void run_kernels(const plan::binding& b);
 
@@ -60,11 +60,11 @@ class step_plan {
   }
 
   const plan::step_request& request() const { return step_.made->request; }
-  /// Whether it writes variables that sessions may share, which are all but a worker's own.
+  /// Returns true if the step writes variables that sessions can share: all except local ones.
   bool writes_shared() const noexcept;
   const weft::graph& graph() const { return step_.made->g; }
 
-  // ---- what it is, for tests and `explain` ----
+  // ---- for tests and `explain` ----
 
   std::size_t kernels() const { return step_.made->instructions.size(); }
   std::size_t bindings() const { return bindings_.size(); }
@@ -76,12 +76,12 @@ class step_plan {
   std::string placement_log() const { return plan::placement_log(*step_.made, s_.place); }
 
  private:
-  /// Reports what a step has written, also if it ends in an error.
+  /// Reports the variables that a step has written, even if the step throws.
   struct change_report {
     const plan::compiled_step& of;
     ~change_report() { of.report_changes(); }
   };
-  /// Tells the kernels of ordered operations that the run is over, also if it ends in an error.
+  /// Notifies the kernels of `ordered` operations at the end of a run, even if the step throws.
   struct run_end {
     const step_plan& of;
     const plan::binding& b;
@@ -103,8 +103,8 @@ class step_plan {
   plan::compiled_step step_;
   owned<cpu_executor> executor_;
   bool checked_ = false, kernels_alone_ = false;
-  bool has_effects_ = true;  // on what the session knows
-  /// The last instruction that writes or reads a fetched value in the caller's memory; in the order in which they run.
+  bool has_effects_ = true;  // on session state: initialized variables, random position
+  /// The last instruction that accesses a fetched value in the caller's memory, in execution order.
   struct last_use {
     std::uint32_t instruction;
     std::size_t fetch;
@@ -112,13 +112,13 @@ class step_plan {
   static constexpr std::size_t none_fetched = ~std::size_t{0};
   sequence<last_use> last_uses_;
   sequence<std::uint32_t> ordered_;  // instructions
-  plan::binding_cache bindings_;     // gone before what it lies in
+  plan::binding_cache bindings_;     // declared after step_: must be destroyed before it
   plan::binding* current_ = nullptr;
 };
 
 WEFT_COLD_END
 
-// Code that each step goes through is compiled in full.
+// Optimized for speed: every step runs this code.
 inline plan::binding& step_plan::bind(const plan::fed_value* fed) {
   return current_ && current_->is_for(fed) ? *current_ : choose_binding(fed);
 }
@@ -135,7 +135,7 @@ WEFT_COLD_BEGIN
 
 WEFT_DECL plan::binding& step_plan::choose_binding(const plan::fed_value* fed) {
   const std::uint64_t hash = plan::binding_cache::hash_of(fed, request().feeds.size());
-  const plan::binding* const before = std::exchange(current_, nullptr);  // none is current if there is no memory
+  const plan::binding* const before = std::exchange(current_, nullptr);  // stays null if bind throws
   plan::binding* b = bindings_.find(fed, hash);
   if (!b) {
     auto made = plan::bind(step_, fed, s_.extents, before ? before : bindings_.newest());
@@ -179,7 +179,7 @@ WEFT_DECL bool step_plan::writes_shared() const noexcept {
   return false;
 }
 
-/// Throws failed_precondition that lists the variables that the step reads and that have no value.
+/// Throws failed_precondition, with a list, if the step reads variables that have no value.
 WEFT_DECL void step_plan::check_initialized() {
   if (checked_) return;
   const plan::program& p = *step_.made;
@@ -219,7 +219,7 @@ WEFT_DECL void step_plan::run_watched(const plan::binding& b, step_times* times,
   executor_->run_in_order(b, *s_.pools[0], times, next, static_cast<std::uint32_t>(b.kernels.size()));
 }
 
-/// The part of this task in a step that others take part in.
+/// Runs this task's part of a step that involves other tasks.
 WEFT_DECL void step_plan::run_task(plan::binding& b, step_times* times) {
   struct part {
     step_plan& of;
@@ -256,7 +256,7 @@ WEFT_DECL void step_plan::find_last_uses() {
     std::swap(last_uses_[k], last_uses_[last_uses_.size() - 1 - k]);
 }
 
-/// When a step has run to its end: that variables have values now, and where the random numbers of the next one begin.
+/// After a completed step: marks written variables as initialized and advances the random position.
 WEFT_DECL void step_plan::note_effects() {
   plan::program& p = *step_.made;
   for (const std::uint32_t v : p.written_variables) s_.variables[v].initialized = true;

@@ -14,9 +14,9 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Records when each kernel of a session's steps ran, and where, while it lives (tf.RunMetadata's step_stats). A
-/// session without one measures nothing. A step with GPUs is not launched as a whole then: each of its kernels is
-/// waited for.
+/// During its lifetime, records when and on which device each kernel of a session's steps runs (tf.RunMetadata's
+/// step_stats). Without a trace, a session measures nothing. With a trace, steps on GPUs launch each kernel separately
+/// and wait for it.
 ///
 ///     {
 ///       trace t(s);
@@ -25,7 +25,7 @@ namespace weft {
 ///     }
 class trace final : private step_observer {
  public:
-  /// Throws failed_precondition if another one records this session already.
+  /// Throws failed_precondition if another trace is recording this session.
   explicit trace(session& s) : session_(s) {
     if (s.observer())
       throw error(error_code::failed_precondition, "trace",
@@ -36,11 +36,11 @@ class trace final : private step_observer {
   trace& operator=(const trace&) = delete;
   ~trace() { session_.observe(nullptr); }
 
-  /// How many kernels have run.
+  /// The number of recorded kernels.
   std::size_t kernels() const { return events_.size(); }
 
-  /// The trace event format of Chrome: of each kernel its node, its description, its step and its microseconds, a row
-  /// for each lane of a device.
+  /// Returns Chrome's trace event format: for each kernel, its node, description, step and time in microseconds. Each
+  /// lane of a device is a row.
   std::string json() const {
     std::string text = "[";
     for (std::size_t l = 0; l < lanes_.size(); ++l) {
@@ -63,7 +63,7 @@ class trace final : private step_observer {
     return text + "\n]\n";
   }
 
-  /// Throws what opening and writing the file meets: not_found, unavailable.
+  /// Writes json() to a file. Throws not_found or unavailable.
   void write(const std::string& path) const {
     const std::string text = json();
     std::FILE* const file = std::fopen(path.c_str(), "w");

@@ -9,7 +9,7 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/storage.hpp>
 
-/// The elements of tensors and views, whatever their extents, as a contiguous range in row-major order.
+/// The elements of tensors and views as a contiguous range in row-major order; independent of extents.
 namespace weft {
 namespace detail {
 
@@ -30,7 +30,7 @@ class array_extents {
   const shape& extents() const { return shape_; }
   std::int64_t extent(std::size_t axis) const { return shape_[axis]; }
   std::size_t elements() const { return shape_.elements(); }
-  /// The number of elements, of all axes.
+  /// The number of elements along all axes.
   std::size_t size() const { return shape_.elements(); }
   bool empty() const { return shape_.elements() == 0; }
 
@@ -40,17 +40,16 @@ class array_extents {
   shape shape_;
 };
 
-/// What tensors of one element type have in common, whatever their extents: a contiguous range of all elements, in
-/// row-major order.
+/// The part of a tensor that depends only on its element type: a contiguous range of all elements in row-major order.
 template <class T>
 class tensor_elements : public array_extents<T> {
  public:
   using array_extents<T>::elements, array_extents<T>::size;
 
   const T* data() const { return reinterpret_cast<const T*>(bytes_.data()); }
-  /// For writing: leaves the storage that others share to them first. The pointer writes to this tensor alone until the
-  /// tensor is copied or used in an expression, which share what it points to; ask again after that. The same holds for
-  /// iterators, rows and spans.
+  /// For writing: first copies the elements if the storage is shared. The pointer writes to this tensor alone until the
+  /// tensor is copied or used in an expression, which share its storage; call data() again afterwards. The same holds
+  /// for iterators, rows and spans.
   T* data() {
     detach();
     return raw();
@@ -68,7 +67,7 @@ class tensor_elements : public array_extents<T> {
     for (std::size_t i = 0, n = size(); i < n; ++i) first[i] = value;
   }
 
-  /// Whether writing elements of these extents needs no other storage than what this tensor alone holds.
+  /// Returns true if this tensor alone holds storage for elements of these extents.
   bool can_hold(const shape& extents) const { return bytes_.data() && bytes_.unique() && shape_ == extents; }
 
  protected:
@@ -80,7 +79,7 @@ class tensor_elements : public array_extents<T> {
 
   tensor_elements(const tensor_elements&) = default;
   tensor_elements& operator=(const tensor_elements&) = default;
-  // A scalar has an element whatever happens: its moves copy.
+  // A scalar always has an element, so moving a scalar copies it.
   tensor_elements(tensor_elements&& from) noexcept : array_extents<T>(from) { take_elements(from); }
   tensor_elements& operator=(tensor_elements&& from) noexcept {
     if (this == &from) return *this;
@@ -92,7 +91,7 @@ class tensor_elements : public array_extents<T> {
 
   T* raw() { return reinterpret_cast<T*>(bytes_.data()); }
 
-  /// Leaves `from` with extents of 0.
+  /// Leaves extents of 0 in `from`.
   void take_elements(tensor_elements& from) noexcept {
     if (shape_.rank == 0) {
       bytes_ = from.bytes_;
@@ -109,7 +108,7 @@ class tensor_elements : public array_extents<T> {
     bytes_ = static_cast<storage&&>(mine);
   }
 
-  /// Copies elements that may be its own.
+  /// Copies elements, which may be the tensor's own.
   void assign_elements(const T* from, const shape& extents) {
     storage mine = can_hold(extents) ? bytes_ : storage_of("tensor", extents, sizeof(T), bytes_.source());
     if (from) __builtin_memmove(mine.data(), from, extents.elements() * sizeof(T));
@@ -120,7 +119,7 @@ class tensor_elements : public array_extents<T> {
   storage bytes_;
 };
 
-/// A view whose elements are read: assignment makes it look elsewhere, as that of std::span does.
+/// A view that only reads. Like std::span, assignment changes the viewed elements.
 template <class T>
 class view_elements : public array_extents<T> {
  public:
@@ -138,7 +137,7 @@ class view_elements : public array_extents<T> {
   T* data_;
 };
 
-/// A view through which elements are written: by assignment too.
+/// A view that writes. Assignment writes the elements.
 template <class T>
 class writable_elements : public view_elements<T> {
  public:
@@ -164,7 +163,7 @@ class writable_elements : public view_elements<T> {
 template <class T>
 using view_base = typename choose<std::is_const_v<T>>::template type<view_elements<T>, writable_elements<T>>;
 
-/// A tensor or a view as a number: that of a scalar is its element.
+/// Conversion to a number: a scalar tensor or view converts to its element.
 template <class Elements, class T, class Dims>
 struct tensor_number : Elements {
   using Elements::Elements;
@@ -186,7 +185,7 @@ struct tensor_number<Elements, T, dims<>> : Elements {
   operator T() const { return this->data()[0]; }
 };
 
-/// The mistake in an expression that is assigned to elements, if there is one.
+/// The mistake in an expression that is assigned to elements, if any.
 
 template <class Expr, class T, class Dims>
 using tensor_mistake = std::conditional_t<Expr::symbolic, value_needs_a_session<dims_t<Expr>>,

@@ -9,7 +9,7 @@
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/mistake.hpp>
 
-/// Elements and rows of tensors and views, by their indices.
+/// Access to elements and rows of tensors and views by index.
 namespace weft {
 
 template <class T, class Dims>
@@ -20,11 +20,11 @@ namespace detail {
 template <class X>
 inline constexpr bool is_index = std::is_convertible_v<X, std::size_t> || std::is_enum_v<X>;
 
-/// Where an element lies, in row-major order.
+/// Returns the row-major offset of an element.
 template <class... Index>
 std::size_t offset(const shape& extents, Index... index) {
   std::size_t at = 0, axis = 0;
-  if constexpr ((is_index<Index> && ...)) {  // after a mistake they are not
+  if constexpr ((is_index<Index> && ...)) {  // not so after a mistake
 #if WEFT_CHECKED
     const std::int64_t indices[] = {static_cast<std::int64_t>(index)..., 0};
     check_indices(extents, indices);
@@ -34,7 +34,7 @@ std::size_t offset(const shape& extents, Index... index) {
   return at;
 }
 
-/// Whether an index is constant, a std::integral_constant, and beyond an extent that is constant too.
+/// Returns true if a constant index, a std::integral_constant, is out of range of an extent, as far as it is constant.
 template <class Index>
 constexpr bool is_beyond(std::int64_t extent) {
   if constexpr (requires { std::bool_constant<(Index::value < 0)>(); })
@@ -50,24 +50,24 @@ constexpr bool any_is_beyond() {
 
 }  // namespace detail
 
-/// An index that is a constant, as `std::integral_constant<int, 5>()` is, is negative or not less than its extent.
+/// A constant index, such as `std::integral_constant<int, 5>()`, must be in range.
 template <class Dims, class... Index>
 struct index_out_of_range : mistake<detail::any_is_beyond<Dims, Index...>()> {};
 
-/// A scalar has no axis that brackets could index.
+/// A scalar has no axis to index with brackets.
 template <class Dims>
 struct scalar_has_no_rows : mistake<Dims::rank == 0> {};
 
-/// An element has one index for each axis, an integer.
+/// An element requires one integer index for each axis.
 template <class Dims, class... Index>
 struct indices_do_not_fit : mistake<sizeof...(Index) != Dims::rank || !(detail::is_index<Index> && ...)> {};
 
 namespace detail {
 
-/// A view is to be made of extents that are known to fit.
+/// Tag for views whose extents are known to be valid.
 struct extents_are_checked {};
 
-/// Which row `i` is, in elements.
+/// Returns the offset of row `i` in elements.
 template <class Dims, class Index>
 std::size_t row_offset(const shape& extents, Index i) {
   if constexpr (Dims::rank > 0) {
@@ -84,12 +84,12 @@ std::size_t row_offset(const shape& extents, Index i) {
   }
 }
 
-/// The view of a row. A writable one is const, so that `row = t[1]` writes the row: assigning a view that is moved, as
+/// The view of a row. A writable one is const, so that `row = t[1]` writes the row, whereas assigning a moved view, as
 /// std::sort does, is a mistake.
 template <class T, class Dims>
 using row_view = std::conditional_t<std::is_const_v<T>, tensor_view<T, Dims>, const tensor_view<T, Dims>>;
 
-/// A row is a view or, of a vector, its element.
+/// Returns a row as a view; for a vector, the element.
 template <class Dims, class T>
 decltype(auto) row_at(T* first, const shape& extents) {
   if constexpr (Dims::rank > 1)

@@ -10,12 +10,12 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/tensor/mistake.hpp>
 
-/// The values that a tensor is made of: in braces, in ranges, and in ranges of ranges.
+/// Values to create a tensor from: in braces, in ranges, and in nested ranges.
 namespace weft {
 
 namespace detail {
 
-/// Braces, as a worse match than an array, which std::initializer_list is not.
+/// Matches braces, but arrays are a better match; std::initializer_list would not be a worse match than arrays.
 struct values_in_braces {
   constexpr values_in_braces(braces = {}) {}
 };
@@ -26,12 +26,12 @@ shape extents_in_braces(Inner... inner) {
   return shape(sizeof...(Rows), lengths[0], inner...);
 }
 
-/// A number, or what has elements elsewhere: a vector, an array, a span, a pointer, a matrix of another library.
+/// A number, or an object that stores elements: a vector, an array, a span, a pointer, a matrix of another library.
 template <class X>
 concept Foreign = (!Expression<X>) &&
                   (std::is_arithmetic_v<X> || std::is_pointer_v<X> || requires(const X& x) { x.data(), x.size(); });
 
-/// What a range-based for loop walks and whose size is known: a vector, a list, an array, a span, a view of <ranges>.
+/// A range of known size: a vector, a list, an array, a span, a view of <ranges>.
 template <class X>
 concept SizedRange = (!Expression<std::remove_cvref_t<X>>) && requires(X& x) {
   std::begin(x);
@@ -39,7 +39,7 @@ concept SizedRange = (!Expression<std::remove_cvref_t<X>>) && requires(X& x) {
   std::size(x);
 };
 
-/// The element of nested ranges, and how deep they are nested.
+/// The element type of nested ranges, and their depth.
 template <class X>
 struct nested_range {
   using value_type = X;
@@ -52,13 +52,13 @@ struct nested_range<X> {
   static constexpr std::size_t depth = next::depth + 1;
 };
 
-/// Whether a value may become an element: a fraction does not become an integer, nor a text numbers.
+/// True if a value can become an element. Excludes fractions for integers, and text.
 template <class X, class T>
 inline constexpr bool becomes_element =
     std::is_same_v<X, T> || (std::is_arithmetic_v<X> && !std::is_same_v<X, char> && std::is_constructible_v<T, X> &&
                              !(std::is_floating_point_v<X> && std::is_integral_v<T>));
 
-/// How many elements an array holds, as far as its type says: -1 elsewhere.
+/// The number of elements of an array type; -1 for other types.
 template <class X>
 inline constexpr std::int64_t fixed_size = -1;
 template <class X, std::size_t Rows>
@@ -67,7 +67,8 @@ template <class X>
   requires requires { std::bool_constant<(std::tuple_size<X>::value > 0)>(); }
 inline constexpr std::int64_t fixed_size<X> = std::tuple_size<X>::value;
 
-/// Extents of nested ranges: the first range along each axis says it. `extents` has those of an empty one.
+/// Reads the extents of nested ranges from the first range along each axis. Axes below an empty range keep the values
+/// in `extents`.
 template <std::size_t Axis, class X>
 void read_extents(X& values, shape& extents) {
   extents[Axis] = static_cast<std::int64_t>(std::size(values));
@@ -79,7 +80,7 @@ void read_extents(X& values, shape& extents) {
   }
 }
 
-/// Copies nested ranges, which throws where one has another length than the first.
+/// Copies nested ranges. Throws if a range has a different length from the first along its axis.
 template <std::size_t Axis, class T, class X>
 T* copy_ranges(X& values, const shape& extents, std::int64_t* indices, T* to) {
   if (std::size(values) != static_cast<std::size_t>(extents[Axis]))
@@ -109,24 +110,24 @@ constexpr bool rows_fit() {
 
 }  // namespace detail
 
-/// A tensor is made of values in braces, of its extents, `shape(...)`, of a range of values, of a tensor_view or of an
-/// expression.
+/// A tensor must be created from values in braces, from extents, `shape(...)`, from a range of values, from a
+/// tensor_view or from an expression.
 template <class X>
 struct tensor_is_not_made_of : mistake<true> {};
 
-/// Values in braces fill a tensor of extents known to the compiler, row after row; others are said first.
+/// Values in braces require static extents. Otherwise pass the extents before the values.
 template <class Dims>
 struct values_need_extents : mistake<!Dims::is_static> {};
 
-/// Values in braces are one list, row after row, or nested as the extents are.
+/// Values in braces must be one row-major list, or nested like the extents.
 template <class Dims>
 struct nesting_differs : mistake<true> {};
 
-/// Rows in braces have other lengths than the extents say, or are more or fewer. `Lengths` are those of the rows.
+/// The number and lengths of rows in braces must match the extents. `Lengths` are the lengths of the rows.
 template <class Dims, std::size_t... Lengths>
 struct rows_do_not_fit : mistake<!detail::rows_fit<Dims, Lengths...>()> {};
 
-/// An array has more or fewer elements than the extents say.
+/// The number of elements of an array must match the extents.
 template <class Dims, std::int64_t Given>
 struct number_of_values_differs
     : mistake<Given >= 0 && Dims::is_static && Given != static_cast<std::int64_t>(Dims::spec.elements())> {};
@@ -148,7 +149,7 @@ constexpr auto find_values_mistake() {
     return first_mistake<values_need_extents<Dims>, number_of_values_differs<Dims, fixed_size<X>>>{};
 }
 
-/// The mistake in a range that a tensor is made of, if there is one.
+/// The mistake in a range from which a tensor is created, if any.
 template <class X, class T, class Dims>
 using values_mistake = decltype(find_values_mistake<X, T, Dims>());
 

@@ -14,22 +14,22 @@ namespace detail {
 
 inline constexpr std::size_t huge_page = std::size_t{1} << 21;
 
-/// Memory that begins with a huge page, and consists of them where the system has any to give.
+/// Memory aligned to a huge page, and backed by huge pages if the system provides them.
 inline void* huge_pages(std::size_t bytes) {
   void* const memory = ::operator new(bytes, std::align_val_t{huge_page});
-  madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);  // a wish
+  madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE);  // a hint
   return memory;
 }
 
-/// Blocks of 64 kB to 4 MB, cut side by side from huge pages: on pages of 4 kB, which lie anywhere in memory, those
-/// that are used together get into each other's way in the caches. A block that is returned waits for the next of its
-/// size, of which there are eight to each doubling.
+/// Blocks of 64 kB to 4 MB, allocated contiguously from huge pages. With pages of 4 kB, whose physical addresses are
+/// arbitrary, blocks that are used together conflict in the caches. There are eight block sizes for each power of two.
+/// A free list for each size keeps returned blocks.
 class block_pool {
  public:
   static constexpr std::size_t smallest = std::size_t{1} << 16, largest = std::size_t{1} << 22;
   static constexpr unsigned sizes = 48;
 
-  /// Which size holds so many bytes; `smallest` < bytes <= `largest`.
+  /// Returns the index of the smallest block size for `bytes`; `smallest` < bytes <= `largest`.
   static constexpr unsigned size_index(std::size_t bytes) {
     const unsigned shift = shift_of(bytes);
     return 8 * (shift - shift_of(smallest + 1)) + static_cast<unsigned>((bytes - 1) >> shift) - 8;
@@ -72,7 +72,7 @@ class block_pool {
     return static_cast<unsigned>(60 - __builtin_clzll(bytes - 1));
   }
 
-  // A child process must not inherit the lock from a thread that it did not inherit.
+  // Held across fork(): otherwise a child process could inherit a lock held by a thread that it does not have.
   static void lock() noexcept {
     while (__atomic_test_and_set(&locked_, __ATOMIC_ACQUIRE)) sched_yield();
   }

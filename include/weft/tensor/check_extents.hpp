@@ -9,12 +9,12 @@
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/storage.hpp>
 
-/// Extents as text, the checks of extents that a program gives, and memory for them.
+/// Extents as text, checks of extents, and memory for given extents.
 namespace weft {
 
 WEFT_COLD_BEGIN
 
-/// "[3, 784]", with the names of dynamic extents where `names` has them.
+/// Returns "[3, 784]". Dynamic extents are printed by their names in `names`, otherwise as "?".
 inline std::string to_string(const shape& s, const char* const* names = nullptr) {
   std::string text;
   for (std::size_t i = 0; i < s.rank; ++i) {
@@ -26,39 +26,39 @@ inline std::string to_string(const shape& s, const char* const* names = nullptr)
 
 namespace detail {
 
-/// Throws invalid_argument unless `given` fits `spec`; equal dynamic extents must be equal. Throws resource_exhausted
-/// if there cannot be so many elements.
+/// Throws invalid_argument unless `given` matches `spec`; equal dynamic extents must have equal values. Throws
+/// resource_exhausted if the number of elements overflows.
 void check_fits(const char* what, const shape& spec, const char* const* names, const shape& given);
 
-/// The number of bytes that so many elements of `element` bytes take. Throws resource_exhausted if no address space
-/// could hold them.
+/// Returns the size in bytes of an array with elements of `element` bytes. Throws resource_exhausted if it exceeds the
+/// address space.
 std::size_t checked_bytes(const char* what, const shape& extents, std::size_t element);
 
-/// Memory for them. Throws resource_exhausted, naming the extents, if there is none.
+/// Allocates memory for an array. Throws resource_exhausted, naming the extents, if there is not enough.
 storage storage_of(const char* what, const shape& extents, std::size_t element,
                    const memory_resource& source = memory_resource_of<>);
 
-/// Throws out_of_range unless there is an element of these indices, one for each axis.
+/// Throws out_of_range if an index, one for each axis, is out of range.
 void check_indices(const shape& extents, const std::int64_t* indices);
 
-/// Throws invalid_argument: `given` values for other extents.
+/// Throws invalid_argument: the number of values, `given`, does not match the extents.
 [[noreturn]] void refuse_count(const char* what, std::size_t given, const shape& extents);
 
-/// Throws invalid_argument: so many tensors in braces.
+/// Throws invalid_argument: braces contain `given` tensors instead of one.
 [[noreturn]] void refuse_operands(std::size_t given);
 
-/// Throws invalid_argument: the range at `indices[0]`, ..., `indices[axis - 1]` of nested ranges has another length
-/// than the first along that axis.
+/// Throws invalid_argument: in nested ranges, the range at `indices[0]`, ..., `indices[axis - 1]` has a different
+/// length from the first range along that axis.
 [[noreturn]] void refuse_ragged(const std::int64_t* indices, std::size_t axis, std::size_t given, std::int64_t first);
 
 /// Throws invalid_argument unless the extents are equal.
 void check_same_extents(const char* what, const shape& from, const shape& to);
 
-/// The extents of a row.
+/// Returns the extents of a row.
 shape row_extents(const shape&);
 
-/// Throws invalid_argument unless the elements of a matrix follow one another. `inner` and `outer`: from one element of
-/// a row to the next, and from one row to the next.
+/// Throws invalid_argument unless the elements of a matrix are contiguous. `inner` and `outer`: the strides between the
+/// elements of a row, and between rows.
 void check_strides(const shape& matrix, std::int64_t inner, std::int64_t outer);
 
 #if WEFT_DEFINITIONS
@@ -101,7 +101,7 @@ WEFT_DECL storage storage_of(const char* what, const shape& extents, std::size_t
   const std::size_t bytes = checked_bytes(what, extents, element);
   try {
     return storage(bytes, source);
-  } catch (const error& e) {  // which does not know the extents
+  } catch (const error& e) {  // the error does not contain the extents
     if (e.code() != error_code::resource_exhausted) throw error(e.code(), what, e.sentence());
     throw error(error_code::resource_exhausted, what,
                 {"no memory for the extents ", to_string(extents), ", ", bytes, " bytes"});

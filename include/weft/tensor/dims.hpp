@@ -8,10 +8,10 @@
 
 namespace weft {
 
-/// The most axes that a tensor has.
+/// The maximum number of axes of a tensor.
 inline constexpr std::size_t max_rank = 8;
 
-/// Extents at run time, at most `max_rank` of them. In a graph, a negative extent stands for a named dynamic one.
+/// Extents at run time, at most `max_rank`. In a graph, a negative extent is the code of a named dynamic extent.
 struct shape {
   std::int64_t extents[max_rank]{};
   std::uint32_t rank = 0;
@@ -25,7 +25,7 @@ struct shape {
   constexpr std::int64_t& operator[](std::size_t axis) { return extents[axis]; }
   constexpr void push_back(std::int64_t extent) { extents[rank++] = extent; }
 
-  /// The number of elements; meaningless while an extent is dynamic.
+  /// The number of elements. Only valid if all extents are static.
   constexpr std::size_t elements() const {
     std::size_t n = 1;
     for (std::size_t i = 0; i < rank; ++i) n *= static_cast<std::size_t>(extents[i]);
@@ -49,7 +49,7 @@ struct dims;
 
 namespace detail {
 
-// A template of its own: where g++ cannot make out an extent, as in dims<dyn, 3>, no specialisation fits.
+// A separate template, because no specialization matches if g++ cannot deduce an extent, as in dims<dyn, 3>.
 template <class Dims>
 inline constexpr bool has_canonical_types = true;
 template <auto... Extents>
@@ -68,19 +68,19 @@ struct canonical_dims<false> {
 
 }  // namespace detail
 
-/// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, `dims<>`
-/// for a scalar. Code that takes a dims from a program checks it (`extents_are_not_valid`).
+/// The extents of a tensor, outermost first, at most `max_rank`: `dims<784, 100>`, `dims<dyn<"batch">, 784>`, or
+/// `dims<>` for a scalar. Functions that take a dims check it with `extents_are_not_valid`.
 ///
-/// An extent may be an integer of any type, or an `extent_of`. What Weft makes is of the canonical form, `dims_type`:
-/// of ints, and `n + m` in one order. A tensor or a node of a dims in another form is derived from that of the
-/// canonical one, so that both are assigned, returned and passed in each other's place.
+/// An extent may be an integer of any type, or an `extent_of`. Weft's results use the canonical form, `dims_type`:
+/// ints, and sums such as `n + m` in a fixed order. A tensor or node with other dims is derived from the one with
+/// canonical dims, so that the two can be assigned, returned and passed in place of each other.
 template <auto... Extents>
 struct dims {
   using dims_type = typename detail::canonical_dims<detail::has_canonical_types<dims>>::template type<Extents...>;
   static constexpr bool is_canonical = __is_same(dims, dims_type);
   static constexpr std::size_t rank = sizeof...(Extents);
 
-  /// The extents, with a negative code where they are dynamic.
+  /// The extents; dynamic ones as negative codes.
   static constexpr shape spec = [] {
     shape s;
     if constexpr (rank <= max_rank) (s.push_back(detail::code(Extents)), ...);
@@ -93,7 +93,8 @@ struct dims {
 
 namespace detail {
 
-/// The extent of an axis. The first ones are spelt out: a recursion is instantiated anew for every list of extents.
+/// The extent of an axis. The first axes are specialized, because a recursion would be instantiated for every list of
+/// extents.
 template <class Dims, std::size_t Index>
 struct extent_at;
 template <auto A, auto... More>
@@ -139,7 +140,7 @@ struct with_extent_at<Dims, Axis, Extent, indices<Index...>> {
   using type = dims<extent<Index>()...>;
 };
 
-/// The definitions of a dims' extents; null for numbers.
+/// The definitions of the extents; null for numbers.
 template <class Dims>
 inline constexpr const extent_definition* definitions_of[1] = {};
 template <auto... Extents>
@@ -148,15 +149,15 @@ inline constexpr const extent_definition* definitions_of<dims<Extents...>>[sizeo
 
 }  // namespace detail
 
-/// The extent of an axis, known or named, as one that others are computed of: `extent_of<D, 0>() + extent<1>`. As a
-/// number it is `static_extent<D, 0>()`.
+/// The extent of an axis, for computing other extents: `extent_of<D, 0>() + extent<1>`. For the number, use
+/// `static_extent<D, 0>()`.
 template <class Dims, std::size_t Axis>
 constexpr auto extent_of() {
   return detail::operand_extent<detail::extent_at<Dims, Axis>::value>();
 }
 
-/// `Dims` with another extent along an axis: of `dims<dyn<"n">, 4>` is `with_extent<D, 0, extent_of<D, 0>() /
-/// extent<2>>` the half of it.
+/// `Dims` with another extent along an axis. For `dims<dyn<"n">, 4>`, `with_extent<D, 0, extent_of<D, 0>() /
+/// extent<2>>` halves the first extent.
 template <class Dims, std::size_t Axis, auto Extent>
 using with_extent =
     typename detail::with_extent_at<Dims, Axis, Extent, typename detail::make_indices<Dims::rank>::type>::type;
@@ -193,7 +194,7 @@ struct broadcast<A, B, indices<Index...>> {
   using type = dims<broadcast_extent<A, B, sizeof...(Index) - Index>()...>;
 };
 
-/// Whether broadcasting a value of the second extents against one of the first changes nothing of the first.
+/// Returns true if broadcasting `b` to `a` leaves `a` unchanged.
 constexpr bool takes_in(const shape& a, const shape& b) {
   if (b.rank > a.rank) return false;
   for (std::size_t i = 1; i <= b.rank; ++i)
@@ -219,7 +220,8 @@ struct broadcast_result<A, B> {
 
 // ---- selecting axes ----
 
-/// A set of axes, one bit each; `invalid_axes` if one is out of range or named twice. Negative ones count from the end.
+/// A set of axes with one bit each; `invalid_axes` if an axis is out of range or repeated. Negative axes count from the
+/// end.
 inline constexpr std::uint32_t invalid_axes = ~std::uint32_t{0};
 
 template <int... Axes>
@@ -241,7 +243,7 @@ struct select_extents<Dims, Pick, indices<Index...>> {
   using type = dims<extent_at<Dims, Pick::axis(Index)>::value...>;
 };
 
-/// The dims whose axis i is axis `Pick::axis(i)` of `Dims`, for i below `Count`.
+/// The dims whose extent i is that of axis `Pick::axis(i)` of `Dims`, for i < `Count`.
 template <class Dims, std::size_t Count, class Pick>
 using select = typename select_extents<Dims, Pick, typename make_indices<Count>::type>::type;
 
@@ -254,7 +256,7 @@ struct pick_kept {
   }
 };
 
-/// `Dims` without the axes whose bits are set.
+/// `Dims` without the axes in `Mask`.
 template <class Dims, std::uint32_t Mask>
 using without_axes = select<Dims, Dims::rank - static_cast<std::size_t>(__builtin_popcount(Mask)), pick_kept<Mask>>;
 
@@ -262,11 +264,11 @@ using without_axes = select<Dims, Dims::rank - static_cast<std::size_t>(__builti
 
 using detail::without_axes;
 
-/// The extents to which A and B broadcast, by the rules of NumPy.
+/// The extents of A and B after broadcasting by NumPy's rules.
 template <class A, class B>
 using broadcast_dims = typename detail::broadcast_result<A, B>::type;
 
-/// Whether T is a `dims<...>`.
+/// True if T is a `dims<...>`.
 template <class T>
 inline constexpr bool is_dims = false;
 template <auto... Extents>

@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// IEEE 754 binary16, a storage type: converts to and from float, round to nearest even. Storage types have `cast`,
-/// `matmul`, `conv2d`, pools, `reshape`, `transpose`, running sums and sorts, with gradients; arithmetic asks for
-/// `cast<float>(x)`.
+/// IEEE 754 binary16, a storage type: converts to and from float, rounding to nearest even. Storage types support
+/// `cast`, `matmul`, `conv2d`, pools, `reshape`, `transpose`, running sums and sorts, with gradients. For arithmetic,
+/// use `cast<float>(x)`.
 struct half {
   std::uint16_t bits = 0;
   half() = default;
@@ -23,8 +23,8 @@ struct half {
 #endif
     const auto f = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t sign = (f >> 16) & 0x8000u, magnitude = f & 0x7fffffffu;
-    // No branches, so that loops over it are vectorised. Below the normal numbers the sum with 0.5 rounds to a multiple
-    // of 2^-24, a subnormal's unit.
+    // Branchless, so that loops vectorize. For subnormal results, adding 0.5 rounds to a multiple of 2^-24, the unit of
+    // subnormals.
     const bool normal = magnitude >= 0x38800000u;
     const float sum = __builtin_bit_cast(float, normal ? 0 : magnitude) + 0.5f;
     const std::uint32_t rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
@@ -46,14 +46,15 @@ struct half {
 #endif
     const std::uint32_t magnitude = bits & 0x7fffu, shifted = magnitude << 13;
     const std::uint32_t normal = shifted + (magnitude >= 0x7c00u ? 0x70000000u : 0x38000000u);
-    const float sum = __builtin_bit_cast(float, shifted + 0x38800000u);  // 2^-14 and a subnormal
+    const float sum = __builtin_bit_cast(float, shifted + 0x38800000u);  // 2^-14 plus a subnormal
     const std::uint32_t subnormal = __builtin_bit_cast(std::uint32_t, sum - 0x1p-14f);
     const std::uint32_t sign = (bits & 0x8000u) << 16;
     return __builtin_bit_cast(float, sign | (magnitude < 0x400u ? subnormal : normal));
   }
 };
 
-/// The upper half of an IEEE 754 binary32, a storage type like half: converts to and from float, round to nearest even.
+/// The upper half of an IEEE 754 binary32, a storage type like half: converts to and from float, rounding to nearest
+/// even.
 struct bfloat16 {
   std::uint16_t bits = 0;
   bfloat16() = default;
@@ -70,7 +71,7 @@ struct bfloat16 {
   }
 };
 
-/// Element types, as a run-time value.
+/// The element type as a run-time value.
 enum class dtype : unsigned char {
   boolean,
   int8,
@@ -87,23 +88,23 @@ enum class dtype : unsigned char {
   float64
 };
 
-/// The bytes of one element.
+/// Returns the size of one element in bytes.
 constexpr std::size_t size_of(dtype type) {
   constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
   return sizes[static_cast<std::size_t>(type)];
 }
 
-/// The name of the C++ type: "float", "int32", "half".
+/// Returns the name of the C++ type: "float", "int32", "half".
 constexpr const char* name(dtype type) {
   constexpr const char* names[] = {"bool",   "int8",   "int16", "int32",    "int64", "uint8", "uint16",
                                    "uint32", "uint64", "half",  "bfloat16", "float", "double"};
   return names[static_cast<std::size_t>(type)];
 }
 
-/// Whether the type is half, bfloat16, float or double.
+/// Returns true for half, bfloat16, float and double.
 constexpr bool is_floating(dtype type) { return type >= dtype::float16; }
 
-/// What is known of an element type T: `supported`, and of a supported type its `type`, a dtype.
+/// Properties of an element type T: `supported` and, if so, its `type`, a dtype.
 template <class T>
 struct element {
   static constexpr bool supported = false;
@@ -153,7 +154,7 @@ inline constexpr dtype dtype_of = element<T>::type;
 template <class T>
 concept Element = element<T>::supported;
 
-/// A type that values are kept in, and computed with in float.
+/// True for types that only store values; arithmetic uses float.
 template <class T>
 inline constexpr bool is_storage_type = false;
 template <>
@@ -161,12 +162,12 @@ inline constexpr bool is_storage_type<half> = true;
 template <>
 inline constexpr bool is_storage_type<bfloat16> = true;
 
-/// The type that products of T are summed in.
+/// The type in which products of T are accumulated.
 template <class T>
 using accumulator = std::conditional_t<is_storage_type<T>, float, T>;
 
-/// An integer as an unsigned one, of which sums and products wrap around: signed ones overflow, and the shortest
-/// unsigned ones are promoted to signed ones. Any other value as it is.
+/// Converts an integer to an unsigned type in which sums and products wrap around: signed types overflow, and short
+/// unsigned types are promoted to int. Returns other values unchanged.
 template <class T>
 WEFT_HOST_DEVICE constexpr auto wrapping(T x) {
   if constexpr (std::is_integral_v<T>)
@@ -175,7 +176,7 @@ WEFT_HOST_DEVICE constexpr auto wrapping(T x) {
     return x;
 }
 
-/// A type whose values have gradients: float, double, half, bfloat16.
+/// True for types whose values have gradients: float, double, half, bfloat16.
 template <class T>
 inline constexpr bool is_differentiable = std::is_floating_point_v<T> || is_storage_type<T>;
 

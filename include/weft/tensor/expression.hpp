@@ -9,26 +9,26 @@
 
 namespace weft {
 
-/// The one host device kind. `cpu{n}` is its n-th device: a set of cores with their own threads.
+/// The CPU. `cpu{n}` is CPU device n: a set of cores with its own threads.
 struct cpu {
   using device_type = cpu;
   int ordinal = 0;
   static constexpr const char* name = "CPU";
 };
 
-/// NVIDIA's GPUs. `cuda{n}` is the n-th that the process can see.
+/// NVIDIA GPUs. `cuda{n}` is the n-th GPU that the process can see.
 struct cuda {
   using device_type = cuda;
   int ordinal = 0;
   static constexpr const char* name = "GPU";
 };
 
-/// A value of known element type and extents that has not been computed: a tensor, a node, a number, or an operation
-/// on such values. Expressions hold tensors and nodes by handle and each other by value, so nothing dangles.
+/// An unevaluated value with a known element type and extents: a tensor, a node, a number, or an operation on such
+/// values. Expressions store tensors and nodes as handles and other expressions by value, so they cannot dangle.
 template <class Expr>
 concept Expression = requires { typename Expr::weft_expression; };
 
-/// A number in an expression. It takes the element type of what it meets, and its value is data of the kernel, not
+/// A number in an expression. It adopts the element type of the other operand. Its value is data of the kernel, not
 /// part of the kernel's type.
 template <Element T>
 struct literal {
@@ -45,17 +45,18 @@ struct literal {
 template <class Op, class T, class Dims, class Device, class... Operands>
 struct expression;
 
-/// An expression is assigned another one. The type of an expression is its operations, so `let` and `eval` come first.
+/// An expression cannot be assigned to an expression of a different type: its type contains its operations. Use `let`
+/// or `eval` first.
 template <class Assigned, class Dims>
 struct expression_is_assigned : mistake<true> {};
 
-/// The branches of `condition ? a : b` are expressions of two types.
+/// `condition ? a : b` requires branches of the same type.
 template <class A, class B>
 struct branches_are_two_expressions : mistake<true> {};
 
 namespace detail {
 
-/// Whether an expression of this operation and these operands is true or false as a whole.
+/// True if an expression with this operation and these operands converts to bool as a whole.
 template <class Op, class... Operands>
 inline constexpr bool is_truth = false;
 template <class X>
@@ -66,8 +67,8 @@ constexpr bool is_less(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return *a < *b;
 }
-/// Whether A is the one of two expressions that `?:` may convert to the other: were it both, the compiler would say
-/// that this is ambiguous, and no more. Operands of an expression, which have fewer operations, never are.
+/// True if `?:` converts A to B rather than B to A. If both conversions existed, the compiler would only report an
+/// ambiguity. False for operands of an expression, which have fewer operations.
 template <class A, class B>
 concept ConvertedBranch =
     (!__is_same(A, B)) &&
@@ -91,13 +92,13 @@ struct expression_base {
   using value_type = T;
   using dims_type = Dims;
   using device_type = Device;
-  /// An operation of three operands counts twice, so that there is never more than one leaf more than there are
-  /// operations.
+  /// An operation with three operands counts twice, so that an expression has at most one more leaf than operations.
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = (Operands::symbolic || ...);
 
-  // Implicit where it can never be meant, so that std::exp(x) is told why; of a tensor, overloads may tell it apart.
-  // And where tensors are compared: `a == b` is their equality as well as a tensor.
+  // Implicit for expressions that can never become a number, so that std::exp(x) prints an explanation; explicit for
+  // tensors, so that overloads can distinguish them. Also implicit for comparisons of tensors: `a == b` is a bool as
+  // well as a tensor.
   template <class Num>
     requires Arithmetic<Num>
   constexpr explicit((!symbolic || !std::is_same_v<Num, T>) &&
@@ -123,7 +124,7 @@ struct expression_base {
   }
 };
 
-/// A scalar over tensors is a number.
+/// A scalar expression over tensors converts to a number.
 template <class Op, class T, class Device, class... Operands>
   requires(!(Operands::symbolic || ...))
 struct expression_base<Op, T, dims<>, Device, Operands...> {
@@ -134,7 +135,7 @@ struct expression_base<Op, T, dims<>, Device, Operands...> {
   static constexpr std::size_t operations = (sizeof...(Operands) > 2 ? 2 : 1) + (Operands::operations + ... + 0);
   static constexpr bool symbolic = false;
 
-  /// Its value, computed now: by argument-dependent lookup, in the layer that has the kernels.
+  /// Evaluates the expression. `eval` is found by argument-dependent lookup in the layer that contains the kernels.
   operator T() const { return eval(static_cast<const expression<Op, T, dims<>, Device, Operands...>&>(*this)); }
 };
 
@@ -182,8 +183,8 @@ struct expression<Op, T, Dims, Device, A, B, C> : detail::expression_base<Op, T,
 
 #undef WEFT_EXPRESSION_IS_ASSIGNED
 
-/// The operands of an expression of more operations than this turn into nodes or tensors by themselves, so that
-/// `auto y = x * x`, repeated, cannot double a type without end.
+/// The maximum number of operations in an expression. The operands of a longer expression become nodes or tensors, so
+/// that repeating `auto y = x * x` cannot double the length of a type without limit.
 inline constexpr std::size_t max_operations = 12;
 
 /// The element type of a tensor, a node or an expression.

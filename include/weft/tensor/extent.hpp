@@ -7,15 +7,15 @@
 #include <weft/config.hpp>
 #include <weft/tensor/extent_definition.hpp>
 
-/// Extents that are known at run time only: named ones, and what is computed from them.
+/// Dynamic extents, which are known only at run time: named extents, and extents computed from them.
 namespace weft {
 
-/// An extent that is known at run time only. Extents of the same name are equal: the compiler unifies them in types, a
-/// step checks their values once per call.
+/// A named dynamic extent. Extents with the same name are equal: the compiler unifies them in types, and a step checks
+/// their values once per call.
 template <fixed_string Name>
 struct dyn_extent {
   static constexpr const char* name = Name.text;
-  /// The name as a number: the extent's run-time form.
+  /// A hash of the name: the extent's representation at run time.
   static constexpr std::int64_t code = [] {
     std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
     for (const char* c = Name.text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
@@ -23,37 +23,37 @@ struct dyn_extent {
   }();
 };
 
-/// An extent known at run time, by its name: `dims<dyn<"batch">, 784>`. Equal names in one step are equal extents.
-// A copy of the name: nvcc 12 cannot write down the parameter itself, where an alias outside of functions leads to it.
+/// A dynamic extent by its name: `dims<dyn<"batch">, 784>`. In one step, extents with equal names are equal.
+// A copy of the name: nvcc 12 cannot emit the template parameter itself if an alias outside of functions refers to it.
 template <fixed_string Name>
 inline constexpr auto dyn = dyn_extent<fixed_string(Name)>{};
 
-/// A number among computed extents: `dyn<"n"> + extent<1>`. By itself it is an integer: `std::sqrt(extent<8>)`.
+/// A number in computed extents: `dyn<"n"> + extent<1>`. Converts to an integer: `std::sqrt(extent<8>)`.
 template <std::int64_t Value>
 struct fixed_extent {
   static constexpr std::int64_t code = Value;
   static constexpr const char* name = nullptr;
   constexpr operator std::int64_t() const { return Value; }
 };
-/// A number among computed extents: `dyn<"n"> + extent<1>`.
+/// A number in computed extents: `dyn<"n"> + extent<1>`.
 template <std::int64_t Value>
 inline constexpr fixed_extent<Value> extent{};
 
-/// A sum, difference, product or quotient of two extents, by their types.
+/// The type of a sum, difference, product or quotient of two extents.
 template <char Op, class A, class B>
 struct computed_extent;
 
 namespace detail {
 
-// Asked of the members, because nvcc cannot deduce a template argument of class type.
+// Tests for members, because nvcc cannot deduce template arguments of class type.
 template <class Extent>
 concept extent_like = requires { Extent::code; };
-/// A named extent, or what is computed from named ones.
+/// A named extent, or an extent computed from named ones.
 template <class Extent>
 concept named_extent = extent_like<Extent>;
 
-/// Defines a name; what is more is specialised. Names are not, for nvcc cannot match what has class types for
-/// arguments.
+/// The definition of a named extent; computed extents are specializations. The primary template handles names because
+/// nvcc cannot match templates with arguments of class type.
 template <class Extent>
 struct define_extent {
   static constexpr extent_definition make(const extent_definition* self, bool&) {
@@ -121,7 +121,7 @@ struct define_extent<computed_extent<'u', A, B>> : define_quotient<A, B, extent_
 
 }  // namespace detail
 
-/// `+`, `-`, `*`, `/` without rest, or a quotient rounded down ('d') or up ('u').
+/// A sum, difference, product or exact quotient (`+`, `-`, `*`, `/`), or a quotient rounded down ('d') or up ('u').
 template <char Op, class A, class B>
 struct computed_extent {
   static_assert(detail::defined_extent<computed_extent>.fits,
@@ -132,10 +132,10 @@ struct computed_extent {
 
 namespace detail {
 
-// The normal form of an extent as a type, so that `n + m` and `m + n` are one type: a fixed_extent where it is a
-// number, otherwise its terms in reading order.
+// The normal form of an extent as a type, so that `n + m` and `m + n` are the same type: a fixed_extent for a number,
+// otherwise the terms in reading order.
 
-/// Types of names and quotients, among them all that occur in the extent.
+/// A list of names and quotients that contains all atoms of the extent.
 template <class... Atoms>
 struct extent_atoms {
   template <class... More>
@@ -168,7 +168,7 @@ constexpr auto atom_of(extent_atoms<First, More...>) {
     return atom_of<Code>(extent_atoms<More...>{});
 }
 
-/// `Product` times the atoms of a term, from the one at place `At` of its names' order on.
+/// Multiplies `Product` by the atoms of a term, starting at atom `At` in the order of names.
 template <class Extent, std::size_t Term, std::size_t At, class Product>
 constexpr auto times_atoms(Product) {
   constexpr std::int64_t code = atom_in_order(defined_extent<Extent>.definition, Term, At);
@@ -184,7 +184,7 @@ constexpr auto times_atoms(Product) {
   }
 }
 
-/// `Sum` and the terms from the one at place `At` of the reading order on.
+/// Adds terms to `Sum`, starting at term `At` in reading order.
 template <class Extent, std::size_t At, class Sum>
 constexpr auto plus_terms(Sum) {
   constexpr const extent_definition& d = defined_extent<Extent>.definition;
@@ -205,7 +205,7 @@ template <class Extent>
 constexpr auto normal_form() {
   constexpr const extent_definition& d = defined_extent<Extent>.definition;
   if constexpr (!defined_extent<Extent>.fits)
-    return Extent{};  // an error already
+    return Extent{};  // reported elsewhere
   else if constexpr (Extent::code >= 0)
     return fixed_extent<Extent::code>{};
   else if constexpr (d.is_number() || d.numerator != nullptr)
@@ -223,7 +223,7 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator+(A, B) {
   return detail::normal_extent<computed_extent<'+', A, B>>{};
 }
-/// The difference of two extents. A negative one is an error when a step runs.
+/// The difference of two extents. A step throws if it is negative.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator-(A, B) {
   return detail::normal_extent<computed_extent<'-', A, B>>{};
@@ -233,7 +233,7 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator*(A, B) {
   return detail::normal_extent<computed_extent<'*', A, B>>{};
 }
-/// A quotient without rest: one that leaves a rest is an error when a step runs.
+/// The exact quotient of two extents. A step throws if the division leaves a remainder.
 template <detail::extent_like A, detail::extent_like B>
 constexpr auto operator/(A, B) {
   return detail::normal_extent<computed_extent<'/', A, B>>{};
@@ -248,12 +248,12 @@ template <detail::extent_like A, detail::extent_like B>
 constexpr auto ceil_quotient(A, B) {
   return detail::normal_extent<computed_extent<'u', A, B>>{};
 }
-/// A quotient of a quotient that is rounded the same way: `ceil(ceil(h / 2) / 2)` is `ceil(h / 4)`.
+/// A quotient of a quotient with the same rounding, as one quotient: `floor(floor(h / 2) / 2)` is `floor(h / 4)`.
 template <detail::extent_like A, std::int64_t X, std::int64_t Y>
 constexpr auto floor_quotient(computed_extent<'d', A, fixed_extent<X>>, fixed_extent<Y>) {
   return computed_extent<'d', A, fixed_extent<X * Y>>{};
 }
-/// A quotient, rounded up, of a quotient rounded up, as one quotient.
+/// The same for quotients rounded up.
 template <detail::extent_like A, std::int64_t X, std::int64_t Y>
 constexpr auto ceil_quotient(computed_extent<'u', A, fixed_extent<X>>, fixed_extent<Y>) {
   return computed_extent<'u', A, fixed_extent<X * Y>>{};
@@ -261,7 +261,7 @@ constexpr auto ceil_quotient(computed_extent<'u', A, fixed_extent<X>>, fixed_ext
 
 namespace detail {
 
-/// The run-time form of an extent: its value, or for a dynamic extent a negative number made from what it is.
+/// The run-time form of an extent: its value, or for a dynamic extent a negative code derived from its definition.
 constexpr std::int64_t code(std::int64_t extent) { return extent; }
 template <extent_like Extent>
 constexpr std::int64_t code(Extent) {
@@ -280,7 +280,7 @@ constexpr const char* extent_name(Extent) {
   return Extent::code < 0 ? Extent::name : nullptr;
 }
 
-/// Null for numbers and names.
+/// Returns null for numbers and names.
 constexpr const extent_definition* extent_formula(std::int64_t) { return nullptr; }
 template <extent_like Extent>
 constexpr const extent_definition* extent_formula(Extent) {
@@ -291,8 +291,8 @@ constexpr const extent_definition* extent_formula(computed_extent<Op, A, B>) {
   return computed_extent<Op, A, B>::code < 0 ? &defined_extent<computed_extent<Op, A, B>>.definition : nullptr;
 }
 
-/// Whether extents of this type are in the form in which Weft makes them: int, and names in normal form. Numbers that
-/// no int holds are long long. A type that no extent has is left to the check of a dims.
+/// True if extents of this type are canonical: int (long long for numbers that int cannot hold), and computed extents
+/// in normal form. Types that are not extents also count; the check of a dims rejects them.
 template <class Extent>
 inline constexpr bool has_canonical_type =
     !std::is_convertible_v<Extent, std::int64_t> || std::is_floating_point_v<Extent>;
@@ -301,12 +301,12 @@ inline constexpr bool has_canonical_type<int> = true;
 template <char Op, class A, class B>
 inline constexpr bool has_canonical_type<computed_extent<Op, A, B>> =
     std::is_same_v<normal_extent<computed_extent<Op, A, B>>, computed_extent<Op, A, B>>;
-// The type of a template's argument: g++ adds const to that of a class, clang 14 does not.
+// For the type of a template argument: g++ adds const to class types, clang 14 does not.
 template <char Op, class A, class B>
 inline constexpr bool has_canonical_type<const computed_extent<Op, A, B>> =
     has_canonical_type<computed_extent<Op, A, B>>;
 
-/// An extent in that form.
+/// Returns the extent in canonical form.
 template <auto Value>
 constexpr auto canonical() {
   using Extent = decltype(Value);
@@ -320,7 +320,7 @@ constexpr auto canonical() {
     return static_cast<long long>(code(Value));
 }
 
-/// An extent and a number.
+/// Returns an extent plus a number.
 template <std::int64_t More, extent_like Extent>
 constexpr auto longer(Extent e) {
   if constexpr (More == 0)
@@ -340,7 +340,7 @@ constexpr const extent_definition* definition_of() {
     return nullptr;
 }
 
-/// An extent of a dims, as something to compute with.
+/// Returns an extent of a dims in a form that supports arithmetic.
 template <auto Value>
 constexpr auto operand_extent() {
   if constexpr (is_dynamic(Value))

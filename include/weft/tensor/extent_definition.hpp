@@ -6,10 +6,10 @@
 
 #include <weft/config.hpp>
 
-/// The definition of an extent that is known at run time only: a name, a quotient, or a polynomial in normal form.
+/// The definition of a dynamic extent: a name, a quotient, or a polynomial in normal form.
 namespace weft {
 
-/// A string that can be a template argument: the name of a dynamic extent.
+/// A string as a template argument: the name of a dynamic extent.
 template <std::size_t Count>
 struct fixed_string {
   char text[Count]{};
@@ -25,16 +25,16 @@ constexpr std::uint64_t hash_word(std::uint64_t hash, std::uint64_t word) {
   return hash ^ (hash >> 29);
 }
 
-/// A code is how a dynamic extent is written into a shape at run time: negative, and the same wherever the extent is.
+/// Returns the code that represents a dynamic extent in a shape: negative, and equal for equal definitions.
 constexpr std::int64_t code_of(std::uint64_t hash) { return -1 - static_cast<std::int64_t>(hash >> 2); }
 
 }  // namespace detail
 
-/// The definition of a dynamic extent: a name, a quotient, or a polynomial in those.
+/// The definition of a dynamic extent: a name, a quotient, or a polynomial in names and quotients.
 struct extent_definition {
   enum class rounding : unsigned char { exact, down, up };
 
-  /// factor * atom * atom ...; atoms by their codes, in order, 0 where there are no more.
+  /// factor * atom * atom ... Atoms are sorted codes, padded with 0.
   struct term {
     static constexpr std::size_t max_atoms = 4;
     std::int64_t factor = 0;
@@ -43,7 +43,7 @@ struct extent_definition {
   static constexpr std::size_t max_terms = 8, max_text = 96;
 
   char text[max_text]{};                         ///< "batch", "a + 2 * b", "ceil(height / 2)"
-  std::int64_t code = 0;                         ///< the extent itself where it is a number
+  std::int64_t code = 0;                         ///< the extent itself if it is a number
   const extent_definition* numerator = nullptr;  ///< of a quotient
   const extent_definition* denominator = nullptr;
   rounding round = rounding::exact;
@@ -91,7 +91,8 @@ constexpr bool before(const extent_definition::term& a, const extent_definition:
   return false;
 }
 
-/// Adds a term to a polynomial in normal form: terms of equal atoms are one, in order. False if there are too many.
+/// Adds a term to a polynomial in normal form: terms are sorted, and terms with equal atoms are merged. Returns false
+/// if there are too many terms.
 constexpr bool add_term(extent_definition& to, const extent_definition::term& t) {
   std::size_t i = 0;
   while (i < to.term_count && before(to.terms[i], t)) ++i;
@@ -137,7 +138,7 @@ constexpr extent_definition::term multiply_terms(const extent_definition::term& 
   return product;
 }
 
-/// One term divided by another; false if it does not go.
+/// Divides a term by another. Returns false if the division is not exact.
 constexpr bool divide_term(extent_definition::term& t, const extent_definition::term& by) {
   if (by.factor == 0 || t.factor % by.factor != 0) return false;
   extent_definition::term quotient{t.factor / by.factor, {}};
@@ -158,7 +159,7 @@ constexpr int compare_text(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return static_cast<unsigned char>(*a) - static_cast<unsigned char>(*b);
 }
-/// The names in a term in alphabetical order, then null.
+/// Writes the names in a term in alphabetical order, followed by null.
 constexpr void names_of(const extent_definition& d, const extent_definition::term& t, const char** names) {
   std::size_t n = 0;
   for (const std::int64_t atom : t.atoms)
@@ -178,8 +179,8 @@ constexpr bool reads_before(const extent_definition& d, const extent_definition:
   return false;
 }
 
-/// The order in which people read a polynomial's terms: what is added, what is subtracted, the number; names in the
-/// order of the alphabet.
+/// The order for printing a polynomial's terms: positive terms, negative terms, the number; alphabetical within each
+/// group.
 struct extent_order {
   std::size_t at[extent_definition::max_terms]{};
 };
@@ -202,7 +203,7 @@ constexpr extent_order reading_order(const extent_definition& d) {
   return order;
 }
 
-/// The code of an atom of a term by its place in `names_of`; 0 after the last.
+/// Returns the code of the atom at index `at` of `names_of`; 0 after the last.
 constexpr std::int64_t atom_in_order(const extent_definition& d, std::size_t term, std::size_t at) {
   const char* names[extent_definition::term::max_atoms]{};
   names_of(d, d.terms[term], names);
@@ -212,7 +213,7 @@ constexpr std::int64_t atom_in_order(const extent_definition& d, std::size_t ter
   return 0;
 }
 
-/// A polynomial's code and text, from its terms.
+/// Computes a polynomial's code and text from its terms.
 constexpr void finish_extent(extent_definition& d) {
   extent_text text(d);
   if (d.is_number()) {
@@ -263,7 +264,8 @@ constexpr extent_definition sum_of_extents(const extent_definition& a, const ext
 
 constexpr extent_definition product_of_extents(const extent_definition& a, const extent_definition& b, bool& fits);
 
-/// A quotient without rest, times what it is divided by, is what is divided. False where there is no such term.
+/// Replaces an exact quotient that is multiplied by its denominator with its numerator. Returns false if there is no
+/// such term.
 constexpr bool cancel_quotient(extent_definition& d, bool& fits) {
   for (std::size_t k = 0; k < d.term_count; ++k)
     for (const std::int64_t atom : d.terms[k].atoms)
@@ -299,7 +301,7 @@ constexpr extent_definition product_of_extents(const extent_definition& a, const
   return d;
 }
 
-/// A quotient that divides term by term is a polynomial again; all else is an atom of its own.
+/// If the denominator divides each term, the quotient is a polynomial; otherwise it is a new atom.
 constexpr extent_definition quotient_of_extents(const extent_definition& a, const extent_definition& b,
                                                 extent_definition::rounding round, bool& fits) {
   extent_definition d;
@@ -343,7 +345,7 @@ constexpr extent_definition quotient_of_extents(const extent_definition& a, cons
   return d;
 }
 
-/// An atom as the polynomial that it is.
+/// Makes `d` the polynomial that consists of its own atom.
 constexpr void make_atom(extent_definition& d, const extent_definition* self) {
   d.terms[0] = {1, {d.code}};
   d.term_count = 1;

@@ -2,9 +2,9 @@
 
 #include <weft/tensor/tensor.hpp>
 
-/// Tensors that are made of their extents. The same functions make values of a graph where one is their first argument
-/// (graph/fill.hpp). Extents known at run time are given, all of them: `zeros<float, dims<dyn<"batch">, 3>>(shape(7,
-/// 3))` throws invalid_argument if they do not fit `Dims`.
+/// Tensors that depend only on their extents. The same functions with a graph as first argument create graph values
+/// (graph/fill.hpp). If `Dims` has dynamic extents, pass all extents: `zeros<float, dims<dyn<"batch">, 3>>(shape(7,
+/// 3))` throws invalid_argument if they do not match `Dims`.
 namespace weft {
 
 /// Zeros (tf.zeros, numpy.zeros): `zeros<float, dims<2, 3>>()`.
@@ -19,7 +19,7 @@ template <Element T, class Dims = dims<>>
 template <Element T, class Dims>
 [[nodiscard]] tensor<T, Dims> ones(const shape& extents);
 
-/// One number for all elements (tf.fill, numpy.full): `fill<float, dims<2, 3>>(0.5f)`.
+/// The same number in all elements (tf.fill, numpy.full): `fill<float, dims<2, 3>>(0.5f)`.
 template <Element T, class Dims = dims<>, class Num>
 [[nodiscard]] tensor<T, Dims> fill(Num number);
 template <Element T, class Dims, class Num>
@@ -31,17 +31,17 @@ template <Element T, class Dims>
 template <Element T, class Dims>
 [[nodiscard]] tensor<T, Dims> eye(const shape& extents);
 
-/// Extents known at run time are given.
+/// Dynamic extents require the overload that takes a shape.
 template <class Dims>
 struct extents_are_not_given : mistake<!Dims::is_static> {};
 
-/// The mistake in the extents of a filled value, or in the number.
+/// The mistake in the extents or the number of a filled value.
 template <class Dims, class Num>
 struct filled_with_no_number : mistake<!std::is_arithmetic_v<Num> && !is_storage_type<Num>> {};
 template <class Dims, class Num = int>
 using fill_mistake = first_mistake<extents_are_not_valid<Dims>, filled_with_no_number<Dims, Num>>;
 
-/// An identity is a matrix of two extents.
+/// eye requires a matrix: two extents.
 template <class Dims>
 struct identity_is_not_a_matrix : mistake<Dims::rank != 2> {};
 

@@ -19,27 +19,27 @@
 
 namespace weft {
 
-/// Every buffer of every type is aligned to this many bytes, whatever the compiler's flags.
+/// The alignment of every buffer in bytes, independent of types and compiler flags.
 inline constexpr std::size_t alignment = 64;
 
-/// The default allocator: cache-line aligned memory of the host. Large blocks lie in huge pages.
+/// The default allocator: host memory aligned to cache lines. Large blocks use huge pages.
 class host_allocator {
  public:
-  /// Throws resource_exhausted, as Weft does, and not std::bad_alloc.
-  // Not inlined: every container's destructor would have it.
+  /// Throws resource_exhausted instead of std::bad_alloc.
+  // Not inlined, because every container's destructor would contain a copy.
   static void* allocate(std::size_t bytes);
   static void deallocate(void* p) noexcept;
 };
 
-/// Where tensors and sessions take memory from. `allocate(bytes)` returns memory that is aligned to `alignment`, or
-/// throws; `deallocate` takes it back, on whichever thread lets go of it last.
+/// The source of memory of tensors and sessions. `allocate(bytes)` returns memory aligned to `alignment` or throws.
+/// `deallocate` frees it, on the thread that releases the last reference.
 template <class A>
 concept Allocator = requires(std::size_t bytes, void* p) {
   static_cast<void*>(A::allocate(bytes));
   A::deallocate(p);
 };
 
-/// An allocator's functions, for code that is no template.
+/// An allocator's functions, for non-template code.
 struct memory_resource {
   void* (*allocate)(std::size_t bytes);
   void (*deallocate)(void*);
@@ -77,10 +77,11 @@ inline constexpr memory_resource memory_resource_of<host_allocator> = {host_allo
 
 namespace detail {
 
-// Where a block came from is said by the byte before it: the offset in what operator new returned, or one of these.
+// The byte before a block records its origin: its offset in the memory that operator new returned, or one of these
+// constants.
 inline constexpr unsigned char from_huge_pages = 0xff, from_pool = 0x80;
 
-  // A sanitizer is told of every block.
+  // The address sanitizer must see every allocation.
   #if WEFT_ADDRESS_SANITIZER
 inline constexpr bool uses_pool = false;
   #else

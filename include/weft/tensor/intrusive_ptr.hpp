@@ -8,7 +8,7 @@
 
 namespace weft::detail {
 
-/// The base of objects that intrusive_ptr counts.
+/// The base class of objects that intrusive_ptr owns.
 class ref_counted {
  public:
   ref_counted() = default;
@@ -25,7 +25,8 @@ class ref_counted {
   mutable std::size_t owners_ = 0;
 };
 
-/// Boost's intrusive_ptr for ref_counted objects. <memory> would cost every program a fifth of a second to compile.
+/// Like Boost's intrusive_ptr, for ref_counted objects. Including <memory> would add a fifth of a second to the compile
+/// time of every program.
 template <class T>
 class intrusive_ptr {
  public:
@@ -54,7 +55,7 @@ class intrusive_ptr {
   T& operator*() const { return *object_; }
   explicit operator bool() const { return object_ != nullptr; }
 
-  /// Gives up the object without releasing it.
+  /// Returns the object and gives up ownership without releasing it.
   T* detach() noexcept {
     T* const mine = object_;
     object_ = nullptr;
@@ -65,7 +66,7 @@ class intrusive_ptr {
   T* object_ = nullptr;
 };
 
-/// Owns a value of any type for those who know only where its bytes are.
+/// Type-erased ownership of a value, for code that only knows the address of its bytes.
 template <class T>
 class owner_of final : public ref_counted {
  public:

@@ -5,13 +5,13 @@
 
 #include <weft/tensor/dims.hpp>
 
-// Ends the declaration of an overload that takes the calls that no other overload takes:
+// Ends the declaration of a catch-all overload for calls that no other overload accepts:
 //
 //     auto f(...) WEFT_DELETED;  // how f is called
 //
-// The compiler prints that line with its comment, and no candidates. C's ellipsis takes braces too, which templates do
-// not deduce, and every other overload is a better match. clang lists all candidates beside a deleted function, but
-// none beside a function without a body whose return type it would have to deduce.
+// The compiler prints this line with its comment, and no candidates. C's ellipsis also accepts braces, which templates
+// cannot deduce, and every other overload is a better match. For a deleted function, clang lists all candidates; for a
+// function without a body whose return type must be deduced, it lists none.
 #if defined(__clang__)
   #define WEFT_DELETED
 #else
@@ -20,26 +20,27 @@
 
 namespace weft {
 
-/// Base of the predicates that are named for a mistake: `value` says that it was made. Compilers print the predicate,
-/// with its arguments, where `static_assert(correct<...>)` fails; the shapes are those arguments.
+/// Base of predicates named after a mistake: `value` is true if the mistake was made. If `static_assert(correct<...>)`
+/// fails, compilers print the predicate with its arguments, such as the shapes.
 template <bool Made>
 struct mistake {
-  static constexpr bool value = Made;  ///< whether the mistake was made
+  static constexpr bool value = Made;  ///< true if the mistake was made
 };
 
-/// Whether a call does not make the mistake: `static_assert(correct<axis_out_of_range<D, Axis>>, "...")`.
+/// True if a call does not make the mistake: `static_assert(correct<axis_out_of_range<D, Axis>>, "...")`.
 template <class Mistake>
 inline constexpr bool correct = !Mistake::value;
 
 namespace detail {
 
-// What is asked of each operand of each expression instantiates no class of the standard library, nor one of its own.
+// Checks that run for each operand of each expression must not instantiate class templates, from the standard library
+// or Weft.
 
-/// A number of C++. A class is none, whichever it is.
+/// An arithmetic type. The first test avoids instantiating the trait for classes.
 template <class X>
 concept Arithmetic = (!__is_class(X)) && std::is_arithmetic_v<X>;
 
-/// `choose<Condition>::template type<A, B>`: as std::conditional_t.
+/// `choose<Condition>::template type<A, B>`: like std::conditional_t.
 template <bool Condition>
 struct choose {
   template <class A, class B>
@@ -63,13 +64,13 @@ constexpr auto find_first_mistake() {
 
 }  // namespace detail
 
-/// The first of several mistakes that was made; mistake<false> if none was.
+/// The first of several mistakes that was made, or mistake<false>.
 template <class... Mistakes>
 using first_mistake = decltype(detail::find_first_mistake<Mistakes...>());
 
 namespace detail {
 
-/// Any argument, in braces too: of overloads that say what to write instead.
+/// Accepts any argument, also in braces, for overloads that report the correct form.
 struct anything {
   template <class... X>
   constexpr anything(const X&...) {}
@@ -93,27 +94,27 @@ inline constexpr bool is_valid_dims<dims<Extents...>> = sizeof...(Extents) <= ma
 
 }  // namespace detail
 
-/// A function is called with other arguments than it takes, or with other template arguments. The shape is the first
-/// argument's, the numbers are the template arguments.
+/// The arguments or template arguments of a call are not accepted. The shape is that of the first argument; the numbers
+/// are the template arguments.
 template <class Dims, auto... Given>
 struct arguments_are_not_taken : mistake<true> {};
 
-/// Extents are a dims: at most 8 integers that are not negative, and names of those known at run time only.
+/// Extents must be a dims: at most 8 non-negative integers or dynamic extents.
 template <class Dims>
 struct extents_are_not_valid : mistake<!detail::is_valid_dims<Dims>> {};
 
-/// A value of several elements is used as one number.
+/// A value with several elements cannot be used as a number.
 template <class Dims>
 struct value_is_not_one_number : mistake<true> {};
 
-/// A value of a graph is used as a number or a tensor: it has a value when a session runs.
+/// A graph value cannot be used as a number or a tensor: it has a value only when a session runs.
 template <class Dims>
 struct value_needs_a_session : mistake<true> {};
 
 template <class Dims, bool Symbolic>
 using number_mistake = std::conditional_t<Symbolic, value_needs_a_session<Dims>, value_is_not_one_number<Dims>>;
 
-/// The element types differ; `cast<T>(x)` converts.
+/// Element types must be equal; `cast<T>(x)` converts.
 template <class A, class B>
 struct element_types_differ : mistake<!std::is_same_v<A, B>> {};
 
@@ -128,11 +129,11 @@ constexpr bool assignable(const shape& from, const shape& to) {
 
 }  // namespace detail
 
-/// A value is assigned to something of other extents. Dynamic ones are compared at run time.
+/// An assigned value must have the extents of the target. Dynamic extents are compared at run time.
 template <class From, class To>
 struct assigned_extents_differ : mistake<!detail::assignable(From::spec, To::spec)> {};
 
-/// The mistake in an assignment, if there is one.
+/// The mistake in an assignment, if any.
 template <class FromType, class From, class ToType, class To>
 using assignment_mistake =
     std::conditional_t<assigned_extents_differ<From, To>::value, assigned_extents_differ<From, To>,

@@ -4,8 +4,8 @@
 
 namespace weft {
 
-/// Owns an object, as std::unique_ptr does: each of those costs a file that sees it 130 instantiations of class
-/// templates, and the first a fifth of a second.
+/// Owns an object, like std::unique_ptr. In each file, the first std::unique_ptr costs a fifth of a second of compile
+/// time, and each one 130 instantiations of class templates.
 template <class T>
 class owned {
  public:

@@ -10,19 +10,19 @@
   #include <cstdlib>
 #endif
 
-// Text of shapes, tensors, views and expressions over tensors: `to_string(x)` and `std::cout << x`. A program that
-// writes to a stream includes <iostream> itself.
+// Text for shapes, tensors, views and expressions over tensors: `to_string(x)` and `std::cout << x`. A program that
+// writes to a stream must include <iostream>.
 
 namespace weft {
 namespace detail {
 
-/// Elements in row-major order as NumPy 2.4 prints an array of these extents (numpy.array2string with default options).
+/// Formats elements in row-major order like NumPy 2.4 (numpy.array2string with default options).
 std::string array_text(const void* elements, dtype type, const shape& extents);
 
 }  // namespace detail
 
-/// The elements in NumPy's layout, `[[1 2]` above ` [3 4]]`. Of more than 1,000 elements it has the first and last
-/// three along each axis. An expression over tensors is evaluated first.
+/// Returns the elements in NumPy's layout, `[[1 2]` above ` [3 4]]`. For more than 1,000 elements, only the first and
+/// last three along each axis. Evaluates an expression over tensors first.
 template <Expression X>
   requires(!X::symbolic)
 std::string to_string(const X& x) {
@@ -32,13 +32,13 @@ std::string to_string(const X& x) {
     return to_string(eval(x));
 }
 
-/// "[batch, 784]".
+/// Returns text such as "[batch, 784]".
 template <auto... Extents>
 std::string to_string(const dims<Extents...>&) {
   return to_string(dims<Extents...>::spec, dims<Extents...>::names);
 }
 
-/// A type that `std::cout << x` prints as `to_string(x)` does.
+/// True for types that `std::cout << x` prints like `to_string(x)`.
 template <class X>
 inline constexpr bool is_printable = Expression<X>;
 template <auto... Extents>
@@ -46,7 +46,7 @@ inline constexpr bool is_printable<dims<Extents...>> = true;
 template <>
 inline constexpr bool is_printable<shape> = true;
 
-/// Writes the text as a string is written: the width of the stream is that of the whole.
+/// Writes the text as one string: the stream's width applies to the whole text.
 template <class Traits, class X>
   requires(is_printable<X>)
 std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& out, const X& x) {
@@ -59,7 +59,7 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// A number as decimal digits: d.ddd times a power of ten.
+/// A number in decimal: d.ddd times a power of ten.
 struct decimal {
   char digits[24];
   int count = 0;
@@ -73,26 +73,26 @@ struct decimal {
   }
 };
 
-/// Rounds a positive number correctly to `fraction` digits after the point.
+/// Rounds a positive number correctly to `fraction` digits after the decimal point.
 inline decimal rounded_decimal(double positive, int fraction) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*e", fraction, positive);
   decimal d;
   const char* c = text;
-  for (; *c != 'e'; ++c)  // what separates them is the locale's
+  for (; *c != 'e'; ++c)  // skips the decimal separator, which depends on the locale
     if (*c >= '0' && *c <= '9') d.digits[d.count++] = *c;
   d.exponent = std::atoi(c + 1);
   return d;
 }
 
-/// The number that the digits say, rounded to nearest: to `single`, or to double.
+/// Returns the value of the digits, rounded to nearest, as a float if `single` and otherwise as a double.
 inline double value_of(const decimal& d, bool single) {
   char text[40];
   std::snprintf(text, sizeof text, "%.*se%d", d.count, d.digits, d.exponent - d.count + 1);
   return single ? static_cast<double>(std::strtof(text, nullptr)) : std::strtod(text, nullptr);
 }
 
-// By the bits, since a program may be compiled with -ffast-math.
+// These functions test bits because a program may be compiled with -ffast-math.
 inline bool is_negative(double x) { return __builtin_bit_cast(std::uint64_t, x) >> 63; }
 inline double magnitude(double x) {
   return __builtin_bit_cast(double, __builtin_bit_cast(std::uint64_t, x) & ~(std::uint64_t{1} << 63));
@@ -100,7 +100,7 @@ inline double magnitude(double x) {
 inline bool is_finite(double x) { return (__builtin_bit_cast(std::uint64_t, x) >> 52 & 0x7ff) != 0x7ff; }
 inline bool is_nan(double x) { return !is_finite(x) && __builtin_bit_cast(std::uint64_t, x) << 12 != 0; }
 
-/// The number that the bits of an element are, in the low bytes.
+/// Returns the value of an element from its bits, which are in the low bytes.
 inline double element_value(dtype type, std::uint64_t bits) {
   switch (type) {
     case dtype::float16: {
@@ -117,12 +117,12 @@ inline double element_value(dtype type, std::uint64_t bits) {
   }
 }
 
-/// Writes numbers of one floating-point type by the fewest digits that no other number of the type has.
+/// Formats numbers of a floating-point type with the fewest digits that identify them.
 class shortest_decimals {
  public:
   explicit shortest_decimals(dtype type) : type_(type) {}
 
-  /// The most digits that a number of the type takes.
+  /// The maximum number of digits that a number of the type requires.
   int max_digits() const {
     switch (type_) {
       case dtype::float64:
@@ -136,7 +136,7 @@ class shortest_decimals {
     }
   }
 
-  /// The fewest digits of a positive number, and of these the nearest.
+  /// Returns the shortest digits of a positive number and, among these, the nearest.
   decimal operator()(double positive) const {
     int low = 1, high = max_digits();
     while (low < high) {
@@ -146,8 +146,8 @@ class shortest_decimals {
       else
         low = middle + 1;
     }
-    // The numbers below a power of two are twice as dense as those above it. So a digit less may do if it is rounded
-    // up, although the digits that are rounded down are nearer.
+    // Numbers below a power of two are twice as dense as those above. One digit less can therefore suffice if it is
+    // rounded up, although rounding down is nearer.
     if (low > 1 && is_power_of_two(positive)) {
       decimal shorter = rounded_decimal(positive, low - 2);
       increment(shorter);
@@ -170,19 +170,19 @@ class shortest_decimals {
   bool is_between_neighbours(double x, double candidate) const {
     const auto bits = type_ == dtype::float16 ? half(static_cast<float>(x)).bits : bfloat16(static_cast<float>(x)).bits;
     const double below = (x + element_value(type_, bits - 1u)) / 2;
-    // Above the largest number the next one would be as far.
+    // The largest number has no successor: assumes the distance to its predecessor.
     const double next = element_value(type_, bits + 1u), above = is_finite(next) ? (x + next) / 2 : x + (x - below);
     return (candidate > below && candidate < above) || (bits % 2 == 0 && (candidate == below || candidate == above));
   }
 
-  /// Whether the digits are read as this number.
+  /// Returns true if the digits parse to this number.
   bool is(double positive, const decimal& d) const {
     switch (type_) {
       case dtype::float64:
         return value_of(d, false) == positive;
       case dtype::float32:
         return value_of(d, true) == positive;
-      default:  // exact: a number of so few digits is a double, or lies far from the middle between two elements
+      default:  // exact: a number with so few digits is a double, or is far from the midpoint of two elements
         return is_between_neighbours(positive, value_of(d, false));
     }
   }
@@ -190,7 +190,7 @@ class shortest_decimals {
   dtype type_;
 };
 
-/// NumPy's array2string. The names are those of numpy/_core/arrayprint.py.
+/// NumPy's array2string. Names follow numpy/_core/arrayprint.py.
 class array_printer {
  public:
   array_printer(const void* elements, dtype type, const shape& extents)
@@ -246,7 +246,7 @@ class array_printer {
 
   // ---- floating-point formats ----
 
-  /// A number of double as one of the elements' type.
+  /// Rounds a double to the element type.
   double as_element(double x) const {
     const auto single = static_cast<float>(x);
     return type_ == dtype::float64    ? x
@@ -268,8 +268,8 @@ class array_printer {
     if (size < smallest_) smallest_ = size;
   }
 
-  /// Scientific where the largest number has more digits than its type holds, or 8, where the smallest is below 0.0001,
-  /// or where the two are more than a thousandfold apart.
+  /// Uses scientific notation if the largest number has more digits than its type represents or than 8, if the smallest
+  /// is below 0.0001, or if their ratio exceeds 1,000.
   void choose_notation() {
     if (largest_ == 0) return;
     const double largest_fixed = type_ == dtype::float64   ? 1e8
@@ -280,7 +280,7 @@ class array_printer {
                   as_element(largest_ / smallest_) > 1000 || !is_finite(as_element(largest_ / smallest_));
   }
 
-  /// The digits that are printed in fixed notation, or that decide how many all numbers have in the other.
+  /// Returns the digits to print in fixed notation, or those that determine the precision in scientific notation.
   decimal digits(double size) const {
     if (__builtin_bit_cast(std::uint64_t, size) == 0) return zero();
     const decimal d = shortest_(size);
@@ -325,7 +325,7 @@ class array_printer {
     return scientific_ ? scientific(s, magnitude(x)) : fixed(s, magnitude(x));
   }
 
-  /// Extends the shortest digits with the number's own digits, not with zeros.
+  /// Pads with the number's exact digits instead of zeros.
   std::string scientific(std::string& s, double size) const {
     const int fraction = static_cast<int>(fraction_);
     decimal d = zero();
@@ -370,7 +370,7 @@ class array_printer {
 
   // ---- layout ----
 
-  /// The elements below `index` of the axes before `axis`, in lines that begin with so many blanks.
+  /// Appends the elements below `index` of the axes before `axis`, in lines indented by `indent` blanks.
   void add(std::string& to, std::size_t axis, std::size_t index, std::size_t indent, std::size_t width) const {
     if (axis == extents_.rank) {
       to += element(index);
@@ -382,7 +382,7 @@ class array_printer {
     };
     const bool innermost = axis + 1 == extents_.rank;
     to += '[';
-    std::string line(indent, ' ');  // of the innermost axis; the blanks are before the bracket
+    std::string line(indent, ' ');  // of the innermost axis; the indentation precedes the bracket
     const auto add_word = [&](const std::string& word, bool first) {
       if (!first) line += ' ';
       if (line.size() + word.size() > width - 1 && line.size() > indent) {

@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words that depend on a
-/// key and a counter alone. Keyed by seed and operation and counted by element, it gives the same bits to any number of
-/// threads, shards and devices.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): four words that depend only
+/// on a key and a counter. With the seed and operation as the key and the element's index as the counter, it returns
+/// the same bits for any number of threads, shards and devices.
 struct philox {
   std::uint32_t word[4];
 
@@ -29,21 +29,21 @@ struct philox {
   }
 };
 
-/// Numbers from one stream, by index: uniform in (0, 1) and normal.
+/// Random numbers of one stream by index: uniform in (0, 1) and normal.
 class random_stream {
  public:
   constexpr random_stream(std::uint64_t seed, std::uint64_t operation) : seed_(seed), operation_(operation) {}
 
-  /// Uniform in the open interval (0, 1), 53 bits.
+  /// Uniform in the open interval (0, 1) with 53 bits.
   double uniform(std::uint64_t element) const {
     const philox r(seed_, operation_, element);
     const std::uint64_t bits = (static_cast<std::uint64_t>(r.word[0]) << 32 | r.word[1]) >> 11;
     const double u = (static_cast<double>(bits) + 0.5) * 0x1p-53;
-    return u < 1 ? u : 1 - 0x1p-53;  // the largest of them would round up
+    return u < 1 ? u : 1 - 0x1p-53;  // the largest value would round to 1
   }
 
-  /// Uniform in [low, high), for an element of the given floating-point type: what rounding would take to `high` comes
-  /// to lie below it.
+  /// Uniform in [low, high) for a floating-point element type. Values that rounding would take to `high` are moved
+  /// below it.
   double uniform(std::uint64_t element, double low, double high, dtype type) const {
     double x = low + (high - low) * uniform(element);
     for (double step = (high - low) * 0x1p-54; x > low && stored(x, type) >= high; step *= 2)
@@ -53,13 +53,13 @@ class random_stream {
 
   double normal(std::uint64_t element) const { return inverse_normal(uniform(element)); }
 
-  /// Normal, restricted to two standard deviations: by inversion, so that one element takes one number.
+  /// Normal, truncated at two standard deviations; uses inversion, so that an element takes one random number.
   double truncated_normal(std::uint64_t element) const {
     constexpr double below = 0.02275013194817921;  // Phi(-2)
     return inverse_normal(below + uniform(element) * (1 - 2 * below));
   }
 
-  /// Quantile of the normal distribution: Wichura, algorithm AS 241 (PPND16), Applied Statistics 37, 1988.
+  /// Quantile function of the normal distribution: Wichura, algorithm AS 241 (PPND16), Applied Statistics 37, 1988.
   WEFT_HOST_DEVICE static double inverse_normal(double p) {
     constexpr double a[] = {3.3871328727963666080e0,  1.3314166789178437745e+2, 1.9715909503065514427e+3,
                             1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,

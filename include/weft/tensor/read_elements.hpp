@@ -7,7 +7,7 @@
 
 namespace weft::detail {
 
-/// Elements [first, first + count) as doubles: a function that knows the element type, for code that does not.
+/// Converts elements [first, first + count) to double. Type-erased code calls it through a function pointer.
 template <class T>
 void read_elements(const void* data, std::size_t first, std::size_t count, double* to) {
   const T* const from = static_cast<const T*>(data) + first;

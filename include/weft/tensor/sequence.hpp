@@ -12,7 +12,7 @@ namespace weft {
 
 namespace detail {
 
-/// Moves `size` trivially copyable elements into memory for at least `wanted`. One function for all types.
+/// Moves `size` trivially copyable elements to new memory for at least `wanted`. Shared by all element types.
 [[gnu::noinline]] inline void* grow(void* data, std::size_t size, std::size_t& capacity, std::size_t wanted,
                                     std::size_t element) {
   capacity = 2 * capacity > wanted ? 2 * capacity : wanted > 4 ? wanted : 4;
@@ -24,12 +24,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// A growing array with the part of std::vector's interface that Weft uses. It exists for what it costs the compiler:
-/// the planner's two dozen element types took 3,000 functions of std::vector, a third of a small program's compile
-/// time. Elements move without throwing.
+/// A growing array with the part of std::vector's interface that Weft uses. It exists to reduce compile time: for the
+/// planner's two dozen element types, std::vector instantiated 3,000 functions, a third of a small program's compile
+/// time. Elements must be nothrow movable.
 template <class T>
 class sequence {
-  static constexpr bool trivial = __is_trivially_copyable(T);  // without the fifteen classes of <type_traits>
+  static constexpr bool trivial = __is_trivially_copyable(T);  // avoids fifteen classes of <type_traits>
 
  public:
   using value_type = T;

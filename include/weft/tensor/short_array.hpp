@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// An array whose elements lie in it itself while they are few, as those of most loops are.
+/// An array that stores up to `Few` elements inline, which suffices for most loops.
 template <class T, std::size_t Few>
 class short_array {
  public:

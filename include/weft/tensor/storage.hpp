@@ -8,24 +8,25 @@
 
 namespace weft {
 
-/// Identifies the values that some bytes hold, for code that keeps something made from them. A process never gives the
-/// same number twice, so any number of writers may report their changes at once.
+/// Identifies the current contents of a block of memory, for code that caches data derived from them. A process never
+/// uses a number twice, so any number of writers can report changes concurrently.
 class content_version {
  public:
-  /// The number of the present values, or 0: they may change at any time without a report. Read it before the bytes.
+  /// The number of the current values, or 0 if they can change without a report. Read it before the bytes.
   std::uint64_t number() const noexcept { return __atomic_load_n(&number_, __ATOMIC_ACQUIRE); }
   /// Reports a change, after the last byte is written.
   void change() noexcept { change(next()); }
-  /// The same with a number that the caller took from next() after the last byte was written.
+  /// The same with a number that the caller obtained from next() after writing the last byte.
   void change(std::uint64_t to) noexcept {
     if (__atomic_load_n(&number_, __ATOMIC_RELAXED) != 0) __atomic_store_n(&number_, to, __ATOMIC_RELEASE);
   }
-  /// From now on, nobody reports changes.
+  /// Marks the values as untracked: from now on, changes are not reported.
   void lose_track() noexcept { __atomic_store_n(&number_, 0, __ATOMIC_RELEASE); }
   static std::uint64_t next() noexcept { return first() + __atomic_fetch_add(&count_, 1, __ATOMIC_RELAXED); }
 
  private:
-  // A module with hidden visibility has a counter of its own, whose address spreads the modules' numbers over 2^63.
+  // Modules with hidden visibility have separate counters. The counter's address spreads the modules' numbers over
+  // 2^63.
   static std::uint64_t first() noexcept {
     return (reinterpret_cast<std::uintptr_t>(&count_) * 0x9e3779b97f4a7c15) | (std::uint64_t{1} << 63);
   }
@@ -34,7 +35,7 @@ class content_version {
   inline static std::uint64_t count_ = 0;
 };
 
-/// Counted shared bytes. Copies share; `unique` says whether writing would be seen through another handle.
+/// Reference-counted bytes. Copies share them; `unique` returns true if no other handle does.
 class storage {
  public:
   storage() = default;
@@ -56,26 +57,26 @@ class storage {
     deallocate(block_);
   }
 
-  /// Room that `borrow` needs in front of the bytes.
+  /// Number of bytes that `borrow` requires in front of the data.
   static constexpr std::size_t overhead = 64;
 
-  /// Bytes in memory that belongs to an owner that outlives every handle: `overhead` for the counter, then the bytes as
-  /// they are. Aligned as all storage is.
+  /// Wraps memory whose owner outlives every handle: `overhead` bytes for the header, followed by the data. The memory
+  /// must be aligned like all storage.
   static storage borrow(void* memory, std::size_t bytes) {
     static_assert(sizeof(header) == overhead);
     storage made;
     made.block_ =
-        new (memory) header{2, bytes, nullptr, {}};  // an owner more than there are handles: it is never released
+        new (memory) header{2, bytes, nullptr, {}};  // one owner more than handles, so the memory is never released
     return made;
   }
 
   std::byte* data() const noexcept { return block_ ? reinterpret_cast<std::byte*>(block_ + 1) : nullptr; }
   std::size_t bytes() const noexcept { return block_ ? block_->bytes : 0; }
-  /// Where such bytes came from; the default where there are none, or they are borrowed.
+  /// The resource that allocated the bytes; the default one if there are none or they are borrowed.
   const memory_resource& source() const noexcept {
     return block_ && block_->source ? *block_->source : memory_resource_of<>;
   }
-  /// That of the bytes, for all handles. Null if there are none.
+  /// The version of the bytes, shared by all handles. Null if there are no bytes.
   content_version* version() const noexcept { return block_ ? &block_->version : nullptr; }
   bool unique() const noexcept { return !block_ || __atomic_load_n(&block_->owners, __ATOMIC_ACQUIRE) == 1; }
 

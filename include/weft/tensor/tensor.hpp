@@ -19,29 +19,29 @@
 
 namespace weft {
 
-/// A tensor is to be made without writing its elements: the caller writes them all.
+/// Tag for a tensor whose elements are not initialized: the caller must write them all.
 struct uninitialized {};
 
-/// A tensor is to be made of the first elements of another, as many as it has.
+/// Tag for a tensor that shares the first elements of another.
 struct first_elements {};
 
-/// A tensor is assigned a tensor or an expression.
+/// Only a tensor or an expression can be assigned to a tensor.
 template <class X>
 struct tensor_is_not_assigned : mistake<true> {};
 
-/// Tensors lie in the host's memory; a graph's values lie where its device scopes and the session say.
+/// Tensors are in host memory. For values of a graph, device scopes and the session determine the device.
 template <class Device>
 struct tensor_is_not_on_the_host : mistake<!std::is_same_v<Device, cpu>> {};
 
 namespace detail {
 
-/// For the layers that move values without knowing their types (data/element.hpp).
+/// Access for layers that move values without knowing their types (data/element.hpp).
 struct tensor_storage;
 
 }  // namespace detail
 
 /// Contiguous elements in row-major order, with value semantics: copies share storage until one of them is written. A
-/// scalar converts to its element. A tensor is a contiguous range of all its elements; `t[i]` is a row.
+/// scalar converts to its element. A tensor is a contiguous range of all elements; `t[i]` is a row.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims> {
   using base = detail::tensor_number<detail::tensor_elements<T>, T, Dims>;
@@ -59,7 +59,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   static constexpr std::size_t operations = 0;
   static constexpr bool symbolic = false;
 
-  /// Zeros; a dynamic extent starts as 0.
+  /// Creates zeros. Dynamic extents are initially 0.
   tensor()
     requires Dims::is_static
       : tensor(Dims::spec) {}
@@ -67,19 +67,20 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     requires(!Dims::is_static)
       : tensor(least_extents()) {}
 
-  /// Zeros of the given extents. Throws invalid_argument if they do not fit `Dims`, resource_exhausted if memory does
-  /// not hold them.
+  /// Creates zeros with the given extents. Throws invalid_argument if they do not match `Dims`, and resource_exhausted
+  /// if there is not enough memory.
   explicit tensor(const shape& extents) : tensor(extents, uninitialized{}) {
     __builtin_memset(static_cast<void*>(raw()), 0, this->elements() * sizeof(T));
   }
 
-  /// Zeros in memory of this allocator, as are the tensor's elements from then on.
+  /// Creates zeros with this allocator, which the tensor also uses for later allocations.
   template <Allocator A>
   tensor(const shape& extents, A) : tensor(extents, uninitialized{}, memory_resource_of<A>) {
     __builtin_memset(static_cast<void*>(raw()), 0, this->elements() * sizeof(T));
   }
 
-  /// Row-major values. Throws invalid_argument if there are not as many as the extents say.
+  /// Creates a tensor from values in row-major order. Throws invalid_argument if their number does not match the
+  /// extents.
   tensor(std::initializer_list<T> values)
     requires(Dims::rank > 0)
       : tensor(Dims::spec, values) {
@@ -95,8 +96,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     raw()[0] = value;
   }
 
-  /// A tensor, a view or an expression in braces, `w{x}`, is `w(x)`: x converts to T, but to be told that it is no
-  /// number.
+  /// For a tensor, view or expression x, `w{x}` is the same as `w(x)`. Without this overload, the compiler would
+  /// convert x to T and report that it is not a number.
   template <Expression X>
     requires(Dims::rank > 0 && X::dims_type::rank > 0)
   tensor(std::initializer_list<X> one) : base(shape()) {
@@ -109,8 +110,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
       assign(*one.begin());
   }
 
-  /// Rows in braces, `{{1, 2, 3}, {4, 5, 6}}`, nested as deep as the tensor has axes, which are 4 at most. The compiler
-  /// compares their lengths with the extents. A dynamic extent is that of the braces.
+  /// Creates a tensor from nested braces, `{{1, 2, 3}, {4, 5, 6}}`, for up to 4 axes. The compiler compares the lengths
+  /// with the extents; dynamic extents are those of the braces.
   template <std::size_t... Rows>
     requires(Dims::rank == 2 && sizeof...(Rows) > 0)
   tensor(const T (&... rows)[Rows]) : tensor(detail::extents_in_braces<Rows...>(), uninitialized{}) {
@@ -132,10 +133,10 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     if constexpr (correct<rows_do_not_fit<Dims, Rows...>>) copy_rows(&parts[0][0][0]...);
   }
 
-  /// The values of a range of known size: a vector, an array, a span, a list, a view of `<ranges>`. They are in
-  /// row-major order, or in ranges of ranges nested as deep as the tensor has axes. Dynamic extents are those of nested
-  /// ranges, or of the only axis. Throws invalid_argument if the number of values is not that of the extents, or rows
-  /// differ in length.
+  /// Creates a tensor from a range of known size: a vector, an array, a span, a list, a view of `<ranges>`. The values
+  /// are in row-major order, or in ranges nested to the depth of the tensor's axes. Dynamic extents are those of nested
+  /// ranges, or that of the only axis. Throws invalid_argument if the number of values does not match the extents, or
+  /// if rows differ in length.
   template <class X>
     requires(Dims::rank > 0 && !__is_base_of(tensor, std::remove_cvref_t<X>) &&
              (detail::SizedRange<X> || detail::Foreign<std::remove_cvref_t<X>>))
@@ -153,8 +154,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     }
   }
 
-  /// The values of a range of known size, in row-major order. Throws invalid_argument if they are not as many as the
-  /// extents say.
+  /// Creates a tensor from a range of known size in row-major order. Throws invalid_argument if the number of values
+  /// does not match the extents.
   template <class X>
     requires(detail::SizedRange<X> && detail::becomes_element<typename detail::nested_range<X>::value_type, T>)
   tensor(const shape& extents, X&& values) : tensor(extents, uninitialized{}) {
@@ -186,7 +187,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     bytes_ = detail::storage_of("tensor", shape_, sizeof(T), source);
   }
 
-  /// The elements of another tensor under other extents, shared with it until one of the two is written.
+  /// Creates a tensor with the elements of another and different extents. The two share storage until one is written.
+  /// Throws invalid_argument if the number of elements differs.
   template <class D>
   tensor(const shape& extents, const tensor<T, D, Device>& elements) : base(extents, elements.bytes_) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
@@ -195,7 +197,8 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
                   {"extents ", to_string(extents), " do not hold the elements of ", to_string(elements.extents())});
   }
 
-  /// The first elements of another tensor under other extents, shared in the same way. Their memory is that of all.
+  /// Creates a tensor with the first elements of another and different extents. Shares, and thus keeps, the whole
+  /// storage. Throws invalid_argument if there are too few elements.
   template <class D>
   tensor(const shape& extents, const tensor<T, D, Device>& elements, first_elements) : base(extents, elements.bytes_) {
     detail::check_fits("tensor", Dims::spec, Dims::names, extents);
@@ -204,7 +207,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
                   {"extents ", to_string(extents), " hold more elements than ", to_string(elements.extents())});
   }
 
-  /// A copy of the elements that a view looks at. Throws invalid_argument if its extents do not fit `Dims`.
+  /// Copies the elements of a view. Throws invalid_argument if its extents do not match `Dims`.
   template <class U, class D>
     requires std::is_same_v<std::remove_const_t<U>, T>
   tensor(const tensor_view<U, D>& elements) : tensor(elements.extents(), uninitialized{}) {
@@ -212,7 +215,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     if (elements.data()) __builtin_memcpy(static_cast<void*>(raw()), elements.data(), elements.elements() * sizeof(T));
   }
 
-  // Constructors that others write, and that are not there.
+  // Constructors that report common mistakes.
   template <class = void>
   explicit tensor(...) = delete;  // tensor<T, dims<2, 3>>{1, 2, 3, 4, 5, 6}, or {shape(2, 3)} for zeros
   template <class Char>
@@ -238,19 +241,19 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
 
   tensor(const tensor&) = default;
   tensor& operator=(const tensor&) = default;
-  /// The source has no elements, and extents of 0, until it is assigned.
+  /// Leaves the source without elements and with extents of 0, until it is assigned.
   tensor(tensor&&) noexcept = default;
   tensor& operator=(tensor&&) noexcept = default;
   ~tensor() = default;
 
-  /// Row `i` along the first axis: a view through which it is written, `a[i] = b[j]`, `a[i][j] = 3`; of a vector, its
-  /// element. It looks at the tensor's elements as a pointer of `data()` does. A row of a temporary is a tensor of its
-  /// own. Throws out_of_range, where WEFT_CHECKED, if there is no such row; without it, that is undefined.
+  /// Returns row `i` along the first axis: a view that writes to the tensor, `a[i] = b[j]`, `a[i][j] = 3`; for a
+  /// vector, the element. The view remains valid as long as a pointer from `data()`. A row of a temporary is a separate
+  /// tensor. With WEFT_CHECKED, throws out_of_range if there is no such row; otherwise, the behaviour is undefined.
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) & {
     static_assert(correct<scalar_has_no_rows<Dims>>, "operator[]: a scalar's element is x()");
-    const std::size_t at = detail::row_offset<Dims>(shape_, i);  // throws before storage is left
+    const std::size_t at = detail::row_offset<Dims>(shape_, i);  // throws before the storage is copied
     return detail::row_at<Dims>(this->data() + at, shape_);
   }
   template <class Index>
@@ -268,20 +271,21 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
       return (*this)[i];
   }
 
-  /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
+  /// Returns an element. With WEFT_CHECKED, throws out_of_range if it does not exist; otherwise, the behaviour is
+  /// undefined.
   template <class... Index>
   T operator()(Index... index) const {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
     return this->data()[detail::offset(shape_, index...)];
   }
-  /// For writing, at once: as with `data()`, a reference that is kept while the tensor is copied or used in an
-  /// expression writes to what they share.
+  /// For immediate writing: as with `data()`, a reference that is kept while the tensor is copied or used in an
+  /// expression writes to the shared storage.
   template <class... Index>
   T& operator()(Index... index) {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor: an element has one integer for each axis");
     static_assert(correct<index_out_of_range<Dims, Index...>>, "tensor: an index is not less than its extent");
-    const std::size_t at = detail::offset(shape_, index...);  // throws before storage is left
+    const std::size_t at = detail::offset(shape_, index...);  // throws before the storage is copied
     return this->data()[at];
   }
 
@@ -322,7 +326,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
     ((__builtin_memcpy(to, rows, bytes), to += bytes), ...);
   }
 
-  /// Found by argument-dependent lookup in the layer that has the kernels.
+  /// `evaluate` is found by argument-dependent lookup in the layer that contains the kernels.
   template <class Expr>
   void assign(const Expr& e) {
     if constexpr (!correct<detail::tensor_mistake<Expr, T, Dims>>) {
@@ -335,7 +339,7 @@ class tensor : public detail::tensor_number<detail::tensor_elements<T>, T, Dims>
   }
 };
 
-/// A tensor of extents in another form than the canonical one, `dims<std::size_t{8}>`: a tensor of `dims<8>`.
+/// A tensor with non-canonical dims, such as `dims<std::size_t{8}>`: derived from the tensor of `dims<8>`.
 template <Element T, class Dims, class Device>
   requires(!Dims::is_canonical)
 class tensor<T, Dims, Device> : public tensor<T, dims_t<Dims>, Device> {
@@ -355,9 +359,9 @@ class tensor<T, Dims, Device> : public tensor<T, dims_t<Dims>, Device> {
 
 namespace detail {
 
-/// A tensor whose types are asked for their own names. nvcc keeps with a type the ways by which it was found, and walks
-/// through all of them: found through expressions, which name their operands several times, a result's would be many
-/// times those of the layer before.
+/// Creates a tensor whose type is named directly. nvcc keeps all the ways in which it found a type and traverses them.
+/// If results were named through expressions, which name their operands several times, this would multiply with each
+/// layer.
 template <class T, class Dims, class Device, class... Arguments>
 auto make_tensor(const Arguments&... a) {
   return tensor<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(a...);
@@ -367,7 +371,7 @@ auto make_tensor(const Arguments&... a) {
 
 namespace detail {
 
-// The extents of a tensor that says neither a type nor extents.
+// The extents of a tensor without template arguments.
 struct untyped : dims<> {
   using dims_type = untyped;
 };

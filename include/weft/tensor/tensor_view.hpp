@@ -15,17 +15,17 @@
 namespace weft {
 
 template <Element T, class Dims, class Device>
-class tensor;  // tensor/tensor.hpp. Without its default arguments: clang 14 crashes on those of a precompiled header.
+class tensor;  // tensor/tensor.hpp. No default arguments: clang 14 crashes on them in a precompiled header.
 
-/// Algorithms that move elements into temporaries, such as std::sort, lose rows: a moved view has no elements of its
-/// own.
+/// A view must not be moved by algorithms that move elements into temporaries, such as std::sort: a moved view has no
+/// elements of its own, so rows would be lost.
 template <class View>
 struct view_is_moved : mistake<true> {};
 
-/// Elements that live elsewhere: an operand of expressions, and of steps that it is fed to. The viewed memory must
-/// outlive the view and every expression in which it stands; nothing else in Weft keeps one past the call it is given
-/// to. As with std::span, a const view of elements that are not const writes them; tensor_view<const T, ...> reads
-/// only. Assignment to a view writes its elements; a view that reads only is made to look elsewhere.
+/// A view of elements in other memory, for use in expressions and as a fed value. The memory must outlive the view and
+/// every expression that contains it; no other part of Weft keeps a view after a call. As with std::span, a const view
+/// of non-const elements can write them; tensor_view<const T, ...> only reads. Assignment to a writable view writes its
+/// elements; assignment to a read-only view changes the viewed elements.
 template <class T, class Dims>
 class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remove_const_t<T>, Dims> {
   static_assert(correct<extents_are_not_valid<Dims>>,
@@ -42,7 +42,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
   static constexpr std::size_t operations = 0;
   static constexpr bool symbolic = false;
 
-  /// Throws invalid_argument if the extents do not fit `Dims`.
+  /// Throws invalid_argument if the extents do not match `Dims`.
   tensor_view(T* data, const shape& extents) : base(data, extents) {
     detail::check_fits("tensor_view", Dims::spec, Dims::names, extents);
   }
@@ -60,8 +60,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
                   "tensor_view: the tensor ends before the view: give it a name");
   }
 
-  /// Another view of the elements, read only or under extents that fit `Dims`; throws invalid_argument where these do
-  /// not.
+  /// Converts a view to a read-only view or to other extents. Throws invalid_argument if these do not match `Dims`.
   template <class U, class D>
     requires((std::is_same_v<U, T> || std::is_same_v<const U, T>) &&
              !(std::is_same_v<U, T> && std::is_same_v<D, Dims>) && correct<assigned_extents_differ<D, Dims>>)
@@ -69,9 +68,9 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     if constexpr (!std::is_same_v<D, Dims>) detail::check_fits("tensor_view", Dims::spec, Dims::names, v.extents());
   }
 
-  /// All elements of a vector, an array, a span or a matrix whose rows are contiguous: of what has data() and size(),
-  /// or rows() and cols(), and is not a temporary. Throws invalid_argument if they are not as many as the extents say,
-  /// or not contiguous.
+  /// Views all elements of a vector, an array, a span or a row-major matrix: any named object with data() and size(),
+  /// or with rows() and cols(). Throws invalid_argument if the number of elements does not match the extents, or if
+  /// they are not contiguous.
   template <class X>
     requires(!std::is_pointer_v<std::remove_cvref_t<X>> && !std::is_same_v<std::remove_cvref_t<X>, tensor_view>)
   explicit tensor_view(X&& x) : base(nullptr, Dims::spec) {
@@ -109,7 +108,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
         return *this = from;
       }
 
-      /// Exchanges the elements, as assignment writes them. Throws invalid_argument if the extents differ.
+      /// Swaps the elements, because assignment writes them. Throws invalid_argument if the extents differ.
       friend void swap(tensor_view a, tensor_view b)
         requires(!std::is_const_v<T>)
   {
@@ -121,7 +120,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     }
   }
 
-  /// Writes the elements: those of a view, a tensor or an expression of the same extents, in one pass.
+  /// Writes the elements of a view, a tensor or an expression with the same extents, in one pass.
   template <Expression Expr>
   const tensor_view& operator=(const Expr& e) const& {
     using mistake = std::conditional_t<std::is_const_v<T>, elements_are_read_only<tensor_view>,
@@ -136,7 +135,7 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     }
     return *this;
   }
-  template <Expression Expr>  // as good a match as the assignment of a view that e converts to
+  template <Expression Expr>  // as good a match as the assignment of a view to which e converts
     requires(!std::is_const_v<T>)
   tensor_view& operator=(const Expr& e) & {
     static_cast<const tensor_view&>(*this) = e;
@@ -149,8 +148,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     return *this = tensor_view(static_cast<X&&>(x));
   }
 
-  /// Row `i` along the first axis: a view or, of a vector, its element. Throws out_of_range, where WEFT_CHECKED, if
-  /// there is no such row; without it, that is undefined.
+  /// Returns row `i` along the first axis: a view or, for a vector, the element. With WEFT_CHECKED, throws out_of_range
+  /// if there is no such row; otherwise, the behaviour is undefined.
   template <class Index>
     requires detail::is_index<Index>
   decltype(auto) operator[](Index i) const {
@@ -158,7 +157,8 @@ class tensor_view : public detail::tensor_number<detail::view_base<T>, std::remo
     return detail::row_at<Dims>(data_ + detail::row_offset<Dims>(shape_, i), shape_);
   }
 
-  /// Throws out_of_range, where WEFT_CHECKED, if there is no such element; without it, that is undefined.
+  /// Returns an element. With WEFT_CHECKED, throws out_of_range if it does not exist; otherwise, the behaviour is
+  /// undefined.
   template <class... Index>
   T& operator()(Index... index) const {
     static_assert(correct<indices_do_not_fit<Dims, Index...>>, "tensor_view: an element has one integer for each axis");
@@ -195,14 +195,14 @@ inline constexpr bool is_view = false;
 template <class T, class Dims>
 inline constexpr bool is_view<tensor_view<T, Dims>> = true;
 
-// The extents of a view that says none.
+// The extents of a view that specifies none.
 struct no_dims : dims<> {
   using dims_type = no_dims;
 };
 
 }  // namespace detail
 
-/// A view is of a type: tensor_view<const float, dims<dyn<"batch">, 784>>(p, shape(100, 784)).
+/// A view requires a type: tensor_view<const float, dims<dyn<"batch">, 784>>(p, shape(100, 784)).
 template <class T>
 tensor_view(T*, const shape&) -> tensor_view<T, detail::no_dims>;
 
@@ -213,13 +213,14 @@ tensor_view(const tensor<T, Dims, cpu>&) -> tensor_view<const T, Dims>;
 
 }  // namespace weft
 
-/// A view does not own its elements: iterators outlive it, and a std::span may be made of a temporary one.
+/// A view does not own its elements: iterators remain valid without it, and a std::span can be created from a temporary
+/// view.
 template <class T, class Dims>
 inline constexpr bool std::ranges::enable_borrowed_range<weft::tensor_view<T, Dims>> = true;
 
 namespace std {
 
-/// std::swap copies one view, which then looks at the elements that the other is assigned to.
+/// The generic std::swap would copy only the view, which then refers to elements that the assignment overwrites.
 template <class T, class D>
   requires(!is_const_v<T>)
 void swap(weft::tensor_view<T, D>& a, weft::tensor_view<T, D>& b) {

@@ -11,29 +11,28 @@
 #include <weft/tensor/expression.hpp>
 #include <weft/tensor/mistake.hpp>
 
-/// Where a view finds its elements: in vectors, arrays, spans, tensors, and matrices of other libraries.
+/// Sources of a view's elements: vectors, arrays, spans, tensors, and matrices of other libraries.
 namespace weft {
 
 /// A view of a temporary would outlive its elements.
 template <class X>
 struct view_of_a_temporary : mistake<true> {};
 
-/// Elements of a const value are written, or viewed to be written.
+/// Const elements cannot be written or viewed for writing.
 template <class X>
 struct elements_are_read_only : mistake<true> {};
 
-/// A matrix of another library stores its columns one after another, and a view its rows.
+/// A view requires a row-major matrix; this matrix of another library is column-major.
 template <class X>
 struct matrix_is_column_major : mistake<true> {};
 
-/// A view is made of a pointer, with the extents where the compiler does not know them, or of what stores its elements
-/// contiguously.
+/// A view must be created from a pointer, with extents if they are dynamic, or from an object with contiguous elements.
 template <class X>
 struct view_is_not_made_of : mistake<true> {};
 
 namespace detail {
 
-/// A matrix of another library, that says how it is stored, as those of Eigen do.
+/// A matrix of another library that reports its storage order, such as Eigen's.
 template <class X>
 concept Matrix = requires(X& x) {
   x.rows();
@@ -42,7 +41,7 @@ concept Matrix = requires(X& x) {
   std::bool_constant<static_cast<bool>(std::remove_cv_t<X>::IsRowMajor)>();
 };
 
-/// Whether a matrix has one row or one column, which makes no order of them.
+/// Returns true for a row-major matrix, and for one with a single row or column, which both orders store alike.
 template <class X>
 constexpr bool is_row_major() {
   if constexpr (requires { std::bool_constant<static_cast<bool>(X::IsVectorAtCompileTime)>(); })
@@ -61,7 +60,7 @@ constexpr auto find_matrix_mistake() {
     return mistake<false>{};
 }
 
-/// X is what a forwarding reference deduces.
+/// Finds the mistake in the argument of a view. X is the type that a forwarding reference deduces.
 template <class X, class T, class Dims, bool WithExtents>
 constexpr auto find_view_mistake() {
   using R = std::remove_reference_t<X>;
@@ -91,7 +90,7 @@ constexpr auto find_view_mistake() {
 template <class X, class T, class Dims, bool WithExtents = false>
 using view_mistake = decltype(find_view_mistake<X, T, Dims, WithExtents>());
 
-/// The extents of a view of all elements of `x`.
+/// Returns the extents of a view of all elements of `x`.
 template <class Dims, class X>
 shape viewed_extents(X& x) {
   if constexpr (Expression<X>) {
