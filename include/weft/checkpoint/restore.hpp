@@ -90,8 +90,7 @@ namespace detail {
 struct restorable {
   const safetensors_file* file;
   const safetensors_entry* entry;
-  const safetensors_entry* in_file = nullptr;  // the tensor as it is in the file, if `entry` has converted extents or
-                                               // order
+  const safetensors_entry* in_file = nullptr;  // the unconverted tensor, if `entry` describes a converted one
 };
 struct restored_variable {
   restorable from;
