@@ -12,7 +12,7 @@
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// Queries, keys and values are sequences: [batch, steps, features].
+/// Queries, keys and values must be sequences: [batch, steps, features].
 template <class X>
 struct operand_of_attention_is_not_a_sequence : mistake<(X::rank != 3)> {};
 

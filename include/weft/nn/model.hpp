@@ -30,9 +30,9 @@ std::size_t freeze(const Model& model);
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// The number of elements of a model's trained and frozen floating-point variables after its first call; moving
-/// averages and counters do not count (the sum of numel() over PyTorch's parameters()). Variables that several layers
-/// share count once. Throws failed_precondition before the first call.
+/// Returns the number of elements of a model's trained and frozen floating-point variables, without moving averages and
+/// counters (the sum of numel() over PyTorch's parameters()). Variables that several layers share count once. Throws
+/// failed_precondition before the first call.
 template <class Model>
 [[nodiscard]] std::int64_t parameter_count(const Model& model);
 
