@@ -69,7 +69,7 @@ class checkpoint_reader {
     const safetensors_file* file;
     const safetensors_entry* entry;
     std::uint32_t crc32c;
-    std::string kind;  ///< of a variable: "trained", "slot", ...
+    std::string kind;  ///< the kind of the variable: "trained", "slot", ...
   };
 
   explicit checkpoint_reader(std::string path);
@@ -296,7 +296,7 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
       else
         in.skip();
     });
-    // The name must be that of a file in this folder.
+    // The name must not lead out of this folder.
     if (shard.file.empty() || shard.file[0] == '.' || shard.file.find('/') != shard.file.npos ||
         shard.file.find('\0') != shard.file.npos)
       in.fail("a file's name leads out of the checkpoint's folder");

@@ -330,7 +330,7 @@ inline void saver::write_all(shared& s) {
 inline void saver::write(shared& s) {
   const snapshot& values = s.values;
   lock_folder(s, values.folder);
-  if (!std::exchange(s.cleaned, true))  // left by a killed process
+  if (!std::exchange(s.cleaned, true))  // remove partial checkpoints of a killed process
     for (const std::string& path : detail::checkpoint_folders(values.folder, s.options.name))
       if (!detail::has_index(path)) detail::remove_checkpoint(path);
   checkpoint_info info;

@@ -30,7 +30,7 @@ struct weight_layout {
   bool operator==(const weight_layout&) const = default;
 };
 
-/// Conversions of weights from PyTorch's layout to that of Weft and TensorFlow.
+/// Conversions of weights from PyTorch's layout to the layout of Weft and TensorFlow.
 namespace pytorch {
 
 /// Conv2d: [output, input, height, width] becomes [height, width, input, output]. ConvTranspose2d: its [input, output,

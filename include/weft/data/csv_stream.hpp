@@ -64,7 +64,7 @@ class csv_stream final : public stream {
   }
 
  private:
-  /// How a column is read, and where its values are stored.
+  /// The way a column is read, and the place of its values.
   struct plan {
     std::size_t feature = 0, offset = 0;  ///< in entries of the feature's row
     bool wanted = false;

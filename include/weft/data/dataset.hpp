@@ -75,7 +75,7 @@ class dataset {
   bool has_size() const { return static_cast<bool>(stage_->size()); }
   bool has_rows() const { return stage_->has_rows(); }
 
-  // ---- order and choice ----
+  // ---- order and selection ----
 
   /// Returns all elements in an order that depends only on the seed and the epoch. `epoch` is added to the current
   /// epoch: `shuffled(seed).repeat()` has another order in each epoch. Throws failed_precondition unless `has_rows`.
@@ -124,7 +124,7 @@ class dataset {
       return *this;
   }
 
-  // ---- what becomes of elements ----
+  // ---- transformations ----
 
   /// Returns the results of `f(features...)`: a feature, or a tuple or pair of features. For reproducible random
   /// numbers, use `f(position, features...)`: `random_stream(p.epoch, p.element)`. Several threads call f concurrently,

@@ -68,7 +68,7 @@ struct fixed_record_options {
 
 namespace detail {
 
-/// Reads records whose size is that of the feature's type.
+/// Reads records of the feature's size.
 template <class Record>
 class fixed_record_reader {
  public:

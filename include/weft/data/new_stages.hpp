@@ -46,7 +46,7 @@ stage_ptr new_filtered_stage(stage_ptr upstream, intrusive_ptr<const predicate> 
 stage_ptr new_zipped_stage(stage_ptr a, stage_ptr b);
 stage_ptr new_repeated_stage(stage_ptr upstream, std::uint64_t times);
 stage_ptr new_cached_stage(stage_ptr upstream);
-/// `all_elements`: two for each thread.
+/// If `count` is `all_elements`, produces two elements ahead for each thread.
 stage_ptr new_prefetched_stage(stage_ptr upstream, std::uint64_t count);
 
 /// Returns the number of elements in an epoch. Throws failed_precondition if it is unknown.

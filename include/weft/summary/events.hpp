@@ -145,7 +145,7 @@ inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
   }
 }
 
-/// Throws invalid_argument unless the extents are those of an image or a batch of images.
+/// Throws invalid_argument if the extents are not valid for an image or a batch of images.
 inline void check_image(const std::string& tag, const shape& s) {
   const std::size_t first = s.rank - 3;
   if ((s.rank == 3 || s.rank == 4) && (s[first + 2] == 1 || s[first + 2] == 3 || s[first + 2] == 4) && s[first] > 0 &&

@@ -1,6 +1,6 @@
 #pragma once
 
-// All optimizers: those in train/optimizers.hpp, which weft.hpp includes, and those with headers of their own.
+// All optimizers: train/optimizers.hpp, which weft.hpp includes, and the optimizers with separate headers.
 #include <weft/train/adadelta.hpp>
 #include <weft/train/adagrad.hpp>
 #include <weft/train/adamax.hpp>

@@ -86,8 +86,8 @@ class auc : public detail::pair_metric<auc> {
       weight(passed(b.predictions[i]), b.labels[i] == 1) += b.weight(i);
   }
 
-  /// Calls f(t, p, true positives, false positives) for each threshold, beginning with the highest; t and p are the
-  /// counts at the preceding threshold.
+  /// Calls f(previous true positives, previous false positives, true positives, false positives) for each threshold,
+  /// beginning with the highest.
   template <class F>
   void for_each_threshold(F f) const {
     double true_positives = 0, false_positives = 0;
