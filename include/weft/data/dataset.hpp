@@ -128,8 +128,8 @@ class dataset {
 
   /// Returns the results of `f(features...)`: a feature, or a tuple or pair of features. For reproducible random
   /// numbers, use `f(position, features...)`: `random_stream(p.epoch, p.element)`. Several threads call f concurrently,
-  /// and the order is preserved. -1: a thread for each core. Throws invalid_argument for other numbers of threads below
-  /// 1.
+  /// and the order is preserved. -1: a thread for each core. Throws invalid_argument if `threads` is another
+  /// number below 1.
   template <class F>
   auto map(F f, int threads = 1) const {
     if constexpr (std::is_invocable_v<const F&, const position&, Features&&...>) {

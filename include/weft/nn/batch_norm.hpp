@@ -205,8 +205,8 @@ using replicas_mistake = first_mistake<features_mistake<First, T, In>, features_
                                        channels_of_replicas_differ<dims_t<First>, dims_t<Rest>>...>;
 
 /// Batch normalization of [..., channels] over all other axes (Ioffe and Szegedy, ICML 2015;
-/// tf.keras.layers.BatchNormalization, torch.nn.BatchNorm2d): activation((x - mean) / sqrt(variance + epsilon) * scale
-/// + offset + residual).
+/// tf.keras.layers.BatchNormalization, torch.nn.BatchNorm2d): activation((x - mean) / sqrt(variance + epsilon) *
+/// scale + offset + residual).
 ///
 /// Training uses the mean and variance of the batch, and each step updates the moving averages: average * momentum +
 /// value * (1 - momentum), with the unbiased variance. `minimize` includes these updates if it is recorded after the

@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/conv1d.hpp>
 
-/// A layer of 1-D convolutions. Not part of <weft/nn.hpp>.
+/// A layer of 1-D convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {

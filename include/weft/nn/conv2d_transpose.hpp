@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/conv2d_transpose.hpp>
 
-/// A layer of transposed convolutions. Not part of <weft/nn.hpp>.
+/// A layer of transposed convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {

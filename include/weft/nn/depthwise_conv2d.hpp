@@ -3,7 +3,7 @@
 #include <weft/nn/grouped_conv2d.hpp>
 #include <weft/ops/depthwise_conv2d.hpp>
 
-/// A layer of depthwise convolutions. Not part of <weft/nn.hpp>.
+/// A layer of depthwise convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 

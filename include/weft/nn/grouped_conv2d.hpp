@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/grouped_conv2d.hpp>
 
-/// A layer of grouped convolutions. Not part of <weft/nn.hpp>.
+/// A layer of grouped convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {

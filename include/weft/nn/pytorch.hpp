@@ -8,7 +8,7 @@
 #include <weft/checkpoint/weight_table.hpp>
 #include <weft/nn/model.hpp>
 
-/// Loads weights trained in PyTorch. Not part of <weft/nn.hpp>, because it requires checkpoints.
+/// Loads weights trained in PyTorch. Not part of `<weft/nn.hpp>`, because it requires checkpoints.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 

@@ -12,7 +12,7 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/dropout.hpp>
 
-/// Recurrent layers. Not part of <weft/nn.hpp>, because loops increase compile times: docs/how-to/sequences.md.
+/// Recurrent layers. Not part of `<weft/nn.hpp>`, because loops increase compile times: docs/how-to/sequences.md.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 

@@ -83,8 +83,8 @@ class layer_visitor {
   int borrowed_ = 0;
 };
 
-/// A class without a function `visit` that Weft cannot examine: it is not an aggregate, has more than 32 members, bases,
-/// references or unnamed unions, or is a lambda with captures.
+/// A class without a function `visit` that Weft cannot examine: it is not an aggregate, has more than 32 members,
+/// bases, references or unnamed unions, or is a lambda with captures.
 template <class Part>
 struct model_has_no_named_members : mistake<true> {};
 

@@ -7,7 +7,7 @@
 #include <weft/checkpoint/weights.hpp>
 #include <weft/nn/model.hpp>
 
-/// Saves and loads the weights of one of several models in a graph. Not part of <weft/nn.hpp>, because it requires
+/// Saves and loads the weights of one of several models in a graph. Not part of `<weft/nn.hpp>`, because it requires
 /// checkpoints.
 namespace weft::nn {
 

@@ -37,9 +37,9 @@ struct taken_rows_op {
   static kernel* prepare(const prepare_context&);
 };
 
-/// Inputs: a value whose leading extent is the size of a micro-batch, and the size of the sum's first micro-batch, or
-/// 0. Outputs, as double: the learning rate with which gradient descent adds the gradient times size / first size; and
-/// the first size. With equal sizes all weights are 1, so sums of any type are exact.
+/// Inputs: a value whose leading extent is the size of a micro-batch, and the size of the sum's first micro-batch (0
+/// before it). Outputs, as double: the learning rate with which gradient descent adds the gradient times size / first
+/// size; and the first size. With equal sizes, all weights are exactly 1 in any type.
 struct micro_batch_op {
   static constexpr const char* name = "micro_batch";
   static kernel* prepare(const prepare_context&);

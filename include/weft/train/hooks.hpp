@@ -293,7 +293,7 @@ auto nan_guard(...) WEFT_DELETED;  // a scalar node, a name and what it does: na
 /// Options of early_stop.
 struct early_stop_options {
   std::int64_t patience = 5;  ///< measurements in a row without an improvement
-  double least_change = 0;    ///< the smallest change that counts as an improvement
+  double least_change = 0;    ///< an improvement must exceed this change
   bool higher_is_better = false;
 };
 
@@ -309,7 +309,7 @@ inline hook early_stop(every each, std::function<double()> measure, early_stop_o
 struct plateau_options {
   double factor = 0.1;         ///< factor of each reduction
   std::int64_t patience = 10;  ///< measurements in a row without an improvement that are tolerated
-  double least_change = 0;     ///< the smallest change that counts as an improvement
+  double least_change = 0;     ///< an improvement must exceed this change
   double least_rate = 0;       ///< lower bound of the rate
   bool higher_is_better = false;
 };

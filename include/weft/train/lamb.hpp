@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Adam with decoupled weight decay and, for each variable, a rate proportional to its norm (You et al. 2020, algorithm
-/// 2). If the variable or its direction is 0, the rate is learning_rate.
+/// Adam with decoupled weight decay and, for each variable, a rate proportional to its norm (You et al. 2020,
+/// algorithm 2). If the variable or its direction is 0, the rate is learning_rate.
 struct lamb {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
 

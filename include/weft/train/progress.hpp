@@ -182,7 +182,7 @@ class basic_progress {
 
   std::string describe(double rate, double elapsed) const {
     enum worth : int { bar, batch, step_time, epoch, speed, most };
-    std::vector<std::pair<int, std::string>> parts;  // if space is short, parts of least priority are dropped first
+    std::vector<std::pair<int, std::string>> parts;  // if space is short, the lowest priority is dropped first
     const auto add = [&parts](worth what, const char* format, auto... values) {
       char part[96];
       std::snprintf(part, sizeof part, format, values...);

@@ -44,7 +44,8 @@ metric_values values_of(const char* role, const X& x) {
   return {role, x.data(), read_elements<T>, x.extents(), dtype_of<T>};
 }
 
-/// Labels, predictions and weights. `classes`: the number of scores of each example; 0 if the predictions are not scores.
+/// Labels, predictions and weights. `classes`: the number of scores of each example; 0 if the predictions are not
+/// scores.
 struct metric_batch {
   metric_values labels, predictions, weights;
   std::int64_t classes = 0;
