@@ -17,9 +17,9 @@ struct fixed_loss_scale {
   double scale = 32768;
 };
 
-/// A scale that grows after growth_interval steps with finite gradients and shrinks after a step with others
-/// (tf.train.experimental.DynamicLossScale, torch.amp.GradScaler; Micikevicius et al. 2018), within bounds. Powers of
-/// two, as in the defaults, scale without rounding.
+/// A scale, within bounds, that grows after growth_interval steps with finite gradients and shrinks after a step with
+/// infinite or NaN gradients (tf.train.experimental.DynamicLossScale, torch.amp.GradScaler; Micikevicius et al. 2018).
+/// Powers of two, as in the defaults, scale without rounding.
 struct dynamic_loss_scale {
   double initial_scale = 65536;
   std::int64_t growth_interval = 2000;
