@@ -11,11 +11,11 @@
 
 #include <weft/error.hpp>
 
-/// A program's own types as bytes, by Boost.Serialization: text archives, which are the same on every machine, with the
-/// version that BOOST_CLASS_VERSION gives each class.
+/// Serializes a program's own types with Boost.Serialization. The text archives are portable, and contain the class
+/// versions that BOOST_CLASS_VERSION defines.
 namespace weft::detail {
 
-/// Numbers in no language's way of writing them, and infinities and NaN too, which streams write and do not read.
+/// The classic locale, with facets that read and write infinities and NaN: streams write these but cannot read them.
 inline const std::locale& archive_locale() {
   static const std::locale locale(std::locale(std::locale::classic(), new boost::math::nonfinite_num_put<char>),
                                   new boost::math::nonfinite_num_get<char>);
@@ -33,8 +33,8 @@ std::string to_archive(const T& object) {
   return std::move(stream).str();
 }
 
-/// Throws data_loss if the bytes are no archive of such an object: of another type, or of a newer program's, which has
-/// more in it. `where` is for messages. The part that is read before that stays.
+/// Throws data_loss if the bytes are not an archive of a T, or if a newer program has added members to it. `where` is
+/// for messages. After an error, `object` keeps the members that were read before it.
 template <class T>
 void from_archive(const std::string& bytes, T& object, const std::string& where) {
   try {
@@ -49,7 +49,7 @@ void from_archive(const std::string& bytes, T& object, const std::string& where)
                    "the saver what was saved"});
   } catch (const error&) {
     throw;
-  } catch (const std::exception& e) {  // such as a vector of more elements than memory holds
+  } catch (const std::exception& e) {  // for example a vector that exceeds memory
     throw error(error_code::data_loss, "restore", {where, " is no such object: ", e.what()});
   }
 }

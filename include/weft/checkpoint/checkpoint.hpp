@@ -20,9 +20,9 @@
 #include <weft/encoding/file.hpp>
 #include <weft/encoding/json.hpp>
 
-/// A checkpoint is a folder: tensors in safetensors files, and an index that names the files and has the checksums of
-/// all they hold. The index is renamed to its place last, so a folder with one is whole, and a folder without one is
-/// nothing.
+/// A checkpoint is a folder of safetensors files that contain the tensors, and an index with the files' names and the
+/// checksums of all contents. The index is renamed into place last, so a folder with an index is complete, and a folder
+/// without an index is not a checkpoint.
 ///
 ///     training/checkpoint-1200/index.json
 ///     training/checkpoint-1200/0123456789abcdef-00000-of-00002.safetensors
@@ -30,46 +30,46 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A checkpoint, as far as its index says.
+/// A checkpoint's description in its index.
 struct checkpoint_info {
   std::string path;
-  std::int64_t step = 0;       ///< that it was saved for
-  std::uint64_t sequence = 0;  ///< counts up with each that is saved into a folder
+  std::int64_t step = 0;       ///< the step given to save()
+  std::uint64_t sequence = 0;  ///< increases with each checkpoint saved into a folder
   std::chrono::system_clock::time_point written{};
-  /// When the last one before it was written that is kept for good, or else the first of all.
+  /// When the last permanent checkpoint before this one was written; if there is none, when the first checkpoint was.
   std::chrono::system_clock::time_point keep_after{};
-  bool kept = false;  ///< for good: max_to_keep does not count it
+  bool kept = false;  ///< permanently: max_to_keep does not count it
 };
 
-/// A checkpoint that cannot be read: it is damaged, or another version of Weft has written it.
+/// A checkpoint that cannot be read: it is damaged, or was written by another version of Weft.
 struct damaged_checkpoint {
   std::string path;
-  std::string why;  ///< with the file
+  std::string why;  ///< includes the file's path
 };
 
-/// The checkpoints in a folder, in the order in which they were saved. None if there is no such folder. Those whose
-/// index cannot be read are left out and added to `damaged`.
+/// Returns the checkpoints in a folder, in the order in which they were saved; none if there is no such folder.
+/// Checkpoints with an unreadable index are left out and added to `damaged`.
 std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name = "checkpoint",
                                               std::vector<damaged_checkpoint>* damaged = nullptr);
 
-/// The path of the one that was saved last, for saver::restore; nothing if there is none (tf.train.latest_checkpoint).
-/// Those whose index, or the size or header of a file, is not what was written are passed over: saver::restore_latest()
-/// compares all bytes. Throws data_loss if the folder has checkpoints and none can be read.
+/// Returns the path of the newest checkpoint, for saver::restore; nothing if there is none
+/// (tf.train.latest_checkpoint). Skips checkpoints with a damaged index or file header or a wrong file size; only
+/// saver::restore_latest() compares all bytes. Throws data_loss if the folder has checkpoints but none can be read.
 std::optional<std::string> latest_checkpoint(const std::string& folder, std::string_view name = "checkpoint");
 
-/// A checkpoint, open for reading (tf.train.load_checkpoint). Its index and its files' headers are read and checked
-/// when it is opened.
+/// A checkpoint, open for reading (tf.train.load_checkpoint). The constructor reads and checks the index and the files'
+/// headers.
 ///
-/// Throws not_found, permission_denied or unavailable where something cannot be read, and data_loss, with the file, the
-/// byte and the record, where it is not what was written.
+/// Throws not_found, permission_denied or unavailable if a file cannot be read, and data_loss, with the file, the byte
+/// and the record, if it is damaged.
 class checkpoint_reader {
  public:
-  /// Where a variable is in the files, and what the index says of it.
+  /// A tensor's position in the files and its record in the index.
   struct record {
     const safetensors_file* file;
     const safetensors_entry* entry;
     std::uint32_t crc32c;
-    std::string kind;  ///< of a variable: "trained", "slot", ...
+    std::string kind;  ///< the kind of the variable: "trained", "slot", ...
   };
 
   explicit checkpoint_reader(std::string path);
@@ -79,19 +79,19 @@ class checkpoint_reader {
   const std::string& path() const { return info_.path; }
   std::int64_t step() const { return info_.step; }
   const checkpoint_info& info() const { return info_; }
-  /// The values of variables, in the order of their names.
+  /// The variables' records, ordered by name.
   const std::vector<record>& variables() const { return variables_; }
-  /// All else, each an archive of Boost.Serialization's, in the order of their names.
+  /// The other records, each an archive of Boost.Serialization, ordered by name.
   const std::vector<record>& states() const { return states_; }
-  /// The record of this name in one of the lists; null if there is none.
+  /// Returns the record with this name, or null if there is none.
   const record* find_variable(std::string_view name) const { return find(variables_, name); }
   const record* find_state(std::string_view name) const { return find(states_, name); }
-  /// Variables that had no value when it was saved.
+  /// The variables that had no value when the checkpoint was saved.
   const std::vector<std::string>& without_value() const { return without_value_; }
 
-  /// All bytes of one, compared with their checksum.
+  /// Reads a record. Throws data_loss if its checksum differs.
   void read(const record& r, void* to) const;
-  /// The same for the bytes of all, which are read and left.
+  /// Compares all records with their checksums. Throws data_loss if one differs.
   void verify() const;
 
  private:
@@ -109,25 +109,25 @@ class checkpoint_reader {
 
 namespace detail {
 
-/// A tensor that goes into a checkpoint. Refers to the elements.
+/// A tensor to write into a checkpoint. Refers to the elements.
 struct checkpoint_tensor {
   named_tensor tensor;
   const char* kind;
 };
 
-/// A file of a checkpoint, written.
+/// A written file of a checkpoint.
 struct checkpoint_shard {
   struct record {
     std::string name, kind;
     std::uint32_t crc32c = 0;
   };
-  std::string file;  ///< its name in the checkpoint's folder
+  std::string file;  ///< the name in the checkpoint's folder
   std::uint64_t bytes = 0;
-  std::uint32_t header_crc32c = 0;  ///< of all before the first tensor
+  std::uint32_t header_crc32c = 0;  ///< of all bytes before the first tensor
   std::vector<record> records;
 };
 
-/// Files of one attempt to save have names that those of no other have.
+/// Returns a random prefix for the files of one attempt to save, so that attempts never share a file.
 inline std::string new_attempt() {
   std::uint64_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != sizeof bits)
@@ -145,7 +145,7 @@ inline std::string shard_name(const std::string& attempt, std::size_t shard, std
   return attempt + "-" + five_digits(shard) + "-of-" + five_digits(shards) + ".safetensors";
 }
 
-/// The kind of a record that is an archive and no variable.
+/// The kind of records that are archives instead of variables.
 inline constexpr const char* state_kind = "state";
 inline constexpr const char* index_name = "index.json";
 inline constexpr const char* kept_name = "kept";
@@ -161,7 +161,7 @@ inline void make_folder(const std::string& path) {
     fail_on_file("write", path, errno == EEXIST ? ENOTDIR : errno);
 }
 
-/// The CRC32C of what stands before a file's tensors.
+/// Returns the CRC32C of all bytes before a file's first tensor.
 inline std::uint32_t header_crc(const std::string& path) {
   const input_file file(path);
   unsigned char front[8];
@@ -173,7 +173,7 @@ inline std::uint32_t header_crc(const std::string& path) {
   return crc32c(header);
 }
 
-/// Writes one file of a checkpoint into its folder, which is there. It counts once an index names it.
+/// Writes a file into a checkpoint's existing folder. The file takes effect when an index lists it.
 inline checkpoint_shard write_shard(const std::string& checkpoint, const std::string& file,
                                     const std::vector<checkpoint_tensor>& tensors) {
   std::vector<named_tensor> named;
@@ -187,8 +187,8 @@ inline checkpoint_shard write_shard(const std::string& checkpoint, const std::st
   return shard;
 }
 
-// The index is an object of one member, the checkpoint, and behind it the CRC32C of what stands before, in eight
-// digits.
+// The index is a JSON object with two members: the checkpoint, and the CRC32C of all preceding bytes as eight
+// hexadecimal digits.
 inline constexpr std::string_view index_front = "{\"checkpoint\":", index_middle = ",\"crc32c\":\"",
                                   index_back = "\"}\n";
 
@@ -201,7 +201,7 @@ inline std::uint32_t crc_of_text(std::string_view text) {
   return crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()});
 }
 
-/// Makes a checkpoint of the files that are written: from here on it is there.
+/// Completes a checkpoint by writing the index of its files.
 inline void commit_checkpoint(const checkpoint_info& info, const std::vector<checkpoint_shard>& shards,
                               const std::vector<std::string>& without_value) {
   const auto microseconds = [](std::chrono::system_clock::time_point t) {
@@ -296,7 +296,7 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
       else
         in.skip();
     });
-    // A file of this folder, and no other.
+    // The name must not lead out of this folder.
     if (shard.file.empty() || shard.file[0] == '.' || shard.file.find('/') != shard.file.npos ||
         shard.file.find('\0') != shard.file.npos)
       in.fail("a file's name leads out of the checkpoint's folder");
@@ -354,7 +354,7 @@ inline std::vector<std::string> names_in_folder(const std::string& folder) {
   return names;
 }
 
-/// The folders NAME-STEP in a folder, with an index or without.
+/// Returns the folders NAME-STEP in a folder, with or without an index.
 inline std::vector<std::string> checkpoint_folders(const std::string& folder, std::string_view name) {
   std::vector<std::string> paths;
   for (const std::string& each : names_in_folder(folder)) {
@@ -369,7 +369,7 @@ inline bool has_index(const std::string& checkpoint) {
   return ::access((checkpoint + "/" + index_name).c_str(), F_OK) == 0;
 }
 
-/// Removes what savers write from a checkpoint's folder, but for the files of an index.
+/// Removes a saver's files from a checkpoint's folder, except `but`.
 inline void remove_files(const std::string& checkpoint, const std::vector<checkpoint_shard>& but) {
   for (const std::string& name : names_in_folder(checkpoint)) {
     const bool temporary = name.find(".tmp-") != name.npos;
@@ -381,21 +381,21 @@ inline void remove_files(const std::string& checkpoint, const std::vector<checkp
   }
 }
 
-/// Removes a checkpoint, its index first: what is left at any moment is whole, or nothing.
+/// Removes a checkpoint, beginning with the index, so that an interruption never leaves a damaged checkpoint.
 inline void remove_checkpoint(const std::string& checkpoint) {
   if (::unlink((checkpoint + "/" + index_name).c_str()) == 0) sync_folder(checkpoint);
   remove_files(checkpoint, {});
-  ::rmdir(checkpoint.c_str());  // stays if somebody has put something there
+  ::rmdir(checkpoint.c_str());  // fails if the folder contains other files
 }
 
-/// Whether an error says that a checkpoint, and not the disk or the caller, is at fault.
+/// Returns true if an error is the checkpoint's fault rather than the disk's or the caller's.
 inline bool is_damage(const error& e) {
   return e.code() == error_code::data_loss || e.code() == error_code::unimplemented ||
          e.code() == error_code::not_found;
 }
 
-/// Calls `read(path)` with the checkpoints of a folder, the newest first, until one is not damaged. Returns those that
-/// are; throws data_loss if all of them are, with the reason of the newest whose index can be read.
+/// Calls `read(path)` with the checkpoints of a folder, newest first, until one is not damaged, and returns the damaged
+/// ones. If all are damaged, throws data_loss with the reason of the newest one that has a readable index.
 template <class Read>
 std::vector<damaged_checkpoint> find_whole_checkpoint(const std::string& folder, std::string_view name, Read read) {
   std::vector<damaged_checkpoint> damaged;

@@ -21,18 +21,18 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Keeps other processes from writing to a folder while it lives. The kernel releases a lock with its process, however
-/// that ends, so no lock outlives its run. Objects of one process share a lock.
+/// Prevents other processes from writing to a folder. The kernel releases the lock when the process ends for any
+/// reason, so no stale lock remains. Objects of one process share a lock.
 ///
-/// The lock is flock() on the file PATH, which says who holds it: host, process, since when. On NFS the server
-/// arbitrates between hosts. Where a file system has no locks, nothing is locked.
+/// The lock is flock() on the file PATH, which contains the holder's host, process and start time. On NFS the server
+/// arbitrates between hosts. On file systems without locks, nothing is locked.
 class WEFT_API folder_lock {
  public:
-  /// Throws failed_precondition, with the other's host, process and time, where another process has the lock; and
-  /// not_found, permission_denied or unavailable where the file cannot be written.
+  /// Throws failed_precondition, with the holder's host, process and time, if another process has the lock, and
+  /// not_found, permission_denied or unavailable if the file cannot be written.
   explicit folder_lock(const std::string& path) {
-    // A process that removes the folder unlinks the file that its holder has locked. Some file systems never report the
-    // same file twice.
+    // Another process can remove the folder and with it the locked file, so compare and retry. The retries are limited
+    // because some file systems never report the same inode twice.
     for (int attempt = 0; attempt < 100; ++attempt) {
       const std::lock_guard guard(mutex());
       file_ = open(path);
@@ -40,7 +40,7 @@ class WEFT_API folder_lock {
     }
   }
 
-  /// Whether the lock is the one that others meet at this path.
+  /// Returns true if the locked file is still the one at this path.
   bool is_file_at(const std::string& path) const {
     struct stat mine{};
     struct stat there{};
@@ -61,7 +61,7 @@ class WEFT_API folder_lock {
   }
 
   static std::shared_ptr<descriptor> open(const std::string& path) {
-    // Signing would overwrite what a link names.
+    // O_NOFOLLOW: sign() would overwrite the target of a symbolic link.
     constexpr int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW;
     auto file = std::make_shared<descriptor>(::open(path.c_str(), flags, 0666));
     if (!*file && errno == ELOOP)
@@ -83,8 +83,8 @@ class WEFT_API folder_lock {
     return file;
   }
 
-  /// Writes the holder into the lock's file. A file with several names is left alone: one of them can be a file that
-  /// must not be overwritten. The file can belong to another user who shares the folder.
+  /// Writes the holder into the lock file. A file with several hard links is not written: it can be a file that must
+  /// not be overwritten. The file can belong to another user who shares the folder.
   static void sign(int file) {
     struct stat status{};
     if (::fstat(file, &status) != 0 || status.st_nlink != 1) return;
@@ -94,7 +94,7 @@ class WEFT_API folder_lock {
     struct tm parts{};
     if (::gmtime_r(&now, &parts)) std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", &parts);
     const std::string text = str_cat({"process ", ::getpid(), " on ", host, " since ", since, "\n"});
-    // Only messages depend on it.
+    // Failure is harmless: only messages use the text.
     if (::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) < 0) return;
   }
   static std::string holder(int file) {

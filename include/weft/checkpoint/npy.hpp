@@ -19,11 +19,11 @@ namespace weft {
 
 namespace detail {
 
-/// The beginning of NumPy's format; what follows are the elements.
+/// The header of a NumPy file; the elements follow it.
 struct npy_header {
   tensor_info info;
   bool column_major = false;
-  bool swapped = false;  ///< in the byte order that this machine has not
+  bool swapped = false;  ///< in the other byte order than this machine's
 };
 
 npy_header read_npy_header(section_reader& from);
@@ -44,21 +44,21 @@ inline section_place whole_file(const input_file& file) {
 
 }  // namespace detail
 
-/// The contents of a NumPy .npy file, by its header.
+/// Returns the element type and extents from a NumPy .npy file's header.
 inline tensor_info npy_info(const std::string& path) {
   const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
   return detail::read_npy_header(from).info;
 }
 
-/// Reads a NumPy .npy file of one array, of format 1.0, 2.0 or 3.0, of any byte order, row-major or column-major, as a
-/// tensor of the file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">, 784>>>(path)`. NumPy has
-/// no bfloat16; two bytes of type void, as which other programs write them, are read as such.
+/// Reads a NumPy .npy file that contains one array, of format 1.0, 2.0 or 3.0, in any byte order, row-major or
+/// column-major, as a tensor of the file's element type and extents: `read_npy<tensor<float, dims<dyn<"batch">,
+/// 784>>>(path)`. NumPy has no bfloat16; other programs write it as two bytes of type void, which are read as bfloat16.
 ///
-/// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
-/// invalid_argument where it is no .npy file, holds several arrays, or has another element type or other extents,
-/// data_loss where it is damaged, unimplemented where Weft has no such elements, and not_found, permission_denied or
-/// unavailable where the file cannot be read.
+/// The file is not trusted: its size is compared with its header before memory is allocated. Throws invalid_argument if
+/// it is not a .npy file, contains several arrays, or has another element type or other extents, data_loss if it is
+/// damaged, unimplemented if Weft does not support the element type, and not_found, permission_denied or unavailable if
+/// the file cannot be read.
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
   static_assert(correct<file_is_not_read_as<Tensor>>,
@@ -89,15 +89,15 @@ std::span<const std::byte> bytes_of(const tensor<T, Dims, cpu>& t) {
 
 }  // namespace detail
 
-/// Writes a NumPy .npy file: the bytes that numpy.save writes. A file of that name is replaced when the new one is
-/// complete. NumPy reads bfloat16 as two bytes of type void; `array.view(ml_dtypes.bfloat16)` are the numbers.
+/// Writes a NumPy .npy file, byte for byte as numpy.save does. An existing file is replaced when the new one is
+/// complete. NumPy reads bfloat16 as two bytes of type void; convert them with `array.view(ml_dtypes.bfloat16)`.
 ///
-/// Throws not_found, permission_denied, resource_exhausted or unavailable where the file cannot be written.
+/// Throws not_found, permission_denied, resource_exhausted or unavailable if the file cannot be written.
 template <class T, class Dims>
 void write_npy(const std::string& path, const tensor<T, Dims, cpu>& value) {
   detail::write_npy_bytes(path, dtype_of<T>, value.extents(), detail::bytes_of(value));
 }
-/// The same of a value whose type is known at run time.
+/// Writes a value whose type is known only at run time.
 inline void write_npy(const std::string& path, const untyped_tensor& value) {
   detail::write_npy_bytes(path, value.type, value.extents, value.bytes);
 }
@@ -108,7 +108,7 @@ namespace detail {
   throw error(code, "read_npy", {from.name(), " ", why});
 }
 
-/// The contents of an .npy file's header: a dictionary as Python writes it.
+/// Parses an .npy file's header: a Python dictionary literal.
 class python_dictionary {
  public:
   python_dictionary(const section_reader& file, const std::string& text, std::uint64_t offset)
@@ -195,7 +195,7 @@ class python_dictionary {
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
       if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value))
         bad("an extent beyond 64 bits");
-    take('L');  // as Python 2 wrote them
+    take('L');  // Python 2's suffix of a long
     return value;
   }
   std::vector<std::int64_t> tuple() {
@@ -213,8 +213,8 @@ class python_dictionary {
     return extents;
   }
 
-  // '<f4' as NumPy writes it: byte order, kind, bytes. Other programs write whatever numpy.dtype() takes: '<q', a byte
-  // order and a code, or 'float32', a name in the machine's byte order.
+  // NumPy writes '<f4': byte order, kind and size. Other programs write any argument of numpy.dtype(): '<q', a byte
+  // order and a type code, or 'float32', a name in native byte order.
   static std::string canonical(const std::string& type, bool order) {
     struct spelling {
       const char *kind, *codes, *names;
@@ -257,8 +257,8 @@ class python_dictionary {
   std::size_t at_ = 0;
 };
 
-/// Throws for a file that is longer than the array of so many bytes. numpy.save() into an open file appends an array to
-/// those before it, and their headers do not tell.
+/// Throws if the file is longer than the array, which has `bytes` bytes. numpy.save() into an open file appends an
+/// array, and no header gives the number of arrays.
 [[noreturn]] inline void refuse_more(section_reader& from, const npy_header& header, std::uint64_t bytes) {
   const std::uint64_t end = from.at() + bytes, more = from.left() - bytes;
   std::byte passed[4096];
@@ -308,7 +308,7 @@ inline npy_header read_npy_header(section_reader& from) {
   return header;
 }
 
-/// From column-major order, into which the file was written, to row-major.
+/// Converts column-major to row-major order.
 inline void to_row_major(const std::byte* from, std::byte* to, const shape& extents, std::size_t element) {
   std::size_t steps[max_rank] = {}, step = element;
   for (std::size_t i = 0; i < extents.rank; ++i) {
@@ -328,7 +328,7 @@ inline void to_row_major(const std::byte* from, std::byte* to, const shape& exte
   }
 }
 
-/// Turns each element's bytes around.
+/// Reverses the bytes of each element.
 inline void swap_element_bytes(std::byte* bytes, std::size_t size, std::size_t element) {
   for (std::byte* const end = bytes + size; bytes != end; bytes += element) std::reverse(bytes, bytes + element);
 }
@@ -356,7 +356,7 @@ inline std::string npy_header_text(dtype type, const shape& extents) {
   for (std::size_t i = 0; i < extents.rank; ++i)
     append(text, {i ? ", " : "", extents[i], extents.rank == 1 ? "," : ""});
   text += "), }";
-  // As NumPy does: room for a first extent of 21 digits, so that rows can be added in place; then to 64 bytes.
+  // As in NumPy: reserves 21 digits for the first extent, so that rows can be appended in place, and pads to 64 bytes.
   if (extents.rank > 0) text.append(21 - std::to_string(extents[0]).size(), ' ');
   text.append(64 - (10 + text.size() + 1) % 64, ' ');
   text += '\n';

@@ -16,16 +16,16 @@
 
 namespace weft {
 
-/// A NumPy .npz file: a zip archive of .npy files, one for each array, as numpy.savez and numpy.savez_compressed write
-/// it. Those of the second need zlib.
+/// A NumPy .npz file: a zip archive with a .npy file for each array, as numpy.savez and numpy.savez_compressed write
+/// it. Compressed files require zlib.
 ///
-/// The file is not trusted: sizes are held against the file before anything is allocated, and each array's CRC-32 is
-/// checked when it is read. Throws invalid_argument where it is no such file, data_loss where it is damaged, and what
-/// read_npy throws.
+/// The file is not trusted: sizes are compared with the file before memory is allocated, and reading an array checks
+/// its CRC-32. Throws invalid_argument if it is not an .npz file, data_loss if it is damaged, and the errors of
+/// read_npy.
 class npz_reader {
  public:
   explicit npz_reader(const std::string& path) : archive_(path) {
-    // The last one of those of one name counts, as NumPy reads it.
+    // The last array of a name replaces earlier ones, as in NumPy.
     for (const auto& entry : archive_.entries()) {
       if (!entry.name.ends_with(suffix)) continue;
       const std::string name = entry.name.substr(0, entry.name.size() - suffix.size());
@@ -43,7 +43,7 @@ class npz_reader {
 
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// An array's element type and extents. Throws not_found where there is no array of that name.
+  /// Returns an array's element type and extents. Throws not_found if there is no array of that name.
   tensor_info info(const std::string& name) const {
     detail::section_reader from(archive_.file(), place(name));
     tensor_info found = detail::read_npy_header(from).info;
@@ -51,7 +51,7 @@ class npz_reader {
     return found;
   }
 
-  /// Reads an array as read_npy does. Throws not_found where there is none of that name.
+  /// Reads an array like read_npy. Throws not_found if there is no array of that name.
   template <class Tensor>
   Tensor read(const std::string& name) const {
     static_assert(correct<file_is_not_read_as<Tensor>>,
@@ -85,13 +85,13 @@ class npz_reader {
   std::vector<std::string> names_;
 };
 
-/// Writes a NumPy .npz file, uncompressed, as numpy.savez does: `npz_writer w(path); w.add("w1", t); w.close();`. A
-/// file of that name is replaced by close(); without it nothing is left.
+/// Writes an uncompressed NumPy .npz file, like numpy.savez: `npz_writer w(path); w.add("w1", t); w.close();`. close()
+/// replaces an existing file; without close(), no file is written.
 class npz_writer {
  public:
   explicit npz_writer(const std::string& path) : archive_(path) {}
 
-  /// Throws invalid_argument where there is an array of that name already.
+  /// Throws invalid_argument if the name is already in use.
   template <class T, class Dims>
   void add(const std::string& name, const tensor<T, Dims, cpu>& value) {
     add(name, dtype_of<T>, value.extents(), detail::bytes_of(value));

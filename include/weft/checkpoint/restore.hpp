@@ -16,13 +16,13 @@
 #include <weft/graph/variables.hpp>
 #include <weft/session/session.hpp>
 
-/// Which of a file's tensors becomes the value of which variable.
+/// Assigns a file's tensors to variables.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// From a tensor's name in a file to the variable's in the graph: a table of names and scopes, or a function. A name
-/// that is not in the table stays as it is. An empty name leaves the tensor out. A scope matches whole components, in
-/// names with "/" and with "."; one that ends with "/" or "." is a prefix.
+/// Maps a tensor's name in a file to a variable's name in the graph, by a table of names and scopes or by a function. A
+/// name that is not in the table is unchanged. An empty name leaves the tensor out. A scope matches whole components,
+/// separated by "/" or "."; an entry that ends with "/" or "." is a prefix.
 ///
 ///     {{"fc.weight", "dense/weights"}, {"fc.bias", "dense/biases"}}
 ///     {{"net/encoder", "encoder"}}  // "net/encoder/weights" becomes "encoder/weights"
@@ -55,27 +55,28 @@ class renaming {
   std::function<std::string(const std::string&)> function_;
 };
 
-/// Options of loading weights and restoring checkpoints.
+/// Options for loading weights and restoring checkpoints.
 struct restore_options {
-  /// Whether what does not fit is left as it is and reported, where it is an error otherwise.
+  /// If true, mismatches are reported instead of thrown, and the affected variables are unchanged.
   bool partial = false;
   renaming rename{};
-  /// The variables that get values; all others keep theirs, even those that the file holds. Empty: all of the session.
+  /// The variables that receive values; all others are unchanged, even if the file contains them. Empty: all variables
+  /// of the session.
   variable_list variables{};
 };
 
-/// The outcome for a file's tensors and for a session's variables.
+/// The outcome for a file's tensors and a session's variables.
 struct restore_report {
-  /// A variable whose element type or extents are not those of the tensor in the file.
+  /// A variable whose element type or extents differ from the tensor's in the file.
   struct difference {
     std::string name;      ///< of the variable
     std::string in_file;   ///< "F32 [784, 100]"
     std::string in_graph;  ///< "float [784, 10]"
   };
-  std::vector<std::string> restored;  ///< variables that have the file's values now
-  std::vector<std::string> missing;   ///< variables that the file has no tensor for
-  std::vector<std::string> extra;     ///< tensors, by their names in the file, that there is no variable for
-  std::vector<difference> different;  ///< variables of other extents or another element type than the file's tensor
+  std::vector<std::string> restored;  ///< variables that now have the file's values
+  std::vector<std::string> missing;   ///< variables without a tensor in the file
+  std::vector<std::string> extra;     ///< tensors without a variable, by their names in the file
+  std::vector<difference> different;  ///< variables whose extents or element type differ from the tensor's
 
   bool complete() const { return missing.empty() && extra.empty() && different.empty(); }
 };
@@ -85,11 +86,11 @@ std::string to_string(const restore_report& report);
 
 namespace detail {
 
-/// A tensor of some file, as far as its place is to be found.
+/// A tensor of a file, before it is assigned to a variable.
 struct restorable {
   const safetensors_file* file;
   const safetensors_entry* entry;
-  const safetensors_entry* in_file = nullptr;  // if `entry` has its elements in another order or other extents
+  const safetensors_entry* in_file = nullptr;  // the unconverted tensor, if `entry` describes a converted one
 };
 struct restored_variable {
   restorable from;
@@ -106,7 +107,7 @@ inline bool is_weight(const graph& g, std::uint32_t n) {
   return kind == variable_kind::trained || kind == variable_kind::averaged || kind == variable_kind::frozen;
 }
 
-/// Returns true if a tensor of one type can be the value of a variable of the other: both are floating-point types.
+/// Returns true if a tensor of the file's type can be converted to the variable's: both must be floating-point types.
 inline bool converts(const std::string& in_file, dtype type) {
   const auto is_floating = [](dtype t) {
     return t == dtype::float16 || t == dtype::bfloat16 || t == dtype::float32 || t == dtype::float64;
@@ -115,8 +116,8 @@ inline bool converts(const std::string& in_file, dtype type) {
   return from && from->known && is_floating(from->type) && is_floating(type);
 }
 
-/// Rounds to odd: an inexact result has a last bit of 1, so that rounding it again, to half or bfloat16, gives what
-/// rounding `a` once gives (Boldo and Melquiond, IEEE Transactions on Computers, 2008).
+/// Rounds to odd: an inexact result has a last bit of 1, so rounding it again, to half or bfloat16, gives the same
+/// result as rounding `a` once (Boldo and Melquiond, IEEE Transactions on Computers, 2008).
 inline float round_to_odd(double a) {
   const float nearest = static_cast<float>(a);
   const double back = static_cast<double>(nearest);
@@ -162,7 +163,7 @@ void convert_elements(const std::byte* from, dtype to_type, std::byte* to, std::
       return convert_elements<From, float>(from, to, count);
   }
 }
-/// Elements of a file's floating-point type, rounded to another one.
+/// Rounds elements of a file's floating-point type to another one.
 inline void convert_elements(const std::string& in_file, const std::byte* from, dtype to_type, std::byte* to,
                              std::size_t count) {
   switch (find_safetensors_type(in_file)->type) {
@@ -177,7 +178,7 @@ inline void convert_elements(const std::string& in_file, const std::byte* from, 
   }
 }
 
-/// Reads a tensor as elements of `type`, which it has or converts to.
+/// Reads a tensor as elements of `type`; converts them if the file has another type.
 inline void read_as(const safetensors_file& file, const safetensors_entry& e, dtype type, void* to) {
   if (e.type == safetensors_name(type)) return file.read(e, to);
   std::vector<std::byte> given(static_cast<std::size_t>(e.bytes));
@@ -188,9 +189,9 @@ inline void read_as(const safetensors_file& file, const safetensors_entry& e, dt
 
 inline std::string described(const safetensors_entry& e) { return e.type + " " + extents_text(e.extents); }
 
-/// Finds the variable of each tensor. `wanted(node)` says which variables must have one. With `convert`, floating-point
-/// tensors fit variables of other floating-point types. Unless `options.partial` is set, throws invalid_argument if
-/// something does not fit; nothing has been written then.
+/// Assigns tensors to variables. A variable must have a tensor if `wanted(node)` is true. With `convert`,
+/// floating-point tensors fit variables of other floating-point types. On a mismatch, throws invalid_argument unless
+/// `options.partial` is set. Writes no variable.
 template <class Wanted>
 restore_plan plan_restore(session& s, const std::string& path, const std::vector<restorable>& tensors,
                           const restore_options& options, Wanted wanted, bool convert = false) {
@@ -239,12 +240,13 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
   return plan;
 }
 
-/// Reads a tensor straight to where the variable lies, or by way of the host: `read(to)` reads it.
+/// Calls `read(to)` to read a tensor directly into the variable's memory if that is local host memory, else into a host
+/// buffer.
 template <class Read>
 void restore_variable(session& s, const restored_variable& v, Read read) {
   plan::variable_state& state = s.state_to_write(v.node);
   const std::string& path = v.from.file->path();
-  if (!state.where.gpu && state.data()) {  // not on another task
+  if (!state.where.gpu && state.data()) {  // false for a variable of another task
     const plan::variable_writer to = state.write();
     read(to.data());
     check_bools(path, *v.from.entry, to.data());

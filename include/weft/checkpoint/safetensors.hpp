@@ -16,11 +16,11 @@
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Tensors in files that other libraries read too: github.com/huggingface/safetensors.
+/// Tensors in the safetensors format: github.com/huggingface/safetensors.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A tensor by its name, to be written. Refers to the elements.
+/// A named tensor to write. Refers to the elements.
 struct named_tensor {
   std::string name;
   dtype type;
@@ -36,50 +36,50 @@ struct named_tensor {
   std::size_t bytes() const { return extents.elements() * size_of(type); }
 };
 
-/// A tensor as its safetensors file describes it.
+/// A tensor's description in a safetensors file.
 struct safetensors_entry {
   std::string name;
-  std::string type;                   ///< as the format spells it: "F32"
-  std::vector<std::int64_t> extents;  ///< as many as the file says: not all fit a tensor
-  std::uint64_t offset = 0;           ///< of the first byte, from the file's beginning
+  std::string type;                   ///< in the format's spelling: "F32"
+  std::vector<std::int64_t> extents;  ///< any number of axes; not all fit a tensor
+  std::uint64_t offset = 0;           ///< of the first byte, from the start of the file
   std::uint64_t bytes = 0;
 };
 
-/// Text that a safetensors file holds beside its tensors, by names.
+/// A safetensors file's texts, by name.
 using safetensors_metadata = std::vector<std::pair<std::string, std::string>>;
 
-/// Writes a file that is there when all of it is: under a temporary name first, synchronised with the disk, renamed. An
-/// older file of this name stays until then. Returns where each tensor lies.
+/// Writes a safetensors file atomically: writes a temporary file, synchronizes it with the disk and renames it, so an
+/// older file is replaced only by a complete one. Returns each tensor's position.
 ///
-/// Throws invalid_argument if names are not unique, not UTF-8 or "__metadata__", resource_exhausted where the disk is
-/// full, not_found, permission_denied or unavailable where it cannot be written.
+/// Throws invalid_argument if names are not unique, not UTF-8 or "__metadata__", resource_exhausted if the disk is
+/// full, and not_found, permission_denied or unavailable if the file cannot be written.
 std::vector<safetensors_entry> write_safetensors(const std::string& path, const std::vector<named_tensor>& tensors,
                                                  const safetensors_metadata& metadata = {});
 
-/// A safetensors file, open for reading. Its header is read and checked when it is opened, and nothing else of it.
+/// A safetensors file, open for reading. The constructor reads and checks only the header.
 ///
-/// Throws not_found, permission_denied or unavailable where the file cannot be read, and data_loss where it is damaged,
-/// with the byte at which it is: what Python's library refuses is refused.
+/// Throws not_found, permission_denied or unavailable if the file cannot be read, and data_loss, with the byte's
+/// position, if it is damaged. It rejects the files that Python's library rejects.
 class safetensors_file {
  public:
   explicit safetensors_file(std::string path);
 
   const std::string& path() const { return file_.path(); }
   std::uint64_t bytes() const { return file_.bytes(); }
-  /// In the order of their names.
+  /// The tensors, ordered by name.
   const std::vector<safetensors_entry>& entries() const { return entries_; }
-  /// Null if there is none of this name.
+  /// Returns null if there is no tensor of this name.
   const safetensors_entry* find(std::string_view name) const;
   const safetensors_metadata& metadata() const { return metadata_; }
 
-  /// The tensor of this name: `file.read<float, dims<784, 100>>("hidden/weights")`. Throws not_found if there is none,
+  /// Reads a tensor: `file.read<float, dims<784, 100>>("hidden/weights")`. Throws not_found if there is no such tensor,
   /// and invalid_argument if it has another element type or other extents.
   template <Element T, class D = dims<>>
   tensor<T, D> read(std::string_view name) const;
 
-  /// All bytes of one, as they are in the file; `to` has room for `entry.bytes`.
+  /// Reads a tensor's bytes unchanged; `to` has room for `entry.bytes`.
   void read(const safetensors_entry& entry, void* to) const { read(entry, 0, to, entry.bytes); }
-  /// Some of them.
+  /// Reads `count` bytes of a tensor, beginning at its byte `from`.
   void read(const safetensors_entry& entry, std::uint64_t from, void* to, std::uint64_t count) const;
 
  private:
@@ -99,7 +99,7 @@ struct safetensors_type {
   const char* name;
   unsigned bits;
   dtype type;
-  bool known;  ///< whether Weft has such elements
+  bool known;  ///< true if Weft supports the element type
 };
 inline constexpr safetensors_type safetensors_types[] = {
     {"BOOL", 8, dtype::boolean, true},       {"I8", 8, dtype::int8, true},
@@ -121,16 +121,16 @@ inline const safetensors_type* find_safetensors_type(std::string_view name) {
 }
 inline const char* safetensors_name(dtype type) { return safetensors_types[static_cast<std::size_t>(type)].name; }
 
-/// The bytes that the reference allows a header to have at most.
+/// The reference implementation's limit for the size of a header, in bytes.
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
-/// Whether elements of this type and of these extents are what the file has.
+/// Returns true if the file's tensor has this element type and these extents.
 inline bool is_of(const safetensors_entry& e, dtype type, const shape& extents) {
   if (e.type != safetensors_name(type) || e.extents.size() != extents.rank) return false;
   return std::equal(e.extents.begin(), e.extents.end(), extents.extents);
 }
 
-/// The bytes of a bool may have fewer values than a file may hold.
+/// Throws data_loss unless each bool is 0 or 1: other values are undefined in C++.
 inline void check_bools(const std::string& path, const safetensors_entry& e, const void* bytes) {
   if (e.type != "BOOL") return;
   const auto* at = static_cast<const unsigned char*>(bytes);
@@ -141,8 +141,8 @@ inline void check_bools(const std::string& path, const safetensors_entry& e, con
                    ", not 0 or 1"});
 }
 
-/// The header, filled up with spaces so that tensors begin at multiples of eight bytes; `order` says in which order
-/// they lie. Throws invalid_argument where something is wrong with the names.
+/// Returns the header, padded with spaces to a multiple of eight bytes. `order` is the order of the tensors' elements.
+/// Throws invalid_argument if a name or text is invalid.
 inline std::string safetensors_header(const std::string& path, const std::vector<named_tensor>& tensors,
                                       const std::vector<std::size_t>& order, const safetensors_metadata& metadata) {
   const auto check = [&](const std::string& text) {
@@ -175,12 +175,12 @@ inline std::string safetensors_header(const std::string& path, const std::vector
   return header;
 }
 
-/// Writes; `crcs`, where it is given, gets the CRC32C of each tensor, in their order.
+/// Writes a file. `crcs`, if not null, receives the CRC32C of each tensor.
 inline std::vector<safetensors_entry> write_safetensors(const std::string& path,
                                                         const std::vector<named_tensor>& tensors,
                                                         const safetensors_metadata& metadata,
                                                         std::vector<std::uint32_t>* crcs) {
-  // The widest first, so that all are aligned: as the reference writes them.
+  // Widest types first, so that all tensors are aligned, as in the reference implementation.
   std::vector<std::size_t> order(tensors.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -264,7 +264,7 @@ inline void safetensors_file::parse(const std::string& header, std::uint64_t dat
   check_layout(data_bytes);
 }
 
-// Its offset counts from behind the header.
+// Offsets are relative to the end of the header.
 inline void safetensors_file::read_entry(detail::json_reader& in, safetensors_entry& e) {
   bool has_type = false, has_extents = false;
   std::uint64_t offsets[2] = {};
@@ -306,7 +306,7 @@ inline void safetensors_file::read_entry(detail::json_reader& in, safetensors_en
   e.bytes = bits / 8;
 }
 
-// Tensors follow one another from the header's end to the file's.
+// Tensors must be contiguous from the end of the header to the end of the file.
 inline void safetensors_file::check_layout(std::uint64_t data_bytes) {
   std::uint64_t end = bytes() - data_bytes;
   std::sort(entries_.begin(), entries_.end(), [](const safetensors_entry& a, const safetensors_entry& b) {

@@ -23,37 +23,37 @@
 #include <weft/checkpoint/restore.hpp>
 #include <weft/session/session.hpp>
 
-/// All that training goes on from: variables of every kind, the random position, and a program's own objects.
+/// Saves the complete state of training: variables of all kinds, the random position, and a program's own objects.
 WEFT_COLD_BEGIN
 namespace weft {
 
 /// Options of a saver.
 struct saver_options {
-  /// Files that the variables are shared out to. They may be restored with any other number.
+  /// Number of files for the variables. Restoring works with any number.
   int shards = 1;
-  /// How many of the newest checkpoints stay in a folder; 0: all.
+  /// Number of recent checkpoints to keep in a folder; 0: all.
   int max_to_keep = 5;
-  /// One of those that would go stays for good for each such span of time; 0: none (keep_checkpoint_every_n_hours).
+  /// Interval at which an older checkpoint is kept permanently; 0: none (keep_checkpoint_every_n_hours).
   std::chrono::nanoseconds keep_every{0};
-  /// Whether a thread writes while training goes on: `save` returns when the values are copied.
+  /// If true, `save` returns when the values are copied, and a thread writes the file.
   bool background = true;
-  /// How long `save` and the end of the saver wait for what is being written.
+  /// How long `save` and the destructor wait for a write to end.
   std::chrono::nanoseconds timeout = std::chrono::minutes(10);
   /// Checkpoints are the folders NAME-STEP.
   std::string name = "checkpoint";
-  /// Is told of each damaged checkpoint that restore_latest() passes over. Unless given, standard error is.
+  /// Called for each damaged checkpoint that restore_latest() skips. If empty, a message is printed to standard error.
   std::function<void(const damaged_checkpoint&)> on_damaged = {};
 };
 
-/// The variables that were restored, and a program's objects among them by their names.
+/// The restored variables and, by their names, a program's objects.
 struct restored_checkpoint : restore_report {
-  std::int64_t step = 0;  ///< that the checkpoint was saved for
-  std::string path = {};  ///< of the checkpoint
+  std::int64_t step = 0;  ///< the checkpoint's step
+  std::string path = {};  ///< the checkpoint's path
 };
 
-/// Saves and restores sessions (tf.train.Saver). One process at a time writes into a folder, which a lock in NAME.lock
-/// ensures from the first save() or lock() to the saver's end; one saver at a time does, and one thread at a time uses
-/// a saver.
+/// Saves and restores sessions (tf.train.Saver). Only one process at a time can write into a folder: the saver locks
+/// NAME.lock from the first save() or lock() until its end. Use only one saver for a folder, and a saver only on one
+/// thread, at a time.
 ///
 ///     saver keeper;
 ///     keeper.add("position", position);             // anything that Boost.Serialization serializes
@@ -62,61 +62,61 @@ struct restored_checkpoint : restore_report {
 ///     keeper.save(s, "training", step);
 class saver {
  public:
-  /// Throws invalid_argument unless shards is at least 1, and the other numbers at least 0.
+  /// Throws invalid_argument unless shards is at least 1 and the other numbers are at least 0.
   explicit saver(saver_options options = {});
   template <class = void>
   explicit saver(...) = delete;  // saver_options: shards, max_to_keep, keep_every, background, timeout, ...
   saver(const saver&) = delete;
   saver& operator=(const saver&) = delete;
-  /// Waits until what was saved is written, for as long as options.timeout says; then it is given up, which leaves no
-  /// checkpoint. An error here goes to standard error: wait() throws it.
+  /// Waits up to options.timeout until the last checkpoint is written, then abandons it, which leaves no checkpoint.
+  /// Errors are printed to standard error; call wait() to catch them.
   ~saver();
 
-  /// An object that is saved with each checkpoint, and restored, under this name. It must outlive the saver. Restored
-  /// objects change together, after all has been read, if they can be copied. Throws already_exists for a name that
-  /// there is.
+  /// Adds an object that is saved and restored with each checkpoint under this name. It must outlive the saver.
+  /// Copyable objects are assigned together, after everything has been read. Throws already_exists if the name is in
+  /// use.
   template <class T>
   void add(const std::string& name, T& object);
   template <class...>
   auto add(...) WEFT_DELETED;  // keeper.add("position", position), a variable of the program
 
-  /// Writes a checkpoint of all variables, of the session's random position and of the added objects: the folder
-  /// NAME-STEP in `folder`, whose path it returns. It is there when it is whole, also if the process is killed; one
-  /// that was there for this step stays until then. Older ones are removed then, as the options say.
+  /// Saves all variables, the session's random position and the added objects as the folder NAME-STEP in `folder`, and
+  /// returns its path. The checkpoint appears only when it is complete, even if the process is killed, and then
+  /// replaces an earlier one of the same step. Then removes older checkpoints according to the options.
   ///
-  /// In the background the values are as they were when this returns. It waits first for a checkpoint that is still
-  /// being written, and throws what has kept that one from being written, or deadline_exceeded after options.timeout;
-  /// nothing is saved then. Otherwise throws resource_exhausted where the disk is full, permission_denied or
-  /// unavailable where it cannot be written, and invalid_argument for a step below 0.
+  /// In the background, the saved values are those at the time of the call. First waits for the previous checkpoint;
+  /// throws its error, or deadline_exceeded after options.timeout, and saves nothing then. Otherwise throws
+  /// resource_exhausted if the disk is full, permission_denied or unavailable if the folder cannot be written, and
+  /// invalid_argument if the step is negative.
   ///
-  /// `beside`: what layers above keep in it, as archives by names that begin with "weft/"; restore() leaves them alone.
+  /// `beside`: archives of higher layers, whose names begin with "weft/"; restore() ignores them.
   std::string save(session& s, const std::string& folder, std::int64_t step,
                    const std::vector<std::pair<std::string, std::string>>& beside = {});
   template <class = void>
   auto save(...) WEFT_DELETED;  // keeper.save(session, "folder", step)
 
-  /// Makes the folder, and keeps other processes from saving into it; save() does so when it writes. Throws
-  /// failed_precondition that names the other's host and process where one does, permission_denied or unavailable where
-  /// the folder cannot be written.
+  /// Creates the folder and locks it against other processes, as save() does. Throws failed_precondition, with the
+  /// holder's host and process, if another process has the lock, and permission_denied or unavailable if the folder
+  /// cannot be written.
   void lock(const std::string& folder);
-  /// Waits until all is written, and lets other processes save where this one has. The next save() locks again.
+  /// Waits until the last checkpoint is written and releases the lock. The next save() locks the folder again.
   void unlock();
 
-  /// Returns when what was saved is written, and throws what has kept it from being written, or deadline_exceeded.
+  /// Waits until the last checkpoint is written. Throws its error, or deadline_exceeded.
   void wait(std::chrono::nanoseconds timeout);
   void wait() { wait(options_.timeout); }
 
-  /// Gives a session all that a checkpoint has, by name. The whole checkpoint is compared with its checksums first: if
-  /// that throws data_loss, or something is missing, extra or of other extents and `partial` is not said, which is
-  /// invalid_argument, nothing has changed.
+  /// Restores a session's state from a checkpoint, by name. First compares the whole checkpoint with its checksums.
+  /// Throws data_loss if they differ, and invalid_argument if a record is missing, extra or of other extents and
+  /// `partial` is not set; nothing has changed then.
   restored_checkpoint restore(session& s, const std::string& path, const restore_options& options = {});
 
   template <class = void>
   auto restore(...) WEFT_DELETED;  // keeper.restore(session, *latest_checkpoint("folder"), {.partial = true})
 
-  /// Restores the newest checkpoint of a folder that is whole, as restore() does; nothing where the folder has none.
-  /// Damaged ones, and those of other versions, are passed over, and options.on_damaged is told. Throws data_loss if
-  /// all are.
+  /// Restores the newest undamaged checkpoint of a folder, like restore(); returns nothing if the folder has no
+  /// checkpoint. Skips damaged checkpoints and those of other versions, and calls options.on_damaged for each. Throws
+  /// data_loss if all are damaged.
   std::optional<restored_checkpoint> restore_latest(session& s, const std::string& folder,
                                                     const restore_options& options = {});
 
@@ -125,11 +125,11 @@ class saver {
  private:
   struct added_object {
     std::function<std::string()> save;
-    /// Reads the bytes; what it returns gives the object its value.
+    /// Deserializes the bytes; the returned function assigns the object.
     std::function<std::function<void()>(const std::string& bytes, const std::string& where)> restore;
   };
 
-  /// A checkpoint that is to be written: nothing of it is anybody else's.
+  /// A checkpoint to write. Owns all of its data.
   struct snapshot {
     struct variable {
       std::string name;
@@ -144,7 +144,7 @@ class saver {
     std::vector<std::pair<std::string, std::string>> states;
   };
 
-  /// The state that the thread that writes shares with the saver, which may end before it.
+  /// The state that the saver shares with its thread, which can outlive it.
   struct shared {
     explicit shared(saver_options how) : options(std::move(how)) {}
     const saver_options options;
@@ -173,7 +173,7 @@ class saver {
 
 namespace detail {
 
-/// The other parts of a session.
+/// The session's state apart from variables.
 struct session_state {
   static constexpr const char* name = "weft/session";
   std::int64_t random_step = 0, random_stream = 0;
@@ -236,7 +236,7 @@ inline saver::~saver() {
     busy = shared_->has_work;
   }
   shared_->changed.notify_all();
-  // A thread that a disk holds up for ever must not hold up the program's end.
+  // A thread that is blocked by a disk must not block the end of the program.
   if (busy)
     thread_.detach();
   else
@@ -280,7 +280,7 @@ inline std::string saver::save(session& s, const std::string& folder, std::int64
   return path;
 }
 
-// Copies the values, into the memory of the last snapshot where they fit it.
+// Copies the values, into the memory of the last snapshot if the sizes match.
 inline void saver::take(session& s) {
   snapshot& to = shared_->values;
   const graph& g = s.of();
@@ -330,7 +330,7 @@ inline void saver::write_all(shared& s) {
 inline void saver::write(shared& s) {
   const snapshot& values = s.values;
   lock_folder(s, values.folder);
-  if (!std::exchange(s.cleaned, true))  // what a process has left that was killed
+  if (!std::exchange(s.cleaned, true))  // remove partial checkpoints of a killed process
     for (const std::string& path : detail::checkpoint_folders(values.folder, s.options.name))
       if (!detail::has_index(path)) detail::remove_checkpoint(path);
   checkpoint_info info;
@@ -357,7 +357,7 @@ inline void saver::lock_folder(shared& s, const std::string& folder) {
 }
 
 inline void saver::lock(const std::string& folder) {
-  wait();  // the thread that writes has the lock too
+  wait();  // the thread also uses the lock
   lock_folder(*shared_, folder);
 }
 
@@ -369,7 +369,7 @@ inline void saver::unlock() {
 inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s) {
   const snapshot& values = s.values;
   const auto shards = static_cast<std::size_t>(s.options.shards);
-  // The largest first, each to the file that has least.
+  // Largest first, each into the smallest file so far.
   std::vector<std::size_t> order(values.variables.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -396,13 +396,12 @@ inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s)
   return files;
 }
 
-// Which of the older ones go. Those that stay for good say so themselves, so that a program that is started again
-// knows.
+// Removes old checkpoints. Permanent ones are marked on disk, so that a restarted program recognizes them.
 inline void saver::remove_old(const std::string& folder, const saver_options& options,
                               std::chrono::system_clock::time_point keep_after) {
   if (options.max_to_keep == 0) return;
   std::vector<checkpoint_info> counted;
-  for (checkpoint_info& c : list_checkpoints(folder, options.name))  // a damaged one is for somebody to look at
+  for (checkpoint_info& c : list_checkpoints(folder, options.name))  // leaves damaged ones for inspection
     if (!c.kept) counted.push_back(std::move(c));
   for (std::size_t i = 0; i + static_cast<std::size_t>(options.max_to_keep) < counted.size(); ++i) {
     const checkpoint_info& c = counted[i];
@@ -425,7 +424,7 @@ inline restored_checkpoint saver::restore(session& s, const std::string& path, c
   };
   detail::restore_plan plan = detail::plan_restore(s, path, tensors, options, has_value);
 
-  // A program's objects, before anything changes.
+  // Checks a program's objects before anything changes.
   restored_checkpoint report{std::move(plan.report), checkpoint.step(), path};
   std::vector<std::string> missing, extra;
   for (const auto& [name, object] : objects_)

@@ -16,11 +16,11 @@
 
 namespace weft::detail {
 
-/// Reads a whole table of LevelDB's format (google/leveldb, doc/table_format.md): keys, in order, and their values.
-/// Blocks are plain or packed by Snappy, and each has its CRC-32C.
+/// Reads a whole table in LevelDB's format (google/leveldb, doc/table_format.md): sorted keys and their values. Blocks
+/// are uncompressed or compressed with Snappy, and each has a CRC-32C.
 ///
-/// Throws invalid_argument where the file is no such table, data_loss where it is damaged, unimplemented where it is
-/// packed in another way. A multiple of the file's size bounds what is allocated.
+/// Throws invalid_argument if the file is not a table, data_loss if it is damaged, and unimplemented if it uses another
+/// compression. Allocated memory is bounded by a multiple of the file's size.
 class sorted_table {
  public:
   static std::map<std::string, std::vector<std::byte>, std::less<>> read(const std::string& path) {
@@ -32,8 +32,7 @@ class sorted_table {
   using bytes = std::vector<std::byte>;
 
   explicit sorted_table(const std::string& path) : file_(path) {
-    // At the end: two places, of what Weft needs not and of the index, room for them, and a number that says what it
-    // is.
+    // The footer: the handles of the metaindex, which Weft ignores, and of the index, padding, and a magic number.
     constexpr std::size_t footer_size = 48;
     constexpr std::uint64_t magic = 0xdb4775248b80fb57;
     std::byte footer[footer_size];
@@ -54,7 +53,7 @@ class sorted_table {
       end = block.offset + block.size;
       for_each_entry(block, [&](std::string_view key, std::span<const std::byte> content, std::uint64_t here) {
         if (!entries_.empty() && key <= entries_.rbegin()->first) damaged("keys that are not in order", here);
-        // Keys share their beginnings, so that few bytes can stand for many; but writers begin anew every 16 keys.
+        // Keys share prefixes, so a few bytes can encode a long key; but writers restart every 16 keys.
         key_bytes_ += key.size();
         if (key_bytes_ > 64 * block_bytes_) damaged("keys that are longer than any writer makes them", here);
         entries_.emplace_hint(entries_.end(), std::string(key), bytes(content.begin(), content.end()));
@@ -75,7 +74,7 @@ class sorted_table {
                 {file_.path(), " has ", what, " at byte ", offset, ": it is damaged; fetch the file again"});
   }
 
-  // Numbers and pieces of a block, each held against what is left of it.
+  // Parses numbers and slices of a block, with bounds checks.
   struct cursor {
     const sorted_table* table;
     std::span<const std::byte> rest;
@@ -103,7 +102,7 @@ class sorted_table {
     }
   };
 
-  // A block: entries, then the places at which keys are whole, and how many these are.
+  // A block contains entries, then the offsets of its restart points, and their number.
   template <class Action>
   void for_each_entry(const place& where, Action action) {
     const bytes block = read_block(where);
@@ -125,7 +124,7 @@ class sorted_table {
   }
 
   bytes read_block(const place& where) {
-    constexpr std::size_t trailer = 5;  // how it is packed, and the CRC-32C
+    constexpr std::size_t trailer = 5;  // the compression type and the CRC-32C
     if (where.offset > file_.bytes() || file_.bytes() - where.offset < trailer ||
         where.size > file_.bytes() - where.offset - trailer)
       damaged("a block beyond its end", where.offset);

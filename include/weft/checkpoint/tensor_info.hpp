@@ -12,15 +12,15 @@
 
 namespace weft {
 
-/// A tensor as its file describes it, whether Weft can hold it or not.
+/// A tensor's description in a file, even if Weft does not support it.
 struct tensor_info {
   std::string name;
-  std::string type_name;              ///< as the file's format calls it
-  std::optional<dtype> type;          ///< none where Weft has no such elements
+  std::string type_name;              ///< in the spelling of the file's format
+  std::optional<dtype> type;          ///< none if Weft does not support the type
   std::vector<std::int64_t> extents;  ///< outermost first, none negative
 };
 
-/// Elements whose type and extents only a file knows, in row-major order.
+/// Elements in row-major order, whose type and extents are known at run time.
 struct untyped_tensor {
   dtype type = dtype::float32;
   shape extents;
@@ -35,7 +35,7 @@ inline std::string extents_text(const std::vector<std::int64_t>& extents) {
   return text + "]";
 }
 
-/// The extents as Weft's. Throws unimplemented where Weft has no such tensor: another element type, or too many axes.
+/// Converts extents to a shape. Throws unimplemented if Weft does not support the element type or the number of axes.
 inline shape checked_extents(const char* operation, const std::string& where, const tensor_info& info) {
   if (!info.type)
     throw error(error_code::unimplemented, operation,
@@ -50,7 +50,7 @@ inline shape checked_extents(const char* operation, const std::string& where, co
   return extents;
 }
 
-/// The bytes that the elements take. Throws data_loss where no file could hold them.
+/// Returns the size of the elements in bytes. Throws data_loss if it is too large for any file.
 inline std::uint64_t checked_bytes(const char* operation, const std::string& where, const tensor_info& info) {
   std::uint64_t bytes = info.type ? size_of(*info.type) : 1;
   bool overflows = false, empty = false;
@@ -65,7 +65,7 @@ inline std::uint64_t checked_bytes(const char* operation, const std::string& whe
   return bytes;
 }
 
-/// The bytes of a tensor that is read. A bool has one of two values in C++; a file may say anything.
+/// Throws data_loss unless each bool is 0 or 1: a file can contain other bytes, which are undefined in C++.
 inline void check_bools(const char* operation, const std::string& where, dtype type, const unsigned char* bytes,
                         std::size_t size) {
   if (type != dtype::boolean) return;
@@ -88,7 +88,7 @@ std::byte* bytes_of(tensor<T, Dims, cpu>& t) {
 }
 inline std::byte* bytes_of(untyped_tensor& t) { return t.bytes.data(); }
 
-/// Throws invalid_argument where the file's tensor does not fit what the program declares.
+/// Throws invalid_argument if the file's tensor does not match the declared type and extents.
 inline void check_declared(const char* operation, const std::string& where, const tensor_info& info, dtype type,
                            const shape& declared, const char* const* names, const shape& extents) {
   if (type != *info.type)
@@ -102,8 +102,7 @@ inline void check_declared(const char* operation, const std::string& where, cons
   }
 }
 
-/// A tensor of the file's extents, not yet written. The bytes that it takes are held against the file before it is
-/// made.
+/// Creates an uninitialized tensor of the file's extents.
 template <class Tensor>
 Tensor tensor_for(const char* operation, const std::string& where, const tensor_info& info) {
   const shape extents = checked_extents(operation, where, info);
@@ -119,7 +118,7 @@ Tensor tensor_for(const char* operation, const std::string& where, const tensor_
 
 }  // namespace detail
 
-/// A file's tensor is read as a tensor of declared type and extents, or as an untyped_tensor.
+/// The result must be a tensor of declared type and extents, or an untyped_tensor.
 template <class Tensor>
 struct file_is_not_read_as : mistake<!detail::is_read_as<Tensor>> {};
 

@@ -36,7 +36,7 @@ struct bundle_entry {
   tensor_info info;
   std::uint64_t shard = 0, offset = 0, bytes = 0;
   std::uint32_t masked_crc = 0;
-  std::vector<slice> slices;  ///< of a partitioned variable, whose elements stand under names of their own
+  std::vector<slice> slices;  ///< of a partitioned variable, whose elements have separate entries
 };
 
 bundle_entry read_bundle_entry(const std::string& name, std::span<const std::byte> message, const std::string& path);
@@ -44,30 +44,31 @@ std::string bundle_key(std::string_view name, const bundle_entry::slice& slice);
 
 }  // namespace detail
 
-/// A checkpoint that TensorFlow's Saver has written, in its format V2: `<prefix>.index`, and `<prefix>.data-*` in one
-/// or more shards. Partitioned variables are put together. Object-based checkpoints of TensorFlow 2 are of the same
-/// format; their names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
+/// A checkpoint that TensorFlow's Saver has written in format V2: `<prefix>.index`, and `<prefix>.data-*` in one or
+/// more shards. Partitioned variables are merged. Object-based checkpoints of TensorFlow 2 have the same format; their
+/// names end in `/.ATTRIBUTES/VARIABLE_VALUE`.
 ///
-/// Files are not trusted: sizes are held against them before anything is allocated, and each block of the index and
-/// each tensor has its CRC-32C. Throws invalid_argument where the index is none, data_loss where it or a tensor is
-/// damaged, and not_found, permission_denied or unavailable where a file cannot be read.
+/// Files are not trusted: sizes are compared with the files before memory is allocated, and each block of the index and
+/// each tensor has a CRC-32C. Throws invalid_argument if the index has another format, data_loss if the index or a
+/// tensor is damaged, and not_found, permission_denied or unavailable if a file cannot be read.
 class tensorflow_checkpoint {
  public:
-  /// `prefix`: as `Saver.save` returns it; the name of the .index file means the same.
+  /// `prefix`: the result of `Saver.save`, or the name of the .index file.
   explicit tensorflow_checkpoint(std::string prefix);
 
   const std::string& prefix() const { return prefix_; }
 
-  /// The tensors' names, in order.
+  /// The tensors' names, sorted.
   const std::vector<std::string>& names() const { return names_; }
 
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// A tensor's element type and extents. Throws not_found where there is no tensor of that name.
+  /// Returns a tensor's element type and extents. Throws not_found if there is no tensor of that name.
   const tensor_info& info(std::string_view name) const { return entry(name).info; }
 
-  /// Reads a tensor, as one of the file's element type and extents. Throws not_found where there is none of that name,
-  /// invalid_argument where it does not fit `Tensor`, unimplemented where Weft has no such elements, strings say.
+  /// Reads a tensor of the file's element type and extents. Throws not_found if there is no tensor of that name,
+  /// invalid_argument if it does not fit `Tensor`, and unimplemented if Weft does not support its element type, for
+  /// example strings.
   template <class Tensor>
   Tensor read(std::string_view name) const {
     static_assert(correct<file_is_not_read_as<Tensor>>,
@@ -97,14 +98,14 @@ class tensorflow_checkpoint {
 
   std::vector<const detail::bundle_entry*> slices_of(const detail::bundle_entry& whole) const;
   void check_places(const detail::bundle_entry& whole) const;
-  /// `whole`: the tensor that the errors name.
+  /// `whole`: the tensor that error messages name.
   void check_place(const detail::bundle_entry& part, const detail::bundle_entry& whole) const;
   void read_elements(const detail::bundle_entry& whole, std::byte* to) const;
   void read_part(const detail::bundle_entry& part, const detail::bundle_entry& whole, std::byte* to) const;
 
   std::string prefix_;
   bool big_endian_ = false;
-  std::map<std::string, detail::bundle_entry, std::less<>> entries_;  // slices too
+  std::map<std::string, detail::bundle_entry, std::less<>> entries_;  // includes slices
   std::vector<std::string> names_;
   std::vector<detail::input_file> shards_;
 };
@@ -165,7 +166,7 @@ inline std::vector<const detail::bundle_entry*> tensorflow_checkpoint::slices_of
   return parts;
 }
 
-// Before anything is allocated: that the elements are there, each once.
+// Checks, before memory is allocated, that the shards contain each element exactly once.
 inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whole) const {
   if (whole.slices.empty()) return check_place(whole, whole);
   const auto bad = [&](const char* what) {
@@ -325,7 +326,7 @@ inline bundle_entry::slice read_slice(data::protobuf_reader message) {
 inline bundle_entry read_bundle_entry(const std::string& name, std::span<const std::byte> message,
                                       const std::string& path) {
   bundle_entry entry;
-  // A slice's key is its tensor's name and where it begins: not for people.
+  // A slice's key consists of its tensor's name and its range in binary; messages use only the name.
   entry.info.name = name.starts_with('\0') ? name.substr(1, std::min(name.find('\0', 1), name.size()) - 1) : name;
   entry.info.type_name = "invalid";
   for (data::protobuf_reader in(message, str_cat({path, ": the entry of ", entry.info.name})); in.next();) {
@@ -365,8 +366,7 @@ inline bundle_entry read_bundle_entry(const std::string& name, std::span<const s
   return entry;
 }
 
-// TensorFlow's EncodeTensorNameSlice: codes of which the order, byte by byte, is that of what they stand for
-// (tensorflow/core/lib/strings/ordered_code.h).
+// TensorFlow's EncodeTensorNameSlice: order-preserving codes (tensorflow/core/lib/strings/ordered_code.h).
 
 inline void put_ordered(std::string& to, std::uint64_t number) {
   char bytes[9];
@@ -385,7 +385,8 @@ inline void put_ordered(std::string& to, std::string_view text) {
   to.append("\0\1", 2);
 }
 
-// In n bytes n ones, the sign's opposite, and 7 n - 1 bits of two's complement; a negative number's ones are zeros.
+// n bytes: n ones, the inverted sign bit, and 7 n - 1 bits of two's complement. For a negative number, the ones are
+// zeros.
 inline void put_ordered_signed(std::string& to, std::int64_t number) {
   const std::uint64_t magnitude = static_cast<std::uint64_t>(number < 0 ? ~number : number);
   const auto size = static_cast<std::size_t>((64 - std::countl_zero(magnitude)) / 7 + 1);

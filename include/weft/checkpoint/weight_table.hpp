@@ -13,7 +13,7 @@
 #include <weft/checkpoint/safetensors.hpp>
 #include <weft/checkpoint/weights.hpp>
 
-/// Weights of other libraries, whose names and axes are others.
+/// Loads weights of other libraries, which have other names and axis orders.
 WEFT_COLD_BEGIN
 namespace weft {
 
@@ -30,7 +30,7 @@ struct weight_layout {
   bool operator==(const weight_layout&) const = default;
 };
 
-/// Layouts of PyTorch's modules, as Weft and TensorFlow have them.
+/// Conversions of weights from PyTorch's layout to the layout of Weft and TensorFlow.
 namespace pytorch {
 
 /// Conv2d: [output, input, height, width] becomes [height, width, input, output]. ConvTranspose2d: its [input, output,
@@ -43,8 +43,8 @@ inline weight_layout conv1d() { return {.axes = {2, 1, 0}}; }
 /// Linear: [output, input] becomes [input, output].
 inline weight_layout linear() { return {.axes = {1, 0}}; }
 
-/// A third of MultiheadAttention's in_proj_weight, [3 * output, input]: the query's, the key's or the value's, number 0
-/// to 2, as a Linear's.
+/// A third of MultiheadAttention's in_proj_weight, [3 * output, input], with Linear's layout. Parts 0 to 2 are the
+/// query, the key and the value.
 inline weight_layout third_of_linear(std::size_t part) { return {.axes = {1, 0}, .part = part, .parts = 3}; }
 
 /// Conv2d with a group for each channel: [channels * multiplier, 1, height, width] becomes [height, width, channels,
@@ -53,19 +53,18 @@ inline weight_layout depthwise_conv2d(const shape& variable) {
   return {.viewed = {variable[2], variable[3], variable[0], variable[1]}, .axes = {2, 3, 0, 1}};
 }
 
-/// The first Linear behind a Flatten of images [channels, height, width]: its inputs are in that order, and Weft
-/// flattens [height, width, channels].
+/// The first Linear after a Flatten of images [channels, height, width]; Weft flattens [height, width, channels].
 inline weight_layout linear_after_flatten(std::int64_t channels, std::int64_t height, std::int64_t width) {
   return {.viewed = {-1, channels, height, width}, .axes = {2, 3, 1, 0}, .merged = 3};
 }
 
 }  // namespace pytorch
 
-/// A row of a table of weights: a tensor's name in the file, the variable's in the graph, and how the one becomes the
-/// other. A row without a variable leaves the tensor out, if the file has it. A tensor has several rows where its parts
-/// are several variables. `plus` names another tensor of the same extents that is added: PyTorch's recurrent
-/// layers have two biases. Both are converted to the type of the variable. Of the `tied` rows of one variable, the file
-/// needs the tensors of one only.
+/// A row of a weight table: a tensor's name in the file, the variable's name in the graph, and the conversion. A row
+/// without a variable leaves the tensor out, if the file has it. A tensor has several rows if its parts become several
+/// variables. `plus` names another tensor of the same extents that is added: PyTorch's recurrent layers have two
+/// biases. Both are converted to the variable's type. If several rows of one variable are `tied`, the file must contain
+/// the tensors of only one of them.
 struct weight_row {
   std::string in_file;
   std::string variable;
@@ -74,12 +73,12 @@ struct weight_row {
   bool tied = false;
 };
 
-/// The rows, in braces. It is no vector, or `load_weights(path, s, {.partial = true})` would be ambiguous beside it.
+/// A list of rows. A separate type: with a vector, `load_weights(path, s, {.partial = true})` would be ambiguous.
 struct weight_table {
   std::vector<weight_row> rows;
   weight_table(std::initializer_list<weight_row> list) : rows(list) {}
 
-  /// The first row of a tensor; throws not_found without one.
+  /// Returns the first row of a tensor. Throws not_found if there is none.
   weight_row& operator[](const std::string& in_file) {
     for (weight_row& row : rows)
       if (row.in_file == in_file) return row;
@@ -87,27 +86,27 @@ struct weight_table {
   }
 };
 
-/// Gives variables the values of a safetensors file of another library, by a table of names and layouts. The table has
-/// names of the file, or names that `options.rename` gives them: `{.rename = {{"module.", ""}}}` removes the prefix of
-/// torch.nn.DataParallel. A tensor that is not in the table keeps its layout and has the name that `rename` gives it.
-/// Tensors that share their elements, of which safetensors.torch.save_model writes one, are found by all their names.
+/// Loads variables from a safetensors file of another library by a table of names and layouts. The table contains names
+/// of the file, or names that `options.rename` maps them to: `{.rename = {{"module.", ""}}}` removes the prefix of
+/// torch.nn.DataParallel. A tensor that is not in the table keeps its layout and has its renamed name. If several
+/// tensors share their elements, safetensors.torch.save_model writes only one of them; all their names are found.
 ///
 ///     load_weights("lenet.safetensors", s, {{"conv1.weight", "conv1/weights", pytorch::conv2d()},
 ///                                           {"conv1.bias", "conv1/bias"},
 ///                                           {"fc1.weight", "dense/weights", pytorch::linear_after_flatten(64, 7, 7)},
 ///                                           {"bn.num_batches_tracked", ""}});
 ///
-/// Throws not_found where the file has not what the table names, invalid_argument where a layout does not fit its
-/// tensor, and what load_weights without a table throws. No variable has changed then.
+/// Throws not_found if the file lacks a tensor of the table, invalid_argument if a layout does not fit its tensor, and
+/// the errors of load_weights without a table. No variable has changed then.
 restore_report load_weights(const std::string& path, session& s, const weight_table& table,
                             const restore_options& options = {});
 
 namespace detail {
 
-/// The elements of a tensor in another order of its axes, row-major.
+/// Permutes the axes of a tensor to row-major order.
 struct axis_order {
   std::vector<std::int64_t> extents;  ///< of the result
-  std::vector<std::size_t> steps;     ///< from element to element of the source, along each of them
+  std::vector<std::size_t> steps;     ///< the source's stride along each axis of the result
 
   void copy(const std::byte* from, std::byte* to, std::size_t element) const {
     std::size_t count = 1;
@@ -131,7 +130,7 @@ struct axis_order {
               {path, ": the layout of '", entry.name, "', ", described(entry), ", does not fit: ", what});
 }
 
-/// How the elements are taken; gives `entry` the extents that they have then.
+/// Returns the element order of a layout, and sets `entry` to the resulting extents.
 inline axis_order apply_layout(const std::string& path, const weight_layout& layout, safetensors_entry& entry) {
   std::vector<std::int64_t> seen = layout.viewed.empty() ? entry.extents : layout.viewed;
   std::uint64_t given = 1, known = 1;
@@ -169,7 +168,7 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
     order.extents.push_back(seen[axes[i]]);
     order.steps.push_back(steps[axes[i]]);
     if (i > 0 && i < layout.merged) {
-      // A tensor without elements can have extents whose product is no number.
+      // The product of a tensor's extents can overflow even if it has no elements.
       if (__builtin_mul_overflow(entry.extents.back(), seen[axes[i]], &entry.extents.back()))
         layout_does_not_fit(path, entry, "its merged axes have too many elements");
     } else
@@ -178,13 +177,13 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
   return order;
 }
 
-/// The name under which errors and reports speak of what a row takes: "in_proj_weight[2]" is the third part.
+/// The name of a row's tensor in errors and reports: "in_proj_weight[2]" is the third part.
 inline std::string name_of_part(const weight_row& row) {
   return row.layout.parts == 1 ? row.in_file : str_cat({row.in_file, "[", row.layout.part, "]"});
 }
 
-/// The part of a tensor that a row loads, with the extents of the variable. Writes the order of the elements to
-/// `order`.
+/// Returns the part of a tensor that a row loads, with the variable's extents. Sets `order` to the order of its
+/// elements.
 inline safetensors_entry entry_of(const std::string& path, const weight_row& row, const safetensors_entry& tensor,
                                   axis_order& order) {
   safetensors_entry entry = tensor;
@@ -200,9 +199,8 @@ inline safetensors_entry entry_of(const std::string& path, const weight_row& row
   return entry;
 }
 
-/// The tensors of a file by their names, by the names that a renaming gives them, and by the names of tensors that
-/// share their elements: safetensors.torch.save_model writes one of them, and its name under the others' in the
-/// metadata.
+/// A file's tensors by their names, their renamed names, and the names of tensors that share their elements:
+/// safetensors.torch.save_model writes one of these and stores the other names in the metadata.
 class renamed_tensors {
  public:
   renamed_tensors(const safetensors_file& file, const renaming& rename) : file_(file) {
@@ -213,7 +211,7 @@ class renamed_tensors {
         add(rename(name), *e);
       }
   }
-  /// Null if there is none.
+  /// Returns null if there is no such tensor.
   const safetensors_entry* find(const std::string& name) const {
     if (const safetensors_entry* e = file_.find(name)) return e;
     for (const auto& [other, e] : renamed_)
@@ -300,8 +298,8 @@ inline restore_report load_weights(const std::string& path, session& s, const we
     const weight_row* row;  // null for a tensor that is not in the table
     detail::axis_order order;
   };
-  std::vector<safetensors_entry> entries;  // with the extents that they will have
-  std::vector<source> sources;             // of each
+  std::vector<safetensors_entry> entries;  // with the converted extents
+  std::vector<source> sources;             // of each entry
   std::vector<const safetensors_entry*> named;
   for (const weight_row& row : table.rows) {
     const safetensors_entry* const tensor = names.find(row.in_file);

@@ -10,35 +10,35 @@
 #include <weft/graph/graph_of.hpp>
 #include <weft/graph/variables.hpp>
 
-/// The values that a model has learnt, in one file that other libraries read.
+/// Saves and loads a model's weights in a format that other libraries read.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Writes the trained and the averaged variables of a session, by their names, into a safetensors file, which is there
-/// when all of it is. A saver (saver.hpp) keeps all that training goes on from.
+/// Writes the trained and the averaged variables of a session, by name, into a safetensors file, atomically. A saver
+/// (saver.hpp) saves the complete state of training.
 ///
-/// Throws failed_precondition if a variable has no value yet, and what write_safetensors throws.
+/// Throws failed_precondition if a variable has no value yet, and the errors of write_safetensors.
 ///
-/// With a list of variables, it writes these instead: `save_weights(path, s, {}, variables_in(g, "encoder"))`.
+/// With a list of variables, writes only these: `save_weights(path, s, {}, variables_in(g, "encoder"))`.
 void save_weights(const std::string& path, session& s, const safetensors_metadata& metadata = {},
                   const variable_list& variables = {});
 
-/// Gives variables the values of a safetensors file, by their names: all trained and averaged ones, and others that the
-/// file has. For fine-tuning take what fits, under the names that the graph has:
+/// Loads variables from a safetensors file, by name: all trained and averaged variables, and others that the file
+/// contains. For fine-tuning, load only what fits, under the graph's names:
 ///
 ///     load_weights(path, s, {.partial = true, .rename = {{"fc.weight", "dense/weights"}}});
 ///
 /// Tensors of F16, BF16, F32 and F64 are rounded to the floating-point type of the variable.
 ///
-/// Throws invalid_argument if something is missing, extra or of other extents and `partial` is not said: then no
-/// variable has changed. Throws what safetensors_file throws, too; if the disk fails on the way, some variables have
-/// the file's values and others not.
+/// Throws invalid_argument if a tensor is missing, extra or of other extents and `partial` is not set; no variable has
+/// changed then. Also throws the errors of safetensors_file. If reading fails midway, some variables have the file's
+/// values and others keep theirs.
 restore_report load_weights(const std::string& path, session& s, const restore_options& options = {});
 
 namespace detail {
 
-/// The variables that a list names, or all weights if it is empty. Throws invalid_argument if they belong to another
-/// graph than the session's.
+/// Selects the variables of a list, or all weights if the list is empty. Throws invalid_argument if they belong to
+/// another graph than the session's.
 class wanted_variables {
  public:
   wanted_variables(const session& s, const variable_list& variables) : graph_(s.of()) {
@@ -54,7 +54,7 @@ class wanted_variables {
   bool operator()(std::uint32_t n) const {
     return nodes_.empty() ? is_weight(graph_, n) : std::binary_search(nodes_.begin(), nodes_.end(), n);
   }
-  /// The options that leave tensors for other variables of the graph out, if there is a list.
+  /// With a list, returns options that leave out tensors of other variables.
   restore_options only(const session& s, const restore_options& options) const {
     if (nodes_.empty()) return options;
     restore_options mine = options;
@@ -78,7 +78,7 @@ inline void save_weights(const std::string& path, session& s, const safetensors_
   const graph& g = s.of();
   const detail::wanted_variables wanted(s, variables);
   std::vector<named_tensor> tensors;
-  std::vector<storage> staged;  // of variables that lie on GPUs or on other tasks
+  std::vector<storage> staged;  // copies of variables on GPUs or other tasks
   for (std::uint32_t n = 0; n < g.size(); ++n) {
     if (!detail::records_variable(g, n) || !wanted(n)) continue;
     const plan::variable_state& v = s.state_of(n);

@@ -17,15 +17,15 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// Lets threads make elements before they are asked for, `window` of them at most; they are delivered in their order,
-/// whichever thread made them. An exception is delivered in its place and is the last that comes. The destructor asks
-/// everything upstream to stop and waits for functions that are running, for nothing else.
+/// Produces up to `window` elements ahead of time on threads, and delivers them in order. An exception is delivered in
+/// its element's place and ends the stream. The destructor asks all upstream stages to stop, and waits only for
+/// functions that are running.
 class ahead_stream final : public stream, stop_source::listener {
  public:
-  /// The rows of a table, each made by a thread.
+  /// Reads the rows of a table concurrently.
   ahead_stream(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads, std::size_t window)
       : ahead_stream(&upstream, epoch, stop, threads, window) {}
-  /// The elements of a stream, one after the other; `f` changes them at the same time, if it is not null.
+  /// Reads the elements of a stream one at a time; `f`, if not null, is applied to them concurrently.
   ahead_stream(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads, std::size_t window,
                const change* f)
       : ahead_stream(nullptr, epoch, stop, threads, window) {
@@ -62,7 +62,7 @@ class ahead_stream final : public stream, stop_source::listener {
 
   void skip(std::uint64_t count) override {
     first_ += count;
-    if (elements_) to_skip_ += count;  // by the threads, since they are waited for with a deadline
+    if (elements_) to_skip_ += count;  // on the threads, because waits for them have a deadline
   }
 
  private:
@@ -97,7 +97,7 @@ class ahead_stream final : public stream, stop_source::listener {
         threads_.push_back(thread);
         continue;
       }
-      // Those that have started make all elements.
+      // The threads that have started produce all elements.
       if (!threads_.empty()) return;
       throw error(error_code::resource_exhausted, "dataset", {"no thread can be started: ", std::strerror(problem)});
     }
@@ -108,12 +108,12 @@ class ahead_stream final : public stream, stop_source::listener {
     halt_.request();
     {
       const unique_lock lock(mutex_);
-    }  // nobody is between looking and sleeping
+    }  // no thread is between testing the condition and waiting
     room_.notify_all();
     made_.notify_all();
   }
 
-  /// The number of an element to be made; nothing if there is to be none.
+  /// Returns the number of the next element to produce, or nothing if the stream ends.
   optional_count claim() {
     const unique_lock lock(mutex_);
     while (!over_ && !halt_.requested() && claimed_ - delivered_ >= slots_.size()) room_.wait(mutex_);
@@ -121,7 +121,7 @@ class ahead_stream final : public stream, stop_source::listener {
     return claimed_++;
   }
 
-  /// The table, which the first thread finds. That may fill a cache.
+  /// Returns the table. The first thread to call it opens the table, which can fill a cache.
   const table& rows() {
     const unique_lock lock(finding_);
     if (!rows_) rows_ = rows_of_->rows(epoch_, &halt_);
@@ -135,12 +135,12 @@ class ahead_stream final : public stream, stop_source::listener {
       std::exception_ptr failure;
       slot* s;
       {
-        // The elements of a stream are taken one after the other.
+        // Threads take turns to read from a stream.
         unique_lock turn(elements_ ? &turn_ : nullptr);
         const auto claimed = claim();
         if (!claimed) return;
         const std::uint64_t at = first_ + *claimed;
-        s = &slots_[*claimed % slots_.size()];  // nobody else's until it is marked
+        s = &slots_[*claimed % slots_.size()];  // owned by this thread until its state is set
         try {
           if (rows_of_) {
             if (!table) table = &rows();
@@ -189,7 +189,7 @@ class ahead_stream final : public stream, stop_source::listener {
   stop_source* from_above_;
 };
 
-/// The rows of a stage, made by threads.
+/// Produces the rows of a stage on threads.
 inline intrusive_ptr<stream> open_ahead(const stage& upstream, std::uint64_t epoch, stop_source* stop, int threads) {
   return intrusive_ptr<stream>(new ahead_stream(upstream, epoch, stop, threads, 2 * static_cast<std::size_t>(threads)));
 }

@@ -15,38 +15,38 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/error.hpp>
 
-// The changes that training on ImageNet makes to images, as torchvision defines them. An image is [height, width,
-// channels]; extents that are template arguments are in the result's type. All that is random is drawn from an
-// element_random.
+// The image augmentations of ImageNet training, as torchvision defines them. An image is [height, width, channels];
+// extents that are template arguments become part of the result's type. All random numbers come from an element_random.
 namespace weft::data {
 
 // ---- parts of an image ----
 
-/// The part of this size whose first pixel is at (top, left); zeros where that is outside (torchvision's crop).
+/// Returns the part of this size whose first pixel is at (top, left), with zeros outside of the image (torchvision's
+/// crop).
 template <int Height, int Width, Pixels Image>
 auto crop(const Image& from, std::int64_t top, std::int64_t left);
 template <Pixels Image>
 image<channels_of<Image>> crop(const Image& from, std::int64_t top, std::int64_t left, std::size_t height,
                                std::size_t width);
 
-/// The part in the middle; zeros around an image that is smaller (torchvision's CenterCrop).
+/// Returns the central part, with zeros around a smaller image (torchvision's CenterCrop).
 template <int Height, int Width, Pixels Image>
 auto center_crop(const Image& from);
 template <Pixels Image>
 image<channels_of<Image>> center_crop(const Image& from, std::size_t height, std::size_t width);
 
-/// A part anywhere in the image with so many rows and columns of zeros around it (torchvision's RandomCrop). Throws
-/// invalid_argument where that is smaller.
+/// Pads the image with `padding` rows and columns of zeros on each side, and returns a random part (torchvision's
+/// RandomCrop). Throws invalid_argument if the padded image is smaller than the part.
 template <int Height, int Width, Pixels Image>
 auto random_crop(const Image& from, element_random& random, std::size_t padding = 0);
 
-/// The share of an image's area that a part has, and how much wider than high it is.
+/// Limits for a random part: its fraction of the image's area, and its ratio of width to height.
 struct random_part {
   double min_scale = 0.08, max_scale = 1, min_ratio = 3.0 / 4, max_ratio = 4.0 / 3;
 };
 
-/// A part of random size, shape and place, resized (torchvision's RandomResizedCrop; Szegedy et al., "Going deeper
-/// with convolutions", CVPR 2015).
+/// Returns a part of random size, shape and position, resized (torchvision's RandomResizedCrop; Szegedy et al., "Going
+/// deeper with convolutions", CVPR 2015).
 template <int Height, int Width, Pixels Image>
 auto random_resized_crop(const Image& from, element_random& random, const random_part& part = {},
                          interpolation by = interpolation::bilinear);
@@ -55,10 +55,10 @@ image<channels_of<Image>> random_resized_crop(const Image& from, element_random&
                                               std::size_t width, const random_part& part = {},
                                               interpolation by = interpolation::bilinear);
 
-/// Left becomes right (tf.image.flip_left_right).
+/// Mirrors the image horizontally (tf.image.flip_left_right).
 template <Pixels Image>
 Image flip_left_right(Image from);
-/// flip_left_right with this probability (torchvision's RandomHorizontalFlip).
+/// Mirrors the image horizontally with this probability (torchvision's RandomHorizontalFlip).
 template <Pixels Image>
 Image random_flip_left_right(Image from, element_random& random, double probability = 0.5) {
   return random.uniform() < probability ? flip_left_right(std::move(from)) : from;
@@ -66,24 +66,24 @@ Image random_flip_left_right(Image from, element_random& random, double probabil
 
 // ---- colours ----
 
-/// Between black, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_brightness. Throws
-/// invalid_argument for a negative factor.
+/// Interpolates between black (factor 0) and the image (factor 1), or extrapolates, as torchvision's adjust_brightness.
+/// Throws invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_brightness(Image from, double factor);
-/// Between the image's mean grey, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_contrast.
-/// Throws invalid_argument for a negative factor.
+/// Interpolates between the image's mean grey (factor 0) and the image (factor 1), or extrapolates, as torchvision's
+/// adjust_contrast. Throws invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_contrast(Image from, double factor);
-/// Between each pixel's grey, factor 0, and the image, factor 1, or beyond it, as torchvision's adjust_saturation.
-/// Throws invalid_argument for a negative factor.
+/// Interpolates between each pixel's grey (factor 0) and the image (factor 1), or extrapolates, as torchvision's
+/// adjust_saturation. Throws invalid_argument for a negative factor.
 template <Pixels Image>
 Image adjust_saturation(Image from, double factor);
-/// Turns the hue by this part of the circle, from -0.5 to 0.5, as torchvision's adjust_hue.
+/// Shifts the hue by this fraction of the circle, -0.5 to 0.5, as torchvision's adjust_hue.
 template <Pixels Image>
 Image adjust_hue(Image from, double turn);
 
-/// Changes an image's colours in a random order (torchvision's ColorJitter): factors from 1 - x to 1 + x, the hue by up
-/// to `hue` of the circle. Throws invalid_argument for a negative number, or a hue above 0.5.
+/// Changes an image's colours in random order (torchvision's ColorJitter): factors are in [1 - x, 1 + x], and the hue
+/// shifts by up to `hue` of the circle. Throws invalid_argument for a negative number, or a hue above 0.5.
 ///
 ///     const data::color_jitter jitter{.brightness = 0.4, .contrast = 0.4, .saturation = 0.4};
 ///     jitter(pixels, random)
@@ -96,18 +96,18 @@ struct color_jitter {
 
 // ---- numbers ----
 
-/// Means of ImageNet's red, green and blue, in parts of 255.
+/// Means of ImageNet's red, green and blue, as fractions of 255.
 inline constexpr std::array<float, 3> imagenet_mean = {0.485f, 0.456f, 0.406f};
-/// Standard deviations of ImageNet's red, green and blue, in parts of 255.
+/// Standard deviations of ImageNet's red, green and blue, as fractions of 255.
 inline constexpr std::array<float, 3> imagenet_std = {0.229f, 0.224f, 0.225f};
 
-/// (x / 255 - mean) / std for each channel, as floats (torchvision's ToDtype and Normalize). Throws invalid_argument
-/// unless `std` is above 0.
+/// Returns (x / 255 - mean) / std for each channel, as floats (torchvision's ToDtype and Normalize). Throws
+/// invalid_argument unless `std` is positive.
 template <Pixels Image>
 tensor<float, typename Image::dims_type> normalize(const Image& from, const std::array<float, channels_of<Image>>& mean,
                                                    const std::array<float, channels_of<Image>>& std);
 
-// ---- how ----
+// ---- implementation ----
 
 namespace detail {
 
@@ -131,7 +131,8 @@ inline void crop_part(const image_part& from, std::int64_t top, std::int64_t lef
   }
 }
 
-/// Half of the difference, a half to the even number; of a smaller image as many zeros before it, rounded down.
+/// Returns half of the difference, with halves rounded to even. For a smaller image, the offset is negative and rounded
+/// towards 0.
 inline std::int64_t centre(std::size_t from, std::size_t to) {
   if (from < to) return -static_cast<std::int64_t>((to - from) / 2);
   return std::llrint(static_cast<double>(from - to) / 2);
@@ -141,7 +142,7 @@ struct random_place {
   std::size_t top, left, height, width;
 };
 
-/// As torchvision draws it: ten attempts, then the middle.
+/// Draws a part like torchvision: ten attempts, then the central part.
 inline random_place draw_part(std::size_t height, std::size_t width, element_random& random, const random_part& part) {
   if (!(part.min_scale > 0 && part.min_scale <= part.max_scale && part.min_ratio > 0 &&
         part.min_ratio <= part.max_ratio))
@@ -186,7 +187,7 @@ WEFT_INLINE float grey_of(const std::uint8_t* pixel) {
 
 WEFT_INLINE std::uint8_t level(float x) { return static_cast<std::uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
 
-/// Every byte x becomes x * factor + more.
+/// Replaces each byte x by x * factor + more.
 inline void scale_levels(std::uint8_t* bytes, std::size_t count, float factor, float more) {
   std::uint8_t table[256];
   for (int i = 0; i < 256; ++i) table[i] = level(static_cast<float>(i) * factor + more);
@@ -207,7 +208,7 @@ inline void saturate(std::uint8_t* bytes, std::size_t pixels, float factor) {
   }
 }
 
-/// Through hue, saturation and value (Smith, "Color gamut transform pairs", SIGGRAPH 1978).
+/// Shifts the hue in the HSV colour space (Smith, "Color gamut transform pairs", SIGGRAPH 1978).
 inline void turn_hue(std::uint8_t* bytes, std::size_t pixels, float turn) {
   for (std::size_t i = 0; i < pixels; ++i, bytes += 3) {
     const float r = static_cast<float>(bytes[0]) / 255, g = static_cast<float>(bytes[1]) / 255,
@@ -226,7 +227,7 @@ inline void turn_hue(std::uint8_t* bytes, std::size_t pixels, float turn) {
 
 inline void normalize_bytes(const std::uint8_t* from, std::size_t count, std::size_t channels, const float* mean,
                             const float* std, float* to) {
-  constexpr std::size_t block = 48;  // whole pixels of 1, 2, 3 or 4 channels
+  constexpr std::size_t block = 48;  // a multiple of 1, 2, 3 and 4 channels
   float factor[block], more[block];
   for (std::size_t c = 0; c < channels; ++c)
     if (!(std[c] > 0))
@@ -280,7 +281,7 @@ image<channels_of<Image>> center_crop(const Image& from, std::size_t height, std
 template <int Height, int Width, Pixels Image>
 auto random_crop(const Image& from, element_random& random, std::size_t padding) {
   const detail::image_part all = detail::all_of(from);
-  if (padding > std::numeric_limits<std::uint32_t>::max())  // -1, for one
+  if (padding > std::numeric_limits<std::uint32_t>::max())  // -1, for example
     throw error(error_code::invalid_argument, "random_crop",
                 {"pads by 0 to 2^32 - 1 pixels, not ", static_cast<std::int64_t>(padding)});
   const std::size_t height = all.height + 2 * padding, width = all.width + 2 * padding;

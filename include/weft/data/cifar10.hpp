@@ -13,14 +13,14 @@
 
 namespace weft::data {
 
-/// Colour images of 32 x 32, [height, width, channels], from 0 to 1, and labels below 10, from files of CIFAR-10's
-/// binary version: a byte with the label and a plane of 1,024 bytes for each of red, green and blue. All are held in
-/// memory, as bytes. Throws as file_reader does; data_loss, with the file and the offset, where one ends in the middle
-/// of an image; out_of_range for another label.
+/// CIFAR-10 images, 32 x 32 in colour, [height, width, channels], from 0 to 1, and labels below 10, from files of the
+/// binary version: each image is a byte with the label and a plane of 1,024 bytes for each of red, green and blue. All
+/// images are stored in memory as bytes. Throws the errors of file_reader; data_loss, with the file and the offset, if
+/// a file ends within an image; and out_of_range for an invalid label.
 dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(const std::vector<std::string>& paths);
 
-/// CIFAR-10, `"train"` (50,000 images) or `"test"` (10,000), from the folder to which cifar-10-binary.tar.gz of
-/// www.cs.toronto.edu/~kriz/cifar.html was unpacked.
+/// The CIFAR-10 split `"train"` (50,000 images) or `"test"` (10,000), from the folder to which cifar-10-binary.tar.gz
+/// of www.cs.toronto.edu/~kriz/cifar.html was unpacked.
 dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::string_view split,
                                                               const std::string& dir = "cifar-10-batches-bin");
 

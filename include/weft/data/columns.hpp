@@ -12,10 +12,10 @@
 #include <weft/error.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// The columns of a table in memory: rows of tensors, vectors of numbers and texts, pixels.
+/// Columns of a table in memory: rows of tensors, vectors of numbers and texts, pixels.
 namespace weft::data {
 
-/// Bytes that are read as floats from 0 to 1: pixels. The first axis is the element.
+/// Bytes that are read as floats from 0 to 1, such as pixels. The first axis numbers the elements.
 template <class Dims>
 struct scaled_bytes {
   detail::intrusive_ptr<const detail::ref_counted> owner;
@@ -25,12 +25,12 @@ struct scaled_bytes {
 
 namespace detail {
 
-/// How many rows the bytes make. Throws invalid_argument unless they make whole ones.
+/// Returns the number of rows in the bytes. Throws invalid_argument if it is not an integer.
 std::size_t scaled_rows(std::size_t bytes, const shape& row);
-/// The column of a tensor's rows, and how many it has.
+/// Returns the column of a tensor's rows, and sets `rows` to their number.
 column column_of_rows(const shape& extents, const storage& bytes, std::size_t entry_bytes, std::size_t& rows);
 
-/// The column of values that `from` holds, without their extents.
+/// Returns a column that owns the values of `from`, without extents.
 template <class From>
 column column_in(From from) {
   const auto* const owner = new owner_of<From>(std::move(from));
@@ -65,8 +65,8 @@ WEFT_COLD_END
 
 }  // namespace detail
 
-/// Pixels as the floats that they are divided by 255: `scaled<dims<784>>(bytes)`, for from_tensors. They stay bytes in
-/// memory. Throws invalid_argument unless they make whole rows.
+/// Pixels for from_tensors, stored as bytes and read as floats divided by 255: `scaled<dims<784>>(bytes)`. Throws
+/// invalid_argument unless the bytes are a whole number of rows.
 template <class Dims>
 scaled_bytes<Dims> scaled(std::vector<std::uint8_t> bytes) {
   static_assert(Dims::is_static, "scaled: the extents of an element are numbers");

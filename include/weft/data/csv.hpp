@@ -11,26 +11,26 @@
 
 namespace weft::data {
 
-/// A column is read as a number or a text, columns one after the other as a tensor whose extents are numbers.
+/// A column must be read as a number or a text, or several consecutive ones as a tensor of static extents.
 template <class... Features>
 struct csv_features_are_not_valid;
 
-/// The rows of files of comma-separated values (RFC 4180), each a tuple of `Features`: numbers, std::string, and
-/// tensors of known extents, which take as many columns as they have elements.
+/// Reads rows of comma-separated files (RFC 4180), each a tuple of `Features`: numbers, std::string, and tensors of
+/// static extents, which read one column per element.
 ///
 ///     auto rows = data::csv<tensor<float, dims<4>>, std::int32_t>(
 ///         "iris.csv", {.columns = {"a", "b", "c", {"d", "0"}, "species"}});
 ///
-/// Fields may be quoted, quotes doubled, and newlines stand in quotes; lines that are blank are passed over. Batches
-/// are parsed right into their tensors. Compressed files are read with zlib. Throws as file_reader does; not_found
-/// where there is no such column; invalid_argument, with the file, the line and the column, where a row has too few or
-/// too many fields, or a field is no number of its type, or missing. Numbers are rounded to the nearest.
+/// Fields can be quoted, with doubled quotes and newlines inside; blank lines are skipped. Batches are parsed directly
+/// into their tensors. Compressed files require zlib. Throws the errors of file_reader; not_found if there is no such
+/// column; and invalid_argument, with the file, the line and the column, if a row has too few or too many fields, or a
+/// field is missing or not a number of its type. Numbers are rounded to nearest.
 template <class... Features>
 dataset<Features...> csv(std::vector<std::string> paths, csv_options options = {});
 
 template <class...>
 auto csv(...) WEFT_DELETED;  // csv_options: columns, header, separator, quote, missing_values, missing, max_row_bytes
-/// The rows of one file.
+/// Reads the rows of one file.
 template <class... Features>
 dataset<Features...> csv(std::string path, csv_options options = {}) {
   return csv<Features...>(std::vector<std::string>{std::move(path)}, std::move(options));

@@ -12,11 +12,11 @@
 
 namespace weft::data {
 
-/// A column of a file, by its name in the header or by its number from 0 on.
+/// A column of a file, by its name in the header or its number from 0.
 struct csv_column {
   std::string name;
   std::optional<std::size_t> number;
-  /// The value that is read where the field is missing; without it a missing number is an error, a missing text empty.
+  /// The value for a missing field; without it, a missing number is an error and a missing text is empty.
   std::optional<std::string> missing;
 
   csv_column(const char* column, std::optional<std::string> value = {}) : name(column), missing(std::move(value)) {}
@@ -28,23 +28,23 @@ struct csv_column {
 
 /// Options of csv.
 struct csv_options {
-  /// Those that are read, in the order of the features; none: all of the file, which then has as many.
+  /// The columns to read, in the order of the features. Empty: all columns of the file, which must match the features.
   std::vector<csv_column> columns = {};
-  /// Whether the first row has the columns' names.
+  /// True if the first row contains the columns' names.
   bool header = true;
   char separator = ',';
   char quote = '"';
-  /// The texts that say, beside an empty field, that a value is missing.
+  /// Texts that mark a missing value, in addition to the empty field.
   std::vector<std::string> missing_values = {};
-  /// The value for a missing field in a column that says none itself.
+  /// The value for missing fields in columns without a value of their own.
   std::optional<std::string> missing = {};
-  /// A longer row is an error: one with a quote that nothing closes.
+  /// The maximum length of a row; it detects quotes that are not closed.
   std::size_t max_row_bytes = std::size_t{1} << 24;
 };
 
 namespace detail {
 
-/// The part of a row that a feature takes.
+/// The columns that a feature reads.
 struct csv_target {
   bool text = false;
   dtype type = dtype::float32;

@@ -21,12 +21,12 @@
 
 namespace weft::data::detail {
 
-/// The types that are common enough for code of their own.
+/// True for types that are common enough for a fast path.
 template <class T>
 inline constexpr bool csv_has_fast_path = std::is_same_v<T, float> || std::is_same_v<T, double> ||
                                           std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::int64_t>;
 
-/// Reads rows of several files into memory.
+/// Reads the rows of several files in sequence.
 class csv_stream final : public stream {
  public:
   csv_stream(const sequence<feature>& features, const std::vector<csv_target>& targets,
@@ -45,7 +45,7 @@ class csv_stream final : public stream {
     std::size_t count = 0;
     for (; count < most && next_row(); ++count) {
       if (count % 1024 == 0) check_stop(stop_);
-      // A file may end long before a batch is full: the batch grows to twice the rows that it holds.
+      // A file can end long before a batch is full, so the memory grows with the rows, by a factor of two.
       if (count == 0)
         make_room(batch, room_ = std::min(room_, most));
       else if (count == room_)
@@ -64,15 +64,15 @@ class csv_stream final : public stream {
   }
 
  private:
-  /// How a column of the file is read, and where its values go.
+  /// The way a column is read, and the place of its values.
   struct plan {
-    std::size_t feature = 0, offset = 0;  ///< in entries of its row
+    std::size_t feature = 0, offset = 0;  ///< in entries of the feature's row
     bool wanted = false;
     const csv_column* column = nullptr;
-    std::size_t run = 1;  ///< so many columns from here on go one after the other into one tensor
+    std::size_t run = 1;  ///< the number of consecutive columns, beginning here, that one tensor reads
   };
 
-  /// Goes on to the next row, `row_`; false at the end of all files.
+  /// Advances to the next row, `row_`; returns false at the end of the last file.
   bool next_row() {
     for (;;) {
       if (!text_) {
@@ -82,7 +82,7 @@ class csv_stream final : public stream {
         try {
           if (options_.header) read_header();
         } catch (...) {
-          text_.reset();  // or another call would take the rows for those of the file before
+          text_.reset();  // a further call would parse this file with the plans of the previous one
           throw;
         }
       }
@@ -95,7 +95,7 @@ class csv_stream final : public stream {
     }
   }
 
-  /// Goes on to the next row that is not blank: a line, or several where newlines stand in quotes.
+  /// Advances to the next row that is not blank: a line, or several lines if newlines are quoted.
   bool next_line() {
     while (text_->next(row_)) {
       if (std::memchr(row_.data(), options_.quote, row_.size())) {
@@ -103,17 +103,17 @@ class csv_stream final : public stream {
         for (std::size_t seen = 0; look_at_quotes(seen, state), state == quoting::open;)
           if (!text_->extend(row_)) fail(error_code::invalid_argument, "has a quote that is not closed");
       }
-      // More than one where a file that had \r\n was written in text mode.
+      // There are several if a file with \r\n was written in text mode.
       while (row_.ends_with('\r')) row_.remove_suffix(1);
       if (!row_.empty()) return true;
     }
     return false;
   }
 
-  /// Where a row stands in a field: in quotes, behind one that may have closed them, or in no quotes.
+  /// The state of the parser in a row: inside quotes, after a quote that can be closing, or outside quotes.
   enum class quoting { none, open, closed };
 
-  /// Goes on to the row's end; what was seen is not looked at again.
+  /// Continues from `seen` to the end of the row.
   void look_at_quotes(std::size_t& seen, quoting& state) const {
     for (; seen < row_.size(); ++seen) {
       const bool is_quote = row_[seen] == options_.quote;
@@ -127,7 +127,7 @@ class csv_stream final : public stream {
     }
   }
 
-  /// Takes the next field of the row, unquoted; a field that is not quoted is not copied.
+  /// Returns the next field of the row, unquoted. Only quoted fields are copied.
   std::string_view take_field(const char*& at, const char* end, bool& quoted) {
     quoted = at != end && *at == options_.quote;
     if (!quoted) {
@@ -218,7 +218,7 @@ class csv_stream final : public stream {
     plans_ = std::move(plans);
   }
 
-  /// For a row, or `most` of them.
+  /// Reserves memory for one row (`most` is 0) or `most` rows.
   void make_room(element& to, std::size_t most) {
     to.resize(targets_.size());
     for (std::size_t i = 0; i < targets_.size(); ++i) {
@@ -319,7 +319,7 @@ class csv_stream final : public stream {
       if (!at) too_few(number);
       if constexpr (csv_has_fast_path<T>) {
         T value;
-        // A row ends in a character that no number has: the parser needs no other bound.
+        // A row ends with a character that no number contains, so the parser needs no other bound.
         const char* const stop = parse_decimal(at, value);
         if (stop && (stop == end || *stop == separator)) {
           std::memcpy(to, &value, sizeof value);
@@ -378,7 +378,7 @@ class csv_stream final : public stream {
   const std::vector<std::string>& paths_;
   const csv_options& options_;
   stop_source* stop_;
-  std::size_t file_ = 0, room_ = 64;  ///< room_: the rows of a batch for which memory has been taken
+  std::size_t file_ = 0, room_ = 64;  ///< room_: the rows of a batch for which memory is reserved
   std::unique_ptr<text_buffer> text_;
   std::string_view row_;
   std::string unquoted_;

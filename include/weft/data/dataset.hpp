@@ -11,7 +11,7 @@
 #include <vector>
 
 #if !defined(__GLIBCXX__)
-  #include <iterator>  // libstdc++ has default_sentinel_t in <string>, and streams in <iterator>
+  #include <iterator>  // libstdc++ has default_sentinel_t in <string>; others in <iterator>
 #endif
 
 #include <weft/data/columns.hpp>
@@ -27,31 +27,30 @@
 
 namespace weft::data {
 
-/// A batch of texts is a vector, which is not batched again.
+/// A batch of texts is a vector, which cannot be batched again.
 template <class... Features>
 struct batches_of_texts_have_no_batches : mistake<(std::is_same_v<Features, std::vector<std::string>> || ...)> {};
 
-/// Elements are shuffled among so many that are read ahead.
+/// The number of elements to read ahead, among which a shuffle chooses.
 struct shuffle_buffer {
   std::size_t elements;
 };
 
-/// How a last batch that is not full ends: as it is, or not at all.
+/// The last batch if it is not full: returned, or dropped.
 enum class last_batch { partial, dropped };
 
-/// Elements one after the other, each a tuple of `Features`: tensors, numbers or std::string. Stages are chained, and a
-/// loop goes over what comes out:
+/// A sequence of elements, each a tuple of `Features`: tensors, numbers or std::string. Stages are chained, and a loop
+/// iterates over the result:
 ///
 ///     for (auto [x, y] : images.map(augment, 4).shuffled(seed).batches(100).prefetch(2)) step(x, y);
 ///
-/// A dataset is a handle: it is copied at no cost, shares what it is made from, and nothing is read before it is gone
-/// over. A seed gives one order, however many threads there are and in every process. Where the elements can be reached
-/// by number (`has_rows`: they are in memory, or mapped from what is), shuffling, sharding and batching only compute
-/// numbers, and any stage may follow any other; else elements pass as a stream, and shuffling wants a buffer, splitting
-/// a `cache`.
+/// A dataset is a handle: copying it is free, copies share their sources, and nothing is read before iteration. A seed
+/// determines the order in every process, for any number of threads. If elements have indices (`has_rows`: they are in
+/// memory, or mapped from elements in memory), shuffling, sharding and batching only compute indices, and any stage can
+/// follow any other. Otherwise elements form a stream: shuffling requires a buffer, and splitting a `cache`.
 ///
-/// An exception of a function or a file comes out of the loop in its element's place. Leaving a loop early stops all
-/// threads; it waits for calls of functions that are running.
+/// The loop throws an exception of a function or a file in its element's place. Leaving a loop early stops all threads,
+/// and waits for running calls of functions.
 template <class... Features>
 class dataset {
   static_assert(correct<dataset_features_are_not_valid<Features...>>,
@@ -62,7 +61,7 @@ class dataset {
 
   /// For sources.
   explicit dataset(detail::stage_ptr made) : stage_(std::move(made)) {}
-  /// The same features, whose extents are written with integers of other types.
+  /// Converts from equal features whose extents have integers of other types.
   template <class... Others>
     requires(sizeof...(Others) == sizeof...(Features) &&
              (std::is_same_v<typename detail::feature_result<Others>::type,
@@ -70,45 +69,48 @@ class dataset {
               ...))
   dataset(const dataset<Others...>& other) : stage_(other.stage_) {}
 
-  /// How many elements an epoch has. Throws failed_precondition where that is known only at its end (`has_size`).
+  /// Returns the number of elements in an epoch. Throws failed_precondition if it is unknown before the epoch's end
+  /// (`has_size`).
   std::size_t size() const { return detail::known_size(*stage_); }
   bool has_size() const { return static_cast<bool>(stage_->size()); }
   bool has_rows() const { return stage_->has_rows(); }
 
-  // ---- order and choice ----
+  // ---- order and selection ----
 
-  /// All elements in an order that depends on the seed and the epoch alone. `epoch` is counted from the one that is
-  /// gone over: `shuffled(seed).repeat()` has another order each time. Throws failed_precondition unless `has_rows`.
+  /// Returns all elements in an order that depends only on the seed and the epoch. `epoch` is added to the current
+  /// epoch: `shuffled(seed).repeat()` has another order in each epoch. Throws failed_precondition unless `has_rows`.
   dataset shuffled(std::uint64_t seed = 0, std::uint64_t epoch = 0) const {
     return dataset(detail::new_shuffled_stage(stage_, seed, epoch));
   }
-  /// Each element is drawn from a buffer of those to come (tf.data.Dataset.shuffle).
+  /// Draws each element from a buffer of following elements (tf.data.Dataset.shuffle).
   dataset shuffled(std::uint64_t seed, shuffle_buffer buffer) const {
     return dataset(detail::new_buffer_shuffled_stage(stage_, seed, buffer.elements));
   }
   template <class = void>
   auto shuffled(...) const WEFT_DELETED;  // shuffled(seed), shuffled(seed, data::shuffle_buffer{1000})
 
-  /// Every `count`-th element from the `index`-th on: what worker `index` of `count` trains on. The shards are
-  /// disjoint, leave nothing out, and differ in size by at most one.
+  /// Returns every `count`-th element, beginning with the `index`-th: the part for worker `index` of `count`. The
+  /// shards are disjoint and complete, and their sizes differ by at most one.
   dataset shard(element_count index, element_count count) const {
     return dataset(detail::new_shard(stage_, index, count));
   }
-  /// The first `count` elements; -1: all. Throws invalid_argument for other negative counts, as `skip` and `repeat` do.
+  /// Returns the first `count` elements; -1: all. Throws invalid_argument for other negative counts, as `skip` and
+  /// `repeat` do.
   dataset take(element_count count) const {
     return dataset(detail::new_selected_stage(stage_, 0, 1, detail::checked_count_or_all("take", count)));
   }
-  /// All but the first `count` elements; -1: none.
+  /// Returns all but the first `count` elements; -1: none.
   dataset skip(element_count count) const {
     return dataset(
         detail::new_selected_stage(stage_, detail::checked_count_or_all("skip", count), 1, detail::all_elements));
   }
-  /// The first elements, this share of them, and the others. Throws failed_precondition where `size` does.
+  /// Splits the elements into the first ones, this fraction of all, and the others. Throws failed_precondition if
+  /// `size` does.
   std::pair<dataset, dataset> split(double share) const {
     const std::size_t first = detail::size_of_share(*stage_, share);
     return {take(first), skip(first)};
   }
-  /// Those elements of which `f(features...)` is true.
+  /// Returns the elements for which `f(features...)` is true.
   template <class F>
   dataset filter(F f) const {
     static_assert(correct<function_takes_other_features<F, Features...>>,
@@ -122,12 +124,12 @@ class dataset {
       return *this;
   }
 
-  // ---- what becomes of elements ----
+  // ---- transformations ----
 
-  /// The elements that `f(features...)` returns: a feature, or a tuple or pair of them; or `f(position, features...)`,
-  /// whose randomness then is the same in every run: `random_stream(p.epoch, p.element)`. With several threads the
-  /// calls run at once; the order is kept. -1: a thread for each core. Throws invalid_argument for other numbers of
-  /// threads below 1.
+  /// Returns the results of `f(features...)`: a feature, or a tuple or pair of features. For reproducible random
+  /// numbers, use `f(position, features...)`: `random_stream(p.epoch, p.element)`. Several threads call f concurrently,
+  /// and the order is preserved. -1: a thread for each core. Throws invalid_argument if `threads` is another
+  /// number below 1.
   template <class F>
   auto map(F f, int threads = 1) const {
     if constexpr (std::is_invocable_v<const F&, const position&, Features&&...>) {
@@ -147,10 +149,10 @@ class dataset {
     }
   }
 
-  /// `size` elements at a time along a new first axis, `dyn<"batch">` unless another is named; the last batch holds
-  /// what is left, or is left out. A batch of numbers is a tensor, one of texts a vector. The loop's tensors are filled
-  /// anew for each batch, not allocated, unless somebody keeps one. Throws invalid_argument, where a batch is made,
-  /// unless its elements have equal extents; and for a size below 1.
+  /// Stacks `size` elements along a new first axis, `dyn<"batch">` unless another is given. The last batch contains the
+  /// remaining elements, or is dropped. A batch of numbers is a tensor; a batch of texts is a vector. A loop reuses the
+  /// memory of a batch for the next one, unless a copy of the tensor exists. The loop throws invalid_argument if the
+  /// elements of a batch have different extents; `batches` throws it for a size below 1.
   template <auto Axis = dyn<"batch">>
   auto batches(element_count size, last_batch last = last_batch::partial) const {
     return batched<Axis>({.size = detail::as_size(detail::checked_count("batches", size, 1)),
@@ -159,14 +161,14 @@ class dataset {
   template <auto... Size>
     requires(sizeof...(Size) == 0)
   auto batches(...) const WEFT_DELETED;  // of so many elements: batches(100), or batches<100>() of whole ones alone
-  /// Batches of an extent that the compiler knows; what is left is left out.
+  /// Returns batches of an extent known at compile time; drops the remainder.
   template <int Size>
   auto batches() const {
     static_assert(Size > 0, "batches: a batch has at least one element");
     return batched<Size>({.size = Size, .drop_remainder = true});
   }
-  /// Batches of tensors of any extents, filled up to the largest of the batch with zeros, or with a number for each
-  /// feature.
+  /// Returns batches of tensors of different extents, padded to the largest of the batch with zeros, or with a number
+  /// for each feature.
   template <auto Axis = dyn<"batch">, class... Padding>
   auto padded_batches(element_count size, Padding... padding) const {
     static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
@@ -179,16 +181,16 @@ class dataset {
 
   // ---- time and memory ----
 
-  /// One epoch after the other, each shuffled anew. -1: without end, unless an epoch has no element.
+  /// Repeats the epochs, each with a new shuffle. -1: endlessly, unless an epoch has no elements.
   dataset repeat(element_count times = -1) const {
     return dataset(detail::new_repeated_stage(stage_, detail::checked_count_or_all("repeat", times)));
   }
 
-  /// Reads all elements of the first epoch when the first is asked for, and keeps them in memory.
+  /// Reads all elements of the first epoch when the first one is requested, and keeps them in memory.
   dataset cache() const { return dataset(detail::new_cached_stage(stage_)); }
 
-  /// Makes up to `elements` ahead in another thread, or in those of a map before it. -1: two for each of these threads
-  /// (tf.data.AUTOTUNE). Throws invalid_argument for other counts below 1.
+  /// Produces up to `elements` ahead, on another thread or on the threads of a preceding map. -1: two for each of these
+  /// threads (tf.data.AUTOTUNE). Throws invalid_argument for other counts below 1.
   dataset prefetch(element_count elements) const {
     return dataset(detail::new_prefetched_stage(stage_, detail::checked_count_or_all("prefetch", elements)));
   }
@@ -197,12 +199,11 @@ class dataset {
 
   class iterator;
 
-  /// The iteration from a position on: of an epoch, or where an iterator's `position` was.
+  /// The iteration that begins at a position: the start of an epoch, or an iterator's `position`.
   class range {
    public:
     range(detail::stage_ptr stage, const position& from) : stage_(std::move(stage)), from_(from) {}
-    /// `within`: a duration of std::chrono or a deadline. Throws deadline_exceeded where the first element takes
-    /// longer.
+    /// `within`: a duration of std::chrono or a deadline. Throws deadline_exceeded if the first element takes longer.
     iterator begin(const time_limit& within = time_limit::never()) const { return iterator(stage_, from_, within); }
     std::default_sentinel_t end() const { return {}; }
 
@@ -276,7 +277,7 @@ class dataset {
   detail::stage_ptr stage_;
 };
 
-/// Goes over a dataset once. It is moved, not copied; its end ends all threads that worked for it.
+/// Iterates over a dataset once. It can be moved but not copied; its destructor ends all threads of the iteration.
 template <class... Features>
 class dataset<Features...>::iterator {
  public:
@@ -304,9 +305,9 @@ class dataset<Features...>::iterator {
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return !has_value_; }
 
-  /// Goes on to the next element; false at the end. Throws deadline_exceeded where other threads do not make it in
-  /// time: there is no element then, and another call goes on; out_of_range where the iteration begins beyond the end
-  /// of an epoch whose size is known, as from a position that was saved when the data had more elements.
+  /// Advances to the next element; returns false at the end. Throws deadline_exceeded if other threads do not produce
+  /// it in time: there is no current element then, and another call continues; and out_of_range if the iteration begins
+  /// beyond the end of an epoch of known size, for example at a saved position after the data has shrunk.
   bool advance(const time_limit& within) {
     drop_value();
     if (!cursor_.advance(within)) return false;
@@ -314,7 +315,7 @@ class dataset<Features...>::iterator {
     return has_value_ = true;
   }
 
-  /// Where `dataset::from` goes on with the elements behind this one.
+  /// The position at which `dataset::from` continues after this element.
   const data::position& position() const { return cursor_.position(); }
 
  private:
@@ -337,8 +338,8 @@ class dataset<Features...>::iterator {
 
 // ---- sources ----
 
-/// Elements in memory: tensors whose first axis is the element, vectors of numbers or texts, `scaled` pixels. They are
-/// shared, not copied. Throws invalid_argument unless all have as many.
+/// Creates a dataset from memory: tensors whose first axis numbers the elements, vectors of numbers or texts, `scaled`
+/// pixels. They are shared, not copied. Throws invalid_argument if their lengths differ.
 template <class... Sources>
 auto from_tensors(Sources... sources) {
   static_assert(sizeof...(Sources) > 0, "from_tensors: an element has at least one feature");
@@ -349,14 +350,14 @@ auto from_tensors(Sources... sources) {
   return made(detail::new_memory_stage(made::features(), std::move(columns), rows));
 }
 
-/// Elements of both, side by side, as long as both have some.
+/// Combines the elements of two datasets; ends with the shorter one.
 template <class... A, class... B>
 dataset<A..., B...> zip(const dataset<A...>& a, const dataset<B...>& b) {
   return dataset<A..., B...>(detail::new_zipped_stage(a.stage(), b.stage()));
 }
 
-/// Elements of a function: `make()` returns what is called for each, until it returns nothing; it is made anew for each
-/// epoch.
+/// Creates a dataset from a function: for each epoch, `make()` returns a function that is called for each element until
+/// it returns nothing.
 ///
 ///     from_generator([] { return [i = 0]() mutable { return i < 10 ? std::optional(i++) : std::nullopt; }; });
 template <class Make>

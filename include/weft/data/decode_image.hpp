@@ -13,8 +13,8 @@
 
 namespace weft::data {
 
-/// Decodes a JPEG or PNG file, whichever its first bytes say (tf.io.decode_image). Throws as decode_jpeg and decode_png
-/// do.
+/// Decodes a JPEG or PNG file; its first bytes determine the format (tf.io.decode_image). Throws the errors of
+/// decode_jpeg and decode_png.
 template <int Channels = 3>
 image<Channels> decode_image(std::string_view file, const decode_options& how = {}) {
   if (detail::is_jpeg(file)) return decode_jpeg<Channels>(file, how);
@@ -23,11 +23,11 @@ image<Channels> decode_image(std::string_view file, const decode_options& how = 
               {how.name, file.empty() ? " is empty" : " is neither a JPEG file nor a PNG file"});
 }
 
-/// The image in a file. Throws as file_reader and decode_image do; errors name the file.
+/// Reads the image in a file. Throws the errors of file_reader and decode_image, with the file's name.
 template <int Channels = 3>
 image<Channels> read_image(const std::string& path, decode_options how = {}) {
   file_reader file(path);
-  // A pixel takes 8 bytes of a PNG file at most, and what is beside them is small.
+  // In a PNG file, a pixel takes at most 8 bytes, and the metadata is small.
   constexpr std::uint64_t beside = std::uint64_t{1} << 26;
   if (file.bytes() > beside && (file.bytes() - beside) / 8 > how.max_pixels)
     throw error(error_code::resource_exhausted, "read_image",

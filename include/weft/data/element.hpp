@@ -33,8 +33,8 @@ struct tensor_storage {
 
 namespace data {
 
-/// A place in a dataset's iteration: the epoch and how many elements of it have been delivered. Archives of
-/// Boost.Serialization save and restore it; `dataset::from` goes on there.
+/// A position in a dataset's iteration: the epoch, and the number of its elements delivered so far. Boost.Serialization
+/// saves and restores it; `dataset::from` continues there.
 struct position {
   std::uint64_t epoch = 0, element = 0;
 
@@ -48,7 +48,7 @@ struct position {
 
 namespace detail {
 
-/// A feature as its type describes it: its extents, and how many bytes an entry has; 0 for text.
+/// A feature's description: its extents, and the size of an entry in bytes; 0 for text.
 struct feature {
   shape spec;
   const char* const* names = nullptr;
@@ -57,24 +57,24 @@ struct feature {
   bool is_text() const { return entry_bytes == 0; }
 };
 
-/// The value of a feature, without its type. Numbers are in `bytes`, row-major; texts one after the other.
+/// The value of a feature, without its type. Numbers are in `bytes`, row-major; texts are in `texts`.
 struct value {
   shape extents;
   storage bytes;
   sequence<std::string> texts;
 
-  /// Makes room for these extents: the memory that is there, if nobody else holds it and it is as large.
+  /// Resizes to these extents. Reuses the memory if it is unshared and has a suitable size.
   std::byte* reserve(const shape& wanted, std::size_t entry_bytes);
   /// Reserves memory to append rows.
   void grow(std::size_t rows, std::size_t entry_bytes);
-  /// Makes it a text.
+  /// Makes the value a text.
   std::string& text();
 };
 
 /// One value for each feature.
 using element = sequence<value>;
 
-/// Extents behind those of another axis.
+/// Returns the extents with a new first axis of `count`.
 shape stacked(std::size_t count, const shape& extents);
 
 WEFT_COLD_BEGIN
@@ -130,7 +130,7 @@ struct row_dims<dims<First, Rest...>> {
 
 }  // namespace detail
 
-/// The types that an element of a dataset can consist of: tensors, numbers, std::string. A batch of texts is a vector.
+/// The types of an element's features: tensors, numbers, std::string. A batch of texts is a vector.
 template <class F>
 struct feature_traits {
   static constexpr bool supported = false;
@@ -200,7 +200,7 @@ struct feature_traits<std::vector<std::string>> {
 
 namespace detail {
 
-/// Tensors share the element's memory; texts are moved out of an element that is not const.
+/// Tensors share the element's memory; texts are moved out of a non-const element.
 template <class... Features, class Element, std::size_t... Index>
 std::tuple<Features...> typed(Element& e, std::index_sequence<Index...>) {
   return std::tuple<Features...>(feature_traits<Features>::get(e[Index])...);

@@ -27,15 +27,15 @@ class element_count {
 
 namespace detail {
 
-/// What a count of "all" elements becomes; no other count is as large.
+/// The count that represents "all" elements; larger than any other count.
 inline constexpr std::uint64_t all_elements = ~std::uint64_t{0};
 
-/// At least `least`; throws invalid_argument otherwise.
+/// Returns the count. Throws invalid_argument if it is less than `least`.
 std::uint64_t checked_count(const char* operation, element_count count, std::int64_t least);
-/// `all_elements` for -1, which TensorFlow takes for "all"; throws invalid_argument for other negative counts.
+/// Returns the count, or `all_elements` for -1, as in TensorFlow. Throws invalid_argument for other negative counts.
 std::uint64_t checked_count_or_all(const char* operation, element_count count);
-/// -1 is one thread for each core (tf.data.AUTOTUNE). Throws invalid_argument for 0, other negative numbers and more
-/// than 1024.
+/// Returns the number of threads: for -1, one for each core (tf.data.AUTOTUNE). Throws invalid_argument for 0, other
+/// negative numbers and more than 1024.
 int checked_threads(const char* operation, int threads);
 
 #if WEFT_DEFINITIONS

@@ -10,14 +10,14 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Functions of elements as stages call them, and the features of their results.
+/// Functions of elements in the form that stages call, and the features of their results.
 namespace weft::data {
 
-/// An element of a dataset consists of tensors, numbers and texts.
+/// A dataset's elements must consist of tensors, numbers and texts.
 template <class... Features>
 struct dataset_features_are_not_valid : mistake<!(feature_traits<Features>::supported && ...)> {};
 
-/// A function of elements takes all of their features, in their order; `map` may give it the position before them.
+/// A function must accept all features of an element, in their order; for `map`, the position can precede them.
 template <class F, class... Features>
 struct function_takes_other_features : mistake<!std::is_invocable_v<const F&, Features&&...>> {};
 
@@ -32,14 +32,14 @@ struct feature_result {
 };
 template <class R>
 struct feature_result<R&> : feature_result<std::remove_cv_t<R>> {};
-/// An expression is computed.
+/// An expression becomes a tensor.
 template <class R>
   requires requires { typename R::weft_expression; }
 struct feature_result<R> {
   using type = tensor<typename R::value_type, typename R::dims_type>;
 };
 
-/// The dataset whose elements a function's results are.
+/// The dataset of a function's results.
 template <class R>
 struct mapped {
   using mistake = dataset_features_are_not_valid<typename feature_result<R>::type>;

@@ -8,8 +8,8 @@
 
 namespace weft::data {
 
-/// Random numbers of one element of a dataset, one after the other: they follow from the seed and the element's
-/// position alone, whatever thread asks.
+/// Consecutive random numbers for one element of a dataset. They depend only on the seed and the element's position,
+/// not on the thread.
 ///
 ///     images.map([](const data::position& at, const auto& x, auto y) { data::element_random random(1, at); ... }, 4)
 class element_random {
@@ -19,7 +19,7 @@ class element_random {
   /// Uniform in (0, 1).
   double uniform() { return numbers_.uniform(next_++); }
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
-  /// A whole number below `limit`, which is not 0.
+  /// Returns an integer in [0, limit); limit must not be 0.
   std::size_t below(std::size_t limit) {
     const auto number = static_cast<std::size_t>(uniform() * static_cast<double>(limit));
     return number < limit ? number : limit - 1;

@@ -24,35 +24,35 @@
 
 namespace weft::data {
 
-/// A feature of tf.train.Example by its name.
+/// A feature of tf.train.Example, by name.
 struct example_feature {
   std::string name;
-  /// The value of its numbers where a record has none of that name; without it that is an error.
+  /// The value if a record lacks the feature; without it, a missing feature is an error.
   std::optional<double> missing;
 
   example_feature(const char* feature, std::optional<double> value = {}) : name(feature), missing(value) {}
   example_feature(std::string feature, std::optional<double> value = {}) : name(std::move(feature)), missing(value) {}
 };
 
-/// A feature is read as a number, std::string, std::vector<std::string>, or as a tensor of which at most the first
-/// extent is named.
+/// A feature must be a number, std::string, std::vector<std::string>, or a tensor in which at most the first extent is
+/// dynamic.
 template <class... Features>
 struct example_features_are_not_valid;
 
-/// Reads tf.train.Example messages (tf.io.parse_single_example): a function for `records(path).map(...)`.
+/// Returns a function that parses tf.train.Example messages (tf.io.parse_single_example), for `records(path).map(...)`.
 ///
 ///     data::records("train.tfrecord").map(data::parse_example<tensor<float, dims<784>>, std::int64_t>("image",
 ///     "label"))
 ///
 /// float and double are read from a float list, integers and bool from an int64 list, std::string from a bytes list of
-/// one, std::vector<std::string> from any; a tensor of std::uint8_t also from the bytes themselves (tf.io.decode_raw).
-/// A tensor's named first extent is however many there are. Throws data_loss for what is no such message, not_found
-/// where a feature is not there, and invalid_argument, with its name, where it is of another kind, does not fill the
-/// extents or does not fit the type.
+/// one element, and std::vector<std::string> from any bytes list; a tensor of std::uint8_t also from the bytes
+/// themselves (tf.io.decode_raw). A tensor's dynamic first extent is the number of elements. Throws data_loss if the
+/// record is not such a message, not_found if a feature is missing, and invalid_argument, with the feature's name, if
+/// it has another kind, does not match the extents or does not fit the type.
 template <class... Features, class... Names>
 auto parse_example(Names... names);
 
-/// Writes one: `example_writer().add("image", x).add("label", 3).bytes()` is a record.
+/// Writes a tf.train.Example: `example_writer().add("image", x).add("label", 3).bytes()` is a record.
 class example_writer {
  public:
   template <class T>
@@ -112,7 +112,7 @@ class example_writer {
 
 namespace detail {
 
-/// The list of a feature, as it stands in its message.
+/// The encoded list of a feature.
 struct example_list {
   enum kind_of : unsigned char { none, bytes, floats, integers };
   kind_of kind = none;
@@ -123,7 +123,7 @@ struct example_list {
   }
 };
 
-/// Finds the features of these names. The last of several of one name holds, as in any map of Protocol Buffers.
+/// Finds features by name. The last one of a name is used, as in any map of Protocol Buffers.
 inline std::vector<example_list> find_features(std::string_view record, const std::vector<example_feature>& wanted) {
   std::vector<example_list> found(wanted.size());
   const std::span bytes(reinterpret_cast<const std::byte*>(record.data()), record.size());
@@ -163,7 +163,7 @@ inline void check_kind(const example_feature& f, const example_list& list, examp
                 {"has ", example_list::name(list.kind), " where ", example_list::name(kind), " are expected"});
 }
 
-/// Calls `take(float)` or `take(std::int64_t)` for each number, packed or not.
+/// Calls `take(float)` for each number, packed or not.
 template <class Take>
 void each_float(const example_list& list, Take take) {
   for (protobuf_reader m(list.message, "tf.Example"); m.next();) {
@@ -203,7 +203,7 @@ T example_number(const example_feature& f, std::int64_t number) {
   }
 }
 
-/// Reads all numbers into `to(count)`, which is asked for once their count is known.
+/// Reads all numbers into the memory that `to(count)` returns.
 template <class T, class Room>
 void read_numbers(const example_feature& f, const example_list& list, Room to) {
   if (list.kind == example_list::none && f.missing) return;

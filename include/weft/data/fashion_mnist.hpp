@@ -11,16 +11,16 @@
 
 namespace weft::data {
 
-/// Images of `Pixels` grey values from 0 to 1, and their labels.
+/// A dataset of images with `Pixels` grey values from 0 to 1, and their labels.
 template <int Pixels>
 using labelled_images = dataset<tensor<float, dims<Pixels>>, std::int32_t>;
 
-/// Images of 28 x 28 grey values and labels below 10 from `<prefix>-images-idx3-ubyte` and
-/// `<prefix>-labels-idx1-ubyte`, each with or without `.gz`: the form of MNIST, Fashion-MNIST and their kin.
+/// Reads 28 x 28 grey images and labels below 10 from `<prefix>-images-idx3-ubyte` and `<prefix>-labels-idx1-ubyte`,
+/// each with or without `.gz`: the format of MNIST, Fashion-MNIST and their kin.
 labelled_images<784> mnist_files(const std::string& prefix);
 
-/// Fashion-MNIST, `"train"` (60,000 images) or `"test"` (10,000), from where Debian's package dataset-fashion-mnist has
-/// put it, or from another folder with files of MNIST's names.
+/// Fashion-MNIST, `"train"` (60,000 images) or `"test"` (10,000), as installed by Debian's package
+/// dataset-fashion-mnist, or from another folder with files named as MNIST's.
 labelled_images<784> fashion_mnist(std::string_view split,
                                    const std::string& dir = "/usr/share/datasets/fashion-mnist");
 
@@ -35,7 +35,7 @@ namespace weft::data {
 
 namespace detail {
 
-/// `path` if it is there, else `path` without the compressed file's ending.
+/// Returns `path` if it exists, else `path` without the suffix of compressed files.
 inline std::string present(const std::string& path) {
   struct stat status{};
   const std::string unpacked = path.substr(0, path.size() - 3);
@@ -59,7 +59,7 @@ WEFT_DECL labelled_images<784> mnist_files(const std::string& prefix) {
   const storage pixels(images.bytes), classes(count * sizeof(std::int32_t));
   images.read(pixels.data());
   auto* const numbers = reinterpret_cast<std::int32_t*>(classes.data());
-  auto* const digits = reinterpret_cast<const unsigned char*>(numbers + count) - count;  // they are widened in place
+  auto* const digits = reinterpret_cast<const unsigned char*>(numbers + count) - count;  // widened in place
   labels.read(classes.data() + count * sizeof(std::int32_t) - count);
   for (std::size_t i = 0; i < count; ++i) {
     const unsigned char label = digits[i];

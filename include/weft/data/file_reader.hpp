@@ -18,26 +18,26 @@ namespace detail {
 
 enum class packing { gzip, zlib };
 
-/// Unpacks a file.
+/// Decompresses a file.
 class unpacker {
  public:
   virtual ~unpacker() = default;
-  /// Reads up to `count` bytes, at least one unless the content ends or cannot be unpacked.
+  /// Reads up to `count` bytes, and at least one unless the content ends or is damaged.
   virtual std::size_t read(file_reader& from, unsigned char* to, std::size_t count) = 0;
 };
 
-/// Null unless a file of the program was compiled with zlib: the others, that of weft::compiled say, need not know.
+/// Null unless a file of the program was compiled with zlib; other files, such as weft::compiled's, need no zlib.
 inline WEFT_API unpacker* (*new_unpacker)(packing) = nullptr;
 
 class inflater;
 
 }  // namespace detail
 
-/// The bytes of a file from its beginning to its end. With zlib, a gzip file is unpacked on the way, and so is one of
-/// zlib's own form where the reader asks for that: its first bytes could be those of another file.
+/// Reads a file sequentially. With zlib, gzip files are decompressed automatically. The zlib format is decompressed
+/// only on request, because its first bytes are not distinctive.
 ///
-/// Throws not_found, permission_denied or unavailable where the file cannot be read, data_loss where its compressed
-/// form is damaged, and unimplemented for a gzip file in a program built without zlib.
+/// Throws not_found, permission_denied or unavailable if the file cannot be read, data_loss if its compressed data is
+/// damaged, and unimplemented for a gzip file in a program built without zlib.
 class file_reader {
  public:
   explicit file_reader(std::string path);
@@ -47,32 +47,31 @@ class file_reader {
 
   const std::string& path() const { return path_; }
 
-  /// The file's size, packed or not.
+  /// The size of the file as stored, compressed or not.
   std::uint64_t bytes() const { return bytes_; }
 
-  /// No more bytes than this can come out of it, so a file that promises more is lying. Known before anything is
-  /// unpacked.
+  /// An upper bound of the decompressed size, known before reading: a header that promises more is invalid.
   std::uint64_t max_bytes() const { return unpacker_ ? bytes_ * max_expansion : bytes_; }
 
-  /// Begins anew, and unpacks what zlib has packed (RFC 1950), as TensorFlow's records of the type ZLIB. Before it
-  /// reads a file that is not one, it throws data_loss.
+  /// Restarts and decompresses the zlib format (RFC 1950), as in TensorFlow's records of type ZLIB. The next read
+  /// throws data_loss if the file has another format.
   void unpack_zlib();
 
-  /// Reads up to `count` bytes, fewer only where the content ends.
+  /// Reads up to `count` bytes; fewer only at the end of the content.
   std::size_t read(void* destination, std::size_t count);
 
-  /// The same, and fewer too where the rest cannot be unpacked; `check` tells the difference.
+  /// Reads up to `count` bytes; fewer also if the rest is damaged, which `check` detects.
   std::size_t read_available(void* destination, std::size_t count);
 
-  /// Why no more can be unpacked, with the byte of the file; empty where nothing is wrong.
+  /// The reason why decompression failed, with the byte in the file; empty if it did not fail.
   const std::string& failure() const { return failure_; }
-  /// Throws data_loss where no more can be unpacked.
+  /// Throws data_loss if decompression has failed.
   void check() const;
 
  private:
   friend class detail::inflater;
 
-  // Deflate's own limit is 1032: 258 bytes from two bits.
+  // Deflate's limit is 1032: two bits can encode 258 bytes.
   static constexpr std::uint64_t max_expansion = 1032;
 
   void unpack(detail::packing);
@@ -105,7 +104,7 @@ namespace weft::data {
 
 WEFT_DECL file_reader::file_reader(std::string path) : path_(std::move(path)) {
   struct stat status{};
-  // Not std::fopen: of a pipe it would wait for a writer.
+  // Not std::fopen, which waits for a writer if the file is a pipe.
   const int opened = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (opened < 0) fail_to_open(errno);
   const bool known = ::fstat(opened, &status) == 0;

@@ -11,8 +11,8 @@
 
 namespace weft::data::detail {
 
-/// The elements that `Reader`s find in files, one file after the other. A reader is made of a path and options, and has
-/// `bool next(element&)`.
+/// Reads the elements of several files in sequence. A `Reader` is constructed from a path and options, and has a
+/// function `bool next(element&)`.
 template <class Reader, class Options>
 class file_stream final : public stream {
  public:
@@ -52,7 +52,7 @@ class file_stage final : public stage {
   Options options_;
 };
 
-/// Where a reader writes the only feature of an element, a text.
+/// Returns the string of an element whose only feature is a text.
 inline std::string& text_of(element& e) {
   e.resize(1);
   return e[0].text();

@@ -9,7 +9,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// A stage over one other.
+/// A stage with one upstream stage.
 class further_stage : public stage {
  public:
   explicit further_stage(stage_ptr upstream) : stage(upstream->features()), upstream_(std::move(upstream)) {}
@@ -27,7 +27,7 @@ class further_stage : public stage {
   stage_ptr upstream_;
 };
 
-/// Numbers of elements that no dataset has stay as large as they can be: a position may come from anywhere.
+/// Saturates on overflow, because positions can come from untrusted files.
 inline std::uint64_t product_of_counts(std::uint64_t a, std::uint64_t b) {
   std::uint64_t c;
   return __builtin_mul_overflow(a, b, &c) ? ~std::uint64_t{0} : c;

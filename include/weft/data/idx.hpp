@@ -31,11 +31,11 @@ inline constexpr unsigned idx_code<float> = 0x0d;
 template <>
 inline constexpr unsigned idx_code<double> = 0x0e;
 
-/// An IDX file whose header has been read.
+/// An IDX file, after its header has been read.
 struct idx_file {
-  /// Throws as read_idx does: `code` and `element_bytes` are those of the type that is expected.
+  /// Throws the errors of read_idx. `code` and `element_bytes` describe the expected type.
   idx_file(const std::string& path, unsigned code, std::size_t element_bytes);
-  /// Reads all elements, `bytes` of them, and turns them to this machine's byte order.
+  /// Reads all elements, `bytes` in total, and converts them to native byte order.
   void read(void* to);
 
   file_reader file;
@@ -107,7 +107,7 @@ WEFT_DECL void idx_file::read(void* to) {
   unsigned char beyond;
   if (file.read(&beyond, 1) != 0)
     bad_idx(error_code::data_loss, file.path(), {"goes on after the ", text, " elements that it promises"});
-  // The file's byte order is the other one on every machine that Weft runs on.
+  // IDX is big-endian; all machines that Weft supports are little-endian.
   auto* const first = static_cast<unsigned char*>(to);
   if (element_bytes > 1)
     for (unsigned char* each = first; each != first + bytes; each += element_bytes)
@@ -127,7 +127,7 @@ WEFT_COLD_END
 template <class T>
 concept idx_element = (detail::idx_code<T> != 0);
 
-/// The content of an IDX file: the format of MNIST and its successors.
+/// The content of an IDX file, the format of MNIST and its successors.
 template <idx_element T>
 struct idx_array {
   std::vector<std::size_t> extents;
@@ -136,9 +136,9 @@ struct idx_array {
 
 /// Reads a whole IDX file, plain or (with zlib) compressed.
 ///
-/// The file is not trusted: nothing is allocated before its size has been held against what it promises. Throws
-/// invalid_argument where it is no IDX file of `T`, data_loss where it is shorter or longer than it says, and what
-/// file_reader throws.
+/// The file is not trusted: its size is compared with its header before memory is allocated. Throws invalid_argument if
+/// it is not an IDX file of `T`, data_loss if it is shorter or longer than its header promises, and the errors of
+/// file_reader.
 template <idx_element T>
 idx_array<T> read_idx(const std::string& path) {
   detail::idx_file file(path, detail::idx_code<T>, sizeof(T));

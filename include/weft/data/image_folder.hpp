@@ -19,19 +19,18 @@
 
 namespace weft::data {
 
-/// How the images of a folder are decoded.
+/// Options for reading the images of a folder.
 struct image_options {
-  int threads = 1;  ///< that decode at once; a map with threads behind it decodes in those
-  /// Files that cannot be decoded, or are larger than `decode.max_pixels`, are passed over, and counted, in place of an
-  /// error.
+  int threads = 1;  ///< number of decoding threads; a following map with threads decodes on those instead
+  /// If true, files that cannot be decoded or exceed `decode.max_pixels` are skipped and counted.
   bool skip_damaged = false;
   decode_options decode = {};
 };
 
-/// A folder with a folder of JPEG and PNG files for each class, ImageNet's layout (torchvision's ImageFolder): classes
-/// are numbered in the order of their names, files come class by class in the order of theirs, at any depth. The
-/// constructor lists files and reads none; hidden ones and those with another ending are passed over. Throws not_found
-/// where there is no such folder, or no class or no image in it.
+/// A folder with a subfolder of JPEG and PNG files for each class, as in ImageNet (torchvision's ImageFolder). Classes
+/// are numbered in the order of their names; files are ordered by class and then by name, at any depth. The constructor
+/// only lists files, and skips hidden ones and other types. Throws not_found if the folder does not exist, has no
+/// classes, or contains no images.
 ///
 ///     const data::image_folder train("imagenet/train");
 ///     auto batches = train.images().shuffled(1).map(augment, 4).batches(64).prefetch(2);
@@ -41,23 +40,23 @@ class image_folder {
     list(path);
   }
 
-  /// Names, by label.
+  /// The names of the classes, by label.
   const std::vector<std::string>& classes() const { return classes_; }
   std::size_t size() const { return labels_.size(); }
 
-  /// Paths and labels.
+  /// Returns the paths and labels.
   dataset<std::string, std::int32_t> files() const { return from_tensors(paths_, labels_); }
 
-  /// Images and labels. Each image is decoded when it is asked for, in the threads of the last `map`, so shuffling
-  /// moves no image. Throws as read_image does, there; errors name the file. With `skip_damaged`, how many elements
-  /// there are is not known before: shuffle `files()`, and give the option `threads`.
+  /// Returns the images and labels. Images are decoded on demand, on the threads of the last `map`, so shuffling moves
+  /// only paths. Iteration throws the errors of read_image, with the file's name. With `skip_damaged`, the number of
+  /// elements is unknown, so shuffle `files()` and use the option `threads`.
   template <int Channels>
   dataset<image<Channels>, std::int32_t> images(const image_options& how = {}) const {
     return images<Channels>(files(), how);
   }
-  /// In three channels. No template, so that a call without options means this one.
+  /// Returns the images with three channels. Not a template, so that calls without template arguments select it.
   dataset<image<3>, std::int32_t> images(const image_options& how = {}) const { return images<3>(how); }
-  /// The images and labels of these files, chosen from `files()` in an order of their own.
+  /// Returns the images and labels of a selection of `files()`, in its order.
   template <int Channels = 3>
   dataset<image<Channels>, std::int32_t> images(const dataset<std::string, std::int32_t>& files,
                                                 const image_options& how = {}) const {
@@ -85,7 +84,7 @@ class image_folder {
     requires(sizeof...(Channels) == 0)
   auto images(...) const WEFT_DELETED;  // image_options: threads, skip_damaged, decode
 
-  /// How many damaged files have been passed over so far, by all datasets of this folder and its copies.
+  /// The number of damaged files skipped so far, by all datasets of this folder and its copies.
   std::uint64_t damaged() const { return damaged_->load(std::memory_order_relaxed); }
 
  private:
@@ -102,7 +101,7 @@ class image_folder {
     for (fs::directory_iterator at(path, problem), end; !problem && at != end; at.increment(problem)) {
       const std::string name = at->path().filename().string();
       if (!name.starts_with('.') && at->is_directory(problem)) classes_.push_back(name);
-      problem.clear();  // of what is no folder
+      problem.clear();  // from entries that are not folders
     }
     if (problem) fail(path, problem);
     if (classes_.empty())

@@ -15,25 +15,25 @@
   #include <cstdlib>
 
   #include <jpeglib.h>
-  // after it
+  // requires jpeglib.h
   #include <jerror.h>
 #endif
 
 namespace weft::data {
 
-/// Decodes a JPEG file (ITU-T T.81; tf.io.decode_jpeg) by libjpeg: baseline or progressive, grey, colour, or CMYK, to
-/// [height, width, Channels]; grey becomes colour and colour grey where that is asked for. Throws data_loss, with the
-/// offset, where it is damaged or ends too early, invalid_argument where it is not a JPEG file, resource_exhausted
-/// above `max_pixels`, unimplemented in a program built without libjpeg.
+/// Decodes a JPEG file (ITU-T T.81; tf.io.decode_jpeg) with libjpeg: baseline or progressive, grey, colour or CMYK, to
+/// [height, width, Channels]. Converts between grey and colour as required. Throws data_loss, with the offset, if the
+/// file is damaged or truncated, invalid_argument if it is not a JPEG file, resource_exhausted above `max_pixels`, and
+/// unimplemented in a program built without libjpeg.
 template <int Channels = 3>
 image<Channels> decode_jpeg(std::string_view file, const decode_options& how = {});
 
-/// A JPEG file of height x width pixels of 1 (grey) or 3 (RGB) bytes, of a quality from 1 to 100 (tf.io.encode_jpeg).
-/// Throws invalid_argument for other sizes, unimplemented in a program built without libjpeg.
+/// Encodes height x width pixels of 1 (grey) or 3 (RGB) bytes as a JPEG file, with a quality of 1 to 100
+/// (tf.io.encode_jpeg). Throws invalid_argument for other sizes, and unimplemented in a program built without libjpeg.
 inline std::string encode_jpeg(const std::uint8_t* pixels, std::size_t height, std::size_t width, std::size_t channels,
                                int quality = 90);
 
-/// An image, [height, width, 1 or 3], as a JPEG file.
+/// Encodes an image, [height, width, 1 or 3], as a JPEG file.
 template <Pixels Image>
 std::string encode_jpeg(const Image& pixels, int quality = 90) {
   static_assert(channels_of<Image> == 1 || channels_of<Image> == 3, "encode_jpeg: an image has 1 channel or 3");
@@ -47,10 +47,10 @@ inline bool is_jpeg(std::string_view file) { return file.starts_with("\xff\xd8\x
 
 #ifdef WEFT_HAS_JPEG
 
-/// libjpeg reports errors by a function that does not return. An exception must not pass through C, so it jumps, over
-/// frames of libjpeg and of `guarded` alone.
+/// libjpeg reports errors through a function that must not return. Exceptions must not propagate through C, so the
+/// function uses longjmp, only over frames of libjpeg and `guarded`.
 struct jpeg_errors {
-  jpeg_error_mgr manager;  // first: libjpeg knows of no more
+  jpeg_error_mgr manager;  // must be first: libjpeg accesses only this part
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX] = {};
 
@@ -60,7 +60,7 @@ struct jpeg_errors {
     manager.output_message = [](j_common_ptr) {};
     manager.emit_message = [](j_common_ptr state, int level) {
       if (level >= 0) return;
-      switch (state->err->msg_code) {  // data that are missing, which libjpeg would fill with grey
+      switch (state->err->msg_code) {  // missing data, which libjpeg would replace with grey
         case JWRN_ARITH_BAD_CODE:
         case JWRN_HIT_MARKER:
         case JWRN_HUFF_BAD_CODE:
@@ -85,7 +85,7 @@ struct jpeg_errors {
     std::longjmp(jump, 1);
   }
 
-  /// False where f, which must have nothing to destroy, ended by an error.
+  /// Returns false if f ends with an error. f must not have objects to destroy.
   template <class F>
   bool guarded(F f) {
     if (setjmp(jump) != 0) return false;
@@ -106,7 +106,7 @@ class jpeg_decoder {
         set_source();
         ::jpeg_read_header(&state_, TRUE);
       });
-      // A bit can stand for the 8 x 8 samples of a block, of 4 x 4 pixels each at most.
+      // One bit can encode a block of 8 x 8 samples, each of at most 4 x 4 pixels.
       check_image_size("decode_jpeg", how, state_.image_height, state_.image_width, file.size(), 8 * 1024);
       set_output(channels);
     } catch (...) {
@@ -139,7 +139,7 @@ class jpeg_decoder {
   }
 
  private:
-  /// Ends in an error where f does; the file's offset is where libjpeg has read to.
+  /// Throws if f ends with an error. The reported offset is libjpeg's read position.
   template <class F>
   void guarded(F f) {
     if (errors_.guarded(f)) return;
@@ -165,7 +165,7 @@ class jpeg_decoder {
     source_.resync_to_restart = ::jpeg_resync_to_restart;
     source_.term_source = [](j_decompress_ptr) {};
     state_.src = &source_;
-    // A small file can have thousands of empty scans, each of which goes over the whole image.
+    // A small file can contain thousands of empty scans, each of which traverses the whole image.
     progress_.progress_monitor = [](j_common_ptr state) {
       auto* const decompress = reinterpret_cast<j_decompress_ptr>(state);
       if (decompress->input_scan_number > max_scans) of(decompress).errors_.raise("it has more than 500 scans");
@@ -198,7 +198,7 @@ class jpeg_decoder {
     ::jpeg_calc_output_dimensions(&state_);
   }
 
-  /// Cyan, magenta, yellow and key as Pillow converts them. Adobe's programs store what is left of the light.
+  /// Converts CMYK as Pillow does. Adobe's programs store inverted values.
   void from_inks(const std::uint8_t* from, std::uint8_t* to) const {
     const unsigned inverted = state_.saw_Adobe_marker ? 0 : 255;
     for (std::size_t x = 0; x < state_.output_width; ++x, from += 4, to += channels_) {

@@ -17,8 +17,8 @@ namespace weft::data {
 
 /// Options of lines.
 struct line_options {
-  std::size_t skip = 0;                               ///< so many lines at the beginning of each file
-  std::size_t max_line_bytes = std::size_t{1} << 24;  ///< a longer one is an error
+  std::size_t skip = 0;                               ///< number of lines to skip at the beginning of each file
+  std::size_t max_line_bytes = std::size_t{1} << 24;  ///< longer lines are an error
 };
 
 namespace detail {
@@ -46,8 +46,8 @@ class line_reader {
 
 }  // namespace detail
 
-/// The lines of text files, without their ends (tf.data.TextLineDataset). Throws as file_reader does, and
-/// invalid_argument, with the file and the line, where one is too long.
+/// Reads the lines of text files, without line ends (tf.data.TextLineDataset). Throws the errors of file_reader, and
+/// invalid_argument, with the file and the line, if a line is too long.
 inline dataset<std::string> lines(std::vector<std::string> paths, line_options options = {}) {
   using stage = detail::file_stage<detail::line_reader, line_options>;
   return dataset<std::string>(
@@ -55,20 +55,20 @@ inline dataset<std::string> lines(std::vector<std::string> paths, line_options o
 }
 template <class...>
 auto lines(...) WEFT_DELETED;  // a path or several; line_options: skip, max_line_bytes
-/// The lines of one file.
+/// Reads the lines of one file.
 inline dataset<std::string> lines(std::string path, line_options options = {}) {
   return lines(std::vector<std::string>{std::move(path)}, options);
 }
 
 /// Options of fixed_records.
 struct fixed_record_options {
-  std::size_t header_bytes = 0;  ///< what stands before the first record of each file,
-  std::size_t footer_bytes = 0;  ///< and behind the last
+  std::size_t header_bytes = 0;  ///< size of the header before the first record of each file
+  std::size_t footer_bytes = 0;  ///< size of the footer after the last record
 };
 
 namespace detail {
 
-/// Records whose size the features' first says.
+/// Reads records of the feature's size.
 template <class Record>
 class fixed_record_reader {
  public:
@@ -84,7 +84,7 @@ class fixed_record_reader {
   }
 
   bool next(element& to) {
-    // The bytes that have been read ahead may be the footer.
+    // The bytes read ahead can be the footer.
     ahead_.resize(footer_ + bytes);
     const std::size_t got = file_.read(ahead_.data() + footer_, bytes);
     if (got == 0) return false;
@@ -108,13 +108,13 @@ class fixed_record_reader {
 
 }  // namespace detail
 
-/// A record of a fixed size is a tensor whose extents are numbers.
+/// A record must be a tensor of static extents.
 template <class Record>
 struct record_has_no_fixed_size;
 
-/// The records of binary files in which all have one size (tf.data.FixedLengthRecordDataset): `Record` is a tensor of
-/// known extents, `tensor<std::uint8_t, dims<3073>>`, in the machine's byte order. Throws as file_reader does, and
-/// data_loss, with the file and the offset, where a file ends in the middle of one.
+/// Reads binary files of records of equal size (tf.data.FixedLengthRecordDataset). `Record` is a tensor of static
+/// extents, `tensor<std::uint8_t, dims<3073>>`, in native byte order. Throws the errors of file_reader, and data_loss,
+/// with the file and the offset, if a file ends within a record.
 template <class Record>
 dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_options options = {}) {
   static_assert(correct<record_has_no_fixed_size<Record>>,
@@ -124,7 +124,7 @@ dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_optio
 }
 template <class...>
 auto fixed_records(...) WEFT_DELETED;  // a path or several; fixed_record_options: header_bytes, footer_bytes
-/// The records of one file.
+/// Reads the records of one file.
 template <class Record>
 dataset<Record> fixed_records(std::string path, fixed_record_options options = {}) {
   return fixed_records<Record>(std::vector<std::string>{std::move(path)}, options);

@@ -7,7 +7,7 @@
 
 namespace weft::data::detail {
 
-// Of pthreads: <mutex> and <condition_variable> would cost a program that reads data a quarter of a second to compile.
+// Uses pthreads: <mutex> and <condition_variable> would add a quarter of a second to the compile time of a program.
 
 class mutex {
  public:
@@ -24,7 +24,7 @@ class mutex {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 
-/// Holds a mutex, unless it is null, while it lives or until it is unlocked.
+/// Holds a mutex, unless it is null, until it is destroyed or unlocked.
 class unique_lock {
  public:
   explicit unique_lock(mutex& held) : unique_lock(&held) {}
@@ -44,7 +44,7 @@ class unique_lock {
   mutex* held_;
 };
 
-/// A condition variable. Its time is that of the monotonic clock: the system's may be set back.
+/// A condition variable on the monotonic clock, because the system clock can be set back.
 class condition {
  public:
   condition() {
@@ -61,7 +61,7 @@ class condition {
   void notify_one() { ::pthread_cond_signal(&changed_); }
   void notify_all() { ::pthread_cond_broadcast(&changed_); }
 
-  /// Waits with the mutex held, at most until the limit; may return earlier.
+  /// Waits until notified or the limit; can return earlier. The mutex must be held.
   void wait(mutex& held, const time_limit& within = time_limit::never()) {
     if (within.is_never()) {
       ::pthread_cond_wait(&changed_, &held.mutex_);

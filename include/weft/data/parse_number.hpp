@@ -15,10 +15,11 @@
 #include <weft/config.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Numbers from text, rounded to the nearest: decimal ones of common types quickly, all others by std::from_chars.
+/// Parses numbers, rounded to nearest: decimal numbers of common types with a fast path, all others with
+/// std::from_chars.
 namespace weft::data::detail {
 
-/// Takes up to eight digits, which are added behind those of `digits`; returns how many. Reads eight bytes.
+/// Appends up to eight digits to `digits` and returns their number. Always reads eight bytes.
 WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
   static_assert(std::endian::native == std::endian::little);
   static constexpr std::uint64_t powers[] = {1, 10, 100, 1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
@@ -29,7 +30,7 @@ WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
   if (others & 0x80u) return 0;
   const auto count = others ? static_cast<unsigned>(std::countr_zero(others)) / 8 : 8u;
   word <<= 8 * (8 - count);
-  // Pairs, then fours, then all eight of them.
+  // Combine to pairs, to groups of four, and to eight digits.
   word = word * 10 + (word >> 8);
   const std::uint64_t mask = 0x000000ff000000ffu;
   word = ((word & mask) * 0x000f424000000064u + ((word >> 16) & mask) * 0x0000271000000001u) >> 32;
@@ -39,7 +40,7 @@ WEFT_INLINE unsigned take_digits(const char* at, std::uint64_t& digits) {
 WEFT_INLINE const char* take_all_digits(const char* at, std::uint64_t& digits) {
   unsigned count = take_digits(at, digits);
   at += count;
-  // Most numbers end here: outside of the loop the compiler keeps all in registers.
+  // Most numbers end here; outside of the loop, the compiler keeps all values in registers.
   if (count == 8) [[unlikely]]
     for (; count == 8; at += count) count = take_digits(at, digits);
   return at;
@@ -65,13 +66,13 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
     }
     static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8, 1e9,
                                         1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18};
-    // All of up to 15 digits are exact in a double.
+    // All numbers of up to 15 digits are exact in a double.
     if (static_cast<std::size_t>(count - 1) >= 15 && (count == 0 || count > 18 || digits > (std::uint64_t{1} << 53)))
       return nullptr;
-    // Both numbers are exact in a double, hence their quotient is rounded once (Clinger 1990).
+    // Both numbers are exact in a double, so their quotient is rounded once (Clinger 1990).
     const double value = static_cast<double>(digits) / powers[behind];
     if constexpr (std::is_same_v<T, float>) {
-      // Rounded again, to a float, it is right unless it lies right between two.
+      // Rounding again, to float, is correct unless the value is exactly halfway between two floats.
       if ((std::bit_cast<std::uint64_t>(value) & 0x1fffffffu) == 0x10000000u) return nullptr;
     }
     to = static_cast<T>(negative ? -value : value);
@@ -86,7 +87,7 @@ WEFT_INLINE const char* parse_decimal(const char* at, T& to) {
   return at;
 }
 
-/// Whether a decimal number that no type can hold is too large, not too small.
+/// Returns true if a decimal number that is out of every type's range is too large rather than too small.
 inline bool is_too_large(std::string_view text) {
   const std::size_t e = std::min(text.find_first_of("eE"), text.size());
   const std::string_view digits = text.substr(0, e);
@@ -99,7 +100,7 @@ inline bool is_too_large(std::string_view text) {
   return exponent > static_cast<std::int64_t>(first) - static_cast<std::int64_t>(point);
 }
 
-/// Parses all of a text as a number, spaces around it left out.
+/// Parses a whole text as a number; ignores spaces around it.
 template <class T>
 bool parse_number(std::string_view text, T& to) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -114,8 +115,7 @@ bool parse_number(std::string_view text, T& to) {
   } else if constexpr (is_storage_type<T>) {
     double wide;
     if (!parse_number(text, wide)) return false;
-    // Rounded twice, a number could end on the wrong side of a middle: the float on the way has an odd last digit
-    // unless it is exact.
+    // Avoids double rounding: the intermediate float is rounded to odd, unless it is exact.
     float value = static_cast<float>(wide);
     const auto bits = std::bit_cast<std::uint32_t>(value);
     if (std::isfinite(value) && static_cast<double>(value) != wide && bits % 2 == 0)
@@ -127,7 +127,7 @@ bool parse_number(std::string_view text, T& to) {
     if (end != text.data() + text.size()) return false;
     if (problem == std::errc()) return true;
     if constexpr (std::is_floating_point_v<T>) {
-      // Beyond the range numbers are infinite, or 0, as everywhere else.
+      // Numbers out of range become infinity or 0.
       if (problem == std::errc::result_out_of_range) {
         using wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
         wider value = std::numeric_limits<wider>::infinity();

@@ -20,14 +20,14 @@
 
 namespace weft::data {
 
-/// Decodes a PNG file (tf.io.decode_png) by libpng, of any kind, to [height, width, Channels]: of 16 bits the upper 8
-/// are taken, alpha is left out, grey becomes colour and colour grey where that is asked for. Throws data_loss, with
-/// the offset, where it is damaged or ends too early, invalid_argument where it is not a PNG file, resource_exhausted
-/// above `max_pixels`, unimplemented in a program built without libpng.
+/// Decodes a PNG file (tf.io.decode_png) of any kind with libpng to [height, width, Channels]. Keeps the upper 8 of 16
+/// bits, drops alpha, and converts between grey and colour as required. Throws data_loss, with the offset, if the file
+/// is damaged or truncated, invalid_argument if it is not a PNG file, resource_exhausted above `max_pixels`, and
+/// unimplemented in a program built without libpng.
 template <int Channels = 3>
 image<Channels> decode_png(std::string_view file, const decode_options& how = {});
 
-/// An image, [height, width, channels] of 1, 3 or 4 channels, as a PNG file (tf.io.encode_png).
+/// Encodes an image, [height, width, channels] of 1, 3 or 4 channels, as a PNG file (tf.io.encode_png).
 template <Pixels Image>
 std::string encode_png(const Image& pixels) {
   static_assert(channels_of<Image> == 1 || channels_of<Image> == 3 || channels_of<Image> == 4,
@@ -42,7 +42,7 @@ inline bool is_png(std::string_view file) { return file.starts_with("\x89PNG\r\n
 
 #ifdef WEFT_HAS_PNG
 
-/// libpng's errors jump over its own frames and `guarded`'s alone; no exception passes through C.
+/// libpng's errors use longjmp, only over frames of libpng and `guarded`; no exception propagates through C.
 class png_decoder {
  public:
   png_decoder(std::string_view file, const decode_options& how, int channels)
@@ -57,14 +57,14 @@ class png_decoder {
     try {
       guarded([&] {
         ::png_set_read_fn(png_, this, take);
-        ::png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // in their place, max_pixels
-        // Only the chunks that pixels are made of: others could be unpacked to a thousand times their size.
+        ::png_set_user_limits(png_, 0x7fffffff, 0x7fffffff);  // max_pixels is the limit instead
+        // Keep only chunks with pixels: others can expand a thousandfold.
         ::png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
         ::png_read_info(png_, info_);
       });
       height_ = ::png_get_image_height(png_, info_);
       width_ = ::png_get_image_width(png_, info_);
-      // Deflate's limit is 1032 bytes from one, of 8 pixels each.
+      // Deflate expands a byte to at most 1032 bytes, of 8 pixels each.
       check_image_size("decode_png", how, height_, width_, file.size(), 8 * 1032);
     } catch (...) {
       close();
@@ -80,7 +80,7 @@ class png_decoder {
 
   void read(std::uint8_t* to) {
     const bool has_colour = ::png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR;
-    // An interlaced image is written in passes, so one that becomes grey is held as a whole.
+    // An interlaced image arrives in passes, so its colours are buffered if the result is grey.
     std::vector<std::uint8_t> colours(has_colour && channels_ == 1 ? 3 * height_ * width_ : 0);
     std::uint8_t* const begin = colours.empty() ? to : colours.data();
     const std::size_t row = width_ * (colours.empty() ? static_cast<std::size_t>(channels_) : 3);
@@ -101,7 +101,7 @@ class png_decoder {
   }
 
  private:
-  /// Throws where f, which must have nothing to destroy, ends by an error.
+  /// Throws if f ends with an error. f must not have objects to destroy.
   template <class F>
   void guarded(F f) {
     if (setjmp(jump_) == 0) {

@@ -19,43 +19,43 @@ namespace weft::data {
 
 /// Options of records and record_reader.
 struct record_reader_options {
-  /// A longer record is an error: what a few kilobytes of a packed file promise does not take all memory.
+  /// The maximum size of a record. It protects against small compressed files that expand to exhaust memory.
   std::size_t max_record_bytes = std::size_t{1} << 28;
-  /// Damaged records are passed over, and counted, in place of an error: those whose data has another checksum, and
-  /// what stands between a damaged length and the next whole one.
+  /// If true, damaged records are skipped and counted: those whose data has another checksum, and all bytes between a
+  /// damaged length and the next valid one.
   bool skip_damaged = false;
-  /// Counts the damaged places that are passed over, in all readers that are given this counter.
+  /// Counts the damaged places that are skipped, over all readers that share this counter.
   std::shared_ptr<std::atomic<std::uint64_t>> damaged = nullptr;
 };
 
-/// Reads a file of records (encoding/tfrecord.hpp), TFRecords or TensorBoard's events, one by one, packed by gzip or
-/// zlib or not:
+/// Reads a file of records (encoding/tfrecord.hpp), such as TFRecords or TensorBoard's events, one by one; the file can
+/// be compressed with gzip or zlib:
 ///
 ///     data::record_reader file(path);
 ///     for (std::string record; file.next(record);) ...
 class record_reader {
  public:
-  /// Throws as file_reader does.
+  /// Throws the errors of file_reader.
   explicit record_reader(std::string path, record_reader_options options = {})
       : file_(std::move(path)), options_(std::move(options)) {}
 
-  /// Reads the next record; false where the file ends. Throws data_loss, with the file, the number of the record and
-  /// its offset, where the file ends in the middle of one, a checksum differs or no more can be unpacked, and
-  /// resource_exhausted where one is too long; then nothing more can be read, and each further call throws the same.
+  /// Reads the next record; returns false at the end of the file. Throws data_loss, with the file, the record's number
+  /// and its offset, if the file ends within a record, a checksum differs or decompression fails, and
+  /// resource_exhausted if a record is too long. Further calls throw the same error.
   bool next(std::string& record);
 
   const std::string& path() const { return file_.path(); }
-  /// How many bytes have been read, of the unpacked file: where the next record begins.
+  /// The number of decompressed bytes read so far, which is the offset of the next record.
   std::uint64_t offset() const { return offset_; }
-  /// Where the data of the last record begins.
+  /// The offset of the last record's data.
   std::uint64_t record_offset() const { return record_offset_; }
-  /// How many whole records have been read.
+  /// The number of undamaged records read.
   std::uint64_t records() const { return records_; }
-  /// How many damaged places were passed over.
+  /// The number of damaged places skipped.
   std::uint64_t damaged() const { return damaged_; }
 
  private:
-  /// Throws for the record at offset_, or counts it.
+  /// Throws an error for the record at offset_, or counts the damage.
   void damage(const char* how) {
     const std::string& unpacking = file_.failure();
     if (!options_.skip_damaged) {
@@ -70,11 +70,11 @@ class record_reader {
     failure_ = error(code, "read", {file_.path(), ": record ", records_, " at offset ", offset_, " ", why});
     throw *failure_;
   }
-  /// Whether a file begins as one of zlib's and not with a record.
+  /// Returns true if a file begins in zlib's format and not with a record.
   static bool is_zlib(const char* head, std::size_t size) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(head[i])); };
     if (size < 2 || (byte(0) & 15u) != 8 || (256 * byte(0) + byte(1)) % 31 != 0) return false;
-    // The upper half of a length is 0.
+    // In a record, the upper half of the length is 0.
     if (size >= 8 && weft::detail::get_little<std::uint32_t>(head + 4) == 0) return false;
     return size < weft::detail::record_head ||
            weft::detail::get_little<std::uint32_t>(head + 8) != weft::detail::masked_crc32c(head, 8);
@@ -85,7 +85,7 @@ class record_reader {
   file_reader file_;
   record_reader_options options_;
   std::uint64_t offset_ = 0, record_offset_ = 0, records_ = 0, damaged_ = 0;
-  bool told_ = false;  ///< that no more can be unpacked
+  bool told_ = false;  ///< decompression failed, and was counted
   std::optional<error> failure_;
 };
 
@@ -109,7 +109,7 @@ inline bool record_reader::next(std::string& record) {
   return false;
 }
 
-/// The next length whose checksum is right; false where the file ends.
+/// Reads the next length with a valid checksum; returns false at the end of the file.
 inline bool record_reader::read_head(char* head) {
   std::size_t got = file_.read_available(head, weft::detail::record_head);
   if (offset_ == 0 && records_ == 0 && is_zlib(head, got)) {
@@ -119,7 +119,7 @@ inline bool record_reader::read_head(char* head) {
   if (got == 0 && file_.failure().empty()) return false;
   if (got < weft::detail::record_head) return damage("ends in its length"), false;
   for (bool passing = false;; passing = true) {
-    // The checksum of a length proves nothing about who wrote it: no more is allocated than the file can hold.
+    // A checksum does not authenticate a length, so limit it by the size of the file before memory is allocated.
     const std::uint64_t begin = offset_ + weft::detail::record_head;
     const bool right = weft::detail::get_little<std::uint32_t>(head + 8) == weft::detail::masked_crc32c(head, 8);
     const bool fits =
@@ -142,7 +142,7 @@ inline bool record_reader::read_data(std::string& record, std::uint64_t size) {
     fail(error_code::resource_exhausted,
          str_cat({"has ", size, " bytes, more than max_record_bytes, ", options_.max_record_bytes,
                   ": allow as many, or fetch the file again"}));
-  // A packed file may hold a thousand times its size: memory is taken as bytes come out of it.
+  // A compressed file can expand a thousandfold, so memory grows with the decoded bytes.
   record.clear();
   while (record.size() < size) {
     const std::size_t done = record.size(), more = std::min<std::uint64_t>(size - done, std::uint64_t{1} << 24);

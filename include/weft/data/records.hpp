@@ -23,8 +23,8 @@
 
 namespace weft::data {
 
-/// The records of TFRecord files (tf.data.TFRecordDataset), packed by gzip or zlib or not. Throws as record_reader
-/// does: a damaged record is an error unless `skip_damaged`, and then `damaged` counts what is passed over:
+/// Reads the records of TFRecord files (tf.data.TFRecordDataset), which can be compressed with gzip or zlib. Throws the
+/// errors of record_reader; with `skip_damaged`, damaged records are skipped, and `damaged` counts them:
 ///
 ///     auto damaged = std::make_shared<std::atomic<std::uint64_t>>(0);
 ///     auto all = data::records(paths, {.skip_damaged = true, .damaged = damaged});
@@ -32,17 +32,17 @@ inline dataset<std::string> records(std::vector<std::string> paths, record_reade
 
 template <class...>
 auto records(...) WEFT_DELETED;  // a path or several; record_reader_options: max_record_bytes, skip_damaged, damaged
-/// The records of one file.
+/// Reads the records of one file.
 inline dataset<std::string> records(std::string path, record_reader_options options = {}) {
   return records(std::vector<std::string>{std::move(path)}, std::move(options));
 }
 
-/// How a TFRecord file is packed.
+/// The compression of a TFRecord file.
 enum class compression : unsigned char { none, gzip, zlib };
 
-/// Writes a TFRecord file (tf.io.TFRecordWriter). The file is whole when `close` has returned; the destructor closes it
-/// too, and cannot say what went wrong. Throws unavailable where it cannot be written, unimplemented for compression in
-/// a program built without zlib.
+/// Writes a TFRecord file (tf.io.TFRecordWriter). The file is complete when `close` returns. The destructor also closes
+/// it, but does not report errors. Throws unavailable if the file cannot be written, and unimplemented for compression
+/// in a program built without zlib.
 class record_writer {
  public:
   explicit record_writer(std::string path, compression packing = compression::none);

@@ -14,19 +14,19 @@
 
 namespace weft::data {
 
-/// How pixels between pixels are found: by a triangle, or by Keys's cubic with a = -1/2, both as wide as an image
-/// shrinks, so that every pixel counts.
+/// The interpolation kernel: a triangle, or Keys's cubic with a = -1/2. When an image shrinks, kernels widen to include
+/// every pixel.
 enum class interpolation { bilinear, bicubic };
 
-/// The image at another size (PIL's Image.resize and torchvision's resize with antialias, to within one level;
-/// tf.image.resize with antialias): [height, width, channels]. Throws invalid_argument where either size has no pixels.
+/// Resizes an image, [height, width, channels] (PIL's Image.resize and torchvision's resize with antialias, to within
+/// one level; tf.image.resize with antialias). Throws invalid_argument if either size has no pixels.
 template <int Height, int Width, Pixels Image>
 auto resize(const Image& from, interpolation by = interpolation::bilinear);
 template <Pixels Image>
 image<channels_of<Image>> resize(const Image& from, std::size_t height, std::size_t width,
                                  interpolation by = interpolation::bilinear);
 
-/// The image at a size of which the shorter side has so many pixels (torchvision's Resize of one number).
+/// Resizes an image so that its shorter side has `size` pixels (torchvision's Resize with one number).
 template <Pixels Image>
 image<channels_of<Image>> resize_shorter_side(const Image& from, std::size_t size,
                                               interpolation by = interpolation::bilinear) {
@@ -37,13 +37,14 @@ image<channels_of<Image>> resize_shorter_side(const Image& from, std::size_t siz
 
 namespace detail {
 
-/// A part of an image: its first byte, and how many lie between one row and the next.
+/// A part of an image: its first byte, and the bytes between the starts of rows.
 struct image_part {
   const std::uint8_t* data;
   std::size_t height, width, channels, stride;
 };
 
-/// Weights of pixels in 22 bits behind the point, and of how many from which one on; Pillow's.
+/// For each result, the first pixel, the number of pixels, and their weights as 22-bit fixed-point numbers, as in
+/// Pillow.
 struct resampling {
   static constexpr int bits = 32 - 8 - 2;
   struct window {
@@ -97,7 +98,7 @@ WEFT_INLINE std::uint8_t clipped(std::int32_t sum) {
   return static_cast<std::uint8_t>(level < 0 ? 0 : level > 255 ? 255 : level);
 }
 
-/// A row of three channels at another width, in vectors of four: the fourth is the next pixel's first, and not kept.
+/// Resizes a row of three channels with vectors of four; the fourth element belongs to the next pixel and is discarded.
 WEFT_INLINE void resize_row_of_three(const std::uint8_t* from, const resampling& columns, std::uint8_t* to) {
   using bytes = std::uint8_t __attribute__((vector_size(4)));
   using sums = std::int32_t __attribute__((vector_size(16)));
@@ -126,7 +127,7 @@ WEFT_INLINE void resize_row(const std::uint8_t* from, std::size_t channels, cons
   }
 }
 
-/// Rows, weighted and added.
+/// Computes a weighted sum of rows.
 WEFT_INLINE void add_rows(const std::uint8_t* from, std::size_t stride, const resampling::window& rows,
                           std::size_t bytes, std::uint8_t* to) {
   constexpr std::size_t block = 64;
@@ -149,8 +150,8 @@ WEFT_INLINE void add_rows(const std::uint8_t* from, std::size_t stride, const re
   }
 }
 
-/// First along the rows, then along the columns, rounded to bytes between them: Pillow's bits, where it takes this
-/// order too; it takes the other one where an image gets lower and hardly narrower.
+/// Resizes rows and then columns, with bytes between the passes. The bits are Pillow's if it uses the same order, which
+/// it does unless an image gets lower and hardly narrower.
 inline void resize_part(const image_part& from, std::uint8_t* to, std::size_t height, std::size_t width,
                         interpolation by) {
   if (from.height == 0 || from.width == 0 || height == 0 || width == 0)
@@ -172,7 +173,7 @@ inline void resize_part(const image_part& from, std::uint8_t* to, std::size_t he
     }
     multiversioned_up_to_avx2([&] {
       for (std::size_t y = first; y < last; ++y) {
-        // Behind the last row of all there is no fourth byte.
+        // The last row has no fourth byte after it.
         if (from.channels == 3 && y + 1 < from.height)
           resize_row_of_three(from.data + y * from.stride, columns, made + (y - first) * bytes);
         else
@@ -203,7 +204,7 @@ image_part all_of(const Image& from) {
   return {from.data(), height, width, channels, width * channels};
 }
 
-/// An image of extents that the compiler knows, or not.
+/// An image type with static extents.
 template <Pixels Image, int Height, int Width>
 using image_of = tensor<std::uint8_t, dims<Height, Width, channels_of<Image>>>;
 

@@ -15,9 +15,9 @@
 #include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/sequence.hpp>
 
-// How a dataset is made: a chain of stages, which know extents and sizes of entries but no types, so that they are
-// compiled once. A stage of which the elements can be reached by number has `rows`: shuffling, sharding and batching
-// then only compute numbers, and a batch is gathered from memory in one pass. Other stages are streams.
+// A dataset is a chain of stages. These know extents and entry sizes but no types, so they are compiled once. A stage
+// whose elements have indices has `rows`: shuffling, sharding and batching then only compute indices, and a batch is
+// gathered from memory in one pass. Other stages are streams.
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
@@ -25,7 +25,7 @@ using weft::detail::intrusive_ptr;
 using weft::detail::owner_of;
 using weft::detail::ref_counted;
 
-/// A count that may not be known. <optional> would make twenty functions of each type that it holds.
+/// A count that can be unknown. <optional> would instantiate twenty functions for each type.
 class optional_count {
  public:
   constexpr optional_count() = default;
@@ -40,38 +40,39 @@ class optional_count {
 
 inline std::uint64_t smaller(std::uint64_t a, std::uint64_t b) { return a < b ? a : b; }
 
-/// The elements of one epoch, by number. Several threads may read at once.
+/// The elements of one epoch, by index. Thread-safe for reading.
 class table : public ref_counted {
  public:
-  /// Those of the stage, which outlives its tables.
+  /// `features` belong to the stage, which must outlive its tables.
   explicit table(const sequence<feature>& features) : features_(features) {}
 
   const sequence<feature>& features() const { return features_; }
   virtual std::size_t size() const = 0;
   virtual void read(std::size_t index, element& to) const = 0;
-  /// The elements of these numbers, stacked along a new first axis.
+  /// Reads the elements with these indices, stacked along a new first axis.
   virtual void gather(const std::size_t* indices, std::size_t count, element& batch) const;
 
  private:
   const sequence<feature>& features_;
 };
 
-/// Elements one after the other, for one thread.
+/// A sequence of elements, for one thread.
 class stream : public ref_counted {
  public:
-  /// Writes the next element, over one that was delivered before; false at the end, again and again. Throws
-  /// deadline_exceeded where it waits for other threads for too long: another call goes on.
+  /// Writes the next element, reusing the memory of an earlier one; returns false at the end, also in later calls.
+  /// Throws deadline_exceeded if it waits for other threads for too long; another call continues.
   virtual bool next(element& to, const time_limit& within) = 0;
-  /// Writes up to `most` of the next elements, stacked, if that is cheaper than one by one, as where a file is parsed
-  /// right into the batch; returns how many, 0 at the end.
+  /// Writes up to `most` elements, stacked, and returns their number, 0 at the end. Implemented if it is cheaper than
+  /// single elements, for example if a file is parsed directly into the batch.
   virtual optional_count next_batch(std::size_t, element&) { return {}; }
-  /// Passes over elements; before the first one is asked for.
+  /// Skips elements. Call it only before the first next().
   virtual void skip(std::uint64_t count);
 };
 
 class stage;
 
-/// How many threads make the elements, and what starts them: a program that asks for no threads does not compile them.
+/// The number of threads that produce elements, and the function that starts them. Programs without threads do not
+/// compile it.
 struct thread_use {
   int count = 1;
   intrusive_ptr<stream> (*open)(const stage&, std::uint64_t epoch, stop_source*, int threads) = nullptr;
@@ -83,13 +84,12 @@ class stage : public ref_counted {
 
   const sequence<feature>& features() const { return features_; }
 
-  /// How many elements an epoch has, where that is known before they are read.
+  /// The number of elements in an epoch, if it is known before they are read.
   virtual optional_count size() const { return {}; }
   virtual bool has_rows() const { return false; }
   virtual intrusive_ptr<const table> rows(std::uint64_t, stop_source*) const { return {}; }
   virtual thread_use threads() const { return {}; }
-  /// Streams are independent of each other; the stage and `stop`, if it is not null, outlive them. Waits end when a
-  /// stop is requested.
+  /// Opens an independent stream. The stage and `stop`, if not null, must outlive it. A stop request ends its waits.
   virtual intrusive_ptr<stream> open(std::uint64_t epoch, stop_source* stop) const;
 
  private:
@@ -98,35 +98,35 @@ class stage : public ref_counted {
 
 using stage_ptr = intrusive_ptr<const stage>;
 
-/// A function that makes one element of another.
+/// A function that converts an element to another.
 class change : public ref_counted {
  public:
   virtual void operator()(const position&, element& from, element& to) const = 0;
 };
 
-/// A feature of all elements, row by row.
+/// A feature of all elements, stored by rows.
 struct column {
   intrusive_ptr<const ref_counted> owner;  ///< of `data` and `texts`
   const std::byte* data = nullptr;
-  shape extents;              ///< of a row, where all have the same
-  std::size_t row_bytes = 0;  ///< and what it takes
-  bool scaled = false;        ///< `data` are bytes that are read as floats from 0 to 1
+  shape extents;              ///< of a row, if all rows have equal extents
+  std::size_t row_bytes = 0;  ///< size of such a row
+  bool scaled = false;        ///< `data` contains bytes that are read as floats from 0 to 1
   const std::string* texts = nullptr;
-  sequence<shape> shapes;         ///< of each row, where they differ,
-  sequence<std::uint64_t> begin;  ///< and where it begins
+  sequence<shape> shapes;         ///< extents of each row, if they differ
+  sequence<std::uint64_t> begin;  ///< start of each row, if extents differ
 };
 
-/// The rows of columns in memory, of which column i has `rows[i]`. Throws invalid_argument unless all have as many.
+/// Creates a stage of columns in memory; column i has `rows[i]` rows. Throws invalid_argument if these differ.
 stage_ptr new_memory_stage(sequence<feature> features, sequence<column> columns, const std::size_t* rows);
 
-/// Goes over the elements of a stage: an iterator without types.
+/// Iterates over the elements of a stage: an untyped iterator.
 class cursor {
  public:
   cursor(stage_ptr stage, const position& from);
   cursor(cursor&&) = default;
   cursor& operator=(cursor&& other);
 
-  /// Goes on to the next element; false at the end. Throws out_of_range where the iteration begins beyond it.
+  /// Advances to the next element; returns false at the end. Throws out_of_range if the iteration begins after the end.
   bool advance(const time_limit& within);
   detail::element& element() { return element_; }
   const data::position& position() const { return at_; }
@@ -144,13 +144,13 @@ WEFT_COLD_END
 
 #if WEFT_DEFINITIONS
 
-// Not among cold code, not even their declarations: g++ optimises a function as its first declaration says.
+// Declared outside of cold code, because g++ optimizes a function according to its first declaration.
 namespace weft::data::detail {
 
-/// Copies `count` rows from anywhere to one place.
+/// Gathers `count` rows into contiguous memory.
 void copy_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count,
                std::byte* to);
-/// The same, of bytes as floats from 0 to 1.
+/// Gathers rows of bytes as floats from 0 to 1.
 void scale_rows(const std::byte* from, std::size_t row_bytes, const std::size_t* indices, std::size_t count, float* to);
 
 }  // namespace weft::data::detail
@@ -162,14 +162,14 @@ WEFT_DECL void stream::skip(std::uint64_t count) {
   for (element passed; count > 0 && next(passed, time_limit::never());) --count;
 }
 
-/// Puts elements of the same extents one after the other.
+/// Stacks elements of equal extents to a batch.
 class stacker {
  public:
-  /// `room`: for how many elements the first batch takes memory at once. It grows with the elements, for a stream may
-  /// end long before a batch is full; later batches take what the one before has needed.
+  /// `room`: the number of elements for which the first batch reserves memory. Memory grows with the elements, because
+  /// a stream can end long before a batch is full; later batches reserve as much as the previous one used.
   explicit stacker(std::size_t room = 1) : room_(room) {}
 
-  /// `most`: how many are going to be added at most. `batch` is the same one for all of these.
+  /// `most`: the maximum number of elements in the batch. All elements of a batch must be added to the same `batch`.
   void add(const sequence<feature>& features, element& one, std::size_t most, element& batch) {
     batch.resize(features.size());
     for (std::size_t i = 0; i < features.size(); ++i) {
@@ -196,7 +196,7 @@ class stacker {
     }
     if (++count_ > room_) room_ = count_;
   }
-  /// Ends the batch.
+  /// Completes the batch.
   void finish(const sequence<feature>& features, element& batch) {
     for (std::size_t i = 0; i < features.size(); ++i) {
       if (features[i].is_text())
@@ -221,7 +221,7 @@ WEFT_DECL void table::gather(const std::size_t* indices, std::size_t count, elem
   all.finish(features_, batch);
 }
 
-/// A table from its beginning to its end.
+/// Reads a table sequentially.
 class table_stream final : public stream {
  public:
   table_stream(intrusive_ptr<const table> rows, stop_source* stop) : rows_(std::move(rows)), stop_(stop) {}
@@ -328,7 +328,7 @@ WEFT_DECL cursor::cursor(stage_ptr stage, const data::position& from)
 }
 
 WEFT_DECL cursor& cursor::operator=(cursor&& other) {
-  elements_ = std::move(other.elements_);  // first, since the threads of a stream use its stage
+  elements_ = std::move(other.elements_);  // first, because a stream's threads use its stage
   stage_ = std::move(other.stage_);
   element_ = std::move(other.element_);
   at_ = other.at_;
@@ -372,7 +372,7 @@ WEFT_DECL void scale_rows(const std::byte* from, std::size_t row_bytes, const st
     for (std::size_t i = 0; i < count; ++i) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(from) + indices[i] * row_bytes;
       float* numbers = to + i * row_bytes;
-      // Shuffled examples are far apart: the next one is fetched while this one is converted.
+      // Shuffled examples are far apart in memory, so prefetch the next one while this one is converted.
       if (i + 1 < count)
         for (std::size_t j = 0; j < row_bytes; j += 64) __builtin_prefetch(from + indices[i + 1] * row_bytes + j);
       WEFT_VECTORIZE

@@ -5,11 +5,11 @@
 
 namespace weft::data::detail {
 
-/// Asks the streams of an iteration to stop, and outlives them. std::stop_source holds a counted state and includes
-/// <thread>'s half of the library.
+/// Asks the streams of an iteration to stop; must outlive them. std::stop_source has a reference-counted state and
+/// includes much of <thread>.
 class stop_source {
  public:
-  /// Is told of the request by the thread that makes it.
+  /// Is notified of a stop request, on the requesting thread.
   class listener {
    public:
     virtual void stop_requested() = 0;
@@ -31,7 +31,7 @@ class stop_source {
     for (listener* each = first_; each; each = each->next_) each->stop_requested();
   }
 
-  /// Tells the listener at once where the request has been made before.
+  /// Adds a listener. Notifies it immediately if a stop has already been requested.
   void add(listener& l) {
     const unique_lock lock(mutex_);
     l.next_ = first_;
@@ -39,7 +39,7 @@ class stop_source {
     first_ = &l;
     if (requested()) l.stop_requested();
   }
-  /// Nobody tells the listener any more once this has returned.
+  /// Removes a listener. It is not notified after this returns.
   void remove(listener& l) {
     const unique_lock lock(mutex_);
     (l.previous_ ? l.previous_->next_ : first_) = l.next_;
@@ -52,8 +52,8 @@ class stop_source {
   listener* first_ = nullptr;
 };
 
-/// Ends a stream that nobody wants more of. Sources call it for each element: a later stage may ask for any number
-/// before it delivers one. Null: nobody stops the iteration.
+/// Throws cancelled if a stop has been requested. Sources call it for each element, because a later stage can read any
+/// number of elements before it delivers one. Null: the iteration cannot be stopped.
 inline void check_stop(const stop_source* stop) {
   if (stop && stop->requested()) throw error(error_code::cancelled, "dataset", "the iteration has been stopped");
 }

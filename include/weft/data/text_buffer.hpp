@@ -13,10 +13,10 @@
 
 namespace weft::data::detail {
 
-/// The lines of a text file, in a buffer that grows with the longest alone.
+/// Reads the lines of a text file. The buffer grows only with the longest line.
 class text_buffer {
  public:
-  /// Throws as file_reader does.
+  /// Throws the errors of file_reader.
   text_buffer(std::string path, std::size_t max_line_bytes)
       : file_(std::move(path)), max_line_bytes_(max_line_bytes), bytes_(block + slack) {
     refill();
@@ -24,19 +24,18 @@ class text_buffer {
   }
 
   const std::string& path() const { return file_.path(); }
-  /// The number of the line that was read last, from 1 on.
+  /// The number of the current line, from 1.
   std::uint64_t line() const { return line_; }
 
-  /// Reads the next line, without its end; a newline or 0 stands behind it, and eight bytes can be read
-  /// there. It stays until the next one is read. Throws
-  /// invalid_argument where it is too long.
+  /// Reads the next line, without its line end; it is valid until the next call. It is followed by a newline or 0, and
+  /// eight bytes after it are readable. Throws invalid_argument if it is too long.
   bool next(std::string_view& line) {
     begin_ = next_;
     line_ = next_line_;
     return go_on(line);
   }
 
-  /// Makes the line longer by its end and by the next one; false at the end of the file.
+  /// Extends the line by its line end and the next line; returns false at the end of the file.
   bool extend(std::string_view& line) { return go_on(line); }
 
  private:
@@ -44,7 +43,7 @@ class text_buffer {
 
   bool go_on(std::string_view& line) {
     const std::size_t before = next_ - begin_;
-    for (std::size_t seen = before;;) {  // of the line
+    for (std::size_t seen = before;;) {  // bytes of the line
       const char* const from = bytes_.data() + begin_ + seen;
       const auto* const stop = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_ - seen));
       seen = stop ? static_cast<std::size_t>(stop - bytes_.data()) - begin_ : end_ - begin_;
@@ -61,7 +60,7 @@ class text_buffer {
     }
   }
 
-  /// Moves the line to the front, and reads more behind it.
+  /// Moves the line to the front of the buffer, and reads more data after it.
   bool refill() {
     const std::size_t left = end_ - begin_;
     if (begin_ > 0) std::memmove(bytes_.data(), bytes_.data() + begin_, left);
@@ -70,7 +69,7 @@ class text_buffer {
     end_ = left;
     if (bytes_.size() - slack - left < block / 2) bytes_.resize(2 * bytes_.size());
     const std::size_t got = file_.read_available(bytes_.data() + end_, bytes_.size() - slack - end_);
-    if (got == 0) file_.check();  // lines before the damage are whole
+    if (got == 0) file_.check();  // lines before the damage are valid
     end_ += got;
     std::memset(bytes_.data() + end_, 0, slack);
     return got > 0;
@@ -79,7 +78,7 @@ class text_buffer {
   file_reader file_;
   std::size_t max_line_bytes_;
   std::vector<char> bytes_;
-  std::size_t begin_ = 0, next_ = 0, end_ = 0;  ///< of the line, behind it, of what has been read
+  std::size_t begin_ = 0, next_ = 0, end_ = 0;  ///< start of the line, end of the line, end of the data
   std::uint64_t line_ = 0, next_line_ = 1;
 };
 

@@ -8,8 +8,8 @@
 
 namespace weft::data {
 
-/// When a wait has to end. It is made of what weft::deadline is made of, or of a deadline, and needs no `<chrono>`,
-/// which would double what a program that reads data includes.
+/// The time at which a wait must end. Converts from a deadline or its arguments, without `<chrono>`, which would double
+/// the included code of a program that reads data.
 class time_limit {
  public:
   static constexpr time_limit never() { return time_limit(); }
@@ -34,7 +34,7 @@ class time_limit {
 
   bool is_never() const { return at_ == end_of_time; }
   bool expired() const { return !is_never() && now() >= at_; }
-  /// The time of CLOCK_MONOTONIC, which std::chrono::steady_clock reads.
+  /// A time of CLOCK_MONOTONIC, the clock of std::chrono::steady_clock.
   timespec at() const { return {at_ / second, at_ % second}; }
 
  private:

@@ -15,7 +15,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// zlib's state, and what it has been given.
+/// The state of zlib, and its input.
 class inflater final : public unpacker {
  public:
   explicit inflater(packing how) : gzip_(how == packing::gzip) {
@@ -49,7 +49,7 @@ class inflater final : public unpacker {
   }
 
  private:
-  /// Reads more behind what zlib has not taken yet; false at the end of the file.
+  /// Appends input after the bytes that zlib has not consumed; returns false at the end of the file.
   bool take_input(file_reader& from) {
     if (state_.avail_in > 0) std::memmove(input_, state_.next_in, state_.avail_in);
     const std::size_t got = from.read_plain(input_ + state_.avail_in, sizeof input_ - state_.avail_in);
@@ -59,8 +59,7 @@ class inflater final : public unpacker {
     return got > 0;
   }
 
-  /// Whether another member of a gzip file follows. A file may end in zeros; other bytes are a member that is damaged,
-  /// or something else that nobody would miss.
+  /// Returns true if another gzip member follows. Trailing zeros are padding; any other bytes are a damaged member.
   bool begin_member(file_reader& from) {
     if (state_.avail_in < 2) take_input(from);
     between_members_ = false;
@@ -69,7 +68,7 @@ class inflater final : public unpacker {
     if (ended_ && !ends_in_zeros(from)) fail(from, "has other bytes than zeros after its compressed data");
     return !ended_;
   }
-  /// Reads up to the first byte that is not 0.
+  /// Skips zeros; returns true if the rest of the file contains only zeros.
   bool ends_in_zeros(file_reader& from) {
     do
       for (; state_.avail_in > 0; --state_.avail_in, ++state_.next_in)
@@ -86,7 +85,7 @@ class inflater final : public unpacker {
   unsigned char input_[1u << 16];
 };
 
-/// True once readers of this program unpack files.
+/// True once the program's readers can decompress files.
 inline const bool has_zlib = [] {
   new_unpacker = [](packing how) -> unpacker* { return new inflater(how); };
   return true;

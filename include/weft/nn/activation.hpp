@@ -6,13 +6,13 @@
 #include <weft/nn/layer.hpp>
 #include <weft/ops/elementwise.hpp>
 
-/// Activations as values: the option of a layer, and a step of `sequential`.
+/// Activations as values: for options of layers, and as steps of `sequential`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// Records an expression over leaves `node<T>`, whatever extents they have; those of the result are given. So extents
-/// are not part of any type, and all layers share the code.
+/// Records an expression over leaves `node<T>` of any extents, with the result's extents given. Extents are not part of
+/// a type, so all layers share the compiled code.
 template <class Expr, class Compiler = gpu::this_compiler>
 symbol record_untyped(const Expr& e, const shape& extents) {
   using skeleton = weft::detail::skeleton_of<Expr>;
@@ -21,12 +21,12 @@ symbol record_untyped(const Expr& e, const shape& extents) {
                                                    &differentiated<skeleton>, dtype_of<value_t<Expr>>, extents);
 }
 
-/// Formula(x + bias) as one fused operation; `bias` is a number where the layer has none.
+/// Formula(x + bias) as one fused operation. `bias` is a plain number if the layer has no bias.
 template <class Formula, class T>
 symbol record_activation(const symbol& x, const symbol& bias) {
   using leaf = node<T>;
   if constexpr (!std::is_floating_point_v<T>) {
-    return x;  // a mistake, which the layer reports
+    return x;  // a mistake that the layer reports
   } else {
     const auto apply = [&](const auto& e) {
       if constexpr (std::is_void_v<Formula>)
@@ -44,8 +44,8 @@ symbol record_activation(const symbol& x, const symbol& bias) {
 
 }  // namespace detail
 
-/// An elementwise function that layers apply to their result in the same pass: one of the formulas of
-/// ops/formulas.hpp, or your own. A value of it is also a layer: `sequential(dense<100>{}, relu, dense<10>{})`.
+/// An elementwise function that a layer applies to its result in the same pass: a formula of ops/formulas.hpp or your
+/// own. It is also a layer: `sequential(dense<100>{}, relu, dense<10>{})`.
 template <class Formula>
 struct activation {
   template <Expression X>
@@ -54,7 +54,7 @@ struct activation {
   }
 };
 
-// The field's names, as values of namespace nn: beside `using namespace weft::nn`, write nn::relu.
+// The field's names, in namespace nn: after `using namespace weft::nn`, write nn::relu.
 /// The activation max(x, 0).
 inline constexpr activation<formula::relu> relu{};
 /// The activation 1 / (1 + exp(-x)).
@@ -65,9 +65,9 @@ inline constexpr activation<formula::tanh> tanh{};
 inline constexpr activation<formula::softplus> softplus{};
 /// The activation min(max(x, 0), 6): weft::relu6.
 inline constexpr activation<formula::relu6> relu6{};
-/// The activation x above 0, otherwise exp(x) - 1: weft::elu.
+/// The activation x if x > 0, else exp(x) - 1: weft::elu.
 inline constexpr activation<formula::elu> elu{};
-/// The activation elu scaled so that activations keep mean 0 and variance 1: weft::selu.
+/// The activation elu, scaled to preserve mean 0 and variance 1: weft::selu.
 inline constexpr activation<formula::selu> selu{};
 /// The activation x times the normal distribution function of x: weft::gelu.
 inline constexpr activation<formula::gelu> gelu{};
@@ -84,24 +84,24 @@ inline constexpr activation<formula::hard_swish> hard_swish{};
 
 namespace detail {
 
-/// The type of the function of a formula, of nodes: `weft::relu`.
+/// The type of a formula's function of nodes, such as `weft::relu`.
 template <class Formula, class T, bool Floating = std::is_floating_point_v<T>>
 struct activation_function {
   using type = decltype(weft::detail::function<Formula>(std::declval<const node<T>&>())) (*)(const node<T>&);
 };
 template <class Formula, class T>
 struct activation_function<Formula, T, false> {
-  using type = void (*)(Formula, T);  // of no function: a mistake, which the layer reports
+  using type = void (*)(Formula, T);  // matches no function: a mistake that the layer reports
 };
 
 }  // namespace detail
 
-/// A text, a number or a lambda is not an activation: activations are values of namespace nn.
+/// An activation must be a value of namespace nn, not a text, a number or a lambda.
 template <class Given>
 struct activation_is_not_known : mistake<true> {};
 
-/// The option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result stays as it is. The
-/// functions of the same names, `weft::relu`, are accepted too.
+/// An option of a layer: `dense<100> hidden{.activation = nn::relu}`. By default, the result is unchanged. The
+/// functions of the same names, such as `weft::relu`, are also accepted.
 template <class T>
 class activation_option {
   template <class Formula>
@@ -137,7 +137,7 @@ class activation_option {
   }
 
   bool is_relu() const { return is_relu_; }
-  /// Of x + bias, or of x where the bias is a number.
+  /// Records the activation of x + bias, or of x if the bias is a plain number.
   symbol apply(const symbol& x, const symbol& bias) const { return record_(x, bias); }
 
  private:
@@ -147,8 +147,7 @@ class activation_option {
 
 namespace detail {
 
-/// A call of a layer that makes a product with its weights, by `product(weights)`, and then activation(product + bias).
-/// Parameters: the weights, the bias.
+/// A call of a layer that computes activation(product(weights) + bias). Parameters: the weights, the bias.
 template <class T, class Product>
 symbol call_biased(const symbol& x, const layer_state& layer, std::initializer_list<parameter_request> p, bool use_bias,
                    const activation_option<T>& activation, Product product) {

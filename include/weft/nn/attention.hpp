@@ -12,22 +12,22 @@
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// Queries, keys and values are sequences: [batch, steps, features].
+/// Queries, keys and values must be sequences: [batch, steps, features].
 template <class X>
 struct operand_of_attention_is_not_a_sequence : mistake<(X::rank != 3)> {};
 
-/// Queries, keys and values have one batch, and each key has a value.
+/// Queries, keys and values must have equal batches, and keys and values equal steps.
 template <class Query, class Key, class Value>
 struct keys_and_values_differ
     : mistake<(Query::spec[0] != Key::spec[0] || Key::spec[0] != Value::spec[0] || Key::spec[1] != Value::spec[1])> {};
 
-/// The features of a query are the same number for each head.
+/// The number of heads must divide the features of a query.
 template <class Query, int Heads>
 struct heads_do_not_divide_the_features : mistake<(Heads < 1 || Query::spec[2] % (Heads < 1 ? 1 : Heads) != 0)> {};
 
 namespace detail {
 
-/// Whether a mask broadcasts to [batch, heads, queries, keys]; of rank 3, to [batch, queries, keys].
+/// Returns true if a mask broadcasts to [batch, heads, queries, keys]; a mask of rank 3, to [batch, queries, keys].
 constexpr bool mask_fits(const shape& m, std::int64_t batch, int heads, std::int64_t queries, std::int64_t keys) {
   if (m.rank < 2 || m.rank > 4) return false;
   const auto fits = [](std::int64_t extent, std::int64_t whole) { return extent == 1 || extent == whole; };
@@ -37,7 +37,7 @@ constexpr bool mask_fits(const shape& m, std::int64_t batch, int heads, std::int
 
 }  // namespace detail
 
-/// A mask is a node of bool that broadcasts to [batch, heads, queries, keys].
+/// A mask must be a node of bool that broadcasts to [batch, heads, queries, keys].
 template <class X, class Query, class Key, int Heads>
 struct mask_does_not_fit
     : mistake<!(X::symbolic && std::is_same_v<value_t<X>, bool> &&
@@ -45,7 +45,7 @@ struct mask_does_not_fit
 
 namespace detail {
 
-/// A call of multi_head_attention, in symbols. Lengths is a number if no lengths were given.
+/// A call of multi_head_attention, in symbols. `lengths` is a plain number if the call has no lengths.
 struct attention_call {
   symbol query, key, value, lengths;
   sequence<symbol> masks;
@@ -64,8 +64,8 @@ inline symbol record_and(const symbol& a, const symbol& b) {
   return record_untyped(node<bool>(a) && node<bool>(b), both);
 }
 
-/// The keys to which each query attends, of bool, as it broadcasts to [batch, heads, queries, keys]; a number if each
-/// attends to all.
+/// Returns the keys to which each query attends, as bool that broadcasts to [batch, heads, queries, keys], or a plain
+/// number if each query attends to all keys.
 inline symbol record_attended(const attention_call& s) {
   op_builder& where = *s.query.builder();
   const std::int64_t batch = s.query.extents()[0], queries = s.query.extents()[1], keys = s.key.extents()[1];
@@ -90,13 +90,13 @@ symbol project(const symbol& x, const symbol& weights, const symbol& bias) {
   return record_activation<void, T>(matmul<T>(x, weights), bias);
 }
 
-/// [batch, steps, heads * width] as [batch, heads, steps, width].
+/// Converts [batch, steps, heads * width] to [batch, heads, steps, width].
 inline symbol split_heads(const symbol& x, std::int64_t heads) {
   const shape& e = x.extents();
   return transpose(reshape(x, shape(e[0], e[1], heads, e[2] / heads)), {0, 2, 1, 3});
 }
 
-/// The scores of keys that are not attended to: their exponential is 0, and differences of them are finite.
+/// The score of masked keys: its exponential is 0, and its differences are finite.
 template <class T>
 constexpr T lowest_score() {
   return std::is_same_v<T, double> ? static_cast<T>(-1e300) : static_cast<T>(-1e37f);
@@ -139,7 +139,7 @@ symbol record_attention(const attention_call& s, const layer_state& layer, std::
     const symbol scaled =
         record_untyped(weft::select(where, leaf(scores) * scale, lowest_score<T>()), scores.extents());
     weights = record<softmax_op<T>>({scaled}, scaled.info());
-    // A query may attend to no key: then all weights are 0.
+    // If a query attends to no key, all of its weights are 0.
     if (!s.lengths.is_number() || !s.masks.empty())
       weights = record_untyped(weft::select(where, leaf(weights), T(0)), scores.extents());
   }
@@ -200,14 +200,15 @@ using attention_mistake = decltype(detail::find_attention_mistake<Query, Key, Va
 ///     attention(x, memory)           the keys are the values
 ///     attention(query, key, value)
 ///
-/// Behind these come `nn::lengths(n)`, the numbers of valid keys, [batch] of std::int32_t, `nn::mask(m)`, and a mode.
-/// If several are given, a query attends to the keys that all of them allow. A query that attends to no key has
-/// attention 0, and its result is output_bias, as in torch with need_weights=False. With `.causal`, query i attends to
-/// the keys 0 to i. A call with mode::training applies dropout of rate `.dropout` to the weights of the keys.
+/// Further arguments: `nn::lengths(n)`, the numbers of valid keys, [batch] of std::int32_t; `nn::mask(m)`; and a mode.
+/// A query attends only to keys that all of them allow. If it attends to no key, its attention is 0 and its result is
+/// output_bias, as in torch with need_weights=False. With `.causal`, query i attends to keys 0 to i. A call with
+/// mode::training applies dropout at rate `.dropout` to the attention weights.
 ///
-/// Of torch, query_weights, key_weights and value_weights are the transposed thirds of in_proj_weight in this order, or
-/// q_proj_weight', k_proj_weight' and v_proj_weight'; their biases are the thirds of in_proj_bias. output_weights are
-/// out_proj.weight'. Head h has the columns from h * features / Heads on. Weights begin glorot_uniform, biases 0.
+/// In torch, query_weights, key_weights and value_weights are the transposed thirds of in_proj_weight in this order, or
+/// q_proj_weight', k_proj_weight' and v_proj_weight'; their biases are the thirds of in_proj_bias, and output_weights
+/// is out_proj.weight'. Head h has features / Heads columns, beginning at h * features / Heads. Weights are initialized
+/// with glorot_uniform, biases with 0.
 template <int Heads, int In = deduced, Element T = float>
 struct multi_head_attention {
   bool use_bias = true;

@@ -21,7 +21,7 @@ struct batch_norm_call {
   mode how;
 };
 
-/// Records that training moves `average` towards `value`, once for calls that share their nodes.
+/// Records an update of `average` towards `value` for training, once for calls that share their nodes.
 void note_average(const symbol& average, const symbol& value, const symbol& count, const operation& op, double momentum,
                   bool is_variance);
 
@@ -59,7 +59,7 @@ void move_averages(const batch_norm_variables& of, const symbol& mean, const sym
   note_average(of.variance, variance, count, update, momentum, true);
 }
 
-/// The number of elements in each channel of x, which can be 0 when a step runs.
+/// The number of elements per channel of x. It can be 0 at run time.
 template <class T>
 symbol count_elements(const symbol& x, const symbol& scale) {
   return let(cast<T>(size(node<T>(x))) / static_cast<T>(scale.extents()[0])).erased();
@@ -105,7 +105,7 @@ symbol call_batch_norm(const symbol& x, const symbol& residual, const layer_stat
   return call.result(activation.is_relu() ? y : activation.apply(y, symbol()));
 }
 
-/// The sums over all axes but the last of an expression over leaves `node<T>`, whose extents are those of x.
+/// Sums an expression over all axes but the last. Its leaves are `node<T>` with the extents of x.
 template <class Expr, class Compiler = gpu::this_compiler>
 symbol record_sums(const Expr& e, const symbol& x) {
   using skeleton = weft::detail::skeleton_of<Expr>;
@@ -127,8 +127,8 @@ symbol add_up(const sequence<symbol>& terms) {
   return sum;
 }
 
-/// A call with the values of several replicas, whose moments are those of all rows together. What reads a whole value
-/// runs on the device of that value; between devices travel sums of channels.
+/// A call with the values of several replicas, normalized by the moments of all rows together. Operations on whole
+/// values run on the device of the value; only sums per channel are transferred.
 template <class T>
 sequence<symbol> call_batch_norm_of_replicas(const sequence<symbol>& xs, const layer_state& layer,
                                              const parameter_request (&parameters)[4], const batch_norm_call& o,
@@ -152,7 +152,7 @@ sequence<symbol> call_batch_norm_of_replicas(const sequence<symbol>& xs, const l
   symbol mean = of.mean, variance = of.variance;
   if (o.how == mode::training) {
     const symbol count = add_up<T>(in_each_replica([&](const symbol& x) { return count_elements<T>(x, of.scale); }));
-    // Without rows, the moments are 0, so that the gradients of scale and offset are 0 rather than NaN.
+    // Without rows, the moments are 0, and the gradients of scale and offset are 0 instead of NaN.
     const symbol divisor = record_untyped(maximum(leaf(count), T(1)), shape());
     const auto mean_of = [&](const sequence<symbol>& sums) {
       return record_untyped(leaf(add_up<T>(sums)) / leaf(divisor), of.scale.extents());
@@ -172,14 +172,14 @@ template <class Xs>
 inline constexpr bool holds_expressions = false;
 template <template <class...> class Whole, class... X>
 inline constexpr bool holds_expressions<Whole<X...>> = (Expression<X> && ...);
-/// The values of a layer's operand in several replicas of a network: a std::tuple or std::pair, or a list such as
-/// std::vector or std::array.
+/// A layer's operands in several replicas of a network: a std::tuple or std::pair, or a list such as std::vector or
+/// std::array.
 template <class Xs>
 concept TupleOfReplicas = Tuple<Xs> && !Expression<Xs> && holds_expressions<Xs>;
 template <class Xs>
 concept ListOfReplicas = List<const Xs> && !Expression<Xs> && Expression<typename Xs::value_type>;
 
-/// The list type `Xs` with other elements.
+/// The list type `Xs` with another element type.
 template <class Xs, class Y>
 struct list_with;
 template <template <class...> class Whole, class X, class... More, class Y>
@@ -193,7 +193,7 @@ struct list_with<Whole<X, Count>, Y> {
 
 }  // namespace detail
 
-/// The replicas of one layer have the same number of channels.
+/// The replicas of one layer must have equal numbers of channels.
 template <class First, class Other>
 struct channels_of_replicas_differ
     : mistake<(First::rank > 0 && Other::rank > 0 &&
@@ -205,19 +205,19 @@ using replicas_mistake = first_mistake<features_mistake<First, T, In>, features_
                                        channels_of_replicas_differ<dims_t<First>, dims_t<Rest>>...>;
 
 /// Batch normalization of [..., channels] over all other axes (Ioffe and Szegedy, ICML 2015;
-/// tf.keras.layers.BatchNormalization, torch.nn.BatchNorm2d): activation((x - mean) / sqrt(variance + epsilon) * scale
-/// + offset + residual).
+/// tf.keras.layers.BatchNormalization, torch.nn.BatchNorm2d): activation((x - mean) / sqrt(variance + epsilon) *
+/// scale + offset + residual).
 ///
-/// For training, mean and variance are the batch's, and each step moves the moving averages: average * momentum + value
-/// * (1 - momentum), of the unbiased variance. `minimize` takes these updates along if it is recorded after the call.
-/// Several calls in one step, of siamese networks for instance, all move the averages; calls with the same operand are
-/// one. A batch without elements leaves them as they are. For inference, mean and variance are the moving averages.
-/// Averages are shared by the workers of a cluster. The defaults are Keras's; torch.nn.BatchNorm2d has `{.momentum =
-/// 0.9, .epsilon = 1e-5}`. A residual, an operand of the extents of x, and a ReLU cost no further pass.
+/// Training uses the mean and variance of the batch, and each step updates the moving averages: average * momentum +
+/// value * (1 - momentum), with the unbiased variance. `minimize` includes these updates if it is recorded after the
+/// call. If a step has several calls, for example in siamese networks, each updates the averages; calls with the same
+/// operand count once. An empty batch does not change the averages. Inference uses the moving averages. Workers of a
+/// cluster share the averages. The defaults are Keras's; torch.nn.BatchNorm2d has `{.momentum = 0.9, .epsilon = 1e-5}`.
+/// A residual (an operand with the extents of x) and a ReLU need no additional pass.
 ///
-/// A list of values, such as `std::tuple(x0, x1)`, is one batch whose rows are divided among replicas of the network
-/// in one graph (torch.nn.SyncBatchNorm, Keras's `synchronized=True`). The result is a list, too. Mean and variance are
-/// those of all rows, and the averages move once.
+/// A list of values, such as `std::tuple(x0, x1)`, is one batch that is divided among replicas of the network in one
+/// graph (torch.nn.SyncBatchNorm, Keras's `synchronized=True`). The result is also a list. Mean and variance are
+/// computed from all rows, and the averages are updated once.
 template <int In = deduced, Element T = float>
 struct batch_norm {
   double momentum = 0.99;
@@ -308,7 +308,7 @@ struct batch_norm {
   }
 
  private:
-  /// record(parameters) of a layer for values of the type X.
+  /// Calls record(parameters) for values of type X.
   template <class X, class Record>
   auto with_parameters(const Record& record) const {
     const stored_initializer zeros = init::zeros{}, ones = init::ones{};

@@ -8,7 +8,7 @@
 #include <weft/ops/operation.hpp>
 #include <weft/ops/range.hpp>
 
-/// The check of the lengths of sequences when a step runs.
+/// Checks the lengths of sequences when a step runs.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
@@ -39,7 +39,7 @@ class check_lengths_kernel final : public kernel {
 
 }  // namespace detail
 
-/// Inputs: lengths [batch], and the numbers of the steps, whose elements are not read; output: the lengths.
+/// Inputs: lengths [batch], and the step indices, of which only the extents are read. Output: the lengths.
 struct check_lengths_op {
   static constexpr const char* name = "check_lengths";
   static kernel* prepare(const prepare_context& p) { return new detail::check_lengths_kernel(p); }
@@ -47,16 +47,16 @@ struct check_lengths_op {
 
 namespace nn::detail {
 
-/// The numbers of the steps, [count] from 0 on.
+/// Returns the step indices 0 to count - 1.
 inline symbol record_steps(op_builder& where, std::int64_t count) {
   gpu::compile_kernels<range_op, std::int32_t>();
   return weft::detail::record_range<std::int32_t>(where, {dtype::int32, shape(count)}, 0, 1);
 }
 
-/// The lengths, of sequences of `steps` steps. A step throws out_of_range if one is negative or larger.
+/// Returns the lengths, checked: a step throws out_of_range if one is negative or exceeds `steps`.
 inline symbol checked_lengths(const symbol& lengths, std::int64_t steps) {
   graph& g = graph_of(lengths);
-  const graph::device_scope there(g, cpu{});  // the check has no kernel for a GPU
+  const graph::device_scope there(g, cpu{});  // the check has no GPU kernel
   return weft::detail::record_call(operation_of<check_lengths_op>, {lengths, record_steps(g, steps)}, lengths.info());
 }
 

@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/conv1d.hpp>
 
-/// A layer of convolutions of sequences. Included by name, not by <weft/nn.hpp>.
+/// A layer of 1-D convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
@@ -23,8 +23,8 @@ symbol call_convolution_of_sequences(const symbol& x, const layer_state& layer,
 
 /// Convolves sequences [batch, length, in] with `Filters` filters [Window, in, Filters]:
 /// activation(conv1d(x, weights) + bias), the result [batch, length', Filters] (tf.keras.layers.Conv1D,
-/// torch.nn.Conv1d). `conv1d<3, 32>` takes `in` from its first operand; `conv1d<3, 32, conv1d_options{}, 8>` names it.
-/// Weights begin glorot_uniform, the bias 0.
+/// torch.nn.Conv1d). `conv1d<3, 32>` deduces `in` from its first operand; `conv1d<3, 32, conv1d_options{}, 8>` declares
+/// it. Weights are initialized with glorot_uniform, the bias with 0.
 template <int Window, int Filters, conv1d_options Options = conv1d_options{}, int In = deduced, Element T = float>
 struct conv1d {
   bool use_bias = true;

@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/conv2d_transpose.hpp>
 
-/// A layer of transposed convolutions. Included by name, not by <weft/nn.hpp>.
+/// A layer of transposed convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
@@ -20,11 +20,11 @@ symbol call_convolution_transpose(const symbol& x, const layer_state& layer, std
 
 }  // namespace detail
 
-/// Enlarges images [batch, height, width, in] by `Filters` filters [window, window, Filters, in]:
+/// A transposed convolution of images [batch, height, width, in] with `Filters` filters [window, window, Filters, in]:
 /// activation(conv2d_transpose(x, weights) + bias), the result [batch, height', width', Filters]
 /// (tf.keras.layers.Conv2DTranspose, torch.nn.ConvTranspose2d). `conv2d_transpose<4, 32,
-/// conv2d_transpose_options{.stride = 2}>` doubles height and width. It takes `in` from its first operand, unless `In`
-/// names it. Weights begin glorot_uniform, the bias 0.
+/// conv2d_transpose_options{.stride = 2}>` doubles height and width. Deduces `in` from the first operand, unless `In`
+/// declares it. Weights are initialized with glorot_uniform, the bias with 0.
 template <size2d Window, int Filters, conv2d_transpose_options Options = conv2d_transpose_options{}, int In = deduced,
           Element T = float>
 struct conv2d_transpose {

@@ -28,8 +28,8 @@ symbol call_convolution(const symbol& x, const layer_state& layer, std::initiali
 /// Convolves images [batch, height, width, in] with `Filters` filters [window, window, in, Filters]:
 /// activation(conv2d(x, weights) + bias), the result [batch, height', width', Filters] (tf.keras.layers.Conv2D,
 /// torch.nn.Conv2d). Stride, padding and dilation are `Options`; by default, stride 1 and the same height and width.
-/// `conv2d<5, 32>` takes `in` from its first operand; `conv2d<5, 32, conv2d_options{}, 3>` names it. Weights begin
-/// glorot_uniform, the bias 0.
+/// `conv2d<5, 32>` deduces `in` from its first operand; `conv2d<5, 32, conv2d_options{}, 3>` declares it. Weights are
+/// initialized with glorot_uniform, the bias with 0.
 template <size2d Window, int Filters, conv2d_options Options = conv2d_options{}, int In = deduced, Element T = float>
 struct conv2d {
   static_assert(Filters > 0, "conv2d: its number of filters must be at least 1");

@@ -17,7 +17,7 @@ symbol call_dense(const symbol& x, const layer_state& layer, std::initializer_li
   return call_biased(x, layer, p, use_bias, activation, [&](const symbol& weights) { return matmul<T>(x, weights); });
 }
 
-/// A layer's variable: typed where the layer's type says its extents.
+/// A layer's variable: typed if the layer's type determines its extents.
 template <bool Known, class T, class D>
 struct parameter_type {
   using type = parameter;
@@ -29,21 +29,21 @@ struct parameter_type<true, T, D> {
 
 }  // namespace detail
 
-/// The operand of a layer that names its input features has another number of them.
+/// An operand's features must equal the number that the layer declares.
 template <class X, int In>
 struct features_differ : mistake<(In != deduced && X::rank > 0 && X::spec[X::rank - (X::rank > 0)] != In)> {};
 
-/// The number of features of an operand is a number that the compiler knows.
+/// The number of an operand's features must be known at compile time.
 template <class X>
 struct features_are_dynamic : mistake<(X::rank > 0 && X::spec[X::rank - (X::rank > 0)] < 0)> {};
 
-/// The operand has at least two axes: the last one holds features.
+/// The operand must have at least two axes; the last one contains the features.
 template <class X>
 struct operand_has_no_features : mistake<(X::rank < 2)> {};
 
 namespace detail {
 
-/// The operand of a layer, in a graph that knows how to compute the extents of the result, `R`.
+/// Returns a layer's operand, in a graph that can compute the extents of the result, `R`.
 template <class R, class X>
 symbol operand_of(const X& x) {
   const symbol operand = let(x).erased();
@@ -51,7 +51,7 @@ symbol operand_of(const X& x) {
   return operand;
 }
 
-/// The last extent of an operand; of one of another rank, which is a mistake, 1.
+/// The last extent of an operand; 1 if the rank is wrong, which is reported elsewhere.
 template <class X, std::size_t Rank>
 constexpr auto features_of() {
   if constexpr (X::rank == Rank)
@@ -62,16 +62,16 @@ constexpr auto features_of() {
 
 }  // namespace detail
 
-/// The mistake in the operand of a layer whose last axis holds `In` features, if there is one.
+/// The mistake in the operand of a layer whose last axis has `In` features, if there is one.
 template <class X, class T, int In>
 using features_mistake =
     first_mistake<value_not_in_a_graph<X>, operand_has_no_features<dims_t<X>>, features_are_dynamic<dims_t<X>>,
                   features_differ<dims_t<X>, In>, element_types_differ<value_t<X>, T>, not_floating<T>>;
 
 /// A fully connected layer: activation(x * weights + bias), x [..., in], weights [in, Out], the result [..., Out]
-/// (tf.keras.layers.Dense, torch.nn.Linear). `dense<10>` takes `in` from its first operand; `dense<10, 784>` names it,
-/// so that its variables have types and each operand is checked at compile time. Weights begin glorot_uniform, the bias
-/// 0.
+/// (tf.keras.layers.Dense, torch.nn.Linear). `dense<10>` deduces `in` from its first operand; `dense<10, 784>` declares
+/// it, so that its variables are typed and operands are checked at compile time. Weights are initialized with
+/// glorot_uniform, the bias with 0.
 template <int Out, int In = deduced, Element T = float>
 struct dense {
   static_assert(Out > 0, "dense: its number of output features must be at least 1");

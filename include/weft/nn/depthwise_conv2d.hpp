@@ -3,15 +3,15 @@
 #include <weft/nn/grouped_conv2d.hpp>
 #include <weft/ops/depthwise_conv2d.hpp>
 
-/// A layer of depthwise convolutions. Included by name, not by <weft/nn.hpp>.
+/// A layer of depthwise convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
 /// Convolves each channel of images [batch, height, width, in] with `Multiplier` filters of its own:
 /// activation(depthwise_conv2d(x, weights) + bias), weights [window, window, in, Multiplier], the result [batch,
-/// height', width', in * Multiplier] (tf.keras.layers.DepthwiseConv2D; torch.nn.Conv2d with groups = in).
-/// `depthwise_conv2d<3>` takes `in` from its first operand, unless `In` names it. float or double. Weights begin
-/// glorot_uniform, the bias 0.
+/// height', width', in * Multiplier] (tf.keras.layers.DepthwiseConv2D; torch.nn.Conv2d with groups = in). Deduces `in`
+/// from the first operand, unless `In` declares it. float or double. Weights are initialized with glorot_uniform, the
+/// bias with 0.
 template <size2d Window, int Multiplier = 1, conv2d_options Options = conv2d_options{}, int In = deduced,
           Element T = float>
 struct depthwise_conv2d {

@@ -6,8 +6,8 @@
 
 namespace weft::nn {
 
-/// For training, sets elements at random to zero, at `rate`, and divides the others by 1 - rate; for inference, the
-/// operand itself (tf.keras.layers.Dropout, torch.nn.Dropout). See weft::dropout.
+/// In training, sets random elements to zero with probability `rate` and divides the others by 1 - rate. In inference,
+/// returns the operand (tf.keras.layers.Dropout, torch.nn.Dropout). See weft::dropout.
 struct dropout {
   double rate = 0.5;
   random_options options{};

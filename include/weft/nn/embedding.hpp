@@ -8,14 +8,15 @@
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// Indices are integers of a graph.
+/// Indices must be integers of a graph.
 template <class X>
 struct indices_are_not_integers
     : mistake<!(X::symbolic && std::is_integral_v<value_t<X>> && !std::is_same_v<value_t<X>, bool>)> {};
 
-/// A row of a table for each index: indices [...] of integers, table [Rows, Width], the result [..., Width]
-/// (tf.keras.layers.Embedding, torch.nn.Embedding). The table begins uniform in [-0.05, 0.05). Its gradient is a list
-/// of rows, so that optimizers update only these. A step throws out_of_range if an index is not in [0, Rows).
+/// Looks up a row of a table for each index: indices [...] of integers, table [Rows, Width], the result [..., Width]
+/// (tf.keras.layers.Embedding, torch.nn.Embedding). The table is initialized uniformly in [-0.05, 0.05). Its gradient
+/// is sparse, so optimizers update only the rows that are used. A step throws out_of_range if an index is not in [0,
+/// Rows).
 template <int Rows, int Width, Element T = float>
 struct embedding {
   stored_initializer table_init = init::uniform{};

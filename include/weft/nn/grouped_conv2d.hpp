@@ -3,7 +3,7 @@
 #include <weft/nn/convolution.hpp>
 #include <weft/ops/grouped_conv2d.hpp>
 
-/// A layer of grouped convolutions. Included by name, not by <weft/nn.hpp>.
+/// A layer of grouped convolutions. Not part of `<weft/nn.hpp>`.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
@@ -21,8 +21,8 @@ symbol call_grouped_convolution(const symbol& x, const layer_state& layer, std::
   });
 }
 
-/// The channels that a filter reads; of images that a group does not divide, or of another rank, something that does
-/// not fit.
+/// The channels that a filter reads. If the operand has a wrong rank or the groups do not divide its channels, a value
+/// that the checks reject.
 template <class X, int Groups>
 constexpr int channels_of_group() {
   if constexpr (X::rank == 4)
@@ -36,8 +36,8 @@ constexpr int channels_of_group() {
 /// Convolves images [batch, height, width, in] with `Filters` filters in `Groups` groups, each of which reads its own
 /// in / Groups channels: activation(grouped_conv2d(x, weights) + bias), weights [window, window, in / Groups, Filters],
 /// the result [batch, height', width', Filters] (tf.keras.layers.Conv2D and torch.nn.Conv2d with groups).
-/// `grouped_conv2d<3, 128, 32>` takes `in` from its first operand, unless `In` names it. Weights begin glorot_uniform,
-/// the bias 0.
+/// Deduces `in` from the first operand, unless `In` declares it. Weights are initialized with glorot_uniform, the bias
+/// with 0.
 template <size2d Window, int Filters, int Groups, conv2d_options Options = conv2d_options{}, int In = deduced,
           Element T = float>
 struct grouped_conv2d {

@@ -12,26 +12,26 @@
 #include <weft/tensor/intrusive_ptr.hpp>
 #include <weft/tensor/mistake.hpp>
 
-/// What every layer is made of: a name, variables that its first call creates, and initializers that it stores.
+/// The parts of every layer: a name, variables that its first call creates, and stored initializers.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// How a model is called: batch normalization and dropout differ (the argument `training` of Keras's layers).
+/// The mode of a call: batch normalization and dropout depend on it (the argument `training` of Keras's layers).
 enum class mode : unsigned char { inference, training };
 
-/// A layer that computes something else in training is called without a mode. `Called` is the layer or its operand.
+/// A layer that behaves differently in training requires a mode. `Called` is the layer or its operand.
 template <class Called>
 struct mode_is_missing : mistake<true> {};
 
-/// A variable of a layer whose extents follow from the layer's first operand. It is empty until that call. Valid as
-/// nodes are.
+/// A variable of a layer whose extents depend on the layer's first operand. It is empty before the first call. Its
+/// lifetime is that of a node.
 class parameter : public weft::detail::handle {
  public:
   parameter() = default;
   explicit parameter(const symbol& s) : handle(s) {}
 
-  /// The variable with its type: `net.head.weights.as<dims<784, 10>>()`. Throws invalid_argument if it has other
-  /// extents or elements, and failed_precondition before the layer's first call.
+  /// Returns the variable with its type: `net.head.weights.as<dims<784, 10>>()`. Throws invalid_argument if it has
+  /// other extents or elements, and failed_precondition before the layer's first call.
   template <class D, Element T = float>
   variable_node<T, dims_t<D>> as() const {
     check({dtype_of<T>, D::spec});
@@ -42,7 +42,7 @@ class parameter : public weft::detail::handle {
   void check(const value_info& asked) const;
 };
 
-/// A number or a text is not an initializer of a layer's variables.
+/// An initializer of a layer's variables must not be a number or a text.
 template <class Given>
 struct value_is_not_an_initializer : mistake<true> {};
 
@@ -71,12 +71,11 @@ class stored_initializer {
   initializer (*make_)(const void*, const shape&);
 };
 
-/// The number of input features of a layer that takes it from its first operand.
+/// Marks a layer that deduces its input features from its first operand.
 inline constexpr int deduced = 0;
 
-/// The last call of a layer that recorded nodes: its operand and its result. Equal calls share nodes: those of this
-/// call are what the result is computed from, as far as the names begin with `scope`, and no further than to the
-/// operand.
+/// The last call of a layer that recorded nodes: its operand and its result. Equal calls share nodes. The call consists
+/// of the nodes from which the result is computed, back to the operand, whose names begin with `scope`.
 struct recorded_call {
   symbol operand, result;
   std::string scope;
@@ -85,7 +84,7 @@ struct recorded_call {
 
 namespace detail {
 
-/// The classes of Weft's layers. Other layers are `custom`, whatever their names are.
+/// The classes of Weft's layers. All other layers are `custom`.
 enum class layer_class : unsigned char {
   custom,
   dense,
@@ -106,8 +105,8 @@ enum class layer_class : unsigned char {
   attention
 };
 
-/// Shared by a layer and the copies made of it before its first call: the graphs in which one of them has variables.
-/// Threads can each have a copy and a graph.
+/// State shared by a layer and the copies made before its first call: the graphs in which one of them has variables.
+/// Each thread can have its own copy and graph.
 class layer_copies final : public weft::detail::ref_counted {
  public:
   /// Returns true if one of the copies has variables in the graph of x.
@@ -122,15 +121,15 @@ class layer_copies final : public weft::detail::ref_counted {
   void unlock() { __atomic_clear(&locked_, __ATOMIC_RELEASE); }
 
   bool locked_ = false;
-  sequence<symbol> operands_;  // one in each graph
+  sequence<symbol> operands_;  // one for each graph
 };
 
 }  // namespace detail
 
-/// The name of a layer, and its last call. `named` (model.hpp) sets the name. A layer without a name is called after
-/// its kind, with a number if the graph has several: "dense", "dense_1".
+/// The name of a layer, and its last call. `named` (model.hpp) sets the name. The default name is the layer's kind,
+/// numbered if the graph has several: "dense", "dense_1".
 ///
-/// A class with a member layer_state is a layer: its members that are variables have the layer's name.
+/// A class with a member layer_state is a layer: the names of its variable members are prefixed with its name.
 class layer_state {
  public:
   explicit layer_state(const char* kind) : layer_state(kind, detail::layer_class::custom) {}
@@ -140,17 +139,17 @@ class layer_state {
   detail::layer_class type() const { return type_; }
   /// Its scope in the graph, relative to the scopes around its first call: "encoder/hidden".
   const std::string& path() const { return path_; }
-  /// Throws failed_precondition if the layer was called already under another name.
+  /// Throws failed_precondition if the layer was already called under another name.
   void set_path(const std::string& path) const;
   const recorded_call& last_call() const { return call_; }
-  /// Returns true after the first call, also in copies that were made after it.
+  /// Returns true after the first call, also in copies made after it.
   bool has_variables() const { return !first_operand_.is_number(); }
 
  private:
   friend class layer_call;
 
   layer_state(const char* kind, detail::layer_class type);
-  /// Marks this layer as the one of the copies that has variables in the graph of x.
+  /// Marks this layer as the copy that has variables in the graph of x.
   void own_variables_in_graph_of(const symbol& x) const;
 
   const char* kind_;
@@ -161,7 +160,7 @@ class layer_state {
   mutable weft::detail::intrusive_ptr<detail::layer_copies> copies_;
 };
 
-/// A variable that a call of a layer needs: `slot` is the layer's handle to it.
+/// A variable that a layer's call requires: `slot` is the layer's handle to it.
 struct parameter_request {
   const char* name;
   shape extents;
@@ -170,16 +169,16 @@ struct parameter_request {
   variable_kind kind = variable_kind::trained;
 };
 
-/// One call of a layer, while it records its nodes in the layer's scope. The first call creates the variables, of
-/// elements of `type`; a later one checks them. Throws invalid_argument if the layer belongs to another graph or its
+/// One call of a layer, while it records its nodes in the layer's scope. The first call creates the variables, with
+/// elements of `type`; later calls check them. Throws invalid_argument if the layer belongs to another graph or its
 /// variables have other extents, and failed_precondition in the first call of a layer if another copy of it has
 /// variables in the same graph.
 class layer_call {
  public:
   layer_call(const layer_state& layer, const symbol& x, const parameter_request* parameters, std::size_t count,
              dtype type);
-  /// A layer that creates its variables itself, by variable(): their names begin with the layer's while this object
-  /// exists. x is a node.
+  /// For a layer that creates its variables itself, by variable(): their names are prefixed with the layer's name while
+  /// this object exists. x must be a node.
   template <class X>
     requires(std::is_base_of_v<weft::detail::handle, X>)
   layer_call(const layer_state& layer, const X& x) : layer_call(layer, x.erased(), nullptr, 0, dtype_of<value_t<X>>) {}
@@ -187,11 +186,11 @@ class layer_call {
   layer_call(const layer_call&) = delete;
   layer_call& operator=(const layer_call&) = delete;
 
-  /// The variable of a request.
+  /// Returns the variable of request i.
   const symbol& operator[](std::size_t i) const { return parameters_[i].slot.erased(); }
-  /// Notes the result for describe(), and returns it.
+  /// Stores the result for describe(), and returns it.
   symbol result(const symbol& y);
-  /// Notes the result for describe(), and returns it as a node.
+  /// Stores the result for describe(), and returns it as a node.
   template <Expression Y>
   auto result(const Y& y) {
     auto noted = let(y);
@@ -265,7 +264,7 @@ WEFT_DECL void layer_copies::add_graph_of(const symbol& x) {
   unlock();
 }
 
-/// The path of a layer. One without a path gets a name that no other scope has: "dense", "dense_1".
+/// Returns the path of a layer. A layer without a path gets an unused scope name: "dense", "dense_1".
 inline const std::string& scope_of(std::string& path, const char* kind, graph& g) {
   if (&g.whole() != &g.self())
     throw error(error_code::failed_precondition, path.empty() ? kind : path,
@@ -316,11 +315,11 @@ WEFT_DECL layer_call::layer_call(const layer_state& layer, const symbol& x, cons
         weft::detail::record_variable(graph_, p.name, type, p.extents, no_names, p.first.first_value(), p.kind));
     layer.own_variables_in_graph_of(x);
   }
-  layer.own_variables_in_graph_of(x);  // also of a layer that creates its variables itself
+  layer.own_variables_in_graph_of(x);  // also for a layer that creates its variables itself
   innermost_ = this;
 }
 
-/// The layer's path, without that of a layer in whose scope it is called.
+/// Returns the layer's path, relative to the layer that calls it.
 WEFT_DECL std::string layer_call::scope_in_outer() const {
   const std::string& path = detail::scope_of(layer_.path_, layer_.kind_, graph_);
   if (!outer_ || &outer_->graph_ != &graph_) return path;
@@ -339,7 +338,7 @@ WEFT_DECL symbol layer_call::result(const symbol& y) {
 
 #endif
 
-/// `dense layer(10, relu)`: sizes are arguments of the type.
+/// The mistake of `dense layer(10, relu)`: sizes are template arguments.
 template <class... Arguments>
 struct extents_are_template_arguments : mistake<true> {};
 

@@ -7,10 +7,10 @@
 
 #include <weft/config.hpp>
 
-/// The members of an aggregate: their number, their references, and their names.
+/// Finds the members of an aggregate: their number, references and names.
 namespace weft::nn::detail {
 
-/// Base of types that stand for an initializer of a member. A constructor that takes everything must not take them.
+/// Base of types that convert to a member's type. A constructor that accepts any type must reject them.
 struct member_probe {};
 
 /// Converts to any member of an aggregate, to count them.
@@ -21,8 +21,9 @@ struct any_member : member_probe {
 
 inline constexpr std::size_t max_members = 32, max_initializers = 256;
 
-/// The most initializers that an aggregate takes: one for each member, but one for each element of an array. Fewer may
-/// be too few, where a member has no default value. A number above max_initializers if they are more, or unknown.
+/// Returns the maximum number of initializers of an aggregate: one for each member, and one for each element of a
+/// member that is an array. Smaller numbers can fail if a member has no default value. Returns more than
+/// max_initializers if the number is larger or unknown.
 template <class T, bool Enough = false, class... Initializers>
 constexpr std::size_t count_initializers() {
   constexpr std::size_t count = sizeof...(Initializers);
@@ -36,7 +37,8 @@ constexpr std::size_t count_initializers() {
     return count_initializers<T, false, Initializers..., any_member>();
 }
 
-/// Whether T{{}, {}, ...} compiles: then no member is an array of several elements, if T takes `Count` initializers.
+/// Returns true if T{{}, {}, ...} compiles: if T takes `Count` initializers, no member is then an array of several
+/// elements.
 template <class T, std::size_t Count>
 constexpr bool takes_braces() {
   if constexpr (Count == 0) return true;
@@ -80,7 +82,7 @@ constexpr bool takes_braces() {
   else return false;
 }
 
-/// Whether T{a, ..., {b, ...}, c, ...} compiles.
+/// Returns true if T{a, ..., {b, ...}, c, ...} compiles.
 template <class T, std::size_t Before, std::size_t Within, std::size_t Behind>
 constexpr bool takes_nested() {
   return []<std::size_t... A, std::size_t... B, std::size_t... C>(std::index_sequence<A...>, std::index_sequence<B...>,
@@ -93,8 +95,8 @@ constexpr bool takes_nested() {
   }(std::make_index_sequence<Before>(), std::make_index_sequence<Within>(), std::make_index_sequence<Behind>());
 }
 
-/// The number of elements of the array that begins with initializer `At` of `Count`; 1 if none does. In braces, the
-/// elements take the place of one member, and nothing else does without further members.
+/// Returns the number of elements of the array that begins with initializer `At` of `Count`; 1 if no array begins
+/// there. Braced elements replace exactly one member of array type; other members cannot absorb them.
 template <class T, std::size_t Count, std::size_t At, std::size_t Elements = 2>
 constexpr std::size_t elements_of_array() {
   if constexpr (At + Elements > Count)
@@ -113,7 +115,7 @@ constexpr std::size_t count_members_from() {
     return 1 + count_members_from<T, Count, At + elements_of_array<T, Count, At>()>();
 }
 
-/// The members of an aggregate; a number above max_members if they are more, or unknown.
+/// Returns the number of an aggregate's members, or more than max_members if it is larger or unknown.
 template <class T>
 constexpr std::size_t count_members() {
   constexpr std::size_t count = count_initializers<T>();
@@ -125,7 +127,7 @@ constexpr std::size_t count_members() {
     return count_members_from<T, count>();
 }
 
-/// Converts to the base classes of T only.
+/// Converts only to base classes of T.
 template <class T>
 struct any_base : member_probe {
   template <class Base>
@@ -143,16 +145,16 @@ constexpr bool is_unnamed_union() {
   return std::is_union_v<T> && (name.find("<unnamed union>") != name.npos ||
                                 name.find("(anonymous union") != name.npos || name.find("(unnamed union") != name.npos);
 }
-/// Converts to unions without a name only.
+/// Converts only to unnamed unions.
 struct any_unnamed_union : member_probe {
   template <class Union>
     requires(is_unnamed_union<Union>())
   operator Union() const;
 };
-/// Converts to nothing. Only members whose constructors take everything can be made of it.
+/// Converts to nothing: it initializes only members whose constructors accept any type.
 struct no_member : member_probe {};
 
-/// Returns true if a `Probe` can be initializer `At` of an aggregate that takes `Count` of them.
+/// Returns true if a `Probe` can be initializer `At` of the `Count` initializers of an aggregate.
 template <class T, std::size_t Count, std::size_t At, class Probe>
 constexpr bool takes_probe() {
   return
@@ -162,7 +164,7 @@ constexpr bool takes_probe() {
         };
       }(std::make_index_sequence<At>(), std::make_index_sequence<Count - At - 1>());
 }
-/// Returns true if initializer `At` is of a type to which `Probe` converts.
+/// Returns true if initializer `At` has a type to which `Probe` converts.
 template <class T, std::size_t Count, std::size_t At, class Probe>
 constexpr bool member_is() {
   if constexpr (takes_probe<T, Count, At, Probe>())
@@ -171,7 +173,7 @@ constexpr bool member_is() {
     return false;
 }
 
-/// Returns true if an aggregate that takes `Count` initializers has a base class, which the first one initializes.
+/// Returns true if an aggregate with `Count` initializers has a base class, which the first one initializes.
 template <class T, std::size_t Count>
 constexpr bool has_bases() {
   if constexpr (Count == 0)
@@ -179,8 +181,8 @@ constexpr bool has_bases() {
   else
     return member_is<T, Count, 0, any_base<T>>();
 }
-/// Returns true if a member is a union without a name. Weft cannot find the members of an anonymous union, and a
-/// program cannot distinguish it from a member of an unnamed union type.
+/// Returns true if a member is an unnamed union. Weft cannot find the members of an anonymous union, and cannot
+/// distinguish it from a member of an unnamed union type.
 template <class T, std::size_t Count>
 constexpr bool has_unnamed_unions() {
   return []<std::size_t... At>(std::index_sequence<At...>) {
@@ -188,7 +190,7 @@ constexpr bool has_unnamed_unions() {
   }(std::make_index_sequence<Count>());
 }
 
-/// function(member...) of an aggregate of at most 32 members.
+/// Calls function(member...) for an aggregate of at most 32 members.
 template <std::size_t Count, class T, class F>
 constexpr decltype(auto) with_members(T& object, F&& function) {
   if constexpr (Count == 0) return function();
@@ -233,7 +235,7 @@ constexpr decltype(auto) with_members(T& object, F&& function) {
 #undef WEFT_MEMBERS
 }
 
-// The name of a member is in the name of a function whose template argument is the member's address.
+// A member's name is part of the name of a function whose template argument is the member's address.
 
 #if defined(__clang__)
   #pragma clang diagnostic push
@@ -272,12 +274,12 @@ constexpr std::string_view function_name() {
 
 template <auto Pointer>
 struct pointer_constant {};
-/// False for a member that is a reference: it has no address of its own, and so no name.
+/// False for a reference: it has no address of its own, and thus no name.
 template <class T, std::size_t Count, std::size_t Index>
 concept MemberHasName = requires { typename pointer_constant<pointer_in<T, Count, Index>()>; };
 
-/// The number of members of an aggregate whose members all have names; `no_members` if Weft cannot find them: there are
-/// more than 32, or one is a reference or a union without a name, or the aggregate has a base class.
+/// Returns the number of members of an aggregate whose members all have names, or `no_members` if Weft cannot find
+/// them: if there are more than 32, one is a reference or an unnamed union, or the aggregate has a base class.
 inline constexpr std::size_t no_members = ~std::size_t{0};
 template <class T>
 constexpr std::size_t count_named_members() {
@@ -299,7 +301,7 @@ constexpr std::size_t count_named_members() {
   }
 }
 
-/// "first" in "...member_pointer<...>{(& no_model<lenet>.wrapped<lenet>::value.lenet::first)}...".
+/// Extracts "first" from "...member_pointer<...>{(& no_model<lenet>.wrapped<lenet>::value.lenet::first)}...".
 template <class T, std::size_t Count, std::size_t Index>
 consteval std::string_view member_name() {
   const std::string_view text = function_name<pointer_in<T, Count, Index>()>();

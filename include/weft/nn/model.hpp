@@ -6,42 +6,42 @@
 #include <weft/graph/variables.hpp>
 #include <weft/nn/visit.hpp>
 
-/// What can be asked of a whole model: its names, its variables, and a table of its layers.
+/// Functions for whole models: names, variables, and a table of layers.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// The model with names for all of its layers, before their first call: `auto net = nn::named(lenet{}, "lenet")` has
-/// the variables "lenet/first/weights", "lenet/first/bias", ... A layer in an array or a vector has its index as its
-/// name: "lenet/blocks/0/weights". A layer behind a raw pointer or a std::reference_wrapper keeps its name if it has
-/// one. Throws failed_precondition if another layer was called already under another name.
+/// Returns the model with names for all of its layers; call it before their first call. `auto net = nn::named(lenet{},
+/// "lenet")` has the variables "lenet/first/weights", "lenet/first/bias", ... A layer in an array or a vector is named
+/// by its index: "lenet/blocks/0/weights". A layer behind a raw pointer or a std::reference_wrapper keeps an existing
+/// name. Throws failed_precondition if another layer was already called under another name.
 template <class Model>
 [[nodiscard]] Model named(Model model, const std::string& name);
 
-/// The variables of a model, or of one of its layers, after its first call: `adam{}.minimize(loss,
-/// nn::parameters(net))`. Throws failed_precondition before that call.
+/// Returns the variables of a model, or of one of its layers, after its first call: `adam{}.minimize(loss,
+/// nn::parameters(net))`. Throws failed_precondition before the first call.
 template <class Model>
 [[nodiscard]] variable_list parameters(const Model& model);
 
-/// Makes a model's trained variables frozen, so that optimizers recorded afterwards leave them out; returns how many
-/// changed: `nn::freeze(net.stem)`. Throws failed_precondition if an optimizer updates one already.
+/// Freezes a model's trained variables, so that optimizers recorded later do not update them, and returns the number of
+/// changed variables: `nn::freeze(net.stem)`. Throws failed_precondition if an optimizer already updates one of them.
 template <class Model>
 std::size_t freeze(const Model& model);
-/// Makes a model's frozen variables trained again; returns how many changed.
+/// Makes a model's frozen variables trained again, and returns the number of changed variables.
 template <class Model>
 std::size_t unfreeze(const Model& model);
 
-/// The number of elements of a model's trained and frozen floating-point variables after its first call; moving
-/// averages and counters do not count (the sum of numel() over PyTorch's parameters()). Variables that several layers
-/// share count once. Throws failed_precondition before the first call.
+/// Returns the number of elements of a model's trained and frozen floating-point variables, without moving averages and
+/// counters (the sum of numel() over PyTorch's parameters()). Variables that several layers share count once. Throws
+/// failed_precondition before the first call.
 template <class Model>
 [[nodiscard]] std::int64_t parameter_count(const Model& model);
 
-/// A table with a row for each layer: its name, the extents of its result, the elements of its variables as
-/// parameter_count counts them, the multiply-adds of its matrix products and convolutions, and the bytes of its result;
-/// the last line holds the sums. Multiply-adds and bytes are those of one example: named extents count as 1. Calls the
-/// model with the operands, `describe(net, ids, nn::lengths(n))`, and mode::inference behind them if it takes a mode.
-/// `describe(net)` shows the last call of each layer instead, and throws failed_precondition before the first.
-/// (Keras's summary().)
+/// Returns a table with a row for each layer: its name, the extents of its result, the elements of its variables as in
+/// parameter_count, the multiply-adds of its matrix products and convolutions, and the bytes of its result. The last
+/// line contains the sums. Multiply-adds and bytes are per example: named extents count as 1. Calls the model with the
+/// operands, `describe(net, ids, nn::lengths(n))`, and with mode::inference if it takes a mode. Without operands,
+/// `describe(net)` shows the last call of each layer, and throws failed_precondition before the first. (Keras's
+/// summary().)
 template <class Model, class... Operands>
 [[nodiscard]] std::string describe(const Model& model, const Operands&... operands);
 
@@ -67,7 +67,7 @@ parameter_collector collect_parameters(const Model& model) {
   return v;
 }
 
-/// Names the layers of a model. A layer that several members share has the name of the first.
+/// Names the layers of a model. A layer that several members share gets the name of the first.
 class path_setter final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state&, const parameter_list&) override;
@@ -94,7 +94,7 @@ class layer_table final : public layer_visitor {
 
   sequence<row> rows_;
   sequence<symbol> found_, results_;
-  sequence<std::string> counted_;  // the scopes of the layers so far
+  sequence<std::string> counted_;  // the scopes of the layers added so far
 };
 
 template <class Model, class... Operands>
@@ -105,13 +105,13 @@ void call_for_inference(const Model& model, const Operands&... operands) {
     static_cast<void>(model(operands...));
 }
 
-/// Adds a variable to those found; false if it is one of them.
+/// Adds a variable to `found`. Returns false if it is already there.
 bool add_once(sequence<symbol>& found, const symbol& variable);
-/// Returns true if a member of a model is a variable. An empty one is not, nor a node that is computed.
+/// Returns true if a member of a model is a variable, and not an empty handle or a computed node.
 bool is_variable(const weft::detail::handle& member);
-/// Returns true for trained and frozen variables of floating-point numbers: PyTorch's parameters().
+/// Returns true for trained and frozen floating-point variables, which are PyTorch's parameters().
 bool is_parameter(const symbol& variable);
-/// The elements of a variable; 0 if it is not a parameter.
+/// Returns the number of a variable's elements; 0 if it is not a parameter.
 std::int64_t parameters_of(const symbol& variable);
 
 #if WEFT_DEFINITIONS
@@ -185,7 +185,7 @@ inline shape of_one_example(shape s) {
   return s;
 }
 
-/// Those of one example, of a node and of the subgraphs that it runs.
+/// The multiply-adds for one example of a node and its subgraphs.
 inline double multiply_adds_of(const graph& g, const node_def& d) {
   double sum = 0;
   if (d.op->multiply_adds)
@@ -205,7 +205,7 @@ inline double multiply_adds_of(const graph& g, const node_def& d) {
   }
   return sum;
 }
-/// Of one call, without the layers in it, whose scopes are `counted`.
+/// The multiply-adds of one call, without inner layers, whose scopes are `counted`.
 inline double multiply_adds_of(const graph& g, const recorded_call& call, const sequence<std::string>& counted) {
   double sum = 0;
   const auto is_counted = [&](const std::string& name) {
@@ -256,7 +256,7 @@ WEFT_DECL void layer_table::add(row r) {
   rows_[at] = static_cast<row&&>(r);
 }
 
-/// 1234567 as "1,234,567".
+/// Formats 1234567 as "1,234,567".
 inline std::string with_commas(std::int64_t n) {
   std::string s = str_cat({n});
   for (std::size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, ",");

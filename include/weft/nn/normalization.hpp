@@ -10,7 +10,7 @@ WEFT_COLD_BEGIN
 namespace weft::nn {
 namespace detail {
 
-/// The node normal(x, parameter...) of the layer's parameters, which have the last extent of x.
+/// Returns the node normal(x, parameter...). The parameters have the last extent of x.
 template <class T, Expression X, class Normal>
 auto call_normalization(const X& e, const layer_state& layer, std::initializer_list<parameter_request> p,
                         const Normal& normal) {
@@ -23,13 +23,13 @@ auto call_normalization(const X& e, const layer_state& layer, std::initializer_l
   return y;
 }
 
-/// The extents of a parameter for each channel.
+/// The extents of a parameter with one element per channel.
 template <Expression X>
 shape channels_of() {
   return shape(dims_t<X>::spec[dims_t<X>::rank - 1]);
 }
 
-/// The node normal(x, scale, offset) of a layer with these two parameters.
+/// Returns the node normal(x, scale, offset) of a layer with these two parameters.
 template <class T, Expression X, class Layer, class Normal>
 auto call_scale_and_offset(const X& x, const Layer& layer, const Normal& normal) {
   const shape channels = channels_of<X>();
@@ -107,9 +107,9 @@ struct rms_norm {
   void visit(const std::string& path, layer_visitor& v) const { v.layer(path, state, {{"scale", &scale}}); }
 };
 
-/// Group normalization (Wu and He, ECCV 2018; torch.nn.GroupNorm, tf.keras.layers.GroupNormalization):
-/// (x - mean) / sqrt(variance + epsilon) * scale + offset of [batch, ..., channels], with the moments of each image and
-/// each group of neighbouring channels. `Groups` divides the channels. The default epsilon is Keras's; torch's is 1e-5.
+/// Group normalization (Wu and He, ECCV 2018; torch.nn.GroupNorm, tf.keras.layers.GroupNormalization): (x - mean) /
+/// sqrt(variance + epsilon) * scale + offset of [batch, ..., channels], with the moments of each image and each group
+/// of adjacent channels. `Groups` must divide the channels. The default epsilon is Keras's; torch's is 1e-5.
 template <int Groups, int In = deduced, Element T = float>
 struct group_norm {
   double epsilon = 1e-3;
@@ -142,8 +142,8 @@ struct group_norm {
   }
 };
 
-/// Instance normalization (Ulyanov et al., 2016; torch.nn.InstanceNorm2d with affine=True): group normalization of each
-/// channel alone. The default epsilon is torch's.
+/// Instance normalization (Ulyanov et al., 2016; torch.nn.InstanceNorm2d with affine=True): group normalization with
+/// one channel per group. The default epsilon is torch's.
 template <int In = deduced, Element T = float>
 struct instance_norm {
   double epsilon = 1e-5;

@@ -4,7 +4,7 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/ops/reshape.hpp>
 
-/// Pooling and flattening as layers: steps of `sequential`. They have no variables.
+/// Pooling and flattening as layers for `sequential`. They have no variables.
 namespace weft::nn {
 
 /// weft::max_pool2d: the largest element of each window (tf.keras.layers.MaxPool2D, torch.nn.MaxPool2d).
@@ -20,7 +20,7 @@ struct max_pool2d {
   }
 };
 
-/// weft::avg_pool2d: the mean of each window, padding not counted (tf.keras.layers.AveragePooling2D).
+/// weft::avg_pool2d: the mean of each window, without padding (tf.keras.layers.AveragePooling2D).
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid>
 struct avg_pool2d {
   /// The mistake in an operand, if there is one.
@@ -50,7 +50,7 @@ struct global_avg_pool2d {
   }
 };
 
-/// The largest element over height and width: [batch, height, width, channels] to [batch, channels]
+/// The maximum over height and width: [batch, height, width, channels] to [batch, channels]
 /// (tf.keras.layers.GlobalMaxPooling2D).
 struct global_max_pool2d {
   /// The mistake in an operand, if there is one.
@@ -67,7 +67,7 @@ struct global_max_pool2d {
   }
 };
 
-/// Each example as one row: [batch, ...] to [batch, elements] (tf.keras.layers.Flatten, torch.nn.Flatten).
+/// Flattens each example to one row: [batch, ...] to [batch, elements] (tf.keras.layers.Flatten, torch.nn.Flatten).
 struct flatten {
   template <Expression X>
   auto operator()(const X& x) const {

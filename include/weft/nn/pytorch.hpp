@@ -8,50 +8,49 @@
 #include <weft/checkpoint/weight_table.hpp>
 #include <weft/nn/model.hpp>
 
-/// Weights that PyTorch has trained. Included by name, since it needs checkpoints.
+/// Loads weights trained in PyTorch. Not part of `<weft/nn.hpp>`, because it requires checkpoints.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// The table by which `load_weights` gives a model the values of a PyTorch module whose members have the same names:
-/// the tensor "layer1.0.conv1.weight" is the variable "net/layer1/0/conv1/weights". Change a row where the layout
-/// differs:
+/// Returns the table with which `load_weights` loads a PyTorch module whose members have the same names: the tensor
+/// "layer1.0.conv1.weight" becomes the variable "net/layer1/0/conv1/weights". Change a row if its layout differs:
 ///
 ///     weight_table table = nn::pytorch_table(net);
 ///     table["fc1.weight"].layout = pytorch::linear_after_flatten(64, 7, 7);
 ///
-/// Of recurrent layers, stacked and bidirectional ones are one torch.nn.RNN, LSTM or GRU, whose tensors are
-/// "lstm.weight_ih_l1_reverse"; an lstm's bias is the sum of bias_ih and bias_hh, unless it has `.two_biases`. Of
+/// Stacked and bidirectional recurrent layers are one torch.nn.RNN, LSTM or GRU, with tensors such as
+/// "lstm.weight_ih_l1_reverse". An lstm's bias is the sum of bias_ih and bias_hh, unless it has `.two_biases`. In
 /// attention, queries, keys and values are the thirds of in_proj_weight.
 ///
-/// Variables of the model's own, and of layers that Weft does not have, are parameters and buffers of the same names
-/// and extents: "scaled.scale". Counters and local variables keep their values. A layer that several members lead to
-/// has rows with the name of each, and the file needs one of them.
+/// The model's own variables, and those of layers that are not Weft's, are loaded from parameters and buffers of the
+/// same names and extents: "scaled.scale". Counters and local variables keep their values. A layer that several members
+/// share has rows for each name, and the file must contain one of them.
 ///
 /// Throws unimplemented if PyTorch has no module for a recurrent layer of the model, and failed_precondition before the
 /// model's first call.
 template <class Model>
 [[nodiscard]] weight_table pytorch_table(const Model& model);
 
-/// Gives a model the values of a PyTorch module with the same names of members, from a safetensors file of its
-/// state_dict, and leaves all other variables as they are:
+/// Loads the values of a PyTorch module whose members have the same names from a safetensors file of its state_dict.
+/// All other variables are unchanged:
 ///
 ///     safetensors.torch.save_file(torchvision.models.resnet50(weights="DEFAULT").state_dict(), "resnet50.safetensors")
 ///     nn::load_pytorch_weights("resnet50.safetensors", net, s);
 ///
-/// It uses `pytorch_table`. `options.rename` removes prefixes of the file's names: `{.rename = {{"module.", ""}}}` for
-/// torch.nn.DataParallel, `{{"_orig_mod.", ""}}` for torch.compile. Throws what pytorch_table and load_weights with a
-/// table throw.
+/// Uses `pytorch_table`. `options.rename` removes prefixes of the file's names: `{.rename = {{"module.", ""}}}` for
+/// torch.nn.DataParallel, `{{"_orig_mod.", ""}}` for torch.compile. Throws the errors of pytorch_table and of
+/// load_weights with a table.
 template <class Model>
 restore_report load_pytorch_weights(const std::string& path, const Model& model, session& s,
                                     restore_options options = {});
 
 namespace detail {
 
-/// Returns true for parameters and moving averages, which a state_dict has.
+/// Returns true for parameters and moving averages, which a state_dict contains.
 inline bool is_saved_by_pytorch(const symbol& variable) {
   return weft::detail::is_weight(graph_of(variable), variable.id().node);
 }
-/// Returns the variables of a list that a state_dict has, or the whole list if it has none of them.
+/// Returns the variables of a list that a state_dict contains, or the whole list if it contains none of them.
 inline variable_list saved_by_pytorch(variable_list all) {
   sequence<symbol> saved;
   for (const symbol& v : all.erased())
@@ -59,8 +58,8 @@ inline variable_list saved_by_pytorch(variable_list all) {
   return saved.empty() ? all : variable_list{"", saved};
 }
 
-/// Makes the rows of a model's layers. Of a recurrent layer, PyTorch has the stacked layers and the directions as
-/// suffixes of the tensors' names: "lstm.weight_ih_l1_reverse" is what "lstm/1/backward" has.
+/// Creates the rows for a model's layers. PyTorch encodes the stacked layers and the directions of a recurrent layer as
+/// suffixes of tensor names: "lstm.weight_ih_l1_reverse" is a tensor of "lstm/1/backward".
 class pytorch_rows final : public layer_visitor {
  public:
   void layer(const std::string& path, const layer_state& l, const parameter_list& parameters) override {
@@ -76,7 +75,7 @@ class pytorch_rows final : public layer_visitor {
         return plain(l.type(), path, parameters);
     }
   }
-  /// A torch.nn.Parameter or a buffer of the same name and extents.
+  /// A variable of the model is a torch.nn.Parameter or a buffer with the same name and extents.
   void variable(const std::string& path, const weft::detail::handle& member) override {
     if (!is_variable(member)) return;
     std::string name = prefix_of(path.empty() ? last_name_of(member) : path);
@@ -110,7 +109,7 @@ class pytorch_rows final : public layer_visitor {
   static const std::string& name_of(const weft::detail::handle& variable) {
     return graph_of(variable.erased())[variable.id().node].name;
   }
-  /// "scale" of "net/scale".
+  /// Returns "scale" for "net/scale".
   static std::string last_name_of(const weft::detail::handle& variable) {
     const std::string& name = name_of(variable);
     return name.substr(name.rfind('/') + 1);
@@ -121,7 +120,7 @@ class pytorch_rows final : public layer_visitor {
       if (other.variable == row.variable) other.tied = row.tied = true;
     table.rows.push_back(std::move(row));
   }
-  /// A variable of the user's. Counters and local variables belong to a run: the file's are left out.
+  /// Adds a variable of the user's. Counters and local variables are not loaded.
   void add_own(std::string in_file, const named_parameter& p) {
     if (is_saved_by_pytorch(p.variable->erased()))
       add(std::move(in_file), p);
@@ -156,7 +155,7 @@ class pytorch_rows final : public layer_visitor {
   }
 
   void recurrent(const std::string& path, const parameter_list& parameters) {
-    std::string_view rest = path;  // "1/backward" behind the path of the whole layer
+    std::string_view rest = path;  // "1/backward", relative to the path of the whole layer
     if (!around_.empty()) rest.remove_prefix(around_[0].path.size() + !around_[0].path.empty());
     const std::string prefix = prefix_of(around_.empty() ? path : around_[0].path);
     std::string suffix = "_l0";
@@ -177,11 +176,11 @@ class pytorch_rows final : public layer_visitor {
     }
   }
 
-  /// Where keys and values have as many features as queries, one tensor has the weights of all three.
+  /// If keys and values have as many features as queries, one tensor contains the weights of all three.
   void attention(const std::string& path, const parameter_list& parameters) {
     static constexpr const char* of_operand[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
     const std::string prefix = prefix_of(path);
-    const named_parameter* const p = parameters.begin();  // query, key, value, output: the weights, then the biases
+    const named_parameter* const p = parameters.begin();  // weights and then biases of query, key, value, output
     if (p[0].variable->empty()) return;
     bool same = true;
     for (std::size_t i = 1; i < 3; ++i) same &= p[i].variable->erased().extents() == p[0].variable->erased().extents();
@@ -196,7 +195,7 @@ class pytorch_rows final : public layer_visitor {
     if (!p[7].variable->empty()) add(prefix + "out_proj.bias", p[7]);
   }
 
-  std::vector<surrounding> around_;  // the stacked and bidirectional layers that the visit is in
+  std::vector<surrounding> around_;  // the stacked and bidirectional layers around the current one
 };
 
 }  // namespace detail

@@ -12,58 +12,58 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/dropout.hpp>
 
-/// Recurrent layers. Included by name, since programs with loops take longer to compile: docs/how-to/sequences.md.
+/// Recurrent layers. Not part of `<weft/nn.hpp>`, because loops increase compile times: docs/how-to/sequences.md.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// The axes of a recurrent layer's operand and of its states.
+/// The axis order of a recurrent layer's operand and states.
 struct recurrent_options {
-  /// [time, batch, features] instead of [batch, time, features]. A loop reads rows of the first axis, so this saves the
-  /// transposition of the operand and of all states.
+  /// [time, batch, features] instead of [batch, time, features]. Loops read rows of the first axis, so this avoids
+  /// transposing the operand and all states.
   bool time_major = false;
 };
 
-/// The results of a simple_rnn or a gru: all states [batch, time, units], and the last one of each sequence, [batch,
+/// The result of a simple_rnn or a gru: all states [batch, time, units], and the last state of each sequence, [batch,
 /// units].
 template <class States, class State>
 struct recurrent_result {
   States states;
   State h;
 };
-/// The results of an lstm: all hidden states [batch, time, units], and the last hidden and cell state of each sequence,
+/// The result of an lstm: all hidden states [batch, time, units], and the last hidden and cell state of each sequence,
 /// [batch, units].
 template <class States, class State>
 struct lstm_result {
   States states;
   State h, c;
 };
-/// The results of a bidirectional layer: all states of both layers side by side, [batch, time, 2 * units], and the
-/// results of each.
+/// The result of a bidirectional layer: the concatenated states of both layers, [batch, time, 2 * units], and the
+/// result of each layer.
 template <class States, class Result>
 struct bidirectional_result {
   States states;
   Result forward, backward;
 };
-/// The results of stacked layers: all states of the last layer, and the results of each.
+/// The result of stacked layers: all states of the last layer, and the result of each layer.
 template <class Result, std::size_t Count>
 struct stacked_result {
   decltype(Result::states) states;
   std::array<Result, Count> layers;
 };
 
-/// A recurrent layer takes [batch, time, features].
+/// A recurrent layer requires [batch, time, features].
 template <class X>
 struct operand_is_not_a_sequence : mistake<(X::rank != 3)> {};
 
-/// A layer takes as many initial states as it has: 1, or an lstm 2, for each direction and each stacked layer.
+/// The number of initial states must be the layer's: 1, or 2 for an lstm, for each direction and each stacked layer.
 template <std::size_t Given, std::size_t Needed>
 struct initial_states_differ_in_number : mistake<(Given != 0 && Given != Needed)> {};
 
-/// An initial state is a node [batch, units] of the layer's elements.
+/// An initial state must be a node [batch, units] of the layer's elements.
 template <class X, class State>
 struct initial_state_does_not_fit : mistake<!(X::symbolic && std::is_same_v<tensor<value_t<X>, dims_t<X>>, State>)> {};
 
-/// The first value of an lstm's bias: 1 for the forget gate and 0 elsewhere (Jozefowicz et al., ICML 2015; Keras's
+/// Initializes an lstm's bias: 1 for the forget gate, 0 for the others (Jozefowicz et al., ICML 2015; Keras's
 /// unit_forget_bias).
 template <class T>
 struct unit_forget_bias {
@@ -120,7 +120,7 @@ struct recurrent_types {
   using state = node<typename Layer::element_type, dims_t<dims<extent_of<D, batch>(), Layer::units>>, device_t<X>>;
 };
 
-/// Computes the types of a call without a mistake, and calls `layer.record`.
+/// Computes the result types of a correct call, and calls `layer.record`.
 template <template <class, class> class Result, class Layer, class X, class Arguments>
 auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool backwards) {
   if constexpr (!correct<recurrent_mistake<X, Layer, Arguments>>) {
@@ -140,15 +140,15 @@ auto call_recurrent(const Layer& layer, const X& x, const Arguments& a, bool bac
 
 }  // namespace detail
 
-/// An Elman network over whole sequences: h = activation(x_t * weights + bias + h * recurrent_weights), x [batch, time,
-/// features], the result a recurrent_result (tf.keras.layers.SimpleRNN, torch.nn.RNN). By default, it begins with h = 0
-/// and goes from the first step to the last. `nn::lengths(n)` and `nn::initial_state(h)` come behind x: beyond the
-/// length of its sequence, h stays as it is, and the states are 0; with `.reverse`, each sequence begins at its own
-/// end. Of torch, weights are weight_ih', recurrent_weights weight_hh', and the bias is bias_ih + bias_hh.
+/// An Elman network: h = activation(x_t * weights + bias + h * recurrent_weights), x [batch, time, features], the
+/// result a recurrent_result (tf.keras.layers.SimpleRNN, torch.nn.RNN). By default, h starts at 0, and time runs from
+/// the first step to the last. `nn::lengths(n)` and `nn::initial_state(h)` can follow x: after the end of a sequence, h
+/// is unchanged and the states are 0; with `.reverse`, each sequence starts at its own end. In torch, weights are
+/// weight_ih', recurrent_weights weight_hh', and the bias is bias_ih + bias_hh.
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct simple_rnn {
   bool use_bias = true;
-  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, which begins as 0
+  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, initialized with 0
   bool reverse = false;     ///< from the last step to the first
   activation_option<T> activation = nn::tanh;
   stored_initializer weights_init = init::glorot_uniform{};
@@ -209,21 +209,20 @@ struct simple_rnn<-1, Options, deduced, T> {
 template <class First, class... More>
 simple_rnn(const First&, const More&...) -> simple_rnn<-1>;
 
-/// Long short-term memory over whole sequences, x [batch, time, features], the result an lstm_result
-/// (tf.keras.layers.LSTM, torch.nn.LSTM):
+/// Long short-term memory: x [batch, time, features], the result an lstm_result (tf.keras.layers.LSTM, torch.nn.LSTM):
 ///
 ///     [i, f, g, o] = x_t * weights + bias + h * recurrent_weights
 ///     c = sigmoid(f) * c + sigmoid(i) * tanh(g)
 ///     h = sigmoid(o) * tanh(c)
 ///
-/// The columns of the variables are the gates i, f, g, o, as in torch and Keras. Of torch, weights are weight_ih',
+/// The columns of the variables are the gates i, f, g, o, as in torch and Keras. In torch, weights are weight_ih',
 /// recurrent_weights weight_hh', and the bias is bias_ih + bias_hh, or both with `.two_biases`. Lengths, initial states
-/// (h and c), `.reverse` and `.two_biases` are as in simple_rnn. The bias of the forget gate begins as 1; `.bias_init =
-/// init::zeros{}` lets it begin as 0.
+/// (h and c), `.reverse` and `.two_biases` are as in simple_rnn. The bias of the forget gate is initialized with 1, or
+/// with 0 by `.bias_init = init::zeros{}`.
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
 struct lstm {
   bool use_bias = true;
-  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, which begins as 0
+  bool two_biases = false;  ///< as in torch: bias, and recurrent_bias, initialized with 0
   bool reverse = false;     ///< from the last step to the first
   stored_initializer weights_init = init::glorot_uniform{};
   stored_initializer recurrent_init = init::orthogonal{};
@@ -283,15 +282,14 @@ struct lstm<-1, Options, deduced, T> {
 template <class First, class... More>
 lstm(const First&, const More&...) -> lstm<-1>;
 
-/// Gated recurrent units over whole sequences, x [batch, time, features], the result a recurrent_result
-/// (tf.keras.layers.GRU, torch.nn.GRU):
+/// Gated recurrent units: x [batch, time, features], the result a recurrent_result (tf.keras.layers.GRU, torch.nn.GRU):
 ///
 ///     [xr, xz, xn] = x_t * weights + bias
 ///     [hr, hz, hn] = h * recurrent_weights + recurrent_bias
 ///     z = sigmoid(xz + hz)
 ///     h = (1 - z) * tanh(xn + sigmoid(xr + hr) * hn) + z * h
 ///
-/// The columns of the variables are the gates r, z, n, as in torch; Keras has z, r, n. Of torch, weights are
+/// The columns of the variables are the gates r, z, n, as in torch; Keras uses z, r, n. In torch, weights are
 /// weight_ih', recurrent_weights weight_hh', bias bias_ih and recurrent_bias bias_hh. Lengths, the initial state and
 /// `.reverse` are as in simple_rnn.
 template <int Units, recurrent_options Options = recurrent_options{}, int In = deduced, Element T = float>
@@ -355,9 +353,8 @@ struct gru<-1, Options, deduced, T> {
 template <class First, class... More>
 gru(const First&, const More&...) -> gru<-1>;
 
-/// Two layers over the same sequences, the second from the last step of each to the first; the result is a
-/// bidirectional_result (tf.keras.layers.Bidirectional, torch's bidirectional=True):
-/// `nn::bidirectional<nn::lstm<64>> encoder;`.
+/// Two layers over the same sequences, the second in reverse; the result is a bidirectional_result
+/// (tf.keras.layers.Bidirectional, torch's bidirectional=True): `nn::bidirectional<nn::lstm<64>> encoder;`.
 template <class Layer>
 struct bidirectional {
   Layer forward{}, backward{};
@@ -394,9 +391,10 @@ struct bidirectional {
   }
 };
 
-/// `Count` layers, each over all states of the one before; the result is a stacked_result (torch's num_layers). A call
-/// with mode::training applies dropout of this rate to the states between two layers: `nn::stacked<nn::lstm<64>, 2>
-/// encoder{.dropout = 0.2}; auto [states, layers] = encoder(x, how);`. Layer i is called i: "encoder/0/weights".
+/// `Count` layers, each over all states of the previous one; the result is a stacked_result (torch's num_layers). A
+/// call with mode::training applies dropout at this rate to the states between two layers: `nn::stacked<nn::lstm<64>,
+/// 2> encoder{.dropout = 0.2}; auto [states, layers] = encoder(x, how);`. Layers are named by their indices:
+/// "encoder/0/weights".
 template <class Layer, std::size_t Count>
 struct stacked {
   double dropout = 0;
@@ -462,7 +460,7 @@ auto last_of(const Result& r) {
 }  // namespace detail
 
 /// The last hidden state of each sequence, as a step of `sequential`: `sequential(lstm<64>{}, last_state,
-/// dense<10>{})`. Of a bidirectional layer, both side by side; of stacked layers, that of the last one.
+/// dense<10>{})`. For a bidirectional layer, both states concatenated; for stacked layers, the state of the last layer.
 struct last_state_of {
   template <class Result>
   auto operator()(const Result& r) const {

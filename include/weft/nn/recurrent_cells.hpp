@@ -9,13 +9,13 @@
 #include <weft/ops/transpose.hpp>
 #include <weft/plan/subgraphs.hpp>
 
-/// The loops of recurrent layers over symbols: no extent is part of a type.
+/// The loops of recurrent layers, over symbols, so that extents are not part of types.
 WEFT_COLD_BEGIN
 namespace weft::nn::detail {
 
 /// A call of a recurrent layer, in symbols.
 struct recurrent_call {
-  symbol x, lengths;  ///< lengths is a number if all sequences are as long as x
+  symbol x, lengths;  ///< a plain number if all sequences have the length of x
   sequence<symbol> states;
   bool time_major = false, backwards = false;
 };
@@ -23,14 +23,14 @@ struct recurrent_symbols {
   symbol states, last[2];
 };
 
-/// The first two axes exchanged.
+/// Exchanges the first two axes.
 template <class T>
 symbol swap_batch_and_time(const symbol& x) {
   gpu::compile_kernels<gpu::moves, T>();
   return transpose(x, {1, 0, 2});
 }
 
-/// Parts of equal size along the last axis: the gates of a cell.
+/// Splits the last axis into equal parts, the gates of a cell.
 template <class T>
 symbol split_gates(const symbol& x, std::int64_t count) {
   gpu::compile_kernels<gpu::moves, T>();
@@ -51,7 +51,7 @@ symbol select(const symbol& condition, const symbol& a, const symbol& b) {
   return record_untyped(weft::select(node<bool>(condition), node<T>(a), node<T>(b)), a.extents());
 }
 
-/// The states after a step, from those before it and the input's products.
+/// One step of a cell: computes the new states from the old ones and the input's product.
 struct cell_step {
   symbol x, recurrent_weights, recurrent_bias;
   symbol states[2];
@@ -87,7 +87,7 @@ struct lstm_cell {
 template <class T>
 struct gru_cell {
   static constexpr std::size_t states = 1;
-  static constexpr bool adds_bias_to_product = true;  ///< the recurrent bias is inside of the reset gate
+  static constexpr bool adds_bias_to_product = true;  ///< the recurrent bias is multiplied by the reset gate
 
   void operator()(cell_step& s) const {
     using leaf = node<T>;
@@ -101,7 +101,7 @@ struct gru_cell {
   }
 };
 
-/// [time, batch, 1] of bool: whether a step is before the end of its sequence.
+/// Returns [time, batch, 1] of bool: true before the end of a sequence.
 inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
   const std::int64_t time = x.extents()[0], batch = x.extents()[1];
   const symbol steps = reshape(record_steps(*x.builder(), time), shape(time, 1));
@@ -109,8 +109,8 @@ inline symbol record_valid_steps(const symbol& x, const symbol& lengths) {
                  shape(time, batch, 1));
 }
 
-/// The states of all steps, from the variables weights [features, gates * units], recurrent_weights [units, gates *
-/// units] and `biases` of them. One product before the loop multiplies the inputs of all steps.
+/// Records all steps, with the variables weights [features, gates * units], recurrent_weights [units, gates * units]
+/// and `biases` biases. One product before the loop multiplies the inputs of all steps.
 template <class T, class Cell>
 recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& layer,
                                    std::initializer_list<parameter_request> p, std::size_t biases, const Cell& cell) {
@@ -151,7 +151,7 @@ recurrent_symbols record_recurrent(const recurrent_call& s, const layer_state& l
   for (std::size_t j = 0; j < Cell::states; ++j) step.states[j] = loop.parameter(j);
   cell(step);
   symbol row = step.states[0];
-  if (valid < operands.size()) {  // past its end, a sequence keeps its state
+  if (valid < operands.size()) {  // after its end, a sequence keeps its state
     const symbol is_valid = loop.parameter(valid);
     for (std::size_t j = 0; j < Cell::states; ++j)
       step.states[j] = select<T>(is_valid, step.states[j], loop.parameter(j));

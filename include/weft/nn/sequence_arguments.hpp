@@ -8,67 +8,67 @@
 #include <weft/ops/elementwise.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// What recurrent layers and attention are called with beside their operands: lengths, first states, masks, the mode.
+/// Optional arguments of recurrent layers and attention: lengths, initial states, masks, the mode.
 WEFT_COLD_BEGIN
 namespace weft::nn {
 
-/// `nn::lengths(n)`: see lengths.
+/// The result of nn::lengths.
 template <Expression X>
 struct lengths_argument {
   X value;
 };
-/// The numbers of valid steps of the sequences of a batch, [batch] of std::int32_t: `encoder(x, nn::lengths(n))`. A
-/// step throws out_of_range if a length is negative or larger than the number of steps. Steps behind the valid ones may
-/// hold any values, NaN too.
+/// The number of valid steps of each sequence, [batch] of std::int32_t: `encoder(x, nn::lengths(n))`. A step throws
+/// out_of_range if a length is negative or exceeds the number of steps. Steps after the valid ones can contain any
+/// values, including NaN.
 template <Expression X>
 [[nodiscard]] auto lengths(const X& x) {
   return lengths_argument<X>{x};
 }
 
-/// `nn::initial_state(h, c)`: see initial_state.
+/// The result of nn::initial_state.
 template <Expression... X>
 struct initial_state_argument {
   std::tuple<X...> values;
 };
-/// The states before the first step, [batch, units] each: h of a simple_rnn or a gru, h and c of an lstm; of a
-/// bidirectional layer those of the forward layer and then of the backward layer; of stacked layers those of the first,
-/// the second, and so on.
+/// The states before the first step, each [batch, units]: h for a simple_rnn or a gru, h and c for an lstm. For a
+/// bidirectional layer, the states of the forward and then of the backward layer; for stacked layers, the states of the
+/// first layer, the second, and so on.
 template <Expression... X>
 [[nodiscard]] auto initial_state(const X&... x) {
   return initial_state_argument<X...>{{x...}};
 }
 
-/// `nn::mask(m)`: see mask.
+/// The result of nn::mask.
 template <Expression X>
 struct mask_argument {
   X value;
 };
-/// The keys that each query attends to, of bool: [queries, keys], [batch, queries, keys] or [batch, heads, queries,
-/// keys]; an extent may be 1. True means that the query attends to the key, as in
+/// The keys to which each query attends, of bool: [queries, keys], [batch, queries, keys] or [batch, heads, queries,
+/// keys]; extents of 1 broadcast. True means that the query attends to the key, as in
 /// torch.nn.functional.scaled_dot_product_attention and Keras.
 template <Expression X>
 [[nodiscard]] auto mask(const X& x) {
   return mask_argument<X>{x};
 }
 
-/// The lengths of sequences are a node [batch] of std::int32_t.
+/// Lengths must be a node [batch] of std::int32_t.
 template <class X, class Batch>
 struct lengths_do_not_fit
     : mistake<!(X::symbolic && std::is_same_v<value_t<X>, std::int32_t> && std::is_same_v<dims_t<X>, Batch>)> {};
 
 namespace detail {
 
-/// The arguments of a call, by their kinds.
+/// The arguments of a call, sorted by kind.
 template <class Lengths, class States, class Masks>
 struct sequence_arguments {
-  Lengths lengths;  ///< tuples, which are empty if nothing was said
+  Lengths lengths;  ///< tuples, empty if not given
   States states;
   Masks masks;
   mode how = mode::inference;
   bool mode_given = false;
 
-  /// The rate of dropout in this call: 0 in inference. Throws invalid_argument if the layer has dropout and the call no
-  /// mode, which would train without dropout.
+  /// Returns the dropout rate of this call: 0 in inference. Throws invalid_argument if the layer has dropout but the
+  /// call has no mode, because it would train without dropout.
   double dropout_rate(const char* layer, double rate) const {
     if (rate > 0 && !mode_given)
       throw error(error_code::invalid_argument, layer,
@@ -136,7 +136,8 @@ auto arguments_of(const A&... a) {
 template <class... A>
 using arguments_type = decltype(arguments_of(std::declval<const A&>()...));
 
-/// The arguments of a layer among others, whose states are `Count` of all from `Begin` on; none if none were given.
+/// Returns the arguments for one of several layers: its states are `Count` states from `Begin`, or none if the call has
+/// none.
 template <std::size_t Begin, std::size_t Count, class Lengths, class States, class Masks>
 auto arguments_for_part(const sequence_arguments<Lengths, States, Masks>& a) {
   if constexpr (std::tuple_size_v<States> < Begin + Count)
@@ -163,12 +164,11 @@ template <class Batch, class... L>
 constexpr auto find_lengths_mistake(std::tuple<L...>*) {
   return first_mistake<mistake<false>, lengths_do_not_fit<L, Batch>...>{};
 }
-/// The mistake in the lengths among these arguments, if there is one.
+/// The mistake in the lengths, if there is one.
 template <class Arguments, class Batch>
 using lengths_mistake = decltype(find_lengths_mistake<Batch>(static_cast<decltype(Arguments::lengths)*>(nullptr)));
 
-/// The operand with 0 instead of its padding, whatever that holds: a product with 0 would keep a NaN. `valid`, of bool,
-/// broadcasts to x.
+/// Replaces padding with 0. Multiplying by 0 would keep a NaN. `valid`, of bool, broadcasts to x.
 template <class T>
 symbol without_padding(const symbol& valid, const symbol& x) {
   return record_untyped(weft::select(node<bool>(valid), node<T>(x), T(0)), x.extents());

@@ -8,16 +8,17 @@
 #include <weft/ops/concat.hpp>
 #include <weft/ops/elementwise.hpp>
 
-/// Layers of layers. Each part is a layer, a model, a pointer to one, or any function of a node: a lambda, or nn::relu.
+/// Compositions of layers. Each part is a layer, a model, a pointer to one, or any function of a node, such as a lambda
+/// or nn::relu.
 namespace weft::nn {
 
-/// A part is not a function of the value that it would get: a number, a text, or a function of two values.
+/// A part must be a function of the preceding value, not a number, a text, or a function of two values.
 template <class Part, class X>
 struct part_cannot_be_called : mistake<true> {};
 
 namespace detail {
 
-/// Passes the mode, if the call has one, to parts that take one.
+/// Calls a part, with the mode if the call has one and the part takes one.
 template <class Part, class X>
 auto call_part(const Part& part, const X& x) {
   if constexpr (std::is_pointer_v<Part>)
@@ -43,7 +44,7 @@ auto call_from(const Parts& parts, const X& x, Mode... how) {
     return call_from<Index + 1>(parts, call_part(std::get<Index>(parts), x, how...), how...);
 }
 
-/// Returns true for a layer that requires one, and for a model that can be called with a mode only.
+/// Returns true for a layer that requires a mode, and for a model that can only be called with a mode.
 template <class Part, class X>
 constexpr bool part_needs_mode() {
   if constexpr (std::is_pointer_v<Part>)
@@ -62,12 +63,12 @@ constexpr auto find_operand_mistake() {
   else
     return mistake<false>();
 }
-/// The mistake in the operand of a layer that names its mistakes.
+/// The mistake in a layer's operand, if the layer defines `operand_mistake`.
 template <class Part, class X>
 using operand_mistake_of = decltype(find_operand_mistake<Part, X>());
 
-/// The mistake in a call of a part with a value of the type X. Layers name their mistakes, so that the error is one of
-/// the block that calls them.
+/// Returns the mistake in a call of a part with a value of type X. Layers define their mistakes, so that the error
+/// appears at the composition that calls them.
 template <class Part, class X, class... Mode>
 constexpr auto find_part_mistake() {
   if constexpr (std::is_pointer_v<Part>)
@@ -86,7 +87,7 @@ constexpr auto find_part_mistake() {
     return part_cannot_be_called<Part, X>();
 }
 
-/// A value in a chain of parts, and the first mistake before it.
+/// A value in a chain of parts, and the first mistake so far.
 template <class X, class Mistake, class... Mode>
 struct chained {
   using value_type = X;
@@ -114,7 +115,7 @@ template <template <class...> class Whole, class... Parts, class X, class... Mod
 struct chain_of<Whole<Parts...>, X, Mode...> {
   using type = decltype((chained<X, mistake<false>, Mode...>() >> ... >> part_type<Parts>()));
 };
-/// The value behind all parts, a tuple, that are called one after the other with a value of the type X.
+/// The value after a tuple of parts, called in sequence with a value of type X.
 template <class Parts, class X, class... Mode>
 using chain_type = typename chain_of<Parts, X, Mode...>::type;
 
@@ -122,17 +123,17 @@ template <class Mistake>
 inline constexpr bool is_missing_mode = false;
 template <class Part>
 inline constexpr bool is_missing_mode<mode_is_missing<Part>> = true;
-/// The mistake if it is a missing mode.
+/// The mistake if it is a missing mode, else none.
 template <class Mistake>
 using mode_mistake = std::conditional_t<is_missing_mode<Mistake>, Mistake, mistake<false>>;
-/// The mistake if it is another one.
+/// The mistake if it is not a missing mode, else none.
 template <class Mistake>
 using fit_mistake = std::conditional_t<is_missing_mode<Mistake>, mistake<false>, Mistake>;
 
 template <class T>
 concept ModeArgument = std::is_same_v<T, mode>;
 
-/// True if a part is a layer that needs a mode, or holds one.
+/// True if a part is or contains a layer that requires a mode.
 template <class Part>
 constexpr bool says_mode_is_needed() {
   if constexpr (requires { Part::needs_mode; })
@@ -141,8 +142,8 @@ constexpr bool says_mode_is_needed() {
     return false;
 }
 
-/// True. Asks whether parts hold layers before a std::tuple of them exists: once that has asked whether a lambda can be
-/// assigned, g++ 12 reports the lambda as not trivially copyable.
+/// Always true. Instantiates has_no_layers for the parts before a std::tuple of them exists: after the tuple has tested
+/// whether a lambda is assignable, g++ 12 reports the lambda as not trivially copyable.
 template <class... Parts>
 inline constexpr bool parts_are_examined = ((has_no_layers<Parts> || true) && ...);
 
@@ -154,7 +155,7 @@ void visit_parts(const std::string& path, const std::tuple<Parts...>& parts, lay
 
 }  // namespace detail
 
-/// A residual's branch has other extents, or other elements, than its operand.
+/// A residual's branch must have the extents and elements of its operand.
 template <class Branch, class X>
 struct branch_changes_extents : mistake<!std::is_same_v<Branch, X>> {};
 
@@ -175,8 +176,9 @@ constexpr auto find_branch_mistake() {
 template <class Branch, class X>
 using branch_mistake = decltype(detail::find_branch_mistake<Branch, X>());
 
-/// One part after the other (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
-/// dense<10>{})`. Part i is called i: "net/0/weights". A call without a mode compiles if no part needs one.
+/// Calls parts in sequence (tf.keras.Sequential, torch.nn.Sequential): `sequential(dense<100>{}, nn::relu,
+/// dense<10>{})`. Parts are named by their indices: "net/0/weights". A call without a mode compiles if no part requires
+/// one.
 template <class... Parts>
 class sequential {
   static_assert(detail::parts_are_examined<Parts...>);
@@ -206,7 +208,7 @@ class sequential {
   }
   auto operator()(...) const WEFT_DELETED;  // of one node, and a mode if a part needs one: net(x, nn::mode::training)
 
-  /// Part i.
+  /// Returns part i.
   template <std::size_t Index>
   const auto& get() const {
     return std::get<Index>(parts_);
@@ -219,7 +221,7 @@ class sequential {
   layer_parts parts_;
 };
 
-/// x + parts(x), of branches that keep the extents (He et al., CVPR 2016).
+/// Computes x + parts(x); the branch must keep the extents (He et al., CVPR 2016).
 template <class... Parts>
 class residual {
   static_assert(detail::parts_are_examined<Parts...>);
@@ -268,7 +270,7 @@ class residual {
   layer_parts parts_;
 };
 
-/// The results of all parts side by side along the last axis: a block of Inception (Szegedy et al., CVPR 2015).
+/// Concatenates the results of all parts along the last axis: a block of Inception (Szegedy et al., CVPR 2015).
 template <class... Parts>
 class parallel {
   static_assert(detail::parts_are_examined<Parts...>);
@@ -305,7 +307,7 @@ class parallel {
  private:
   template <class X, class... Mode>
   auto concat_parts(const X& x, Mode... how) const {
-    // A list in braces: its elements are computed in order.
+    // Braces evaluate from left to right.
     const auto results =
         std::apply([&](const auto&... part) { return std::tuple{let(detail::call_part(part, x, how...))...}; }, parts_);
     return std::apply([](const auto&... result) { return concat<-1>(result...); }, results);

@@ -12,7 +12,7 @@
 #include <weft/tensor/mistake.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// The layers and variables of a model, and their names, which are the names of its members.
+/// Finds the layers and variables of a model. Their names are the names of the members.
 WEFT_COLD_BEGIN
 namespace weft {
 class session;
@@ -20,7 +20,7 @@ class session;
 
 namespace weft::nn {
 
-/// A layer's variable under its name in the layer: "weights".
+/// A layer's variable and its name in the layer: "weights".
 struct named_parameter {
   std::string_view name;
   const weft::detail::handle* variable;
@@ -41,8 +41,8 @@ class parameter_list {
   std::size_t count_;
 };
 
-/// Receives each layer of a model, with its path in the model: "encoder/hidden". A model with base classes, private
-/// members or a constructor lists its members by a function of its own:
+/// Receives each layer of a model with its path: "encoder/hidden". A model with base classes, private members or a
+/// constructor must list its members in a function:
 ///
 ///     void visit(const std::string& path, nn::layer_visitor& v) const {
 ///       v(path, "stem", stem);
@@ -50,23 +50,24 @@ class parameter_list {
 ///     }
 class layer_visitor {
  public:
-  /// Visits the layers and variables of a member: a layer, a model, a variable, or a list of them.
+  /// Visits the layers and variables of a member: a layer, a model, a variable, or a list of these.
   template <class T>
   void operator()(const std::string& path, std::string_view name, const T& member);
 
   virtual void layer(const std::string& path, const layer_state&, const parameter_list&) = 0;
-  /// A variable that is a member of a model, outside of Weft's layers. The handle can be empty, and a node that is not
-  /// a variable.
+  /// Receives a variable that is a member of a model and does not belong to a layer. The handle can be empty, or a node
+  /// that is not a variable.
   virtual void variable(const std::string& path, const weft::detail::handle&) = 0;
-  /// Until `leave`, layers are those of one recurrent layer at this path: "stacked" ones, whose names are their
-  /// numbers, or the two of a "bidirectional" one.
+  /// Until `leave`, the layers are parts of one recurrent layer at this path: "stacked" ones, named by their indices,
+  /// or the two of a "bidirectional" one.
   virtual void enter(const std::string& /*path*/, const char* /*kind*/) {}
   virtual void leave() {}
 
-  /// Begins the visit of an object. Returns false if the visit is in this object already: a pointer leads back to it.
+  /// Begins the visit of an object. Returns false if the object is already being visited, because a pointer leads back
+  /// to it.
   bool begin(const void* object, const void* type);
   void end() { objects_.pop_back(); }
-  /// Until end_borrowed(), the visit is behind a raw pointer or a std::reference_wrapper.
+  /// Until end_borrowed(), the visited objects are behind a raw pointer or a std::reference_wrapper.
   void begin_borrowed() { ++borrowed_; }
   void end_borrowed() { --borrowed_; }
 
@@ -82,12 +83,12 @@ class layer_visitor {
   int borrowed_ = 0;
 };
 
-/// A class that Weft cannot look into: it is not an aggregate of at most 32 members, has bases, references or unnamed
-/// unions, or is a lambda that captures; and it has no function `visit`.
+/// A class without a function `visit` that Weft cannot examine: it is not an aggregate, has more than 32 members,
+/// bases, references or unnamed unions, or is a lambda with captures.
 template <class Part>
 struct model_has_no_named_members : mistake<true> {};
 
-/// A map of layers whose keys are not integers, enumerations or strings: the keys are the names of the layers.
+/// The keys of a map of layers must be integers, enumerations or strings, because they name the layers.
 template <class Key>
 struct map_key_is_not_a_name : mistake<true> {};
 
@@ -97,13 +98,13 @@ template <std::size_t Size>
 struct zero_bytes {
   unsigned char each[Size];
 };
-/// A constant expression if T has no pointers, references and unions.
+/// A constant expression if T has no pointers, references or unions.
 template <class T>
 constexpr bool can_be_made_of_bytes() {
   static_cast<void>(__builtin_bit_cast(T, zero_bytes<sizeof(T)>{}));
   return true;
 }
-/// A class that can be copied as bytes and has no pointers, as far as can be decided. Also a lambda that captures
+/// A trivially copyable class without pointers, as far as this can be determined; includes lambdas that capture
 /// numbers.
 template <class T>
 concept WithoutPointers =
@@ -112,9 +113,9 @@ concept WithoutPointers =
 
 }  // namespace detail
 
-/// True if members of this type hold neither layers nor variables. Specialise it for a class that Weft cannot look
-/// into: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`. By default it is true for
-/// numbers, and for aggregates and lambdas of numbers only.
+/// True if members of this type contain neither layers nor variables. Specialize it for a class that Weft cannot
+/// examine: `template <> inline constexpr bool weft::nn::has_no_layers<my_options> = true;`. By default it is true for
+/// numbers, and for aggregates and lambdas that contain only numbers.
 template <class T>
 inline constexpr bool has_no_layers =
     !std::is_class_v<T> && !std::is_union_v<T> && !std::is_pointer_v<T> && !std::is_array_v<T>;
@@ -130,7 +131,8 @@ inline constexpr bool has_no_layers<session> = true;
 
 namespace detail {
 
-/// A class with a function `visit` for its own members. One that inherits it lists the members of its base only.
+/// A class with a function `visit` for its members. If a derived class inherits `visit`, it lists only the base's
+/// members.
 template <class T>
 concept Visitable = requires(const T& t, const std::string& path, layer_visitor& v) { t.visit(path, v); };
 
@@ -138,7 +140,7 @@ template <class Base>
 constexpr std::size_t size_of_visited(void (Base::*)(const std::string&, layer_visitor&) const) {
   return sizeof(Base);
 }
-/// Returns true if T inherits `visit`, and has members that its base does not have.
+/// Returns true if T inherits `visit` and has members of its own.
 template <class T>
 constexpr bool visits_only_its_base() {
   if constexpr (requires { size_of_visited(&T::visit); })
@@ -152,38 +154,38 @@ concept List = requires(T& t) {
   typename T::value_type;
   t.begin() != t.end();
 };
-/// std::map or std::unordered_map: its keys are the names. A std::multimap is a list of pairs.
+/// std::map or std::unordered_map: its keys are names. A std::multimap is a list of pairs.
 template <class T>
 concept Map = List<const T> && requires(const T& t, const typename T::key_type& key) {
   requires std::is_same_v<typename T::value_type, std::pair<const typename T::key_type, typename T::mapped_type>>;
   t.at(key);
 };
 
-/// A pair or a tuple, whose members have numbers.
+/// A pair or a tuple, whose members are numbered.
 template <class T>
 concept Tuple = requires { std::tuple_size<T>::value; };
-/// Something that may own a layer: std::optional, std::unique_ptr, std::shared_ptr.
+/// A type that can own a layer: std::optional, std::unique_ptr, std::shared_ptr.
 template <class T>
 concept Owner = requires(const T& t) {
   *t;
   static_cast<bool>(t);
 };
-/// A std::reference_wrapper, whose header only programs that have one include.
+/// A std::reference_wrapper, recognized without including its header.
 template <class T>
 concept Wrapper = requires(const T& t) {
   typename T::type;
   requires std::is_same_v<decltype(t.get()), typename T::type&>;
   requires std::is_convertible_v<const T&, typename T::type&>;
 };
-/// A std::variant, whose header only programs that have one include.
+/// A std::variant, recognized without including its header.
 template <class T>
 concept Variant = requires(const T& t) {
   t.index();
   t.valueless_by_exception();
 };
 
-/// Returns true for a class of the standard library or of Weft that can be copied as bytes. One that is none of the
-/// above holds numbers: std::complex, std::chrono::duration, random number engines, shape.
+/// Returns true for a trivially copyable class of the standard library or of Weft. If it is none of the above, it
+/// contains only numbers: std::complex, std::chrono::duration, random number engines, shape.
 template <class T>
 constexpr bool is_library_value() {
   constexpr std::string_view name = name_of_type<T>();
@@ -194,11 +196,11 @@ constexpr bool is_library_value() {
 struct call_operator {
   void operator()() const;
 };
-/// A class with call operators, of which `&T::operator()` is ambiguous in a class that has another one too.
+/// Adds a second call operator, so `&T::operator()` is ambiguous if T already has one.
 template <class T>
 struct with_another_call : T, call_operator {};
-/// Returns true if a class that Weft cannot look into can be a layer or a model: it can be called. Classes of the
-/// standard library are not layers, and a final class cannot be examined.
+/// Returns true if a class that Weft cannot examine can be a layer or a model, because it can be called. Classes of the
+/// standard library are not layers, and a final class cannot be tested.
 template <class T>
 constexpr bool can_be_called() {
   if constexpr (!std::is_class_v<T> || std::is_final_v<T> ||
@@ -208,11 +210,11 @@ constexpr bool can_be_called() {
     return !requires { &with_another_call<T>::operator(); };
 }
 
-/// How the layers of a part are found.
+/// The way in which the layers of a part are found.
 enum class part_kind : unsigned char {
   none,
   variable,
-  visited,  ///< by a function `visit`
+  visited,  ///< with a function `visit`
   list,
   map,
   pointer,  ///< or an owner: `*part`
@@ -232,7 +234,7 @@ constexpr part_kind kind_of_part() {
     if constexpr (std::is_pointer_v<pointee>)
       return part_kind::pointer;
     else if constexpr ((!std::is_class_v<pointee> && !std::is_union_v<pointee>) || !requires { sizeof(pointee); })
-      return part_kind::none;  // handles of other libraries are pointers to incomplete classes
+      return part_kind::none;  // handles of other libraries are often pointers to incomplete classes
     else if constexpr (constexpr part_kind kind = kind_of_part<pointee>(); kind == part_kind::unknown)
       return can_be_called<pointee>() ? part_kind::unknown : part_kind::none;
     else
@@ -269,7 +271,7 @@ struct make_part_types {
   }
 };
 
-/// The types of the parts that a type has, to be looked into.
+/// The types of the parts of T that must be examined.
 template <class T>
 constexpr auto parts_of() {
   constexpr part_kind kind = kind_of_part<T>();
@@ -300,7 +302,7 @@ constexpr auto parts_of() {
 template <class... Around, class... Each>
 constexpr bool some_hold_layers(part_types<Each...>);
 
-/// Returns true if objects of the type T can hold layers or variables. `Around` are the types that T is a part of.
+/// Returns true if objects of type T can contain layers or variables. `Around` are the types that contain T.
 template <class T, class... Around>
 constexpr bool can_hold_layers() {
   constexpr part_kind kind = kind_of_part<T>();
@@ -321,7 +323,7 @@ template <class Key>
 concept NamingKey =
     std::is_convertible_v<const Key&, std::string_view> || std::is_integral_v<Key> || std::is_enum_v<Key>;
 
-/// Returns true for a map of layers, or with layers as keys, whose keys cannot be names.
+/// Returns true for a map with layers as keys or values whose keys cannot be names.
 template <class T>
 constexpr bool is_map_without_names() {
   if constexpr (kind_of_part<T>() != part_kind::map)
@@ -335,8 +337,8 @@ constexpr bool is_map_without_names() {
 template <class... Around, class... Each>
 constexpr auto find_unknown_among(part_types<Each...>);
 
-/// The first part of T, or of its parts, that Weft cannot look into. `Around` are the types that T is a part of: a type
-/// can have pointers to itself.
+/// Returns the mistake of the first part of T, at any depth, that Weft cannot examine. `Around` are the types that
+/// contain T, because a type can have pointers to itself.
 template <class T, class... Around>
 constexpr auto find_unknown_part() {
   if constexpr ((std::is_same_v<T, Around> || ...))
@@ -355,11 +357,11 @@ constexpr auto find_unknown_among(part_types<Each...>) {
 
 }  // namespace detail
 
-/// The part of a model that Weft cannot look into, if there is one.
+/// The mistake of a model's part that Weft cannot examine, if there is one.
 template <class Part>
 using part_mistake = decltype(detail::find_unknown_part<std::remove_all_extents_t<Part>>());
 
-/// A number, a string or an activation is not a model.
+/// A model must not be a number, a string or an activation.
 template <class Model>
 struct model_has_no_parts : mistake<!std::is_class_v<Model> && !std::is_array_v<Model> &&
                                     detail::kind_of_part<Model>() == detail::part_kind::none> {};
@@ -377,8 +379,8 @@ namespace detail {
 
 std::string path_of(const std::string& outer, std::string_view name);
 std::string path_of(const std::string& outer, std::size_t index);
-/// The path of an element of a map. Throws invalid_argument if the key is empty or contains "/" or ".", which join the
-/// names of Weft and of PyTorch.
+/// Returns the path of a map's element. Throws invalid_argument if the key is empty or contains "/" or ".", the
+/// separators of Weft's and PyTorch's names.
 std::string path_of_key(const std::string& outer, std::string_view key);
 template <class Key>
 std::string path_of_key(const std::string& outer, const Key& key) {
@@ -393,11 +395,11 @@ std::string path_of_key(const std::string& outer, const Key& key) {
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v);
 
-/// Has an address for each type.
+/// Has a distinct address for each type.
 template <class T>
 inline constexpr char type_mark = 0;
 
-/// Adds a member that is a variable.
+/// Adds a member if it is a variable.
 template <class T>
 void add_parameter(sequence<named_parameter>& parameters, std::string_view name, const T& member) {
   if constexpr (std::is_base_of_v<weft::detail::handle, T> && !has_no_layers<T>) parameters.push_back({name, &member});
@@ -411,7 +413,7 @@ const layer_state* find_state(const First& first, const Rest&... rest) {
     return find_state(rest...);
 }
 
-/// The members of an aggregate. One with a layer_state is a layer: its variables have names in it.
+/// Visits the members of an aggregate. If it has a layer_state, it is a layer, and its variables belong to the layer.
 template <std::size_t Count, class T>
 void visit_members(const std::string& path, const T& t, layer_visitor& v) {
   with_members<Count>(t, [&](const auto&... m) {
@@ -431,7 +433,7 @@ void visit_members(const std::string& path, const T& t, layer_visitor& v) {
   });
 }
 
-/// The layers and variables of a part.
+/// Visits the layers and variables of a part.
 template <class T>
 void visit_any(const std::string& path, const T& t, layer_visitor& v) {
   if constexpr (std::is_array_v<T>) {
@@ -476,7 +478,7 @@ void visit_any(const std::string& path, const T& t, layer_visitor& v) {
   }
 }
 
-/// The layers of a whole model.
+/// Visits the layers and variables of a model.
 template <class Model>
 void visit_model(const std::string& path, const Model& model, layer_visitor& v) {
   if constexpr (correct<model_mistake<Model>>) visit_any(path, model, v);

@@ -34,110 +34,110 @@ struct hparam;
 
 /// Options of an event_writer.
 struct event_writer_options {
-  /// An added event is in the file after so long.
+  /// Maximum delay before an added event is written to the file.
   std::chrono::nanoseconds flush_interval = std::chrono::seconds(5);
-  /// So many events may wait to be written, and so many bytes in their tensors. Further ones are dropped: training does
-  /// not wait for a disk.
+  /// Maximum number of waiting events, and maximum size of the tensors in them. Further events are dropped, so that
+  /// training does not wait for a slow disk.
   std::size_t max_queue = 10'000;
   std::size_t max_queue_bytes = std::size_t{256} << 20;
-  /// Ends the file's name.
+  /// Appended to the file's name.
   std::string suffix = {};
 };
 
-/// A file's statement about the run that writes it. At a start TensorBoard forgets what other files of the folder have
-/// of this step and later ones: a run that was resumed has begun anew there.
+/// The start or the end of a run. At a start, TensorBoard discards the data of this step and later ones from other
+/// files in the folder, because a resumed run recomputes these steps.
 enum class session_status : unsigned char { start = 1, stop = 2 };
 
-/// How a run has ended, as TensorBoard's page of hyperparameters shows it.
+/// The outcome of a run in TensorBoard's HParams dashboard.
 enum class run_status : unsigned char { success = 1, failure = 2 };
 
-/// Writes a file of events for TensorBoard (tf.summary.FileWriter). Its name is
+/// Writes an event file for TensorBoard (tf.summary.FileWriter). Its name is
 /// `events.out.tfevents.<seconds>.<host>.<process>.<n>`.
 ///
 ///     event_writer log("runs/1");
 ///     log.add_scalar("loss", loss, step);
 ///
-/// and `tensorboard --logdir runs` shows it. Adding takes less than a microsecond: a thread of the writer's own makes
-/// histograms and images of tensors, whose elements it shares, and writes. Several threads may add, and several writers
-/// may write to one folder, each to a file of its own.
+/// `tensorboard --logdir runs` shows it. Adding an event takes less than a microsecond: tensors are shared, and a
+/// background thread converts them to histograms and images and writes the file. Adding is thread-safe. Several writers
+/// can write to one folder; each has its own file.
 ///
-/// Events that cannot be written, on a full disk say, are kept and tried again, as long as they take no more than
-/// max_queue_bytes; `failure` says what is wrong, `flush` and `close` throw it.
+/// If a write fails, for example on a full disk, the writer keeps up to max_queue_bytes of events and retries.
+/// `failure` returns the reason; `flush` and `close` throw it.
 class event_writer {
  public:
   using duration = std::chrono::nanoseconds;
 
-  /// Makes the folder, and those around it, if they are not there. Throws not_found, permission_denied or unavailable
-  /// if there can be no file in it.
+  /// Creates the folder and its parents if they do not exist. Throws not_found, permission_denied or unavailable if the
+  /// file cannot be created.
   explicit event_writer(const std::string& folder, event_writer_options options = {});
   template <class = void>
   event_writer(const std::string&, ...) = delete;  // event_writer_options: flush_interval, max_queue, ...
   event_writer() = delete;                         // event_writer log("runs/1");
   event_writer(const event_writer&) = delete;
   event_writer& operator=(const event_writer&) = delete;
-  /// Closes it within ten seconds, and says on standard error what close() would have thrown.
+  /// Closes the file within ten seconds. Prints an error that close() would throw to standard error.
   ~event_writer();
 
-  /// A number at a step. It is written as a float, which is what TensorBoard draws.
+  /// Adds a number. It is written as a float, the type that TensorBoard plots.
   void add_scalar(std::string_view tag, double value, std::int64_t step);
 
   template <class = void>
   auto add_scalar(...) WEFT_DELETED;  // a tag, a number and the step: log.add_scalar("loss", 0.25, 100)
 
-  /// How a tensor's elements are distributed, in TensorFlow's buckets. Those that are not finite are left out, and
-  /// their number is a scalar beside it, `<tag>/not_finite`.
+  /// Adds the distribution of a tensor's elements, in TensorFlow's buckets. Infinities and NaN are left out; their
+  /// number is added as a scalar, `<tag>/not_finite`.
   template <class T, class D>
   void add_histogram(std::string_view tag, const tensor<T, D>& values, std::int64_t step) {
     add({std::string(tag), summary_kind::histogram, 0, detail::elements_of(values), 1}, step);
   }
 
-  /// An image [height, width, channels] of 1, 3 or 4 channels; or the first `max_images` of a batch of them, under
-  /// `<tag>/image/0` and so on. Bytes are shown as they are. Other numbers are scaled, each image for itself: the
-  /// largest becomes 255 or, where some are negative, 0 becomes 128. Throws invalid_argument for other extents.
+  /// Adds an image [height, width, channels] of 1, 3 or 4 channels, or the first `max_images` of a batch, as
+  /// `<tag>/image/0` and so on. Bytes are shown unchanged. Other numbers are scaled for each image: the largest becomes
+  /// 255 or, if any element is negative, 0 becomes 128. Throws invalid_argument for other extents.
   template <class T, class D>
   void add_image(std::string_view tag, const tensor<T, D>& image, std::int64_t step, std::size_t max_images = 3) {
     detail::check_image(std::string(tag), image.extents());
     add({std::string(tag), summary_kind::image, 0, detail::elements_of(image), max_images}, step);
   }
 
-  /// Text, in Markdown.
+  /// Adds text in Markdown.
   void add_text(std::string_view tag, std::string_view text, std::int64_t step);
 
-  /// Adds what a step has fetched of `merge_summaries(...)`.
+  /// Adds the fetched value of `merge_summaries(...)`.
   void add(const summary& fetched, std::int64_t step);
 
-  /// The graph, as TensorBoard draws it (summary/graph_def.hpp).
+  /// Adds the graph, for TensorBoard's graph dashboard (summary/graph_def.hpp).
   void add_graph(const graph& g);
 
-  /// This run's hyperparameters, and the tags of the scalars by which runs are compared; without them, all scalars
-  /// (summary/hparams.hpp):
+  /// Adds the run's hyperparameters, and the tags of the scalars that compare runs. Without tags, TensorBoard uses all
+  /// scalars (summary/hparams.hpp):
   ///
   ///     log.add_hyperparameters({{"learning_rate", 0.1}, {"optimizer", "adam"}}, {"test/accuracy"});
   ///
-  /// Where metrics are given, TensorBoard takes the columns of its page from one of the runs: give all of them the same
-  /// names. Without metrics it gathers names and texts from all runs, and filters by these.
+  /// With tags, TensorBoard takes the columns of its page from one of the runs, so all runs must have the same names.
+  /// Without tags, it collects the names and texts of all runs and filters by them.
   void add_hyperparameters(std::initializer_list<hparam> values, std::initializer_list<std::string> metrics = {});
-  /// How that run has ended.
+  /// Adds the outcome of the run.
   void end_hyperparameters(run_status status);
 
   void add_session_log(session_status status, std::int64_t step, std::string_view message = {});
 
-  /// Waits until all that was added before is in the file. Throws deadline_exceeded after `within`, and the reason if
-  /// it could not be written: resource_exhausted for a full disk, unavailable for others.
+  /// Waits until all earlier events are in the file. Throws deadline_exceeded after `within`, resource_exhausted if the
+  /// disk is full, and unavailable for other write errors.
   void flush(duration within = std::chrono::seconds(10));
 
-  /// Writes what waits, once, and closes the file. Throws as flush() does, and resource_exhausted if events were
-  /// dropped since the queue was full. Nothing may be added afterwards.
+  /// Attempts once to write the waiting events, and closes the file. Throws as flush() does, and resource_exhausted if
+  /// events were dropped because the queue was full. No events can be added afterwards.
   void close(duration within = std::chrono::seconds(10));
 
   const std::string& path() const { return state_->path; }
-  /// Why the last attempt to write has failed; empty if it has not.
+  /// The reason why the last write failed; empty if it succeeded.
   std::string failure() const;
-  /// How many events were dropped, because too many waited or could not be written.
+  /// The number of events that were dropped because the queue was full or they could not be written.
   std::uint64_t dropped() const;
 
  private:
-  /// An event as it waits: one value of a summary, or several, or a message that is made already.
+  /// A waiting event: one value of a summary, several values, or an encoded message.
   struct event {
     double wall_time;
     std::int64_t step;
@@ -150,7 +150,7 @@ class event_writer {
     std::string encode() const;
   };
 
-  /// The state that the writer and its thread share. The thread may outlive the writer, where a disk does not answer.
+  /// The state that the writer shares with its thread, which outlives the writer if the disk does not respond.
   struct shared_state {
     std::string path;
     event_writer_options options;
@@ -160,7 +160,7 @@ class event_writer {
     std::condition_variable asked, answered;
     std::vector<event> waiting;
     std::size_t waiting_bytes = 0;
-    std::uint64_t added = 0, settled = 0, dropped = 0;  ///< events; settled: in the file, or given up
+    std::uint64_t added = 0, settled = 0, dropped = 0;  ///< numbers of events; settled: written or dropped
     std::uint64_t attempts_begun = 0, attempts_made = 0;
     bool hurry = false, closing = false, ended = false;
     int reason = 0;  ///< errno of the last attempt to write
@@ -234,7 +234,7 @@ inline void event_writer::enqueue(event e) {
     const std::lock_guard lock(s.mutex);
     if (s.closing)
       throw error(error_code::failed_precondition, s.path, "the writer is closed: add to it before close()");
-    // One event alone may be larger than all that may wait.
+    // A single event may exceed max_queue_bytes.
     const bool full = s.waiting.size() >= s.options.max_queue ||
                       (!s.waiting.empty() && s.waiting_bytes + bytes > s.options.max_queue_bytes);
     if (full) {
@@ -244,7 +244,7 @@ inline void event_writer::enqueue(event e) {
       s.waiting_bytes += bytes;
       ++s.added;
     }
-    // Waking a thread costs more than all else: it comes by itself, unless much waits.
+    // Waking the thread costs more than adding. It wakes after flush_interval unless the queue is half full.
     wake = !s.hurry && (2 * s.waiting.size() >= s.options.max_queue || 2 * s.waiting_bytes > s.options.max_queue_bytes);
     if (wake) s.hurry = true;
   }
@@ -292,7 +292,7 @@ inline int event_writer::open(const std::string& folder, const std::string& suff
   }
 }
 
-/// Returns 0, or errno.
+/// Returns 0 or an errno.
 inline int event_writer::write_all(int file, const std::string& bytes, std::int64_t offset) {
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t got = ::pwrite(file, bytes.data() + done, bytes.size() - done, offset + static_cast<off_t>(done));
@@ -300,7 +300,7 @@ inline int event_writer::write_all(int file, const std::string& bytes, std::int6
       done += static_cast<std::size_t>(got);
     } else if (errno != EINTR) {
       const int reason = errno;
-      // Half a record would hide all that follow.
+      // Remove a partial record: it would make all later records unreadable.
       if (::ftruncate(file, offset) != 0) return reason;
       return reason;
     }
@@ -308,7 +308,7 @@ inline int event_writer::write_all(int file, const std::string& bytes, std::int6
   return 0;
 }
 
-/// The writer's thread.
+/// Runs on the writer's thread.
 inline void event_writer::write_events(const std::shared_ptr<shared_state>& state) {
   shared_state& s = *state;
   std::vector<event> taken;
@@ -334,7 +334,7 @@ inline void event_writer::write_events(const std::shared_ptr<shared_state>& stat
       try {
         data::append_record(bytes, e.encode());
         ++events;
-      } catch (const std::exception& why) {  // no memory, for the most part
+      } catch (const std::exception& why) {  // usually out of memory
         bytes.resize(whole);
         failure = why.what();
         ++lost;

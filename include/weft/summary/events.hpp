@@ -25,8 +25,7 @@ enum class summary_kind : unsigned char { scalar, histogram, image };
 
 namespace detail {
 
-/// The elements of a tensor of any type, shared with it. Code that turns them into something else may do it later, on
-/// another thread.
+/// The elements of a tensor of any type. They share the tensor's memory, so that another thread can convert them later.
 struct summary_elements {
   std::shared_ptr<const void> owner;
   const void* data = nullptr;
@@ -45,7 +44,7 @@ summary_elements elements_of(const tensor<T, D, Dev>& x) {
   return {owner, owner->data(), read_elements<T>, x.extents(), dtype_of<T>};
 }
 
-/// One value of a summary, as it is until it is written.
+/// A value of a summary before it is encoded.
 struct summary_value {
   std::string tag;
   summary_kind kind = summary_kind::scalar;
@@ -67,8 +66,9 @@ inline histogram histogram_of(const summary_elements& x) {
   return counted;
 }
 
-/// As TensorFlow's ImageSummary makes bytes of an image's floats: the largest becomes 255 or, where some are negative,
-/// 0 becomes 128 and the one farthest from it 1 or 255. Pixels that are not finite are red, where there is red.
+/// Converts an image's elements to bytes as TensorFlow's ImageSummary does: the largest becomes 255 or, if any element
+/// is negative, 0 becomes 128 and the element farthest from 0 becomes 1 or 255. Pixels with an infinity or NaN are red,
+/// or 255 in grayscale images.
 inline std::vector<std::uint8_t> image_bytes(const std::vector<double>& pixels, std::size_t channels) {
   const auto finite = [&](std::size_t pixel) {
     for (std::size_t c = 0; c < channels; ++c)
@@ -83,7 +83,7 @@ inline std::vector<std::uint8_t> image_bytes(const std::vector<double>& pixels, 
     }
   constexpr double nearly_zero = 1e-6;
   const double largest = low < 0 ? std::max(std::abs(low), std::abs(high)) : high;
-  // In float, as there: a pixel is cut off to a whole number.
+  // Uses float and truncates, as TensorFlow does.
   const float scale = largest < nearly_zero ? 0.f : (low < 0 ? 127.f : 255.f) / static_cast<float>(largest);
   const float offset = low < 0 ? 128.f : 0.f;
   constexpr std::uint8_t red[] = {255, 0, 0, 255};
@@ -96,7 +96,7 @@ inline std::vector<std::uint8_t> image_bytes(const std::vector<double>& pixels, 
   return bytes;
 }
 
-/// Summary.Image of an image of [height, width, channels], or of one of a batch.
+/// Encodes an image, or image `number` of a batch, as a Summary.Image.
 inline data::protobuf_writer image_message(const summary_elements& x, std::size_t number) {
   const std::size_t first_axis = x.extents.rank - 3;
   const auto extent = [&](std::size_t i) { return static_cast<std::size_t>(x.extents[first_axis + i]); };
@@ -116,7 +116,7 @@ inline data::protobuf_writer image_message(const summary_elements& x, std::size_
   return m;
 }
 
-/// Adds a value to a Summary: as several where it is several images.
+/// Adds a value to a Summary. A batch of images becomes several values.
 inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
   const auto add = [&](const std::string& tag, std::uint32_t field, const auto& what) {
     data::protobuf_writer value;
@@ -145,7 +145,7 @@ inline void add_value(data::protobuf_writer& summary, const summary_value& v) {
   }
 }
 
-/// Throws invalid_argument unless the extents are those of an image, or of a batch of them.
+/// Throws invalid_argument if the extents are not valid for an image or a batch of images.
 inline void check_image(const std::string& tag, const shape& s) {
   const std::size_t first = s.rank - 3;
   if ((s.rank == 3 || s.rank == 4) && (s[first + 2] == 1 || s[first + 2] == 3 || s[first + 2] == 4) && s[first] > 0 &&
@@ -158,7 +158,7 @@ inline void check_image(const std::string& tag, const shape& s) {
        to_string(s)});
 }
 
-/// Summary.Value of what a plugin of TensorBoard shows: the metadata name it, and hold what it wants to know.
+/// A Summary.Value for a TensorBoard plugin. The metadata contain the plugin's name and its data.
 inline data::protobuf_writer plugin_value(const std::string& tag, const std::string& plugin, const std::string& content,
                                           const data::protobuf_writer& tensor) {
   data::protobuf_writer data, metadata, value;
@@ -171,7 +171,7 @@ inline data::protobuf_writer plugin_value(const std::string& tag, const std::str
   return value;
 }
 
-/// TensorProto of a string.
+/// A TensorProto that contains a string.
 inline data::protobuf_writer text_tensor(const std::string& text) {
   constexpr std::int64_t dt_string = 7;
   data::protobuf_writer tensor, scalar;
@@ -181,7 +181,7 @@ inline data::protobuf_writer text_tensor(const std::string& text) {
   return tensor;
 }
 
-/// The subject of an Event, beside the time and the step.
+/// Numbers of the fields of Event that hold its content.
 enum class event_field : std::uint32_t { file_version = 3, graph_def = 4, summary = 5, session_log = 7 };
 
 inline data::protobuf_writer event_message(double wall_time, std::int64_t step, event_field field,

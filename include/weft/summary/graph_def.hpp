@@ -11,9 +11,9 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The graph as TensorFlow's message GraphDef, in bytes: what TensorBoard draws. Each node has its name, operation,
-/// inputs, what runs before it, device, extents and element type. The nodes of a loop's or a branch's subgraphs stand
-/// under its name, `loop/body/...`, and before it.
+/// Returns the graph as a serialized TensorFlow GraphDef, for TensorBoard. Each node has its name, operation, inputs,
+/// control dependencies, device, extents and element type. The nodes of a loop's or a branch's subgraphs precede it and
+/// have names such as `loop/body/...`.
 std::string graph_def(const graph& g);
 
 namespace detail {

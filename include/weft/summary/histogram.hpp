@@ -10,11 +10,11 @@
 
 namespace weft {
 
-/// Counts numbers in TensorFlow's buckets (its lib/histogram): their limits are 0 and, on both sides of it, 1e-12 and
-/// what grows from there by a tenth at a time, up to 1e20; then the largest double.
+/// Counts numbers in TensorFlow's buckets (its lib/histogram). The limits are 0 and, on both sides, 1e-12 times powers
+/// of 1.1, up to 1e20; the outermost limit is the largest double.
 class histogram {
  public:
-  /// A number that is not finite belongs to no bucket, and is counted for itself.
+  /// Infinities and NaN belong to no bucket and are counted separately.
   void add(double x) {
     if (!std::isfinite(x)) {
       ++not_finite_;
@@ -31,7 +31,7 @@ class histogram {
 
   double not_finite() const { return not_finite_; }
 
-  /// HistogramProto. Neighbouring buckets without a number are one.
+  /// Encodes a HistogramProto. Adjacent empty buckets are merged.
   data::protobuf_writer message() const {
     const auto& all = limits();
     std::vector<double> ends, counts;

@@ -9,10 +9,10 @@
 #include <weft/summary/event_writer.hpp>
 #include <weft/summary/events.hpp>
 
-/// The contents of TensorBoard's page of hyperparameters (its plugins/hparams/api.proto and plugin_data.proto).
+/// The messages of TensorBoard's HParams plugin (its plugins/hparams/api.proto and plugin_data.proto).
 namespace weft {
 
-/// A number, a truth value or a text by which a run differs from others: `{"learning_rate", 0.1}`.
+/// A hyperparameter of a run, a number, bool or text: `{"learning_rate", 0.1}`.
 struct hparam {
   enum class kind_type : unsigned char { text = 1, truth = 2, number = 3 };  // the plugin's DataType
 
@@ -34,7 +34,7 @@ struct hparam {
 
 namespace detail {
 
-/// A Summary of one of the plugin's messages, HParamsPluginData's field of this number.
+/// A Summary that contains `message` as field `field` of HParamsPluginData.
 inline std::string hyperparameters_summary(const char* tag, std::uint32_t field, const data::protobuf_writer& message) {
   constexpr std::int64_t version = 0, dt_float = 1;
   data::protobuf_writer content, tensor, scalar, summary;
@@ -47,7 +47,7 @@ inline std::string hyperparameters_summary(const char* tag, std::uint32_t field,
   return summary.bytes();
 }
 
-/// Experiment: the columns of the page.
+/// Experiment: the columns of the dashboard.
 inline data::protobuf_writer experiment_message(double time, std::initializer_list<hparam> values,
                                                 std::initializer_list<std::string> metrics) {
   data::protobuf_writer experiment;
@@ -56,7 +56,7 @@ inline data::protobuf_writer experiment_message(double time, std::initializer_li
     data::protobuf_writer info;
     info.add_text(1, h.name);
     info.add_integer(4, static_cast<std::int64_t>(h.kind));
-    if (h.kind == hparam::kind_type::truth) {  // without its domain the page has no boxes to filter by it
+    if (h.kind == hparam::kind_type::truth) {  // without a domain, the dashboard has no checkboxes for the filter
       data::protobuf_writer domain;
       for (const bool truth : {false, true}) {
         data::protobuf_writer value;
@@ -76,7 +76,7 @@ inline data::protobuf_writer experiment_message(double time, std::initializer_li
   return experiment;
 }
 
-/// SessionStartInfo: the values of a run, as google.protobuf.Value each.
+/// SessionStartInfo: a run's values, each as a google.protobuf.Value.
 inline data::protobuf_writer session_start_message(double time, std::initializer_list<hparam> values) {
   data::protobuf_writer start;
   for (const hparam& h : values) {

@@ -15,7 +15,7 @@
 #include <weft/summary/event_writer.hpp>
 #include <weft/summary/events.hpp>
 
-/// Summaries of what a step computes (tf.summary):
+/// Summaries of values that a step computes (tf.summary):
 ///
 ///     auto summaries = merge_summaries(scalar_summary("loss", loss), histogram_summary("hidden/weights", w1));
 ///     auto step = s.prepare(fetch(train, summaries), feed(images, labels));
@@ -23,7 +23,7 @@
 ///     log.add(values, n);
 namespace weft {
 
-/// Holds what a step has fetched of summaries. It shares the tensors in them.
+/// The fetched summaries of a step. It shares their tensors.
 class summary {
  public:
   summary() = default;
@@ -37,11 +37,11 @@ class summary {
   std::shared_ptr<const std::vector<detail::summary_value>> values_;
 };
 
-/// Summaries of values of a graph, one or several: fetched in a step they are a `summary`.
+/// One or several summaries of graph values. Fetching it returns a `summary`.
 template <class... Nodes>
 class merged_summary {
  public:
-  /// The tag and kind of one summary, and the most images that it shows.
+  /// The tag and kind of one summary, and its maximum number of images.
   struct entry {
     std::string tag;
     summary_kind kind;
@@ -54,7 +54,7 @@ class merged_summary {
   const std::tuple<Nodes...>& nodes() const { return nodes_; }
   const std::vector<entry>& entries() const { return entries_; }
 
-  // ---- what a session fetches for it, and makes of that ----
+  // ---- the interface of a composite fetch ----
 
   using fetched_type = summary;
 
@@ -85,17 +85,17 @@ class merged_summary {
   std::vector<entry> entries_;
 };
 
-/// A summary is of an expression in a graph; a tensor is added to the writer itself.
+/// A summary requires an expression in a graph; a tensor is added to the writer directly.
 template <class X>
 struct summarized_value_not_in_a_graph : mistake<true> {};
 template <Expression Expr>
 struct summarized_value_not_in_a_graph<Expr> : mistake<!Expr::symbolic> {};
 
-/// A scalar has no extents: mean(x), say, is one.
+/// A scalar has no extents: mean(x), for example.
 template <class Dims>
 struct summarized_value_is_not_a_scalar : mistake<(Dims::rank > 0)> {};
 
-/// An image is [height, width, channels], a batch of them [images, height, width, channels]: of 1, 3 or 4 channels.
+/// An image has extents [height, width, channels], a batch [images, height, width, channels], with 1, 3 or 4 channels.
 template <class Dims>
 struct summarized_value_is_not_an_image : mistake<true> {};
 template <auto... Extents>
@@ -132,7 +132,7 @@ auto summary_of(std::string_view tag, summary_kind kind, const Expr& e, std::siz
 
 }  // namespace detail
 
-/// A number of each step (tf.summary.scalar). The tag has the name scopes before it that are entered.
+/// A scalar of each step (tf.summary.scalar). The current name scopes precede the tag.
 template <class X>
 [[nodiscard]] auto scalar_summary(std::string_view tag, const X& value) {
   using mistake = decltype(detail::find_scalar_mistake<X>());
@@ -145,7 +145,7 @@ template <class X>
     return merged_summary<>({}, {});
 }
 
-/// How the elements of a value are distributed (tf.summary.histogram). A variable is fetched as a whole.
+/// The distribution of a value's elements (tf.summary.histogram). A variable is fetched as a whole.
 template <class X>
 [[nodiscard]] auto histogram_summary(std::string_view tag, const X& value) {
   using mistake = summarized_value_not_in_a_graph<X>;
@@ -158,7 +158,7 @@ template <class X>
     return merged_summary<>({}, {});
 }
 
-/// The first `max_images` images of a batch, or one image (tf.summary.image): as the writer's add_image shows them.
+/// The first `max_images` images of a batch, or one image (tf.summary.image), scaled as by event_writer::add_image.
 template <class X>
 [[nodiscard]] auto image_summary(std::string_view tag, const X& value, std::size_t max_images = 3) {
   using mistake = decltype(detail::find_image_mistake<X>());
@@ -171,12 +171,11 @@ template <class X>
     return merged_summary<>({}, {});
 }
 
-/// All of them as one, to be fetched together (tf.summary.merge).
+/// Merges summaries, in their order, into one that fetches them together (tf.summary.merge).
 template <class... First>
 [[nodiscard]] auto merge_summaries(const merged_summary<First...>& first) {
   return first;
 }
-/// Several as one, in this order.
 template <class... First, class... Second, class... More>
 [[nodiscard]] auto merge_summaries(const merged_summary<First...>& first, const merged_summary<Second...>& second,
                                    const More&... more) {

@@ -5,15 +5,15 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Gradients that are summed over several steps before an optimizer gets their mean.
+/// Gradients that are summed over several steps, so that an optimizer receives their mean.
 template <class Gradients>
 struct accumulated_gradients {
   effect add;      ///< adds a micro-batch's gradients
-  Gradients mean;  ///< of all examples that were added since the last update; zeros if there are none
+  Gradients mean;  ///< of all examples added since the last update; zeros if there are none
 };
 
-/// Micro-batches for a batch that does not fit into memory. A step that runs `add` costs a gradient and one pass over
-/// it, and changes neither variables nor slots; the training step of `mean` updates them and begins a new sum:
+/// Splits a batch that exceeds memory into micro-batches. A step that runs `add` costs a gradient and one pass over it,
+/// and changes neither variables nor slots. The training step of `mean` updates them and resets the sums:
 ///
 ///     auto sums = accumulate_gradients(compute_gradients(loss, w, b));
 ///     auto train = apply_gradients(adam{}, clip_by_global_norm(sums.mean, 1.0), global_step(g));
@@ -22,25 +22,24 @@ struct accumulated_gradients {
 ///       if (++micro_batches % 8 == 0) s.run(fetch(train));
 ///     }
 ///
-/// With a loss that is a mean, that is the update of the large batch. Micro-batches count by their sizes: the leading
-/// extent of what the gradients are computed from, where that has one name, `dyn<"batch">` say; elsewhere all count the
-/// same. Each gradient has a sum in a variable beside its own, `w/gradient_sum`, of variable_kind::local: in a
-/// replicated session each worker has sums of its own, and its mean is the gradient that it brings to the update.
-/// Updates that were noted for the loss (add_update) run with `add`. Gradients that are rows are added up by rows, and
-/// their mean is rows: those that any of the micro-batches has taken.
+/// If the loss is a mean, this equals the update of the whole batch. Micro-batches are weighted by their sizes if the
+/// leading extents of the gradients' inputs have one common name, such as `dyn<"batch">`, and equally otherwise. Each
+/// sum is a variable of variable_kind::local next to its own, `w/gradient_sum`. In a replicated session each worker has
+/// its own sums and contributes its mean to the update. Updates that add_update noted for the loss run with `add`. A
+/// sparse gradient stays sparse: its mean has the rows that any micro-batch has used.
 template <class Gradients>
 [[nodiscard]] auto accumulate_gradients(const Gradients& gradients);
 
-/// Inputs: for each row how often it was taken. Outputs the numbers of those that were, each in its place; elsewhere
-/// the first of them, or 0.
+/// Input: the number of times each row was used. Output: for each row that was used, its own index; for the others, the
+/// first used index, or 0 if there is none.
 struct taken_rows_op {
   static constexpr const char* name = "taken_rows";
   static kernel* prepare(const prepare_context&);
 };
 
-/// Inputs: a value whose leading extent is the size of a micro-batch, and the size of the first one of the sum, or 0.
-/// Outputs, as double: the learning rate at which gradient descent adds a gradient by its weight, the size over that of
-/// the first; and the size of the first. So weights are 1 where all sizes are equal, whatever type sums have.
+/// Inputs: a value whose leading extent is the size of a micro-batch, and the size of the sum's first micro-batch (0
+/// before it). Outputs, as double: the learning rate with which gradient descent adds the gradient times size / first
+/// size; and the first size. With equal sizes, all weights are exactly 1 in any type.
 struct micro_batch_op {
   static constexpr const char* name = "micro_batch";
   static kernel* prepare(const prepare_context&);
@@ -106,7 +105,7 @@ inline kernel* taken_rows_op::prepare(const prepare_context& p) { return new det
 
 namespace detail {
 
-/// Gradient descent by -1 adds what it is given: a product to the sum itself, and of rows those that are there.
+/// Gradient descent with rate -1 adds the gradient: a matrix product in place, or only the rows of a sparse gradient.
 inline constexpr gradient_descent adding{-1.0};
 
 inline symbol record_sum_variable(graph& g, symbol beside, const char* name, const value_info& info) {
@@ -120,8 +119,8 @@ inline symbol record_sum_variable(graph& g, symbol beside, const char* name, con
   return {&g, {node, 0}};
 }
 
-/// A value whose leading extent is the size of the batch that gradients are computed from: a placeholder, or another
-/// value without operands, if all of those whose leading extent has a name have the same; else a number.
+/// Returns an input of the gradients, such as a placeholder, whose leading extent is the batch size, if all named
+/// leading extents of inputs are equal. Otherwise returns a number.
 inline symbol find_batch(graph& g, const symbol_gradients& gradients) {
   sequence<bool> seen;
   seen.assign(g.size(), false);
@@ -146,7 +145,7 @@ inline symbol find_batch(graph& g, const symbol_gradients& gradients) {
   return found;
 }
 
-/// The first sum of rows in a gradient that is some.
+/// Returns the first sum of rows in a sparse gradient.
 inline std::uint32_t first_rows(const graph& g, symbol gradient) {
   std::uint32_t n = gradient.id().node;
   while (!g[n].def.op->row_sums) n = g[n].def.inputs[0].node;
@@ -157,7 +156,7 @@ struct accumulation {
   effect add;
   symbol_gradients mean;
 };
-/// `adds`: the operation that adds to a sum, of each gradient's type.
+/// `adds`: for each gradient, the operation of its type that adds to a sum.
 inline accumulation record_accumulation(symbol_gradients all, const sequence<const operation*>& adds) {
   graph& g = graph_of(all[0].variable);
   sequence<symbol> variables, losses, members, resets;
@@ -169,7 +168,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
   check_trained(g, "accumulate_gradients", variables);
   if (const symbol batch = find_batch(g, all); !batch.is_number()) {
     const value_info number{dtype::float64, shape()};
-    const graph::device_scope there(g, cpu{});  // whatever the scope of the caller: it has no kernel for a GPU
+    const graph::device_scope there(g, cpu{});  // the operation has no GPU kernel, so ignore the caller's scope
     const symbol first = record_sum_variable(g, all[0].variable, "first_micro_batch", number);
     const symbol operands[] = {batch, first};
     const symbol rate = record_call(operation_of<micro_batch_op>, operands, 2, {number, number}, {});
@@ -185,7 +184,7 @@ inline accumulation record_accumulation(symbol_gradients all, const sequence<con
     resets.push_back(record_call(operation_of<assign_op>, {sum, fill(g, sum.info(), 0)}, sum.info()));
     return sum;
   };
-  symbol count;  // of micro-batches, by their weights
+  symbol count;  // the sum of the micro-batches' weights
   for (std::size_t i = 0; i < all.size(); ++i) {
     const symbol gradient = all[i].gradient, variable = all[i].variable;
     const dtype type = variable.type();

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Steps as large as those before them (Zeiler 2012), as tf.train.AdadeltaOptimizer.
+/// Adapts the step size to the sizes of previous steps (Zeiler 2012), as tf.train.AdadeltaOptimizer.
 struct adadelta {
   hyperparameter learning_rate = 0.001, rho = 0.95, epsilon = 1e-8;
 

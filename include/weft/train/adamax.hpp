@@ -7,8 +7,7 @@
 
 namespace weft {
 
-/// Adam by the largest gradient, of which older ones count less (Kingma and Ba 2015, section 7.1), as
-/// torch.optim.Adamax.
+/// Adam with an exponentially weighted maximum of gradients (Kingma and Ba 2015, section 7.1), as torch.optim.Adamax.
 struct adamax {
   hyperparameter learning_rate = 0.002, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 

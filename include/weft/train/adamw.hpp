@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Adam with weight decay that is no part of the gradient (Loshchilov and Hutter 2019), as torch.optim.AdamW: a step
-/// takes learning_rate * weight_decay of the variable, and epsilon is added to the root of the corrected mean.
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019), as torch.optim.AdamW. A step also subtracts
+/// learning_rate * weight_decay * variable. epsilon is added to the root of the corrected mean.
 struct adamw {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0.01;
 

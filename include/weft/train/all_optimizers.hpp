@@ -1,6 +1,6 @@
 #pragma once
 
-// All optimizers: those of weft.hpp (train/optimizers.hpp) and those in headers of their own.
+// All optimizers: train/optimizers.hpp, which weft.hpp includes, and the optimizers with separate headers.
 #include <weft/train/adadelta.hpp>
 #include <weft/train/adagrad.hpp>
 #include <weft/train/adamax.hpp>

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Adam whose rates never grow again: by the largest mean of squares so far (Reddi, Kale and Kumar 2018), as
+/// Adam with the largest mean of squares so far, so that step sizes never grow (Reddi, Kale and Kumar 2018), as
 /// torch.optim.Adam(amsgrad=True).
 struct amsgrad {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;

@@ -7,8 +7,8 @@
 
 namespace weft::detail {
 
-/// How an average is updated: as an optimizer updates a variable, with the averaged value in the gradient's place. So
-/// there is one kernel for many averages, and the same bits on CPUs and GPUs.
+/// Updates an average as an optimizer updates a variable, with the averaged value as the gradient. One kernel thus
+/// updates many averages, with the same bits on CPUs and GPUs.
 struct moving_average_rule {
   hyperparameter weight = 0.001;  // 1 - decay
 
@@ -23,7 +23,7 @@ struct debiased_average_rule {
 
   static constexpr const char* name = "debiased_moving_average";
   constexpr auto slots() const { return slot_list{slot("biased"), scalar_slot("weights")}; }
-  // The sum itself: 1 - decay^n, as TensorFlow has it, loses three digits in the first steps.
+  // Sums the weights: TensorFlow's 1 - decay^n loses three digits in the first steps.
   template <class V>
   WEFT_HOST_DEVICE void advance(V& weights) const {
     weights -= (weights - V(1)) * V(weight);

@@ -5,11 +5,11 @@
 
 #include <weft/train/optimizer.hpp>
 
-/// How gradients are changed between compute_gradients() and apply_gradients(): as symbols, of any number of variables.
+/// Changes gradients between compute_gradients() and apply_gradients(), as symbols of any number of variables.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The changed values are gradients: what compute_gradients() returns, or parts of it, in a tuple or one alone.
+/// The argument must be the result of compute_gradients(), or one or a tuple of its parts.
 template <class X>
 struct changed_value_is_not_a_gradient
     : mistake<!correct<applied_value_is_not_a_gradient<X>> || is_step_counter<X> || std::is_same_v<X, std::tuple<>>> {};
@@ -25,13 +25,13 @@ namespace detail {
 
 using symbol_gradients = sequence<variable_gradient<symbol, symbol>>;
 
-/// The primitives that gradients are changed with.
+/// The primitives that changes of gradients use.
 template <class T>
 inline constexpr primitive_set in_changes{
     primitive::add,     primitive::subtract,   primitive::multiply, primitive::divide, primitive::negate,
     primitive::less,    primitive::less_equal, primitive::select,   primitive::sqrt,   primitive::sign,
     primitive::maximum, primitive::minimum,    primitive::convert};
-/// The number of a row as one of the gradient's type.
+/// Converts a row's index to the gradient's type.
 template <class T>
 using row_number = skeleton::apply<formula::cast<T>, T, skeleton::argument<0, std::int64_t>>;
 
@@ -58,7 +58,7 @@ void append_changed(const variable_gradients<T>& list, symbol_gradients& all) {
     all.push_back(pair);
   }
 }
-/// Throws invalid_argument unless they are gradients of the variables of one graph.
+/// Throws invalid_argument unless all gradients belong to variables of one graph.
 void check_changed(const char* who, const symbol_gradients&);
 template <class Gradients>
 symbol_gradients symbols_of(const char* who, const Gradients& gradients) {
@@ -68,7 +68,7 @@ symbol_gradients symbols_of(const char* who, const Gradients& gradients) {
   return all;
 }
 
-// The same types with other gradients.
+// Returns the same types with the gradients replaced.
 template <class Gradient, class V>
 auto with_symbols(const variable_gradient<Gradient, V>& pair, const variable_gradient<symbol, symbol>*& next) {
   const variable_gradient<symbol, symbol>& one = *next++;
@@ -77,7 +77,7 @@ auto with_symbols(const variable_gradient<Gradient, V>& pair, const variable_gra
 }
 template <class... Pair>
 auto with_symbols(const std::tuple<Pair...>& pairs, const variable_gradient<symbol, symbol>*& next) {
-  // In braces they are made from left to right.
+  // Braces evaluate from left to right.
   return std::apply(
       [&](const auto&... pair) {
         return std::tuple<decltype(with_symbols(pair, next))...>{with_symbols(pair, next)...};
@@ -96,13 +96,13 @@ auto changed(const Gradients& gradients, const symbol_gradients& to) {
   return with_symbols(gradients, next);
 }
 
-/// A number as it is, and a scalar of the graph in an element type.
+/// Returns a number unchanged, and converts a scalar of the graph to `type`.
 inline symbol in_type(const hyperparameter& h, dtype type) {
   return h.is_number() || type == dtype::float64 ? h.node() : math::convert(h.node(), type);
 }
 
-/// The same sum of rows with others in their place, in find_rows' order; `next` is the first of them. `as`: what it is
-/// the gradient of.
+/// Replaces the rows of a sparse gradient, in find_rows' order, by those that begin at `next`. `as` describes the
+/// variable.
 inline symbol replace_rows(graph& g, symbol gradient, const symbol*& next, const value_info& as) {
   node_def c = g[gradient.id().node].def;
   if (c.op->row_sums) {
@@ -114,13 +114,13 @@ inline symbol replace_rows(graph& g, symbol gradient, const symbol*& next, const
   return first + replace_rows(g, symbol(&g, c.inputs[1]), next, as);
 }
 
-/// The rows of a gradient that is rows (gather), each row's sum in the first place of its number, and zeros where a
-/// number comes again: so their elements are the gradient's, but for rows that nobody takes, which are zeros. A
-/// gradient that is no rows is its only part.
+/// The parts of a gradient. A sparse gradient's parts are its lists of rows: each row's sum at the first occurrence of
+/// its index, and zeros at the others. So the parts have the gradient's elements, except the rows that are not used,
+/// which are zeros. A dense gradient is its only part.
 struct gradient_parts {
   bool rows;
   sequence<symbol> all;
-  std::uint32_t summed = graph_node::no_node;  // the node that sums rows with equal numbers
+  std::uint32_t summed = graph_node::no_node;  // the node that sums rows with equal indices
 };
 inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   graph& g = graph_of(pair.variable);
@@ -131,7 +131,7 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
   const dtype type = gradient.type();
   node_def c;
   c.op = sums;
-  c.inputs = {pair.variable.id()};  // whose extents it reads
+  c.inputs = {pair.variable.id()};  // only the extents are read
   c.inputs.append(lists.data(), lists.size());
   for (std::size_t k = 0; k < lists.size(); ++k)
     c.outputs.push_back(k % 2 == 0 ? g.info(lists[k]) : value_info{dtype::int64, g.info(lists[k]).extents});
@@ -142,23 +142,23 @@ inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair) {
     number = record_part(type == dtype::float64 ? *part_alone<row_number<double>>() : *part_alone<row_number<float>>(),
                          &number, nullptr);
     const std::size_t axes = number.extents().rank, row_axes = g.info(lists[k]).extents.rank;
-    if (row_axes > axes)  // a number for each row
+    if (row_axes > axes)  // one index for each row
       number = expand_dims(number, axis_set::of_bits((std::int64_t{1} << row_axes) - (std::int64_t{1} << axes)));
     parts.all.push_back(math::select(0 <= number, summed.output(k), 0));
   }
   return parts;
 }
-/// The gradient that consists of such parts.
+/// Assembles a gradient from its parts.
 inline symbol whole_of(const variable_gradient<symbol, symbol>& pair, const gradient_parts& parts) {
   const symbol* next = parts.all.begin();
   return parts.rows ? replace_rows(graph_of(pair.variable), pair.gradient, next, pair.gradient.info()) : *next;
 }
 
-/// The gradient, or its rows where it is rows and `by_rows` says so.
+/// Returns the parts of a gradient: its rows if it is sparse and `by_rows` is set, else the whole gradient.
 inline gradient_parts parts_of(const variable_gradient<symbol, symbol>& pair, bool by_rows) {
   return by_rows ? parts_of(pair) : gradient_parts{false, {pair.gradient}};
 }
-/// Whether values that are computed from these gradients are computed from rows.
+/// Returns true if any gradient is sparse or computed from rows.
 inline bool are_by_rows(const symbol_gradients& all) {
   for (const auto& each : all) {
     sequence<value> lists;
@@ -169,8 +169,8 @@ inline bool are_by_rows(const symbol_gradients& all) {
   }
   return false;
 }
-/// Changes gradients by `change(gradients, by_rows)`. Of those that are rows a cluster changes the mean, which is
-/// whole: so both are recorded, and a step runs one of them.
+/// Changes gradients by `change(gradients, by_rows)`. A cluster changes the mean of sparse gradients, which is dense,
+/// so both forms are recorded, and a step runs one of them.
 template <class Change>
 symbol_gradients change_all(const symbol_gradients& all, const Change& change) {
   const symbol_gradients changed = change(all, true);

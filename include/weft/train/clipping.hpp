@@ -5,45 +5,44 @@
 #include <weft/ops/reduce.hpp>
 #include <weft/train/changed_gradients.hpp>
 
-/// Gradients that are kept from growing. A bound or a norm is a number or a scalar of the graph. A gradient that is
-/// rows (gather) stays rows, so that optimizers leave the others as they are.
+/// Limits the size of gradients. A bound or a norm is a number or a scalar of the graph. A sparse gradient (gather)
+/// stays sparse, so optimizers leave the other rows unchanged.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Each element is brought between `lowest` and `highest` (tf.clip_by_value). Rows stay rows where the bounds are
-/// numbers on both sides of 0. Throws invalid_argument where both are numbers and `highest` is below `lowest`.
+/// Clips each element to [`lowest`, `highest`] (tf.clip_by_value). A sparse gradient stays sparse if the bounds are
+/// numbers and 0 is between them. Throws invalid_argument if both are numbers and `highest` is less than `lowest`.
 ///
 ///     auto train = apply_gradients(adam{}, clip_by_value(compute_gradients(loss), -1, 1));
 template <class Gradients>
   requires(!Expression<Gradients>)
 [[nodiscard]] auto clip_by_value(const Gradients& gradients, hyperparameter lowest, hyperparameter highest);
-/// The same of an expression.
+/// Clips each element of an expression.
 template <Expression Expr, class Low, class High>
 [[nodiscard]] auto clip_by_value(const Expr& x, const Low& lowest, const High& highest);
 
-/// Each gradient by itself is scaled down to the Euclidean norm `norm`, if its own is greater (tf.clip_by_norm). Throws
-/// invalid_argument for a number that is not above 0.
+/// Scales each gradient down to the Euclidean norm `norm` if its own norm is greater (tf.clip_by_norm). Throws
+/// invalid_argument if `norm` is a number that is not positive.
 template <class Gradients>
   requires(!Expression<Gradients>)
 [[nodiscard]] auto clip_by_norm(const Gradients& gradients, hyperparameter norm);
-/// The same of an expression.
+/// Scales an expression down to the Euclidean norm `norm` if its own norm is greater.
 template <Expression Expr, class Norm>
 [[nodiscard]] auto clip_by_norm(const Expr& x, const Norm& norm);
 
-/// The Euclidean norm of all gradients together (tf.linalg.global_norm), a scalar node: of rows, the norm of the sums
-/// of those with one index, and not of each by itself as in TensorFlow. It is float unless one of the gradients is
-/// double.
+/// Returns the Euclidean norm of all gradients together (tf.linalg.global_norm), a scalar node. Rows with equal indices
+/// are summed first; TensorFlow counts each separately. The type is float unless a gradient is double.
 template <class Gradients>
 [[nodiscard]] auto global_norm(const Gradients& gradients);
 
-/// All gradients are scaled by one factor so that their global norm is at most `norm` (tf.clip_by_global_norm;
-/// torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the norm that it divides by). If their norm is not finite all
-/// elements become NaN, as in TensorFlow. Throws invalid_argument for a number that is not above 0.
+/// Scales all gradients by one factor so that their global norm is at most `norm` (tf.clip_by_global_norm;
+/// torch.nn.utils.clip_grad_norm_, which adds 1e-6 to the divisor). If the norm is not finite, all elements become NaN,
+/// as in TensorFlow. Throws invalid_argument if `norm` is a number that is not positive.
 ///
 ///     auto train = apply_gradients(adam{}, clip_by_global_norm(compute_gradients(loss, w, b), 1.0), global_step(g));
 template <class Gradients>
 [[nodiscard]] auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm);
-/// The same where their norm is known, or another one is to count: `known_norm`, as global_norm() computes it.
+/// Uses `known_norm`, a result of global_norm(), instead of the gradients' own norm.
 template <class Gradients>
 [[nodiscard]] auto clip_by_global_norm(const Gradients& gradients, hyperparameter norm, hyperparameter known_norm);
 
@@ -61,7 +60,7 @@ inline void check_norm(const char* who, const hyperparameter& norm) {
     throw error(error_code::invalid_argument, who, "the norm that gradients are clipped to must be above 0");
 }
 
-/// `gradient` becomes `changed`: parameter servers clip the mean of the workers' gradients instead.
+/// Notes that `gradient` becomes `changed`: parameter servers clip the mean of the workers' gradients instead.
 inline void note_clip(const variable_gradient<symbol, symbol>& gradient, const gradient_parts& parts, symbol changed,
                       const gradient_clip& how, value norm = {}) {
   graph_of(gradient.variable).note_clip({changed.id(), gradient.gradient.id(), parts.summed, how, norm});
@@ -131,13 +130,13 @@ inline symbol record_global_norm(const symbol_gradients& all) {
   return norm;
 }
 
-/// `is_own`: the known norm is that of these gradients.
+/// `is_own`: `known` is the norm of these gradients.
 inline symbol_gradients record_clip_by_global_norm(const symbol_gradients& gradients, hyperparameter norm, symbol known,
                                                    bool is_own) {
   check_norm("clip_by_global_norm", norm);
   return change_all(gradients, [&](symbol_gradients all, bool by_rows) {
     const symbol of_all = by_rows ? known : without_rows(known), most = in_type(norm, of_all.type());
-    // The difference is 0, or NaN where the norm is not finite.
+    // The difference is 0, or NaN if the norm is not finite.
     const symbol scale = most * math::minimum(1 / of_all, 1 / most) + (of_all - of_all);
     for (auto& each : all) {
       gradient_parts parts = parts_of(each, by_rows);

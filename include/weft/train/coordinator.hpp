@@ -16,8 +16,8 @@
 
 namespace weft {
 
-/// Threads that end together (tf.train.Coordinator). Any of them, or their owner, requests the stop; the first
-/// exception is kept, and join() throws it.
+/// Threads that end together (tf.train.Coordinator). Any thread or the owner can request a stop; join() throws the
+/// first exception.
 ///
 ///     coordinator together;
 ///     together.start("reader", [&] { while (!together.should_stop()) read(); });
@@ -25,21 +25,21 @@ namespace weft {
 ///     together.request_stop();
 ///     together.join(5s);
 ///
-/// All functions may be called from any thread, but for join() and the destructor, which are the owner's.
+/// All functions are thread-safe, except that only the owner may call join() and the destructor.
 class coordinator {
  public:
   coordinator() = default;
   coordinator(const coordinator&) = delete;
   coordinator& operator=(const coordinator&) = delete;
 
-  /// Requests the stop and waits for the threads to end, however long they take: a thread cannot be ended from outside.
+  /// Requests a stop and waits for the threads without a time limit, because a thread cannot be ended from outside.
   ~coordinator() {
     request_stop();
     for (entry& e : threads_) e.thread.join();
   }
 
-  /// Runs `work` in a thread of its own. An exception that leaves it requests the stop and is kept, unless another one
-  /// was first. Throws failed_precondition after join().
+  /// Runs `work` in a new thread. If `work` throws, requests a stop with the exception. Throws failed_precondition
+  /// after join().
   void start(std::string name, std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     if (joined_)
@@ -62,8 +62,8 @@ class coordinator {
 
   bool should_stop() const noexcept { return stop_.load(std::memory_order_acquire); }
 
-  /// Asks all threads to end. The first exception is kept; those that come after it, or after a stop without one, are
-  /// the consequences of the stop and are dropped.
+  /// Asks all threads to end. Only the first call has an effect: later exceptions are consequences of the stop and are
+  /// dropped.
   void request_stop(std::exception_ptr why = nullptr) noexcept {
     std::vector<std::function<void()>> told;
     {
@@ -77,8 +77,8 @@ class coordinator {
     for (const auto& f : told) f();
   }
 
-  /// Calls f, which does not throw, when a stop is requested, in the thread that does so; now if one has been: to wake
-  /// threads that block elsewhere, in a queue say.
+  /// Calls f when a stop is requested, on the requesting thread, or immediately if one has been. Use it to wake threads
+  /// that block elsewhere, for example in a queue. f must not throw.
   void when_stopped(std::function<void()> f) {
     {
       const std::lock_guard lock(mutex_);
@@ -87,8 +87,7 @@ class coordinator {
     f();
   }
 
-  /// Sleeps until a stop is requested or the deadline; returns should_stop(). For threads that do something now and
-  /// then.
+  /// Waits for a stop or the deadline; returns should_stop(). For threads that act periodically.
   bool wait_for_stop(deadline until) {
     std::unique_lock lock(mutex_);
     while (!should_stop() && !until.expired()) detail::sleep(changed_, lock, until.remaining(std::chrono::hours(1)));
@@ -97,8 +96,8 @@ class coordinator {
 
   template <class = void>
   auto join(...) WEFT_DELETED;  // a wait has a deadline: threads.join(5s)
-  /// Waits for the threads to end, and throws the exception that was kept. Throws deadline_exceeded that names the
-  /// threads which still run: they are waited for again by another join(), or by the destructor.
+  /// Waits for the threads to end, and throws the first exception. If the deadline passes, throws deadline_exceeded
+  /// with the names of the running threads; another join() or the destructor waits for them again.
   void join(deadline until) {
     std::unique_lock lock(mutex_);
     joined_ = true;

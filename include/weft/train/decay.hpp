@@ -10,42 +10,41 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// The means that keep variables small: penalties in the loss, the same in the gradients, and decay that is no part of
-/// these. A rate is a number or a scalar of the graph.
+/// Weight decay: penalties in the loss, their gradients, and decoupled decay. A rate is a number or a scalar of the
+/// graph.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The penalised values are variables, or other values of float or double in a graph.
+/// Penalized values must be variables, or other float or double values in a graph.
 template <class X>
 struct penalty_of_non_node : mistake<true> {};
 template <Expression X>
 struct penalty_of_non_node<X> : first_mistake<value_not_in_a_graph<X>, not_floating<value_t<X>>> {};
 
-/// Half the sum of the variables' squares (tf.nn.l2_loss of each): a term of a loss, of which the gradient is the
-/// variable. `loss + 1e-4f * l2_penalty(w1, w2)`. They are of one element type.
+/// Returns half the sum of the variables' squares (tf.nn.l2_loss of each), a term for a loss; its gradient is the
+/// variable. `loss + 1e-4f * l2_penalty(w1, w2)`. The variables must have one element type.
 template <class First, class... More>
 [[nodiscard]] auto l2_penalty(const First& first, const More&... more);
-/// The sum of the variables' absolute values (tf.keras.regularizers.L1): its gradient is their signs.
+/// Returns the sum of the variables' absolute values (tf.keras.regularizers.L1); its gradient is their signs.
 template <class First, class... More>
 [[nodiscard]] auto l1_penalty(const First& first, const More&... more);
 
-/// Adds `rate * variable` to each gradient: that of `rate * l2_penalty(...)`, without a loss that has it (weight_decay
-/// of torch.optim.SGD). A gradient that is rows becomes a whole one: all elements decay.
+/// Adds `rate * variable`, the gradient of `rate * l2_penalty(...)`, to each gradient (weight_decay of
+/// torch.optim.SGD). A sparse gradient becomes dense, because all elements decay.
 template <class Gradients>
 [[nodiscard]] auto add_l2(const Gradients& gradients, hyperparameter rate);
-/// Adds `rate` times the variable's signs to each gradient: that of `rate * l1_penalty(...)`.
+/// Adds `rate` times the variable's signs, the gradient of `rate * l1_penalty(...)`, to each gradient.
 template <class Gradients>
 [[nodiscard]] auto add_l1(const Gradients& gradients, hyperparameter rate);
 
-/// An optimizer whose updates first take `weight_decay` times the variable of it (Loshchilov and Hutter 2019), as
-/// DecoupledWeightDecayExtension of tf.contrib.opt: not times the learning rate. Variables that the optimizer updates
-/// by rows decay in the rows that are taken. Where some variables are not to decay, biases say, they are given to the
-/// optimizer itself:
+/// An optimizer that first subtracts `weight_decay` times the variable (Loshchilov and Hutter 2019), as
+/// DecoupledWeightDecayExtension of tf.contrib.opt does: the learning rate is not a factor. With sparse gradients, only
+/// the rows that are used decay. To exclude variables such as biases, pass them to the optimizer itself:
 ///
 ///     auto train = group(decoupled_weight_decay{adam{}, 1e-5}.minimize(loss, w1, w2), adam{}.minimize(loss, b1, b2));
 ///
-/// With adam it is AdamW whose decay is learning_rate * weight_decay; `adamw` (train/adamw.hpp) is PyTorch's. On
-/// parameter servers it is an optimizer of the program's own: `update_rules::add<decoupled_weight_decay<adam>>()`.
+/// With adam it is AdamW whose decay is learning_rate * weight_decay; `adamw` (train/adamw.hpp) is PyTorch's. Register
+/// it on parameter servers: `update_rules::add<decoupled_weight_decay<adam>>()`.
 template <class Optimizer>
 struct decoupled_weight_decay;
 
@@ -89,7 +88,7 @@ struct decoupled_weight_decay {
     return optimizer.slots();
   }
 
-  // Each is there where the optimizer has it.
+  // Each function exists if the optimizer has it.
   template <class... V, class Inner = Optimizer>
   WEFT_HOST_DEVICE auto advance(V&... scalars) const -> decltype(std::declval<const Inner&>().advance(scalars...)) {
     optimizer.advance(scalars...);

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Follow the regularised leader (McMahan et al. 2013), as tf.train.FtrlOptimizer with its learning_rate_power of -0.5:
-/// variables are exactly 0 where l1 says so. `l2_shrinkage` is added to the gradient, and to none of the accumulators.
+/// Follow the regularized leader (McMahan et al. 2013), as tf.train.FtrlOptimizer with its learning_rate_power of -0.5;
+/// l1 makes variables exactly 0. `l2_shrinkage` is added to the gradient but not to the accumulators.
 struct ftrl {
   hyperparameter learning_rate = 0.001, initial_accumulator_value = 0.1, l1 = 0, l2 = 0, l2_shrinkage = 0;
 

@@ -16,22 +16,21 @@
 #include <weft/session/trace.hpp>
 #include <weft/train/run_hook.hpp>
 
-/// The hooks of a supervised run (tf.train.StopAtStepHook and its kin). Each function makes one.
+/// Hooks of a supervised run (tf.train.StopAtStepHook and its kin). Each function returns a hook.
 namespace weft {
 
-/// When something is done that is not done at every step: every so many steps, every so many seconds, or both. Steps
-/// are counted from the first of all, not from where a run goes on: what acts every 100 acts at 100, 200 and so on, so
-/// a run that was killed at 150 does at 200 what it would have done there.
+/// An interval in steps, in time, or both. Steps count from the first step of training, not from the restored one: an
+/// interval of 100 acts at 100, 200 and so on, so a run that restarts at 150 acts at 200, as without the restart.
 struct every {
-  std::int64_t steps = 0;            ///< 0: steps do not matter
-  std::chrono::milliseconds time{};  ///< 0: time does not matter
+  std::int64_t steps = 0;            ///< 0: no interval in steps
+  std::chrono::milliseconds time{};  ///< 0: no interval in time
 
   bool is_never() const { return steps <= 0 && time.count() <= 0; }
 };
 
 namespace detail {
 
-/// Says when `every` has passed since begin(): a multiple of its steps, or its time (tf.train.SecondOrStepTimer).
+/// Tracks whether `every` has passed since begin(): a multiple of its steps, or its time (tf.train.SecondOrStepTimer).
 class interval {
  public:
   explicit interval(every each) : each_(each) {}
@@ -56,7 +55,7 @@ class interval {
   clock::time_point time_ = clock::now();
 };
 
-/// A hook that acts every so often after a step that trains.
+/// A hook that acts at intervals, after a training step.
 class periodic_hook : public run_hook {
  public:
   explicit periodic_hook(every each) : interval_(each) {}
@@ -72,7 +71,7 @@ class periodic_hook : public run_hook {
  protected:
   virtual void act(run_control&, const step_report&) = 0;
   virtual void after_any_step(run_control&) {}
-  /// Steps a second since it acted last.
+  /// Steps per second since the hook last acted.
   double speed() const { return speed_; }
 
  private:
@@ -80,13 +79,13 @@ class periodic_hook : public run_hook {
   double speed_ = 0;
 };
 
-/// The best of some measurements, and how many have come since that were no better.
+/// The best measurement, and the number of measurements since it that were not better.
 class best_measurement {
  public:
   best_measurement(double least_change, bool higher_is_better)
       : least_change_(least_change), sign_(higher_is_better ? 1 : -1) {}
 
-  /// A measurement that is not a number is no better than any other, and neither is the worst infinity.
+  /// NaN and the worst infinity are never better.
   void note(double measured) {
     if (!(sign_ * measured > best_ + least_change_)) return static_cast<void>(++without_);
     best_ = sign_ * measured;
@@ -250,27 +249,27 @@ class profile_hook final : public periodic_hook {
 
 }  // namespace detail
 
-/// A hook of a supervised run, shared with it.
+/// A hook, shared with the run.
 using hook = std::shared_ptr<run_hook>;
 
-/// Ends the run once `last` updates have been made, those before it was restored included (tf.train.StopAtStepHook).
+/// Ends the run after `last` updates, including those before a restored checkpoint (tf.train.StopAtStepHook).
 inline hook stop_at_step(std::int64_t last) { return std::make_shared<detail::stop_hook>(last); }
 
-/// Calls `what` every so often after a step that trains; with `at_end` once more at the end of the run, unless the last
-/// step has just had its call. So evaluation is done, or whatever else: what(run_control&, const step_report&).
+/// Calls `what` at intervals after a training step, for example to evaluate. With `at_end`, also calls it at the end of
+/// the run, unless it was called after the last step.
 inline hook call_every(every each, std::function<void(run_control&, const step_report&)> what, bool at_end = false) {
   return std::make_shared<detail::call_hook>(each, std::move(what), at_end);
 }
 
-/// Calls `what` before each checkpoint is written. So event files keep up with checkpoints: a run that is killed and
-/// goes on from a checkpoint has the events up to it.
+/// Calls `what` before each checkpoint is written. Flushing event files there keeps them consistent with checkpoints: a
+/// run that is killed and restored has all events up to its checkpoint.
 ///
 ///     before_each_save([&](run_control&) { log.flush(); })
 inline hook before_each_save(std::function<void(run_control&)> what) {
   return std::make_shared<detail::save_hook>(std::move(what));
 }
 
-/// Writes a line every so often: the step, the watched values under their names, the speed since the last line
+/// Prints a line at intervals: the step, the watched values with their names, and the speed since the last line
 /// (tf.train.LoggingTensorHook and StepCounterHook).
 ///
 ///     log_every({.steps = 100}, {{loss.id(), "cost"}, {accuracy.id(), "accuracy"}})
@@ -278,11 +277,11 @@ inline hook log_every(every each, std::vector<std::pair<value, std::string>> wat
   return std::make_shared<detail::log_hook>(each, std::move(watched), out);
 }
 
-/// What nan_guard does.
+/// The action of nan_guard.
 enum class on_nan : unsigned char { throws, stops };
 
-/// Throws out_of_range as soon as the node's value is not finite, or ends the run (tf.train.NanTensorHook). Neither
-/// that step nor the end of the run writes a checkpoint: the latest one is from before.
+/// Throws out_of_range or ends the run as soon as the node's value is not finite (tf.train.NanTensorHook). The run
+/// writes no further checkpoint, so the latest one precedes that step.
 template <class T>
 hook nan_guard(const node<T>& watched, std::string name = "the loss", on_nan then = on_nan::throws) {
   return std::make_shared<detail::nan_hook>(watched.id(), std::move(name), then == on_nan::throws);
@@ -293,13 +292,13 @@ auto nan_guard(...) WEFT_DELETED;  // a scalar node, a name and what it does: na
 
 /// Options of early_stop.
 struct early_stop_options {
-  std::int64_t patience = 5;  ///< measurements in a row that bring nothing better
-  double least_change = 0;    ///< what is better by less counts for nothing
+  std::int64_t patience = 5;  ///< measurements in a row without an improvement
+  double least_change = 0;    ///< an improvement must exceed this change
   bool higher_is_better = false;
 };
 
-/// Ends the run when what `measure` returns, a validation loss say, has not become better for a while. It is called
-/// every so often (tf.contrib.estimator.stop_if_no_decrease_hook). A measurement that is not a number is no better.
+/// Ends the run when `measure`, for example a validation loss, has not improved for `patience` measurements
+/// (tf.contrib.estimator.stop_if_no_decrease_hook). Calls `measure` at intervals. NaN is not an improvement.
 inline hook early_stop(every each, std::function<double()> measure, early_stop_options options = {}) {
   return std::make_shared<detail::early_stop_hook>(
       each, std::move(measure), options.patience,
@@ -308,16 +307,16 @@ inline hook early_stop(every each, std::function<double()> measure, early_stop_o
 
 /// Options of reduce_on_plateau.
 struct plateau_options {
-  double factor = 0.1;         ///< the rate is multiplied by it
-  std::int64_t patience = 10;  ///< measurements in a row that may bring nothing better before it is
-  double least_change = 0;     ///< what is better by less counts for nothing
-  double least_rate = 0;       ///< the rate becomes no smaller
+  double factor = 0.1;         ///< factor of each reduction
+  std::int64_t patience = 10;  ///< measurements in a row without an improvement that are tolerated
+  double least_change = 0;     ///< an improvement must exceed this change
+  double least_rate = 0;       ///< lower bound of the rate
   bool higher_is_better = false;
 };
 
-/// Lowers a learning rate when what `measure` returns has not become better for a while: more than `patience`
-/// measurements in a row (torch.optim.lr_scheduler.ReduceLROnPlateau with an absolute threshold). The rate is a
-/// variable that is not trained, so a checkpoint keeps it.
+/// Lowers a learning rate when `measure` has not improved for more than `patience` measurements in a row
+/// (torch.optim.lr_scheduler.ReduceLROnPlateau with an absolute threshold). The rate is an untrained variable, so
+/// checkpoints contain it.
 ///
 ///     auto rate = variable<float>(g, "learning_rate", 0.1f, variable_kind::local);
 ///     auto train = adam{.learning_rate = rate}.minimize(loss);
@@ -336,8 +335,8 @@ hook reduce_on_plateau(every each, std::function<double()> measure, session& s,
       detail::best_measurement(options.least_change, options.higher_is_better));
 }
 
-/// Records the kernels of one step every so often, and writes them to `prefix-<step>.json` for chrome://tracing
-/// (tf.train.ProfilerHook). It takes a replicated session's local().
+/// Records one step's kernels at intervals, and writes them to `prefix-<step>.json` for chrome://tracing
+/// (tf.train.ProfilerHook). For a replicated session, pass its local().
 inline hook profile_every(session& s, every each, std::string prefix) {
   return std::make_shared<detail::profile_hook>(s, each, std::move(prefix));
 }

@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Adam with decoupled weight decay whose rate for each variable is in proportion to its norm (You et al. 2020,
-/// algorithm 2). Where the variable or its direction is 0 the rate is learning_rate alone.
+/// Adam with decoupled weight decay and, for each variable, a rate proportional to its norm (You et al. 2020,
+/// algorithm 2). If the variable or its direction is 0, the rate is learning_rate.
 struct lamb {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, weight_decay = 0.01;
 
@@ -42,7 +42,7 @@ struct lamb {
 #include <weft/train/members.inc>
 
  private:
-  /// Brings the means to their values of the step.
+  /// Updates the moments and returns the step's direction.
   template <class V>
   WEFT_HOST_DEVICE V direction(V variable, V& m, V& v, V beta1_power, V beta2_power, V gradient) const {
     m += (gradient - m) * (V(1) - beta1);

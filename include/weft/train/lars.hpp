@@ -7,8 +7,8 @@
 
 namespace weft {
 
-/// Momentum whose rate for each variable is in proportion to its norm (You, Gitman and Ginsburg 2017, algorithm 1).
-/// Where the variable or its gradient is 0 the rate is learning_rate alone.
+/// Momentum with, for each variable, a rate proportional to its norm (You, Gitman and Ginsburg 2017, algorithm 1). If
+/// the variable or its gradient is 0, the rate is learning_rate.
 struct lars {
   hyperparameter learning_rate = 0.1, momentum = 0.9, weight_decay = 1e-4, trust = 0.001;
 

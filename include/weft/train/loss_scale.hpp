@@ -7,19 +7,19 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Loss scaling: gradients that pass through `half` on their way are multiplied, so that small ones are not 0 there.
+/// Loss scaling: multiplies gradients that are computed in `half`, so that small ones do not underflow to 0.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The same scale in all steps (tf.train.experimental.FixedLossScale, but that a step whose gradients are not finite
-/// changes nothing).
+/// A constant scale (tf.train.experimental.FixedLossScale). Unlike TensorFlow, a step whose gradients are not finite
+/// changes nothing.
 struct fixed_loss_scale {
   double scale = 32768;
 };
 
-/// A scale that grows after growth_interval steps with finite gradients, and is taken back by a step without
-/// (tf.train.experimental.DynamicLossScale, torch.amp.GradScaler; Micikevicius et al. 2018), within bounds. With powers
-/// of two, as here, scaling rounds nothing.
+/// A scale, within bounds, that grows after growth_interval steps with finite gradients and shrinks after a step with
+/// infinite or NaN gradients (tf.train.experimental.DynamicLossScale, torch.amp.GradScaler; Micikevicius et al. 2018).
+/// Powers of two, as in the defaults, scale without rounding.
 struct dynamic_loss_scale {
   double initial_scale = 65536;
   std::int64_t growth_interval = 2000;
@@ -27,39 +27,39 @@ struct dynamic_loss_scale {
   double min_scale = 1, max_scale = 16777216;
 };
 
-/// How a loss is scaled is said by one of two structures.
+/// The scale must be a fixed_loss_scale or a dynamic_loss_scale.
 template <class X>
 struct scale_is_not_fixed_or_dynamic : mistake<true> {};
-/// The optimizer is the first argument, the loss or the gradients follow.
+/// The optimizer must be the first argument; the loss or the gradients follow.
 template <class X>
 struct optimizer_does_not_come_first : mistake<true> {};
 
 namespace detail {
 
-/// An optimizer whose gradients are multiplied first; 0 skips the update.
+/// An optimizer that first multiplies its gradients by a factor; 0 skips the update.
 template <class Optimizer>
 struct with_gradient_factor;
 
-/// A gradient of the scaled loss, and what compute_gradients() has made of it.
+/// A gradient of the scaled loss, and the result of compute_gradients() for it.
 struct scaled_gradient {
   symbol scaled, unscaled, variable, loss;
 };
 
 }  // namespace detail
 
-/// Scales a loss, trains on its gradients divided by the scale, and makes nothing of a step in which one is not finite:
-/// variables, slots and global_step(g) keep all bits. Updates that are noted beside the loss (add_update) are made in
-/// every step. The loss is of float or double; what comes before it may be of half.
+/// Scales a loss and trains on its gradients, divided by the scale. Skips a step in which a gradient is not finite:
+/// variables, slots and global_step(g) are unchanged. Updates noted for the loss (add_update) run in every step. The
+/// loss is float or double; its inputs can be half.
 ///
 ///     loss_scale scale(g, dynamic_loss_scale{});
 ///     auto train = scale.minimize(adam{.learning_rate = 0.001}, loss);
 ///
 /// The scale and the number of good steps are variables, `loss_scale/scale` and `loss_scale/good_steps`, which a saver
-/// keeps. The graph outlives it. In a replicated session it judges the mean of all workers' gradients. With
-/// asynchronous parameter servers, each worker has its own scale, and judges its own gradients.
+/// saves. The graph must outlive the object. In a replicated session, the mean of all workers' gradients is checked.
+/// With asynchronous parameter servers, each worker has its own scale and checks its own gradients.
 class loss_scale {
  public:
-  /// Throws invalid_argument for numbers that are no scale.
+  /// Throws invalid_argument if the numbers are out of range.
   explicit loss_scale(graph& g, const dynamic_loss_scale& how = {});
   loss_scale(graph& g, const fixed_loss_scale& how);
   template <class X>
@@ -71,18 +71,19 @@ class loss_scale {
 
   /// The scale of the next step.
   node<float> value() const { return scale_; }
-  /// Steps with finite gradients since the scale has changed; always 0 of a fixed scale.
+  /// Steps with finite gradients since the last change of the scale; always 0 for a fixed scale.
   node<std::int64_t> good_steps() const { return good_steps_; }
 
-  /// weft::minimize() of the scaled loss.
+  /// Like weft::minimize(), with the scaled loss.
   template <class Optimizer, class Expr, class... V>
   [[nodiscard]] effect minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
-  /// weft::compute_gradients() of the scaled loss, divided by the scale. One that stays as it is costs no division:
-  /// apply_gradients() divides in the update, and rows stay rows. One that is changed, clipped say, is whole.
+  /// Like weft::compute_gradients(), with the scaled loss; divides the gradients by the scale. If you do not change a
+  /// gradient, apply_gradients() divides it in the update at no cost, and it stays sparse. A changed one, such as a
+  /// clipped gradient, is dense.
   template <class Expr, class... V>
   [[nodiscard]] auto compute_gradients(const Expr& loss, const V&... variables);
-  /// weft::apply_gradients() of what compute_gradients() of this loss scale returned. Throws invalid_argument for other
-  /// gradients: nobody knows whether these are finite.
+  /// Like weft::apply_gradients(), for gradients from this object's compute_gradients(). Throws invalid_argument for
+  /// other gradients, because their scaled gradients are unknown.
   template <class Optimizer, class... Pair>
   [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
@@ -107,7 +108,7 @@ class loss_scale {
   void use();
 
   const detail::scaled_gradient& find(const variable_gradient<symbol, symbol>& pair) const;
-  /// 0 where all elements are finite, and NaN elsewhere.
+  /// 0 if all elements are finite, else NaN.
   symbol check(const detail::scaled_gradient&, bool by_rows) const;
   node<bool> all_finite(const sequence<detail::applied_gradient>& all, bool by_rows) const;
   void record_next_scale(const node<bool>& finite, sequence<symbol>& beside) const;
@@ -118,7 +119,7 @@ class loss_scale {
   node<float> scale_;
   node<std::int64_t> good_steps_;
   sequence<detail::scaled_gradient> made_;
-  const fused_reduction* checks_[2] = {nullptr, nullptr};  // of float, of double
+  const fused_reduction* checks_[2] = {nullptr, nullptr};  // for float and double
 };
 
 namespace detail {
@@ -131,10 +132,10 @@ WEFT_HOST_DEVICE WEFT_INLINE auto& argument_at(First& first, Rest&... rest) {
     return argument_at<Index - 1>(rest...);
 }
 
-// The update itself decides whether it is made, by a number that it is given in each step: no value is multiplied by a
-// mask, where NaN would stay NaN, nothing is copied to be put back, and all that makes kernels of optimizers, by rows,
-// for many variables, on GPUs, stays as it is. Dividing by the scale costs no pass either. Loss scaling adds the pass
-// that looks whether gradients are finite; and these wait for it, so none is given back before all are there.
+// The update itself tests a number that each step passes to it. This needs no mask, with which NaN times 0 stays NaN,
+// and no copies to restore, and it reuses the optimizers' kernels for rows, many variables and GPUs. Dividing by the
+// scale costs no extra pass. Loss scaling adds only a pass that checks the gradients; updates wait for it, so all
+// gradients are in memory at the same time.
 template <class Optimizer>
 struct with_gradient_factor {
   Optimizer base;
@@ -179,7 +180,7 @@ struct with_gradient_factor {
   WEFT_HOST_DEVICE constexpr with_gradient_factor(indices<Index...> all, const all_members& of)
       : base(optimizer_of<Optimizer>(of.all, all)), factor(of.all[members_of<Optimizer>]) {}
 
-  /// Where norms are recorded the factor has no number yet.
+  /// Returns true while norms are recorded, because the factor has no number yet.
   template <class V, class...>
   WEFT_HOST_DEVICE WEFT_INLINE bool makes_update() const {
     return std::is_same_v<V, recorded_number> || static_cast<double>(factor) != 0;
@@ -208,7 +209,7 @@ struct with_gradient_factor {
   }
 };
 
-/// They are not counted: the optimizer that it is made of has been.
+/// The count is known: the base optimizer's members and the factor.
 template <class Optimizer>
 inline constexpr std::size_t members_of<with_gradient_factor<Optimizer>> = members_of<Optimizer> + 1;
 
@@ -323,7 +324,7 @@ effect loss_scale::record(const Optimizer& optimizer, const sequence<detail::app
   for (const symbol& counter : counters)
     beside.push_back(assign_add(variable_node<std::int64_t>(counter), cast<std::int64_t>(finite)).erased());
 
-  for (const symbol& each : beside) {  // where a cluster has the mean of gradients that are rows here
+  for (const symbol& each : beside) {  // for clusters, which use the dense mean of sparse gradients
     node_def c = (*graph_)[each.id().node].def;
     const weft::value decides = c.inputs.back();
     c.inputs.back() = detail::without_rows({graph_, decides}).id();

@@ -7,8 +7,8 @@
 
 namespace weft::detail {
 
-/// How a parameter server changes a dynamic loss scale after each step: as an optimizer updates a variable. The
-/// gradient is 1 if the gradients of the step were finite, and 0 otherwise.
+/// The rule by which a parameter server changes a dynamic loss scale after each step, in the form of an optimizer. The
+/// gradient is 1 if the step's gradients were finite, else 0.
 struct loss_scale_rule {
   hyperparameter growth_interval = 2000, growth_factor = 2, backoff_factor = 0.5, min_scale = 1, max_scale = 16777216;
 

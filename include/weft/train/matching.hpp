@@ -7,24 +7,25 @@
 #include <weft/graph/variables.hpp>
 #include <weft/train/variable_gradient.hpp>
 
-/// Parts of a list of variables or of their gradients, by patterns of names: what one optimizer trains and another one
-/// does not. Included by name.
+/// Selects variables or their gradients by patterns of names, for example to train parts of a model with different
+/// optimizers. Not part of weft.hpp.
 ///
 ///     const auto all = nn::parameters(net);
 ///     auto train = group(adamw{.weight_decay = 0.05}.minimize(loss, not_matching(all, {"*/bias", "*/scale"})),
 ///                        adamw{.weight_decay = 0}.minimize(loss, matching(all, {"*/bias", "*/scale"})));
 ///
-/// In a pattern, `*` stands for any characters, "/" too, and everything else for itself; the whole name must match.
+/// In a pattern, `*` matches any characters, including "/"; all other characters match themselves. A pattern must match
+/// the whole name.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The variables, or the gradients of those, whose names match a pattern, in the order of the list. Throws not_found
-/// if a pattern matches no name of the list.
+/// Returns the variables whose names match a pattern, or their gradients, in the order of the list. Throws not_found if
+/// a pattern matches no name.
 [[nodiscard]] variable_list matching(const variable_list& list, std::initializer_list<std::string_view> patterns);
 template <class T>
 [[nodiscard]] variable_gradients<T> matching(const variable_gradients<T>& gradients,
                                              std::initializer_list<std::string_view> patterns);
-/// The others. Throws as matching() does.
+/// Returns the variables or gradients that match no pattern. Throws like matching().
 [[nodiscard]] variable_list not_matching(const variable_list& list, std::initializer_list<std::string_view> patterns);
 template <class T>
 [[nodiscard]] variable_gradients<T> not_matching(const variable_gradients<T>& gradients,
@@ -33,7 +34,7 @@ template <class T>
 namespace detail {
 
 inline bool matches(std::string_view name, std::string_view pattern) {
-  std::size_t n = 0, p = 0, star = pattern.size(), resumed = 0;  // the last `*`, and what it covers the beginning of
+  std::size_t n = 0, p = 0, star = pattern.size(), resumed = 0;  // the last `*`, and the end of its match
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++, resumed = n;
@@ -49,7 +50,7 @@ inline bool matches(std::string_view name, std::string_view pattern) {
   return p == pattern.size();
 }
 
-/// Whether each of the variables matches.
+/// For each variable, true if a pattern matches its name.
 inline sequence<bool> find_matching(const char* who, const sequence<symbol>& variables,
                                     std::initializer_list<std::string_view> patterns) {
   sequence<bool> found(variables.size(), false);

@@ -19,17 +19,17 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Exponential moving averages of variables: what a model is evaluated with is often better than its last values.
+/// Exponential moving averages of variables: a model often performs better with them than with its last values.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The value by which averages count updates is a counter, or an integer or floating scalar of the graph.
+/// num_updates must be a counter, or an integer or floating-point scalar of the graph.
 template <class X>
 struct count_is_not_a_scalar_node : mistake<true> {};
 template <Expression X>
 struct count_is_not_a_scalar_node<X> : mistake<!X::symbolic || dims_t<X>::rank != 0> {};
 
-/// How many updates there have been, for exponential_moving_average: `.num_updates = global_step(g)`.
+/// The number of updates, for exponential_moving_average: `.num_updates = global_step(g)`.
 class update_count {
  public:
   update_count() = default;
@@ -44,20 +44,20 @@ class update_count {
   }
 
   bool is_given() const { return is_given_; }
-  symbol counter() const { return counter_; }  ///< an int64; a number if it is none
-  symbol value() const { return value_; }      ///< else: a double
+  symbol counter() const { return counter_; }  ///< an int64; a number if value() is set
+  symbol value() const { return value_; }      ///< otherwise: a double
 
  private:
   bool is_given_ = false;
   symbol counter_, value_;
 };
 
-/// The training whose values are averaged is the first argument.
+/// The first argument must be the training effect.
 template <class X>
 struct average_does_not_name_the_training : mistake<true> {};
 template <>
 struct average_does_not_name_the_training<effect> : mistake<false> {};
-/// The averaged values are variables of float or double, one argument each.
+/// Averaged values must be variables of float or double, one per argument.
 template <class X>
 struct averaged_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
@@ -70,31 +70,31 @@ class moving_averages;
   "exponential_moving_average: the training comes first, the variables, of float or double, follow one by one: " \
   "apply(train, w, b)"
 
-/// average -= (1 - decay) * (average - value), after each update of the value (tf.train.ExponentialMovingAverage;
-/// Polyak and Juditsky 1992). With num_updates the decay is min(decay, (1 + n) / (10 + n)), so that averages move
-/// faster in the beginning. An average begins as its variable does. With zero_debias it begins as 0, and is divided by
-/// the sum of the weights that it has taken in (Kingma and Ba 2015, section 3), so that it is the mean of new values
-/// alone.
+/// Computes average -= (1 - decay) * (average - value) after each update of the value
+/// (tf.train.ExponentialMovingAverage; Polyak and Juditsky 1992). With num_updates the decay is min(decay, (1 + n) /
+/// (10 + n)), so averages change faster at the beginning. An average starts with its variable's initial value. With
+/// zero_debias it starts at 0 and is divided by the sum of its weights (Kingma and Ba 2015, section 3), so it is the
+/// mean of new values only.
 ///
 ///     auto train = adam{}.minimize(loss);
 ///     auto averages = exponential_moving_average{.decay = 0.999}.apply(train);
-///     s.run(fetch(loss, averages));  // trains, and averages what the variables have become
-///     const auto guard = averages.swapped_in(s);  // until it ends, variables have their averages' values
+/// trains, then averages the new values
+/// until it ends, variables have the averages as values
 struct exponential_moving_average {
   double decay = 0.999;
   update_count num_updates{};
   bool zero_debias = false;
 
-  /// An effect that runs the training, and then averages the new values of the variables that it updates, or of those
-  /// that are named alone. A counter that the training adds to counts this step, too. Each average is a variable of
-  /// variable_kind::slot, `w/ExponentialMovingAverage`. Updates of rows alone are averaged over all rows. Throws
-  /// invalid_argument if decay is not in [0, 1), or if the training updates no variable.
+  /// Returns an effect that runs the training and then averages the new values of the variables that it updates, or of
+  /// the given variables only. A counter that the training increments includes this step. Each average is a variable of
+  /// variable_kind::slot, `w/ExponentialMovingAverage`. After sparse updates, all rows are averaged. Throws
+  /// invalid_argument if decay is not in [0, 1) or the training updates no variable.
   template <class... V>
   [[nodiscard]] moving_averages apply(const effect& training, const V&... variables) const;
-  /// An effect that averages the variables as a step finds them, whatever has updated them.
+  /// Returns an effect that averages the current values of the variables, however they are updated.
   template <class... V>
   [[nodiscard]] moving_averages apply_to_present_values(const V&... variables) const;
-  /// The same of the variables of float and double in a list: `apply_to_present_values(nn::parameters(net))`.
+  /// Averages the float and double variables of a list: `apply_to_present_values(nn::parameters(net))`.
   [[nodiscard]] moving_averages apply_to_present_values(const variable_list& variables) const;
 
   template <class X, class... V>
@@ -105,31 +105,31 @@ struct exponential_moving_average {
   moving_averages record(graph& g, const symbol* training, const sequence<symbol>& variables) const;
 };
 
-/// The averages that an effect keeps, and what they are averages of.
+/// An effect that updates averages, with access to them.
 class moving_averages : public effect {
  public:
-  /// The average of a variable. Throws not_found if it is not averaged here.
+  /// Returns the average of a variable. Throws not_found if the variable has no average here.
   template <class T, class D, class Dev>
   [[nodiscard]] variable_node<T, D, Dev> average(const variable_node<T, D, Dev>& v) const {
     return variable_node<T, D, Dev>(average_of(v.erased()));
   }
 
-  /// While it lives, variables have their averages' values in a session, and the averages those of the variables.
+  /// A guard: while it exists, the values of variables and averages are exchanged in a session.
   class swapped;
-  /// Exchanges them, by copies on the device of each; what is prepared stays right. Train, and save, after the guard
-  /// has put all back. Throws failed_precondition, and changes nothing, if a variable has no value or if they are
-  /// exchanged already.
+  /// Exchanges the values by copies on each variable's device; prepared steps stay valid. Train and save only after the
+  /// guard has restored the values. Throws failed_precondition, and changes nothing, if a variable has no value or the
+  /// values are already exchanged.
   [[nodiscard]] swapped swapped_in(session& s) const;
-  /// The value that a function without arguments returns while averages are swapped in. They are put back if it throws,
-  /// too.
+  /// Returns the result of a function that runs while the averages are swapped in. The values are restored even if it
+  /// throws.
   template <class F>
   auto evaluate(session& s, const F& function) const;
 
-  /// Makes the averages begin anew from what the variables are in the session: after load_weights(), say. Those with
-  /// zero_debias begin as 0.
+  /// Restarts the averages from the variables' current values in the session, for example after load_weights(). With
+  /// zero_debias they restart at 0.
   void restart(session& s) const;
 
-  /// The renaming that restores averages in place of the variables: `restore_options{.partial = true, .rename =
+  /// Returns the renaming that restores averages into the variables: `restore_options{.partial = true, .rename =
   /// averages.variables_to_restore()}` (ExponentialMovingAverage.variables_to_restore).
   std::vector<std::pair<std::string, std::string>> variables_to_restore() const;
 
@@ -153,14 +153,14 @@ class moving_averages : public effect {
   std::shared_ptr<shared> state_;
 };
 
-/// Holds the averages in the place of the variables while it lives.
+/// While it exists, the variables have the averages as values.
 class moving_averages::swapped {
  public:
   swapped(const swapped&) = delete;
   swapped& operator=(const swapped&) = delete;
   ~swapped();
 
-  /// Puts all back before the guard ends, and throws what goes wrong on a GPU.
+  /// Restores the values before the guard ends. Throws the errors of GPUs.
   void put_back();
 
  private:
@@ -173,15 +173,15 @@ class moving_averages::swapped {
   bool is_in_ = false;
 };
 
-/// For a graph that only evaluates: each of its trained variables has the average's value of a checkpoint that has been
-/// saved with averages, `{.partial = true, .rename = variables_to_restore(g)}`. Throws not_found if none is trained.
+/// Returns the renaming that restores averages into the trained variables of a graph that only evaluates: `{.partial =
+/// true, .rename = variables_to_restore(g)}`. Throws not_found if the graph has no trained variables.
 std::vector<std::pair<std::string, std::string>> variables_to_restore(const graph& g);
 
 namespace detail {
 
 inline constexpr const char* average_name = "ExponentialMovingAverage";
 
-/// The last values that an effect and its parts write into variables.
+/// For each variable, the last value that an effect writes into it.
 class written_values {
  public:
   written_values() = default;
@@ -203,14 +203,14 @@ class written_values {
     }
   }
   bool has(value variable) const { return variable.node < last_.size() && last_[variable.node] != graph_node::no_node; }
-  /// That of a variable; the variable itself if it is not written.
+  /// Returns the last written value, or the variable itself if it is not written.
   value of(value variable) const { return has(variable) ? value{last_[variable.node], 0} : variable; }
 
  private:
   sequence<std::uint32_t> last_;
 };
 
-/// Variables of the graph that a training updates.
+/// Returns the trained variables that a training effect updates.
 inline sequence<symbol> updated_variables(graph& g, std::uint32_t training) {
   sequence<symbol> found;
   const written_values written(g, training);
@@ -234,12 +234,12 @@ inline symbol add_average(graph& g, symbol variable, bool begins_as_0) {
   return {&g, {n, 0}};
 }
 
-/// 1 - decay in this step.
+/// Returns 1 - decay for this step.
 inline hyperparameter weight_of_value(graph& g, const exponential_moving_average& how, const symbol* training) {
   if (!how.num_updates.is_given()) return 1 - how.decay;
   symbol n = how.num_updates.value();
   check_same_graph("exponential_moving_average", &g, (n.is_number() ? how.num_updates.counter() : n));
-  if (n.is_number()) {  // a schedule, which parameter servers follow
+  if (n.is_number()) {  // a schedule, which parameter servers can follow
     n = how.num_updates.counter();
     if (training) n = {&g, written_values(g, training->id().node).of(n.id())};
     return node<double>(record_schedule("exponential_moving_average", n,
@@ -388,7 +388,7 @@ inline moving_averages::swapped::swapped(session& s, std::shared_ptr<shared> sta
   }
 }
 
-// All or nothing.
+// Exchanges all values or none.
 inline void moving_averages::swapped::exchange() {
   std::size_t done = 0;
   try {
@@ -432,7 +432,7 @@ inline moving_averages exponential_moving_average::record(graph& g, const symbol
     const symbol now = training ? symbol(&g, written.of(v.id())) : v;
     const symbol update = zero_debias ? detail::record_average<detail::debiased_average_rule>(g, weight, average, now)
                                       : detail::record_average<detail::moving_average_rule>(g, weight, average, now);
-    // After all of the training, so that its updates stay one kernel.
+    // Runs after all training updates, so that these stay one kernel.
     if (training) g.add_control(update.id().node, training->id().node);
     moving_averages::pair p{v.id().node, average.id().node, {}};
     for (std::size_t k = 0; zero_debias && k < detail::slots_of<detail::debiased_average_rule>; ++k)

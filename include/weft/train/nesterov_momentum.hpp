@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Momentum whose gradient is thought of as one step ahead (Nesterov 1983; Sutskever et al. 2013), as
+/// Momentum with Nesterov's look-ahead gradient (Nesterov 1983; Sutskever et al. 2013), as
 /// tf.train.MomentumOptimizer(use_nesterov=True).
 struct nesterov_momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;

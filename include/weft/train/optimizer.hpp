@@ -22,9 +22,9 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The gradients of a scalar loss, each with its variable: a tuple for those that are named, and without names a list,
-/// of all that the loss depends on (compute_gradients of tf.train.Optimizer). With variables_in(g, scope) among them it
-/// is a list, too. Throws invalid_argument if the loss does not depend on one that is named.
+/// Returns the gradients of a scalar loss with their variables (compute_gradients of tf.train.Optimizer): a tuple for
+/// the named variables or, without names or with variables_in(g, scope), a list. Without names the list has all
+/// variables that the loss depends on. Throws invalid_argument if the loss does not depend on a named variable.
 ///
 ///     auto [of_w, of_b] = compute_gradients(loss, w, b);
 ///     of_w.gradient = min(max(of_w.gradient, -1.0f), 1.0f);
@@ -32,23 +32,23 @@ namespace weft {
 template <class Expr, class... V>
 [[nodiscard]] auto compute_gradients(const Expr& loss, const V&... variables);
 
-/// The training step that brings an optimizer these gradients: an effect. `pairs` are what compute_gradients() returns,
-/// or parts of it, and may be followed by a counter of steps (apply_gradients of tf.train.Optimizer). Throws
-/// invalid_argument for a variable that is there twice, or that is not trained.
+/// Returns a training step, an effect, that applies gradients with an optimizer (apply_gradients of
+/// tf.train.Optimizer). `pairs` are results of compute_gradients() or parts of them; a step counter can follow. Throws
+/// invalid_argument if a variable occurs twice or is not trained.
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
 
-/// A training step by any optimizer, a program's own too: updates every variable that the scalar loss depends on, or
-/// those that are named alone: an effect. Throws invalid_argument if the loss does not depend on one of them. Of a
-/// list, `minimize(adam{}, loss, variables_in(g, "generator"))`, it updates the trained variables of the loss's type
-/// that the loss depends on, and throws invalid_argument if these are none. No other optimizer of the graph is
-/// affected. The same as `apply_gradients(optimizer, compute_gradients(loss, variables...))`. A counter of steps,
-/// global_step(g), may stand among them: each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
+/// Returns a training step, an effect, that updates every variable that the scalar loss depends on, or only the given
+/// variables, with any optimizer. The same as `apply_gradients(optimizer, compute_gradients(loss, variables...))`.
+/// Throws invalid_argument if the loss does not depend on a given variable. For a list, `minimize(adam{}, loss,
+/// variables_in(g, "generator"))`, it updates the list's trained variables of the loss's type that the loss depends on,
+/// and throws invalid_argument if there are none. Other optimizers of the graph are not affected. The arguments can
+/// include a step counter, global_step(g): each step adds 1 to it (global_step of tf.train.Optimizer.minimize).
 template <class Optimizer, class Expr, class... V>
   requires(!Expression<Optimizer>)
 [[nodiscard]] auto minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables);
 
-/// An optimizer is given `variable_gradient`s, each of a variable and an expression of its type and extents.
+/// An optimizer requires `variable_gradient`s, each with a variable and an expression of its type and extents.
 template <class X>
 struct applied_value_is_not_a_gradient : mistake<true> {};
 template <class Gradient, class V>
@@ -65,7 +65,7 @@ struct applied_value_is_not_a_gradient<variable_gradients<T>> : mistake<false> {
 template <class Dev>
 struct applied_value_is_not_a_gradient<variable_node<std::int64_t, dims<>, Dev>> : mistake<false> {};
 
-/// A counter of steps is given to apply_gradients(), and not to compute_gradients().
+/// A step counter can be passed to apply_gradients(), but not to compute_gradients().
 template <class V>
 struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 
@@ -87,7 +87,7 @@ void append_each(sequence<hyperparameter>& all, const Member&... members) {
   };
   (all.push_back(as_hyperparameter(members)), ...);
 }
-/// Appends the members of an optimizer, which need not all be hyperparameters.
+/// Appends the members of an optimizer as hyperparameters.
 template <class Optimizer>
 void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
 #define WEFT_MEMBERS(count, ...)                  \
@@ -95,7 +95,7 @@ void append_members(const Optimizer& o, sequence<hyperparameter>& all) {
     const auto& [__VA_ARGS__] = o;                \
     append_each(all, __VA_ARGS__);                \
   }
-  if constexpr (requires { typename Optimizer::extended; }) {  // an optimizer with something added (decay.hpp)
+  if constexpr (requires { typename Optimizer::extended; }) {  // a wrapper around another optimizer (decay.hpp)
     append_members(o.optimizer, all);
     append_each(all, o.weight_decay);
   } else {
@@ -167,14 +167,14 @@ effect record_updates(graph& g, const Optimizer& optimizer, const sequence<appli
   }
 }
 
-/// The operation that an optimizer updates elements of type T with.
+/// Returns the operation with which an optimizer updates elements of type T.
 template <class Optimizer, class T>
 const operation* update_of() {
   gpu::compile_kernels<update_ops<Optimizer>::template of, T>();
   return &operation_of<update_op<Optimizer, T>>;
 }
 
-/// The formula's own mistakes are said of the call that names the optimizer.
+/// Instantiates the optimizer's formula, so that its errors point to the call that names the optimizer.
 template <class Optimizer, class T>
 void check_formula(const Optimizer& optimizer) {
   if (false)
@@ -207,7 +207,7 @@ void append_applied(const Optimizer&, const variable_node<std::int64_t, dims<>, 
   beside.push_back(assign_add(counter, 1).erased());
 }
 
-/// Appends a variable or those of a list, which are named beside a loss of T.
+/// Appends a variable, or the variables of a list, for a loss of type T.
 template <class T, class V>
 void append_variable(const V& named, const char* who, sequence<symbol>& variables) {
   if constexpr (std::is_same_v<V, variable_list>)
@@ -215,7 +215,7 @@ void append_variable(const V& named, const char* who, sequence<symbol>& variable
   else
     variables.push_back(named.erased());
 }
-/// Appends what is named beside a loss: a variable, or a counter that each step adds 1 to.
+/// Appends an argument that follows a loss: a variable, or a counter that each step increments.
 template <class Optimizer, class T, class V>
 void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>& beside) {
   if constexpr (is_step_counter<V>) {
@@ -226,7 +226,7 @@ void append_named(const V& named, sequence<symbol>& variables, sequence<symbol>&
   }
 }
 
-/// Whether compute_gradients() of these variables returns a list: it has no types for those of a scope.
+/// True if compute_gradients() of these variables returns a list: the types of a scope's variables are unknown.
 template <class... V>
 inline constexpr bool is_listed = sizeof...(V) == 0 || (std::is_same_v<V, variable_list> || ...);
 

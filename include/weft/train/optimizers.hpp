@@ -5,29 +5,29 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// The optimizers. Each is a formula over one element of a variable; docs/how-to/optimizers.md explains how to add one.
+/// The optimizers. Each is a formula for one element of a variable; docs/how-to/optimizers.md explains how to add one.
 namespace weft {
 
-/// The minimised value is one number: `mean(...)` or `sum(...)` makes one of many.
+/// The loss must be a scalar; reduce it with `mean(...)` or `sum(...)`.
 template <class Dims>
 struct minimized_value_is_not_scalar : mistake<Dims::rank != 0> {};
 
-/// The minimised value belongs to a graph.
+/// The loss must belong to a graph.
 template <class X>
 struct minimized_value_is_not_a_node : mistake<!Expression<X>> {};
 template <>
 struct minimized_value_is_not_a_node<void> : mistake<true> {};
 
-/// The trained values are variables, one argument each, of the loss's element type.
+/// Trained values must be variables of the loss's element type, one per argument.
 template <class X, class T>
 struct trained_value_is_not_a_variable : mistake<true> {};
 template <class T, class D, class Dev>
 struct trained_value_is_not_a_variable<variable_node<T, D, Dev>, T> : mistake<false> {};
-/// Or those of a scope: variables_in(g, "generator").
+/// Also allowed: the variables of a scope, variables_in(g, "generator").
 class variable_list;
 template <class T>
 struct trained_value_is_not_a_variable<variable_list, T> : mistake<false> {};
-/// Among them may be what counts the steps: global_step(g).
+/// Also allowed: a step counter, global_step(g).
 template <class X>
 inline constexpr bool is_step_counter = false;
 template <class Dev>
@@ -47,15 +47,15 @@ constexpr auto find_minimize_mistake() {
 
 }  // namespace detail
 
-/// The mistake in a loss, or in the variables that are named with it, if there is one.
+/// The mistake in a loss or its variables, if there is one.
 template <class Expr, class... Variables>
 using minimize_mistake = decltype(detail::find_minimize_mistake<Expr, Variables...>());
 
-/// The mistake of variables in braces.
+/// The mistake of passing variables in braces.
 template <class Expr>
 using trained_list_is_not_a_variable = trained_value_is_not_a_variable<std::initializer_list<Expr>, value_t<Expr>>;
 
-// In train/optimizer.hpp.
+// Defined in train/optimizer.hpp.
 template <class X>
 struct applied_value_is_not_a_gradient;
 template <class... Pair>
@@ -67,7 +67,7 @@ template <class...>
 auto minimize(...) WEFT_DELETED;  // takes an optimizer first: minimize(adam{}, loss), or adam{}.minimize(loss)
 template <class Optimizer, class... Pair>
 [[nodiscard]] effect apply_gradients(const Optimizer& optimizer, const Pair&... pairs);
-// The messages of minimize() for mistakes.
+// Error messages of minimize().
 #define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
   "follow it, one by one, or variables_in(graph, \"scope\")"
@@ -82,7 +82,7 @@ struct gradient_descent {
 
   static constexpr const char* name = "gradient_descent";
   static constexpr hyperparameter_limit limits[] = {{"learning_rate"}};
-  static constexpr fusion_kind fusion = fusion_kind::descent;  // a product that is the gradient can make the update too
+  static constexpr fusion_kind fusion = fusion_kind::descent;  // into the product that computes the gradient
   static constexpr bool by_rows = true;
 
   template <class V>
@@ -94,7 +94,7 @@ struct gradient_descent {
 };
 
 /// velocity = momentum * velocity + gradient; variable -= learning_rate * velocity (tf.train.MomentumOptimizer; Polyak
-/// 1964). Rows of a variable that a step does not take (ops/gather.hpp) keep their values and their velocity.
+/// 1964). With sparse gradients (ops/gather.hpp), the other rows keep their values and velocities.
 struct momentum {
   hyperparameter learning_rate = 0.01, momentum = 0.9;
 
@@ -112,7 +112,7 @@ struct momentum {
 #include <weft/train/members.inc>
 };
 
-/// Adam (Kingma and Ba 2015), as tf.train.AdamOptimizer: epsilon is the "epsilon hat" before section 2.1 of the paper.
+/// Adam (Kingma and Ba 2015), as tf.train.AdamOptimizer: epsilon is the paper's "epsilon hat" (before section 2.1).
 struct adam {
   hyperparameter learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
 

@@ -20,11 +20,11 @@
 
 namespace weft {
 
-/// How a run shows that it is alive: one line that is drawn over, a line every few seconds, or nothing. `automatic`
-/// draws on a terminal and writes lines elsewhere.
+/// The display of a run's progress: one line that is overwritten, a new line every few seconds, or nothing. `automatic`
+/// selects a bar on a terminal and lines elsewhere.
 enum class progress_mode : unsigned char { automatic, bar, lines, none };
 
-/// "auto", "bar", "lines" or "none"; throws invalid_argument for any other word.
+/// Parses "auto", "bar", "lines" or "none". Throws invalid_argument for any other word.
 inline progress_mode parse_progress_mode(std::string_view word) {
   if (word == "auto") return progress_mode::automatic;
   if (word == "bar") return progress_mode::bar;
@@ -34,28 +34,28 @@ inline progress_mode parse_progress_mode(std::string_view word) {
               "there is no mode \"" + std::string(word) + "\"; auto, bar, lines and none are the modes");
 }
 
-/// The work that a run will do, so that its display can say how far it is.
+/// The size of a run, and how to display its progress.
 struct progress_options {
-  std::int64_t steps = 0;            ///< in all; 0 where nobody knows
-  std::int64_t steps_per_epoch = 0;  ///< 0 where there are no epochs
-  std::int64_t items_per_step = 0;   ///< 0 leaves the rate out
+  std::int64_t steps = 0;            ///< in total; 0 if unknown
+  std::int64_t steps_per_epoch = 0;  ///< 0: no epochs
+  std::int64_t items_per_step = 0;   ///< 0: no rate is displayed
   const char* items = "images";
   progress_mode mode = progress_mode::automatic;
   std::FILE* out = stderr;
-  std::size_t columns = 0;  ///< of a bar's line; 0 asks the terminal
+  std::size_t columns = 0;  ///< width of the bar's line; 0: the terminal's
   std::chrono::milliseconds bar_interval{100};
   std::chrono::milliseconds line_interval{3000};
 };
 
 namespace detail {
 
-/// While a bar is drawn on a terminal: a program that is ended by Ctrl-C, or another signal that nobody else handles,
-/// ends the bar's line first, so that the shell's prompt does not stand in it.
+/// While a bar is displayed, ends its line before an otherwise unhandled signal such as Ctrl-C ends the program, so
+/// that the shell's prompt begins a new line.
 class line_ended_by_signals {
  public:
   explicit line_ended_by_signals(int descriptor) {
     int nobody = -1;
-    if (!drawn_on().compare_exchange_strong(nobody, descriptor)) return;  // another bar looks after it
+    if (!drawn_on().compare_exchange_strong(nobody, descriptor)) return;  // another bar handles the signals
     ours_ = true;
     for (const int number : ending) {
       struct sigaction before{};
@@ -88,9 +88,9 @@ class line_ended_by_signals {
   static void end_line(int number) {
     const int descriptor = drawn_on().exchange(-1);
     if (descriptor >= 0 && ::write(descriptor, "\n", 1) < 0) {
-      // the terminal is gone
+      // The terminal is closed.
     }
-    ::raise(number);  // now by its default: the program ends
+    ::raise(number);  // the default action ends the program
   }
 
   bool ours_ = false;
@@ -98,12 +98,12 @@ class line_ended_by_signals {
 
 }  // namespace detail
 
-/// Shows a run's step, epoch, cost, speed and the time that is left.
+/// Displays a run's step, epoch, cost, speed and remaining time.
 ///
 ///     progress shown({.steps = steps, .steps_per_epoch = batches, .items_per_step = 100});
 ///     ... shown.update(step, cost);
 ///
-/// An update between two displays reads a clock and compares: some 25 nanoseconds.
+/// An update that displays nothing takes about 25 nanoseconds.
 template <class Clock = std::chrono::steady_clock>
 class basic_progress {
  public:
@@ -120,12 +120,13 @@ class basic_progress {
   basic_progress& operator=(const basic_progress&) = delete;
   ~basic_progress() { finish(); }
 
-  /// `step` steps are done, on a cluster by all workers together, and the last one here cost `cost`.
+  /// Records that `step` steps are done, by all workers of a cluster, and that this process's last one had `cost`.
   void update(std::int64_t step, double cost) {
     if (options_.mode == progress_mode::none) return;
     const auto now = Clock::now();
     if (first_ < 0) {
-      // Speed is counted from the first step's end: that step also plans, and others' may have come before it.
+      // Speed is measured from the end of the first step, because that step also plans, and other workers can have made
+      // steps before it.
       first_ = last_step_ = step;
       measured_from_ = last_ = now;
     }
@@ -134,7 +135,7 @@ class basic_progress {
     if (now >= next_) show(now);
   }
 
-  /// Shows the last state once more and ends the line. Called at the latest by the destructor.
+  /// Displays the final state and ends the line. The destructor calls it.
   void finish() {
     if (finished_) return;
     finished_ = true;
@@ -150,7 +151,7 @@ class basic_progress {
 
   void show(time_point now) {
     next_ = now + interval_;
-    // While the run goes on the speed is the recent one; at its end, that of the whole.
+    // Shows the recent speed during the run, and the average speed at its end.
     const bool whole = finished_ || step_ == last_step_;
     const double seconds = std::chrono::duration<double>(now - (whole ? measured_from_ : last_)).count();
     const auto steps = static_cast<double>(step_ - (whole ? first_ : last_step_));
@@ -161,7 +162,7 @@ class basic_progress {
     const double rate = seconds > 0 ? steps / seconds : 0;
     const std::string text = describe(rate, std::chrono::duration<double>(now - start_).count());
     if (options_.mode == progress_mode::bar) {
-      // Back to the line's beginning, the text, and nothing of the text before.
+      // Returns to the start of the line, and erases the rest of the previous text.
       std::fprintf(options_.out, "\r%s\x1b[K", text.c_str());
       std::fflush(options_.out);
     } else {
@@ -170,7 +171,7 @@ class basic_progress {
     }
   }
 
-  /// One column less than the line has: a longer text would go on in the next line, and not be drawn over.
+  /// One column less than the line: a longer text would wrap and could not be overwritten.
   std::size_t room() const {
     if (options_.mode != progress_mode::bar) return std::string::npos;
     winsize terminal{};
@@ -181,7 +182,7 @@ class basic_progress {
 
   std::string describe(double rate, double elapsed) const {
     enum worth : int { bar, batch, step_time, epoch, speed, most };
-    std::vector<std::pair<int, std::string>> parts;  // what is worth least goes first where there is no room
+    std::vector<std::pair<int, std::string>> parts;  // if space is short, the lowest priority is dropped first
     const auto add = [&parts](worth what, const char* format, auto... values) {
       char part[96];
       std::snprintf(part, sizeof part, format, values...);
@@ -196,7 +197,7 @@ class basic_progress {
     add(most, "step %lld", static_cast<long long>(step_));
     if (options_.steps > 0) add(most, "/%lld", static_cast<long long>(options_.steps));
     if (options_.steps_per_epoch > 0) {
-      const std::int64_t before = step_ > 0 ? step_ - 1 : 0;  // the step that has just been made belongs to this epoch
+      const std::int64_t before = step_ > 0 ? step_ - 1 : 0;  // the current step belongs to this epoch
       add(epoch, "  epoch %lld", static_cast<long long>(before / options_.steps_per_epoch + 1));
       add(batch, "  batch %lld/%lld", static_cast<long long>(step_ > 0 ? before % options_.steps_per_epoch + 1 : 0),
           static_cast<long long>(options_.steps_per_epoch));
@@ -229,14 +230,14 @@ class basic_progress {
     return text.substr(0, room);
   }
 
-  /// 1234567 as 1,234,567.
+  /// Formats 1234567 as 1,234,567.
   static std::string thousands(double value) {
     std::string digits = std::to_string(std::llround(value));
     for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, 1, ',');
     return digits;
   }
 
-  /// 3725 seconds as 1:02:05, 8 as 0:08.
+  /// Formats 3725 seconds as 1:02:05, and 8 as 0:08.
   static std::string clock_time(double seconds) {
     const auto s = static_cast<long long>(seconds + 0.5);
     char text[40];

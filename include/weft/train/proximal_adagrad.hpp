@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// AdaGrad and then, exactly, the pull of l1 and l2 towards 0 (Duchi and Singer 2009), as
+/// AdaGrad followed by the exact proximal step of l1 and l2 (Duchi and Singer 2009), as
 /// tf.train.ProximalAdagradOptimizer.
 struct proximal_adagrad {
   hyperparameter learning_rate = 0.01, initial_accumulator_value = 0.1, l1 = 0, l2 = 0;

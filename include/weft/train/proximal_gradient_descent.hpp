@@ -4,7 +4,7 @@
 
 namespace weft {
 
-/// Gradient descent and then, exactly, the pull of l1 and l2 towards 0 (Duchi and Singer 2009), as
+/// Gradient descent followed by the exact proximal step of l1 and l2 (Duchi and Singer 2009), as
 /// tf.train.ProximalGradientDescentOptimizer.
 struct proximal_gradient_descent {
   hyperparameter learning_rate = 0.01, l1 = 0, l2 = 0;

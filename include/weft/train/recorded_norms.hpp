@@ -11,12 +11,12 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// An optimizer's norms as nodes of a graph.
+/// Records an optimizer's norms as nodes of a graph.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// A number that `norms` and `advance` compute with where they are recorded: a value of the graph, rounded to `type`.
+/// The number type with which `norms` and `advance` are recorded: a graph value, rounded to `type`.
 class recorded_number {
  public:
   recorded_number(double number) : value_(number) {}
@@ -42,7 +42,7 @@ class recorded_number {
   friend recorded_number abs(const recorded_number& a) { return math::abs(a.value_); }
 
  private:
-  // A hyperparameter that is a value of the graph is a double, and takes the type of what it meets.
+  // A hyperparameter that is a graph value is a double, and takes the type of the other operand.
   static dtype common(const recorded_number& a, const recorded_number& b) {
     if (a.value_.is_number()) return b.value_.is_number() ? dtype::float64 : b.value_.type();
     if (b.value_.is_number()) return a.value_.type();
@@ -52,7 +52,7 @@ class recorded_number {
   symbol value_;
 };
 
-// A template: what optimizers without norms do not need is then not compiled for them.
+// A template, so that it is not compiled for optimizers without norms.
 template <class Optimizer>
 inline constexpr primitive_set in_norms{primitive::add,    primitive::subtract, primitive::multiply,
                                         primitive::divide, primitive::negate,   primitive::sqrt,

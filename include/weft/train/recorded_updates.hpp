@@ -17,12 +17,12 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// A training step as nodes of a graph, without types: gradients, slots and updates.
+/// Records a training step as nodes of a graph, without types: gradients, slots and updates.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// How the variables are updated.
+/// An optimizer, without its type.
 struct update_definition {
   const char* name;
   const slot* slots;
@@ -32,7 +32,7 @@ struct update_definition {
   bool by_rows;
   const void* optimizer;
   std::size_t norm_count;
-  /// Makes nodes of the norms: `operands` are the variable, its slots and the gradient.
+  /// Records the norms. `operands` are the variable, its slots and the gradient.
   void (*norms)(const void* optimizer, const symbol* operands, symbol* norms);
 };
 
@@ -42,28 +42,29 @@ struct applied_gradient {
   const operation* update;
 };
 
-/// Appends the variables of a list that may be trained for a loss of this type. Output 1, which no variable has, marks
-/// them: the loss need not depend on each. Throws invalid_argument if the list has none.
+/// Appends the trained variables of a list that have the loss's type. They are marked with output 1, which variables do
+/// not have: the loss need not depend on each of them. Throws invalid_argument if the list has none.
 void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who);
-/// Records the gradients of the variables, or of all trained ones that the loss depends on where none is named.
+/// Records the gradients of the given variables or, if none is given, of all trained variables that the loss depends
+/// on.
 sequence<variable_gradient<symbol, symbol>> record_gradients(graph&, symbol loss, const char* who,
                                                              sequence<symbol> variables);
 symbol record_sum_of_squares(symbol);
-/// The rows that a gradient is the sum of, each with its number: where it is nothing else, and there are not too many
-/// lists of them.
+/// Returns true, and the lists of rows with their indices, if the gradient is a sum of rows only and has few enough
+/// lists.
 bool find_rows(const graph&, value gradient, sequence<value>& lists, const operation*& sums);
-/// The same value where gradients that it is computed from are not taken by rows: of what reverse mode yields, or
-/// note_whole() has told of. The value itself where it is computed from no rows.
+/// Returns an equal value that is computed from dense gradients, according to reverse mode or note_whole(). Returns the
+/// value itself if it is not computed from sparse gradients.
 symbol without_rows(symbol);
-/// The update of one variable, and its slots beside it.
+/// Records the update of a variable, and its slots.
 symbol record_update(graph&, const update_definition&, const applied_gradient&);
-/// Throws invalid_argument unless each variable is trained, and is there once.
+/// Throws invalid_argument unless each variable is trained and occurs once.
 void check_trained(const graph&, const char* who, const sequence<symbol>& variables);
-/// Unless it is there, or is none.
+/// Appends a symbol unless it is a number or already in the list.
 void append_once(sequence<symbol>& all, symbol one);
-/// The updates that were noted for these losses.
+/// Appends the updates that were noted for these losses.
 void append_noted(graph&, const sequence<symbol>& losses, sequence<symbol>& members);
-/// `beside`: effects that every step has, too.
+/// `beside`: effects that every step also runs.
 effect record_updates(graph&, const update_definition&, const sequence<applied_gradient>&,
                       const sequence<symbol>& beside);
 /// Throws invalid_argument unless the variable is a counter.
@@ -75,7 +76,7 @@ inline bool is_trained(const graph& g, std::uint32_t n) {
   return is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::trained;
 }
 
-/// A variable beside another, where an optimizer keeps what it remembers (a slot in TensorFlow).
+/// Adds a variable for an optimizer's state next to another variable (a slot in TensorFlow).
 inline value add_slot(graph& g, symbol variable, const slot& s) {
   if (!s.first.is_number())
     throw error(error_code::invalid_argument, s.name,
@@ -84,7 +85,7 @@ inline value add_slot(graph& g, symbol variable, const slot& s) {
   c.op = &operation_of<variable_op>;
   c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
   c.attributes = words_of(variable_op::attributes{variable_kind::slot});
-  // An update writes both: they are in one place, whatever scopes are around it.
+  // The variable and the slot must be on the same device, because an update writes both.
   const graph::device_scope beside(g, variable.id());
   const std::uint32_t node = g.add(static_cast<node_def&&>(c), str_cat({g[variable.id().node].name, "/", s.name}));
   g.initialize(node, {initializer::kind_type::constant, s.first.number(), 0, {}});
@@ -103,7 +104,7 @@ WEFT_DECL bool find_rows(const graph& g, value gradient, sequence<value>& lists,
          find_rows(g, c.inputs[1], lists, sums);
 }
 
-/// `seen`: by node, whether it is known to be computed from no rows.
+/// `seen`: by node, true if the node is known not to be computed from sparse gradients.
 inline value find_without_rows(graph& g, value v, sequence<char>& seen) {
   if (const value known = g.whole_of(v); known != v) return known;
   if (seen[v.node]) return v;
@@ -132,7 +133,7 @@ WEFT_DECL symbol without_rows(symbol x) {
   return {&g, find_without_rows(g, x.id(), seen)};
 }
 
-/// The inputs of an update but for the gradient, and what else there is to it.
+/// Returns an update's node without its gradient. Sets the bits of `computed` for hyperparameters that are inputs.
 inline node_def update_without_gradient(graph& g, const update_definition& how, const operation* op, symbol variable,
                                         symbol gradient, std::uint32_t& computed) {
   node_def c;
@@ -169,7 +170,7 @@ WEFT_DECL symbol record_update(graph& g, const update_definition& how, const app
   sequence<value> lists;
   const operation* sums = nullptr;
   const bool by_rows = how.by_rows && find_rows(g, gradient.id(), lists, sums);
-  // The same of a gradient that others have summed, for the caller that feeds it: no step runs it otherwise.
+  // The same update for a gradient that a cluster has summed and feeds. Steps do not run it otherwise.
   node_def summed = c;
   bool differs = by_rows;
   for (std::size_t k = 1 + how.slot_count; k < c.inputs.size(); ++k) {

@@ -8,7 +8,7 @@
 namespace weft {
 
 /// Divides each gradient by the root of a running mean of its squares (Tieleman and Hinton 2012), as
-/// tf.train.RMSPropOptimizer: the mean begins at 1, epsilon is added to it under the root.
+/// tf.train.RMSPropOptimizer does: the mean starts at 1, and epsilon is added under the root.
 struct rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;
 
@@ -30,7 +30,7 @@ struct rmsprop {
 #include <weft/train/members.inc>
 };
 
-/// The same by an estimate of the variance: without the square of the running mean (Graves 2013), as
+/// rmsprop with an estimate of the variance: subtracts the square of the gradients' running mean (Graves 2013), as
 /// tf.train.RMSPropOptimizer(centered=True).
 struct centered_rmsprop {
   hyperparameter learning_rate = 0.001, decay = 0.9, momentum = 0, epsilon = 1e-10;

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-/// The values that a step of a supervised run has fetched, for its hooks: those that are one number.
+/// The scalar values that a step of a supervised run has fetched, for hooks.
 class step_report {
  public:
   /// A fetched node and its value.
@@ -23,11 +23,11 @@ class step_report {
   step_report(std::int64_t global_step, const std::vector<scalar>& scalars, bool trained)
       : global_step_(global_step), scalars_(scalars), trained_(trained) {}
 
-  /// How many updates have been made, this step's included; on a cluster by all workers together.
+  /// The number of updates, including this step's; on a cluster, of all workers.
   std::int64_t global_step() const { return global_step_; }
-  /// Whether the step has made an update. Steps that do not are seen by hooks too.
+  /// True if the step has made an update. Hooks also receive steps that have not.
   bool trained() const { return trained_; }
-  /// The value of a node that the step has fetched; null if it has not.
+  /// Returns the value of a fetched node, or null if the step has not fetched it as a scalar.
   const double* find(value of) const {
     for (const scalar& s : scalars_)
       if (s.of == of) return &s.number;
@@ -40,7 +40,7 @@ class step_report {
   bool trained_;
 };
 
-/// The part of a supervised run that its hooks may act on.
+/// The functions of a supervised run that hooks can call.
 class run_control {
  public:
   run_control() = default;
@@ -48,22 +48,22 @@ class run_control {
   run_control& operator=(const run_control&) = delete;
 
   virtual std::int64_t global_step() const = 0;
-  /// Whether this process is the one that writes checkpoints and summaries.
+  /// True if this process writes checkpoints and summaries.
   virtual bool is_chief() const = 0;
-  /// The run ends before its next step. The first reason is kept.
+  /// Ends the run before its next step. The first reason is kept.
   virtual void request_stop(const std::string& reason) = 0;
-  /// The same, and no further checkpoint is written: the variables are not worth keeping.
+  /// Ends the run and writes no further checkpoint, because the variables are unusable.
   virtual void stop_without_saving(const std::string& reason) = 0;
-  /// Writes a checkpoint now. Does nothing where the run keeps none, after stop_without_saving(), and on tasks that are
-  /// not the chief.
+  /// Writes a checkpoint now. Does nothing if the run has no checkpoints, after stop_without_saving(), or on tasks
+  /// other than the chief.
   virtual void save_checkpoint() = 0;
 
  protected:
   ~run_control() = default;
 };
 
-/// Work that is done beside the steps of a supervised run (tf.train.SessionRunHook). Hooks are called in the order in
-/// which they were given; those of before_step and after_step on the thread that makes the steps.
+/// Work around the steps of a supervised run (tf.train.SessionRunHook). Hooks are called in the order in which they
+/// were given, before_step and after_step on the thread that runs the steps.
 class run_hook {
  public:
   run_hook() = default;
@@ -71,17 +71,17 @@ class run_hook {
   run_hook& operator=(const run_hook&) = delete;
   virtual ~run_hook() = default;
 
-  /// Variables are initialised or restored; no step has been made.
+  /// Called when variables are initialized or restored, before the first step.
   virtual void begin(run_control&) {}
   virtual void before_step(run_control&) {}
   virtual void after_step(run_control&, const step_report&) {}
-  /// A checkpoint is about to be written (tf.train.CheckpointSaverListener): other files of the run may follow it. An
-  /// exception keeps the checkpoint from being written.
+  /// Called before a checkpoint is written, to write related files (tf.train.CheckpointSaverListener). If it throws,
+  /// the checkpoint is not written.
   virtual void before_save(run_control&) {}
-  /// The run ends without an exception; the last checkpoint has not been written.
+  /// Called when the run ends without an exception, before the last checkpoint is written.
   virtual void end(run_control&) {}
 
-  /// Nodes whose values the hook reads in after_step: every step that trains must fetch them.
+  /// Returns nodes that the hook reads in after_step: every training step must fetch them.
   virtual std::vector<std::pair<value, std::string>> watched() const { return {}; }
 };
 

@@ -11,10 +11,10 @@
 
 namespace weft {
 
-/// The checkpoints of a supervised run, which a saver keeps in a folder: the run goes on from the latest one there that
-/// is whole (saver::restore_latest). The saver and the session must outlive the run. An exception from the saver goes
-/// to the caller of the step, or of close(). A run that writes checkpoints locks the folder: another process that runs
-/// there is refused before it restores.
+/// Checkpoints of a supervised run that a saver writes into a folder. The run continues from the newest undamaged
+/// checkpoint there (saver::restore_latest). The saver and the session must outlive the run. Exceptions of the saver
+/// are thrown by the step or close(). A run that writes checkpoints locks the folder, so another process that uses the
+/// folder is rejected before it restores.
 ///
 ///     saver keeper;
 ///     supervised_session run(s, {.checkpoints = saved_in("training", keeper, s), .save = {.steps = 1000}}, {...});
@@ -28,12 +28,13 @@ inline run_checkpoints saved_in(const std::string& folder, saver& keeper, sessio
           [folder, &keeper] { keeper.lock(folder); }, [&keeper] { keeper.unlock(); }};
 }
 
-/// The same of a cluster, in every worker: the chief (worker 0) restores the latest checkpoint and writes them, and the
-/// others get its values, and the global step. It is that of one process, slots included, in one folder of the chief's
-/// machine: any number of parameter servers or workers, an all-reduce and a single process go on from it. An object
-/// that is added to the saver is the chief's own; others find their place in the data by run.global_step(). Where
-/// workers survive the loss of the chief (collective::on_loss), the lowest of those that are left writes on: the folder
-/// is then one that all their hosts share.
+/// Checkpoints of a cluster; call it in every worker. The chief (worker 0) restores the latest checkpoint and writes
+/// checkpoints; the other workers receive the values and the global step from it. The format is that of a single
+/// process, slots included, in one folder on the chief's machine, so a run with any number of parameter servers or
+/// workers, an all-reduce or a single process can continue from it. Objects added to the saver are the chief's; other
+/// workers find their position in the data by run.global_step(). If workers survive the loss of the chief
+/// (collective::on_loss), the lowest remaining worker continues to write, so the folder must then be shared by all
+/// hosts.
 ///
 ///     replicated_session s(g, here, parameter_server<synchronous>{});
 ///     saver keeper;
@@ -57,7 +58,7 @@ run_checkpoints saved_in(const std::string& folder, saver& keeper, Replicated& s
     }
     return at;
   };
-  // A chief whose disk is full ends: the others learn why.
+  // A chief whose disk is full ends; this sends the reason to the other workers.
   const auto with_reason = [&s](auto action) {
     try {
       action();

@@ -7,28 +7,28 @@
 #include <weft/config.hpp>
 #include <weft/device/cpu/dispatch.hpp>
 
-/// A schedule as plain numbers: its kind, what is said of it, and behind these, if it is warmed up, the warm-up's kind,
-/// steps and first value. A session's kernel and a parameter server compute its value at a step by the same function.
+/// A schedule as numbers: its kind and parameters and, with a warm-up, the warm-up's kind, steps and first value. A
+/// session's kernel and a parameter server evaluate it with the same function.
 namespace weft::detail {
 
-/// The numbers are part of the protocol of parameter servers.
+/// The values are part of the parameter servers' protocol.
 enum class schedule_kind : unsigned char {
   constant = 1,         ///< the rate
-  exponential,          ///< the rate, steps, the decay, whether by whole steps
-  natural_exponential,  ///< the same
-  inverse_time,         ///< the same
-  piecewise,            ///< how many boundaries, these, one value more
-  polynomial,           ///< the rate, steps, the end, the power, whether in cycles
-  cosine,               ///< the rate, steps, the least part of it
-  cosine_restarts,      ///< the rate, the first period's steps, factors of period and rate, the least part of it
-  one_cycle,            ///< the rate, steps, the rising part, divisors of the first and last rate, linear, three phases
+  exponential,          ///< the rate, steps, the decay, staircase
+  natural_exponential,  ///< as exponential
+  inverse_time,         ///< as exponential
+  piecewise,            ///< the number of boundaries, the boundaries, the values
+  polynomial,           ///< the rate, steps, the end, the power, cycle
+  cosine,               ///< the rate, steps, the final fraction of the rate
+  cosine_restarts,      ///< the rate, first period, factors of period and rate, final fraction of the rate
+  one_cycle,            ///< the rate, steps, rising fraction, divisors of first and last rate, linear, three phases
   warmup,               ///< steps, the first value
-  average_weight,       ///< of the newest value in a moving average after so many updates: the decay
+  average_weight,       ///< weight of the newest value in a moving average after this many updates: the decay
 };
 
 inline constexpr std::size_t max_schedule_numbers = 64, warmup_numbers = 3;
 
-/// How many numbers the schedule has that begins there, less its warm-up; 0 where there is none of that kind.
+/// Returns the length of the schedule at `numbers`, without its warm-up; 0 if its kind is invalid.
 WEFT_HOST_DEVICE constexpr std::size_t size_of_schedule(const double* numbers, std::size_t count) {
   constexpr std::size_t sizes[] = {0, 2, 5, 5, 5, 0, 6, 4, 6, 8, 0, 2};
   if (count < 2 || !(numbers[0] >= 1 && numbers[0] <= 11)) return 0;
@@ -40,7 +40,7 @@ WEFT_HOST_DEVICE constexpr std::size_t size_of_schedule(const double* numbers, s
   return 3 + 2 * static_cast<std::size_t>(boundaries);
 }
 
-/// The problem of a schedule, in words; nullptr where there is none. A schedule's numbers may come from anybody.
+/// Returns a description of an invalid schedule's problem, or nullptr. Schedules can come from untrusted peers.
 inline const char* problem_of_schedule(const double* n, std::size_t count) {
   if (count > max_schedule_numbers) return "has more than 64 numbers";
   for (std::size_t i = 0; i < count; ++i)
@@ -69,11 +69,11 @@ inline const char* problem_of_schedule(const double* n, std::size_t count) {
 
 WEFT_HOST_DEVICE inline double cosine_restarts_at(const double* n, double step) {
   const double rate = n[1], growth = n[3];
-  const double at = step / n[2];  // in first periods
+  const double at = step / n[2];  // in units of the first period
   double restarts = std::floor(at), begin = restarts, length = 1;
   if (growth > 1) {
     restarts = std::floor(std::log(1 + at * (growth - 1)) / std::log(growth));
-    // Where a period ends the logarithms may be off by one.
+    // At the end of a period, the logarithms can be off by one.
     length = std::pow(growth, restarts), begin = (length - 1) / (growth - 1);
     if (at < begin) {
       restarts -= 1;
@@ -104,10 +104,10 @@ WEFT_HOST_DEVICE inline double one_cycle_at(const double* n, double step) {
   return to + (from - to) / 2 * (std::cos(3.14159265358979323846 * part) + 1);
 }
 
-/// Its value at a step; `n` as `problem_of_schedule` finds nothing wrong with it.
+/// Returns the value of a valid schedule (see `problem_of_schedule`) at a step.
 WEFT_HOST_DEVICE inline double value_of_schedule(const double* n, std::size_t count, double step) {
   const std::size_t size = size_of_schedule(n, count);
-  if (count > size && step < n[size + 1]) {  // on a line to where the schedule then is
+  if (count > size && step < n[size + 1]) {  // linear up to the schedule's value at the end of the warm-up
     const double end = value_of_schedule(n, size, n[size + 1]);
     return n[size + 2] + (end - n[size + 2]) * (step / n[size + 1]);
   }
@@ -144,7 +144,7 @@ WEFT_HOST_DEVICE inline double value_of_schedule(const double* n, std::size_t co
       return cosine_restarts_at(n, step);
     case schedule_kind::one_cycle:
       return one_cycle_at(n, step);
-    case schedule_kind::average_weight: {  // TensorFlow's formula: the average moves faster in the beginning
+    case schedule_kind::average_weight: {  // TensorFlow's formula: the average changes faster at the beginning
       const double decay = (1 + step) / (10 + step);
       return 1 - (decay < n[1] ? decay : n[1]);
     }
@@ -154,7 +154,7 @@ WEFT_HOST_DEVICE inline double value_of_schedule(const double* n, std::size_t co
   return rate;
 }
 
-/// On a CPU: the same bits in a session and on a parameter server. A step before 0 counts as 0.
+/// Evaluated on a CPU, with the same bits in a session and on a parameter server. A negative step counts as 0.
 WEFT_UNFUSED()
 inline double schedule_at(const double* numbers, std::size_t count, std::int64_t step) {
   return value_of_schedule(numbers, count, step > 0 ? static_cast<double>(step) : 0.0);

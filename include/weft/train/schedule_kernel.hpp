@@ -8,7 +8,7 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/train/schedule.hpp>
 
-/// A learning rate of the global step, computed by a CPU.
+/// Computes a schedule's value for the global step, on a CPU.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

@@ -11,24 +11,24 @@
 
 #include <weft/train/schedule_kernel.hpp>
 
-/// Learning rates, or other hyperparameters, as functions of the global step. Each is a node of the graph, computed
-/// anew in every step. Parameter servers are sent a schedule as numbers, and follow it by the updates that they have
-/// applied; of a value computed from one they know nothing.
+/// Learning rates, or other hyperparameters, as functions of the global step. Each is a node of the graph that every
+/// step evaluates. Parameter servers receive a schedule as numbers and evaluate it for the number of updates that they
+/// have applied; they cannot use a value that is computed from a schedule.
 ///
 ///     auto step = global_step(g);
 ///     auto train = adam{.learning_rate = exponential_decay(0.01, step, 1000, 0.96)}.minimize(loss, step);
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The value that counts steps is an integer scalar of a graph.
+/// The step must be an integer scalar of a graph.
 template <class X>
 struct step_is_not_a_node : mistake<true> {};
 template <class Expr>
 struct step_is_not_an_integer : mistake<!std::is_integral_v<value_t<Expr>> || dims_t<Expr>::rank != 0> {};
 
-/// The variable that counts the graph's training steps (tf.train.get_or_create_global_step): made once, as
-/// `global_step`, of variable_kind::counter. A call that is given it, as `minimize(loss, step)`, adds 1 to it in each
-/// step.
+/// Returns the variable that counts the graph's training steps (tf.train.get_or_create_global_step). The first call
+/// creates it as `global_step`, of variable_kind::counter. Pass it to a training step, as in `minimize(loss, step)`,
+/// which then adds 1 to it in each step.
 [[nodiscard]] inline variable_node<std::int64_t> global_step(graph& g) {
   for (std::uint32_t n = 0; n < g.size(); ++n)
     if (is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::counter &&
@@ -46,7 +46,7 @@ struct schedule_op {
 
 namespace detail {
 
-/// Throws invalid_argument for what is no schedule.
+/// Throws invalid_argument if the schedule is not valid.
 inline symbol record_schedule(const char* who, symbol step, const sequence<double>& numbers) {
   if (const char* problem = problem_of_schedule(numbers.data(), numbers.size()))
     throw error(error_code::invalid_argument, who, {"the schedule ", problem});
@@ -87,7 +87,8 @@ node<double> make_schedule(const char* who, const Step& step, schedule_kind kind
 
 #define WEFT_NEEDS_OF_STEP "a schedule goes by an integer scalar of the graph: global_step(g)"
 
-/// learning_rate * decay_rate^(step / decay_steps); by `staircase` whole decays only (tf.train.exponential_decay).
+/// Returns learning_rate * decay_rate^(step / decay_steps); `staircase` rounds the exponent down
+/// (tf.train.exponential_decay).
 template <class Step>
 [[nodiscard]] node<double> exponential_decay(double learning_rate, const Step& step, double decay_steps,
                                              double decay_rate, bool staircase = false) {
@@ -96,7 +97,7 @@ template <class Step>
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
 
-/// learning_rate * exp(-decay_rate * step / decay_steps) (tf.train.natural_exp_decay).
+/// Returns learning_rate * exp(-decay_rate * step / decay_steps) (tf.train.natural_exp_decay).
 template <class Step>
 [[nodiscard]] node<double> natural_exp_decay(double learning_rate, const Step& step, double decay_steps,
                                              double decay_rate, bool staircase = false) {
@@ -105,7 +106,7 @@ template <class Step>
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
 
-/// learning_rate / (1 + decay_rate * step / decay_steps) (tf.train.inverse_time_decay).
+/// Returns learning_rate / (1 + decay_rate * step / decay_steps) (tf.train.inverse_time_decay).
 template <class Step>
 [[nodiscard]] node<double> inverse_time_decay(double learning_rate, const Step& step, double decay_steps,
                                               double decay_rate, bool staircase = false) {
@@ -114,9 +115,9 @@ template <class Step>
                                {learning_rate, decay_steps, decay_rate, static_cast<double>(staircase)});
 }
 
-/// values[0] up to and including boundaries[0], values[1] up to boundaries[1], and so on; the last of the values, of
-/// which there is one more than boundaries, behind all (tf.train.piecewise_constant). At most 30 boundaries.
-/// Throws invalid_argument where their numbers do not fit or boundaries do not increase.
+/// Returns values[0] up to and including step boundaries[0], values[1] up to boundaries[1], and so on, and the last
+/// value after the last boundary (tf.train.piecewise_constant). There are at most 30 boundaries. Throws
+/// invalid_argument unless there is one value more than boundaries and the boundaries increase.
 template <class Step>
 [[nodiscard]] node<double> piecewise_constant(const Step& step, const sequence<std::int64_t>& boundaries,
                                               const sequence<double>& values) {
@@ -131,8 +132,8 @@ template <class Step>
   return detail::make_schedule("piecewise_constant", step, all);
 }
 
-/// From learning_rate to end_learning_rate in decay_steps, by a power of what is left of them; with `cycle` decay_steps
-/// is multiplied until they are not over, so that the rate rises again (tf.train.polynomial_decay).
+/// Decays from learning_rate to end_learning_rate in decay_steps, by a power of the remaining fraction. With `cycle`,
+/// decay_steps is multiplied to exceed the step, so the rate rises again (tf.train.polynomial_decay).
 template <class Step>
 [[nodiscard]] node<double> polynomial_decay(double learning_rate, const Step& step, double decay_steps,
                                             double end_learning_rate = 0.0001, double power = 1, bool cycle = false) {
@@ -141,7 +142,8 @@ template <class Step>
                                {learning_rate, decay_steps, end_learning_rate, power, static_cast<double>(cycle)});
 }
 
-/// Along half a cosine from learning_rate to alpha * learning_rate (tf.train.cosine_decay; Loshchilov and Hutter 2017).
+/// Decays along half a cosine from learning_rate to alpha * learning_rate (tf.train.cosine_decay; Loshchilov and Hutter
+/// 2017).
 template <class Step>
 [[nodiscard]] node<double> cosine_decay(double learning_rate, const Step& step, double decay_steps, double alpha = 0) {
   static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
@@ -149,8 +151,8 @@ template <class Step>
                                {learning_rate, decay_steps, alpha});
 }
 
-/// The same again and again, each time for t_mul times as many steps, at least 1, from m_mul times the rate
-/// (tf.train.cosine_decay_restarts).
+/// Repeats cosine_decay. Each period has t_mul times as many steps, t_mul being at least 1, and starts from m_mul times
+/// the rate (tf.train.cosine_decay_restarts).
 template <class Step>
 [[nodiscard]] node<double> cosine_decay_restarts(double learning_rate, const Step& step, double first_decay_steps,
                                                  double t_mul = 2, double m_mul = 1, double alpha = 0) {
@@ -161,13 +163,13 @@ template <class Step>
 
 /// Options of one_cycle.
 struct one_cycle_options {
-  double rising = 0.3;  ///< the part of all steps in which the rate rises (PyTorch's pct_start)
+  double rising = 0.3;  ///< the fraction of steps in which the rate rises (PyTorch's pct_start)
   double div_factor = 25, final_div_factor = 1e4;
-  bool linear = false;       ///< along lines, and not along half cosines
-  bool three_phase = false;  ///< falls as it has risen, and then to the end
+  bool linear = false;       ///< linear instead of half cosines
+  bool three_phase = false;  ///< falls symmetrically to its rise, then to the end
 };
-/// From max_learning_rate / div_factor up to max_learning_rate, and down to the first rate / final_div_factor
-/// (torch.optim.lr_scheduler.OneCycleLR; Smith and Topin 2018). Behind total_steps it stays there.
+/// Rises from max_learning_rate / div_factor to max_learning_rate, and falls to the first rate / final_div_factor
+/// (torch.optim.lr_scheduler.OneCycleLR; Smith and Topin 2018). It stays there after total_steps.
 template <class Step>
 [[nodiscard]] node<double> one_cycle(double max_learning_rate, const Step& step, double total_steps,
                                      const one_cycle_options& o = {}) {
@@ -177,8 +179,8 @@ template <class Step>
                                 static_cast<double>(o.linear), static_cast<double>(o.three_phase)});
 }
 
-/// Any schedule, but in the first steps on a line from `first` to what it is behind them: the schedule itself counts
-/// all steps. Throws invalid_argument for a value that is no schedule, or is warmed up already.
+/// Warms up a schedule: in the first `steps`, rises linearly from `first` to the schedule's value after them. The
+/// schedule counts all steps. Throws invalid_argument for a value that is not a schedule or already has a warm-up.
 [[nodiscard]] inline node<double> linear_warmup(const node<double>& schedule, double steps, double first = 0) {
   const symbol of = schedule.erased();
   const graph& g = *static_cast<const graph*>(of.builder());
@@ -193,7 +195,7 @@ template <class Step>
   for (const double x : {static_cast<double>(detail::schedule_kind::warmup), steps, first}) all.push_back(x);
   return node<double>(detail::record_schedule("linear_warmup", symbol(of.builder(), c.inputs[0]), all));
 }
-/// A rate that stays, warmed up.
+/// Warms up a constant rate.
 template <class Step>
   requires(Expression<Step>)
 [[nodiscard]] node<double> linear_warmup(double learning_rate, const Step& step, double steps, double first = 0) {
@@ -202,7 +204,7 @@ template <class Step>
                        steps, first);
 }
 
-// A schedule without its step, and options under other names.
+// Errors for a schedule without its step, and for options with other names.
 template <class...>
 auto exponential_decay(...) WEFT_DELETED;  // (learning_rate, global_step(g), decay_steps, decay_rate, staircase)
 template <class...>

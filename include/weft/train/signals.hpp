@@ -11,17 +11,17 @@
 
 namespace weft {
 
-/// "SIGINT" or "SIGTERM", the signals that stop_signals receives.
+/// Returns "SIGINT" or "SIGTERM", for the signals that stop_signals receives.
 constexpr const char* name_of_signal(int number) { return number == SIGINT ? "SIGINT" : "SIGTERM"; }
 
-/// While it lives, the first SIGINT or SIGTERM does not end the program: received() says which one has come, and the
-/// program ends when it has saved what it must. A second one of the same kind ends it at once, as if nobody had asked.
+/// While it exists, the first SIGINT or SIGTERM does not end the program: received() returns its number, and the
+/// program can save its state and end. A second signal of the same kind ends the program immediately.
 ///
-/// Its handlers run on a stack of their own, which the thread that makes it gets. A program's own handlers need one as
-/// well (SA_ONSTACK), if they return to steps that oneDNN computes.
+/// The handlers run on a separate stack, which the constructor installs on its thread. A program's own handlers need
+/// one too (SA_ONSTACK) if they interrupt steps that oneDNN computes.
 ///
-/// Handlers that the program has installed itself stay, and then nothing is received here. The handlers belong to the
-/// process: of several objects alive at once all receive the signal.
+/// Handlers that the program has installed are kept; their signals are not received here. Handlers belong to the
+/// process: if several objects exist, all of them receive a signal.
 class stop_signals {
  public:
   stop_signals() {
@@ -47,14 +47,14 @@ class stop_signals {
     }
   }
 
-  /// The signal's number; 0: none has come since the first of these objects was made.
+  /// The signal's number; 0 if none has arrived since the first of these objects was constructed.
   int received() const noexcept { return number().load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::array ending{SIGINT, SIGTERM};
 
-  // Inside oneDNN's products the stack pointer stands in the heap, where the frame of a signal would be written over
-  // other things: it gets a place of its own, on the thread that makes the steps.
+  // oneDNN's matrix products use the stack pointer as a pointer into the heap, where a signal's frame would overwrite
+  // data. Handlers therefore need a separate stack on the thread that runs the steps.
   static void use_signal_stack() {
     stack_t now{};
     if (::sigaltstack(nullptr, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) return;

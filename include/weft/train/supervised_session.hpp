@@ -21,58 +21,60 @@
 
 namespace weft {
 
-/// How a run is kept beyond its process. A saver's run_checkpoints() makes one; without functions nothing is kept.
+/// How a run is saved across processes. saved_in() returns one for a saver; without functions, nothing is saved.
 struct run_checkpoints {
-  /// Restores the latest checkpoint and returns its step; -1 where there is none.
+  /// Restores the latest checkpoint and returns its step, or -1 if there is none.
   std::function<std::int64_t()> restore;
-  /// Writes a checkpoint of this step. May return before it is on the disk.
+  /// Writes a checkpoint of this step. It can return before the checkpoint is on the disk.
   std::function<void(std::int64_t step)> save;
-  /// Waits until all of them are on the disk.
+  /// Waits until all checkpoints are on the disk.
   std::function<void(deadline)> flush;
-  /// Keeps other runs from writing where this one does. Is called first of all, where this run is the one that writes.
+  /// Prevents other runs from writing to the same place. Called before anything else, if this run is the writer.
   std::function<void()> lock{};
-  /// Lets others write: another process has become the one that does.
+  /// Releases the write lock: another process is now the writer.
   std::function<void()> unlock{};
 };
 
 /// Options of a supervised_session.
 struct run_options {
   run_checkpoints checkpoints{};
-  every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is written at the end in any case
-  bool is_chief = true;                          ///< writes checkpoints; of a cluster's workers the chief alone
-  bool handle_signals = true;                    ///< SIGINT and SIGTERM end the run after the step that they meet
+  every save{.time = std::chrono::minutes(10)};  ///< a last checkpoint is always written at the end
+  bool is_chief = true;                          ///< writes checkpoints; in a cluster, only the chief does
+  bool handle_signals = true;                    ///< SIGINT and SIGTERM end the run after the current step
 };
 
 template <class Run, class Step, class Fetches>
 class supervised_step;
 
-/// A run that survives its process (tf.train.Supervisor, tf.train.MonitoredTrainingSession): it goes on from the latest
-/// checkpoint or begins anew, calls hooks around each step, writes checkpoints, and ends in order: when a hook says so,
-/// at SIGINT and SIGTERM, or by close(), with a last checkpoint.
+/// A run that survives its process (tf.train.Supervisor, tf.train.MonitoredTrainingSession). It starts from the latest
+/// checkpoint, if there is one, calls hooks around each step and writes checkpoints. It ends, with a last checkpoint,
+/// when a hook requests it, on SIGINT and SIGTERM, or with close().
 ///
 ///     session s(g);
-///     supervised_session run(s, {.checkpoints = ...}, {stop_at_step(10000), log_every({.steps = 100}, {{loss.id(),
-///     "cost"}})}); auto step = run.prepare(fetch(loss, train), feed(images, labels)); while (!run.should_stop())
-///     step(x, y); run.close();
+///     supervised_session run(s, {.checkpoints = ...},
+///                            {stop_at_step(10000), log_every({.steps = 100}, {{loss.id(), "cost"}})});
+///     auto step = run.prepare(fetch(loss, train), feed(images, labels));
+///     while (!run.should_stop()) step(x, y);
+///     run.close();
 ///
-/// Session is a session or a replicated_session, which must outlive the run. An exception that leaves a step goes to
-/// the caller; a run that is destroyed without close() writes no last checkpoint. One thread at a time may use it.
+/// Session is a session or a replicated_session, which must outlive the run. A step's exceptions are thrown to the
+/// caller. A run that is destroyed without close() writes no last checkpoint. Not thread-safe.
 ///
-/// In a cluster whose workers keep in step, a signal to any of them ends the runs of all with the same step:
-/// should_stop() returns true after the next one. So the last checkpoint has whole steps, and a run that continues from
-/// it is equal to an undisturbed one. close() throws unavailable in workers that have received no signal. If training
+/// In a cluster whose workers run in lockstep, a signal to any worker ends all runs with the same step: should_stop()
+/// returns true after the next one. The last checkpoint is therefore of a complete step, and a run that continues from
+/// it equals an uninterrupted one. close() throws unavailable in workers that have received no signal. If training
 /// survives the loss of a worker (a loss policy, or backups), the others continue instead: the worker makes at least
 /// two more steps, trains for half a second and leaves, unless all workers have received the signal by then. In
-/// asynchronous training a worker leaves at once, and the chief writes a checkpoint, too, when the loss of a worker
+/// asynchronous training a worker leaves immediately, and the chief also writes a checkpoint when the loss of a worker
 /// ends its run.
 ///
-/// If a signal has come and a step fails since another task is gone, it does not throw: it returns what it has
-/// computed, updates nothing and calls no hooks.
+/// If a step fails because another task is gone and this process has received a signal, the step does not throw: it
+/// returns its results, updates nothing and calls no hooks.
 template <class Session>
 class supervised_session final : private run_control {
  public:
-  /// Restores, or leaves the variables as they were initialised, and calls the hooks' begin(). Throws what restoring
-  /// and the hooks throw.
+  /// Restores the latest checkpoint or keeps the initial values, and calls the hooks' begin(). Throws the errors of
+  /// restoring and of the hooks.
   explicit supervised_session(Session& s, run_options options = {}, std::vector<hook> hooks = {})
       : session_(s), options_(std::move(options)), hooks_(std::move(hooks)), saved_(options_.save) {
     for (const hook& h : hooks_)
@@ -93,9 +95,9 @@ class supervised_session final : private run_control {
   supervised_session(const supervised_session&) = delete;
   supervised_session& operator=(const supervised_session&) = delete;
 
-  /// The step of the checkpoint from which the run went on; -1 where it began anew.
+  /// The step of the restored checkpoint; -1 if there was none.
   std::int64_t restored_step() const { return first_step_; }
-  /// Updates that have been made, those before the restored checkpoint included; on a cluster by all workers.
+  /// The number of updates, including those before the restored checkpoint; on a cluster, of all workers.
   std::int64_t global_step() const override {
     if constexpr (is_replicated)
       return session_.global_step();
@@ -103,7 +105,7 @@ class supervised_session final : private run_control {
       return steps_;
   }
 
-  /// Whether the run is to end: a hook, the coordinator, a signal or close() says so.
+  /// Returns true if a hook, a thread, a signal or close() has ended the run.
   bool should_stop() {
     if (!stopped_) look_for_signals();
     return stopped_ || (!repeats_ && coordinator_.should_stop());
@@ -117,27 +119,28 @@ class supervised_session final : private run_control {
     saves_ = false;
     request_stop(reason);
   }
-  /// Why the run ends, in words; empty while it does not.
+  /// The reason why the run ends; empty while it continues.
   const std::string& stop_reason() const { return reason_; }
-  /// The step of the last checkpoint that is known to be on the disk, as it is after close(); -1 where there is none,
-  /// and for all but the chief.
+  /// The step of the last checkpoint that is known to be on the disk, as after close(); -1 if there is none, and in
+  /// workers other than the chief.
   std::int64_t saved_step() const { return is_chief() ? on_disk_ : -1; }
-  /// The signal that ended the run, for a program's exit status; 0: none did.
+  /// The signal that ended the run, for a program's exit status; 0 if none did.
   int signal() const { return signals_ ? signals_->received() : 0; }
 
-  /// Threads that end with the run: readers, evaluators. An exception of one ends the run; close() throws it.
+  /// Threads that end with the run, such as readers and evaluators. A thread's exception ends the run; close() throws
+  /// it.
   coordinator& threads() { return coordinator_; }
 
   void save_checkpoint() override {
     if (!saves_ || !is_chief() || !options_.checkpoints.save || last_saved_ == global_step()) return;
     for (const hook& h : hooks_) h->before_save(*this);
     options_.checkpoints.save(global_step());
-    last_saved_ = global_step();  // others may have made updates meanwhile
+    last_saved_ = global_step();  // in the meantime other workers can have made updates
     saved_.begin(last_saved_);
   }
 
-  /// Plans a step. One that trains must fetch what the hooks watch: throws failed_precondition that names what is
-  /// missing.
+  /// Plans a step. A training step must fetch the nodes that hooks watch: throws failed_precondition with the names of
+  /// missing ones.
   template <class... F, class... P>
   [[nodiscard]] auto prepare(const fetch_list<F...>& fetches, const feed_list<P...>& feeds) {
     return supervised_step<supervised_session, decltype(session_.prepare(fetches, feeds)), fetch_list<F...>>(
@@ -148,18 +151,18 @@ class supervised_session final : private run_control {
     return prepare(fetches, feed_list<>{});
   }
 
-  /// Ends the run: the hooks' end(), a last checkpoint, the end of the threads. The chief of a cluster writes its
-  /// checkpoint, waits for the other workers and writes another one of what they have added, and leaves. The others say
-  /// that they have finished. After a signal no worker of a cluster says so or waits: it leaves, which is a loss to the
-  /// others unless all workers stop (loss_policy, server_options::min_workers), and its server is stopped. All
-  /// of it by the deadline: throws deadline_exceeded that names what has not ended, unavailable where the signal was
-  /// another worker's, and the first exception of a thread or a hook; the checkpoint is written before. A second call
-  /// does what the first has left.
+  /// Ends the run: calls the hooks' end(), writes a last checkpoint and joins the threads. The chief of a cluster
+  /// writes its checkpoint, waits for the other workers, writes another checkpoint with their last updates, and leaves.
+  /// The other workers report that they have finished. After a signal, a worker neither reports nor waits: it leaves,
+  /// which the others treat as a loss unless all workers stop (loss_policy, server_options::min_workers), and its
+  /// server stops. Throws deadline_exceeded, with the names of unfinished parts, if the deadline passes, unavailable if
+  /// another worker received the signal, and the first exception of a thread or a hook; the checkpoint is written
+  /// before. A second call continues with the remaining parts.
   void close(deadline until = std::chrono::seconds(120)) { end_run(until); }
 
-  /// The same. Where parameter servers are restored while this worker says that it has finished, and the run goes back
-  /// from its last step, should_stop() is false again, and `make_steps()` makes steps until it is true. Without the
-  /// function close() throws aborted. The threads of the run have ended then.
+  /// Like close(until), but continues if parameter servers are restored while this worker reports that it has finished,
+  /// and the run returns to an earlier step. should_stop() is then false again, and `make_steps()` must run steps until
+  /// it is true; close(until) throws aborted instead. The threads of the run have ended by then.
   template <class MakeSteps>
   void close(deadline until, MakeSteps make_steps) {
     for (;;) {
@@ -242,7 +245,7 @@ class supervised_session final : private run_control {
   void leave_cluster(deadline until) {
     const bool others_stop = signal() == 0 && reason_ == others_signal;
     if (signal() == 0 && !others_stop && finish_with_others(until)) return;
-    flush(until);  // parameter servers stay until this worker goes
+    flush(until);  // before this worker leaves, because parameter servers wait for it
     session_.leave(others_stop ? std::string(others_signal) : str_cat({name_of_signal(signal()), " has stopped it"}));
     if (!others_stop) return;
     closed_ = true;
@@ -250,10 +253,10 @@ class supervised_session final : private run_control {
                 {others_signal, " and has ended the run after step ", global_step()});
   }
 
-  /// Returns false where a signal has come, to the others too, who have left.
+  /// Returns false if a signal has arrived here and another task has left, probably after the same signal.
   bool finish_with_others(deadline until) {
     try {
-      // Who is the chief at the end may not be it yet.
+      // A worker that is not the chief yet can become the chief before the end.
       if ((is_chief() || Session::keeps_in_step) && options_.checkpoints.save)
         session_.finish(until, [this] { save_checkpoint(); });
       else
@@ -265,16 +268,16 @@ class supervised_session final : private run_control {
     }
   }
 
-  /// Work with the others has failed. Returns whether that is since one of them is gone and this run is to end in any
-  /// case: all processes may have received a signal.
+  /// Handles a failed exchange with other tasks. Returns true if a task is gone and this run has received a signal and
+  /// must end in any case: all processes may have received it.
   bool ends_after(const error& problem) {
     if (problem.code() != error_code::unavailable) return false;
-    if constexpr (Session::keeps_in_step) saves_ = false;  // what was added to the saver may be a step ahead
+    if constexpr (Session::keeps_in_step) saves_ = false;  // objects added to the saver can be a step ahead
     try {
       save_checkpoint();
       flush(std::chrono::seconds(60));
     } catch (const error&) {
-      // the first error says more; close() tries once more
+      // The first error is more informative; close() tries again.
     }
     if (signal() != 0) request_stop(name_of_signal(signal()));
     return signal() != 0;
@@ -287,8 +290,8 @@ class supervised_session final : private run_control {
     look_for_signals();
     for (const hook& h : hooks_) h->before_step(*this);
   }
-  /// Whether the others train already: the chief so far writes until they have taken this process in, and the first
-  /// save() of this one locks.
+  /// Returns true if other workers are already training: the previous chief writes until they have accepted this
+  /// process, and the first save() of this one locks.
   bool joins_others() const {
     if constexpr (requires { session_.view(); })
       return session_.view().epoch > 1;
@@ -312,7 +315,7 @@ class supervised_session final : private run_control {
   coordinator coordinator_;
   std::int64_t steps_ = 0, first_step_ = -1, last_saved_ = -1, on_disk_ = -1;
   bool saves_ = true, stopped_ = false, ended_ = false, closed_ = false, was_chief_ = false;
-  bool repeats_ = false;  // steps that were lost at the end
+  bool repeats_ = false;  // steps that were lost at the end are run again
   std::string reason_;
 };
 template <class Session>
@@ -320,7 +323,7 @@ supervised_session(Session&, run_options = {}, std::vector<hook> = {}) -> superv
 
 namespace detail {
 
-/// Whether nodes that are run for their effect train a variable.
+/// Returns true if running these nodes trains a variable.
 inline bool any_trains(const graph& g, std::vector<std::uint32_t> targets) {
   while (!targets.empty()) {
     const std::uint32_t target = targets.back();
@@ -334,7 +337,7 @@ inline bool any_trains(const graph& g, std::vector<std::uint32_t> targets) {
 
 }  // namespace detail
 
-/// A step of a supervised run: called as the session's own step is, with the hooks around it.
+/// A step of a supervised run: called like the session's step, with the hooks around it.
 template <class Run, class Step, class... F>
 class supervised_step<Run, Step, fetch_list<F...>> {
  public:
@@ -345,14 +348,14 @@ class supervised_step<Run, Step, fetch_list<F...>> {
     if (trains_) check_watched();
   }
 
-  /// Throws what the step and the hooks throw; failed_precondition after the run's end.
+  /// Throws the errors of the step and the hooks, and failed_precondition after the run's end.
   template <class... X>
   auto operator()(const X&... x) {
     run_.before_step();
     return reported([&] { return step_(x...); });
   }
 
-  /// The two halves of a step of a replicated session.
+  /// The two halves of a replicated session's step.
   template <class... X>
     requires requires(Step& s) { s.exchange(); }
   auto compute(const X&... x) {
@@ -365,7 +368,7 @@ class supervised_step<Run, Step, fetch_list<F...>> {
     return reported([&] { return step_.exchange(until...); });
   }
 
-  /// The step of a replicated session whose batch comes of a function of the replica.
+  /// A step of a replicated session that gets its batch from a function of the replica.
   template <class Batches, class... Until>
     requires requires(Step& s) { s.exchange(); }
   auto run(Batches&& batches, const Until&... until) {

@@ -91,7 +91,7 @@ class batch_stream final : public stream {
         return *count == how_.size || (*count > 0 && !how_.drop_remainder);
       batch_.swap(to);
     }
-    // Elements that have been collected stay where the deadline passes.
+    // If the deadline passes, the elements collected so far are kept.
     while (!over_ && count_ < how_.size) {
       if (how_.pad && collected_.size() <= count_) collected_.push_back({});
       element& one = how_.pad ? collected_[count_] : one_;

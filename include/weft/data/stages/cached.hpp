@@ -15,7 +15,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// Collects elements feature by feature.
+/// Collects elements into columns.
 class collector {
  public:
   explicit collector(const sequence<feature>& features) : features_(features), parts_(features.size()) {}
@@ -45,7 +45,7 @@ class collector {
     }
     ++count_;
   }
-  /// Rows that are stacked, all of the same extents.
+  /// Adds stacked rows of equal extents.
   void add_batch(element& batch, std::size_t count) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       part& p = parts_[i];
@@ -95,7 +95,7 @@ class collector {
   std::size_t count_ = 0;
 };
 
-/// The elements of the first epoch, read when they are first asked for and kept.
+/// Reads the elements of the first epoch when they are first requested, and keeps them.
 class cached_stage final : public further_stage {
  public:
   explicit cached_stage(stage_ptr upstream) : further_stage(std::move(upstream)) {

@@ -13,7 +13,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// Produces elements ahead of time on one thread, or on the threads of the map before it.
+/// Produces elements ahead of time on one thread, or on the threads of the preceding map.
 class prefetched_stage final : public further_stage {
  public:
   prefetched_stage(stage_ptr upstream, std::uint64_t count)

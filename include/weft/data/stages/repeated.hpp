@@ -10,7 +10,7 @@
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// One epoch after the other.
+/// Concatenates epochs.
 class repeated_stream final : public stream {
  public:
   repeated_stream(const stage& upstream, std::uint64_t first_epoch, std::uint64_t times, stop_source* stop)
@@ -31,7 +31,7 @@ class repeated_stream final : public stream {
         return true;
       }
       elements_ = nullptr;
-      if (empty_ && endless_) return false;  // or it would go on for ever
+      if (empty_ && endless_) return false;  // otherwise it would loop forever
     }
   }
   void skip(std::uint64_t count) override {

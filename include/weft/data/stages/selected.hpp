@@ -13,7 +13,7 @@
 #if WEFT_DEFINITIONS
 namespace weft::data::detail {
 
-// Compiled for speed.
+// Not in the cold section, so that it is compiled for speed.
 inline void look_up(const std::uint32_t* order, const std::size_t* indices, std::size_t count, std::size_t* found) {
   for (std::size_t i = 0; i < count; ++i) found[i] = order[indices[i]];
 }
@@ -23,7 +23,7 @@ inline void look_up(const std::uint32_t* order, const std::size_t* indices, std:
 WEFT_COLD_BEGIN
 namespace weft::data::detail {
 
-/// Rows of another table: those that a permutation names, or every `step`-th.
+/// A selection of another table's rows: a permutation, or every `step`-th row.
 class selected_table final : public table {
  public:
   selected_table(intrusive_ptr<const table> rows, sequence<std::uint32_t> order)
@@ -47,10 +47,10 @@ class selected_table final : public table {
 
   intrusive_ptr<const table> rows_;
   sequence<std::uint32_t> order_;
-  std::size_t first_ = 0, step_ = 0, size_;  ///< step_ 0: as `order_` says
+  std::size_t first_ = 0, step_ = 0, size_;  ///< step_ 0: use `order_`
 };
 
-/// Every `step`-th element from the `first` on, `most` of them.
+/// Every `step`-th element, beginning with the `first`; at most `most` elements.
 class selected_stream final : public stream {
  public:
   selected_stream(intrusive_ptr<stream> elements, std::uint64_t first, std::uint64_t step, std::uint64_t most)

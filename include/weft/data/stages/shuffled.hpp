@@ -13,15 +13,16 @@
 #if WEFT_DEFINITIONS
 namespace weft::data::detail {
 
-// Loops over elements are compiled for speed.
+// Not in the cold section, so that loops over elements are compiled for speed.
 
-/// Random words from a seed and an epoch: SplitMix64, the same bits everywhere; the standard's shuffle and
-/// distributions differ between libraries.
+/// Generates random words from a seed and an epoch with SplitMix64, with the same bits on all platforms; the standard's
+/// shuffle and distributions differ between libraries.
 class order_random {
  public:
   order_random(std::uint64_t seed, std::uint64_t epoch) : state_(mix(seed) ^ mix(~epoch)) {}
 
-  /// Below `limit`, which has 32 bits: the high half of a 64 x 32-bit product favours none by more than 2^-32.
+  /// Returns an integer below `limit`, which has 32 bits: the high half of a 64 x 32-bit product has a bias of at most
+  /// 2^-32.
   std::size_t below(std::size_t limit) {
     const auto random = static_cast<std::uint32_t>(mix(state_ += golden) >> 32);
     return (std::uint64_t{random} * limit) >> 32;
@@ -67,7 +68,7 @@ class shuffled_stage final : public further_stage {
   std::uint64_t seed_, first_epoch_;
 };
 
-/// The elements of a stream in an order that is random within a buffer, as of TensorFlow's shuffle.
+/// Shuffles a stream within a buffer, as TensorFlow's shuffle does.
 class shuffled_stream final : public stream {
  public:
   shuffled_stream(intrusive_ptr<stream> elements, std::size_t capacity, order_random random)

@@ -10,7 +10,7 @@
 #include <weft/train/metrics/batch.hpp>
 #include <weft/train/metrics/binary.hpp>
 
-/// The area under a curve that a classifier's threshold draws.
+/// The area under a classifier's ROC or precision-recall curve.
 namespace weft::metrics {
 
 /// The curve under which an AUC is measured.
@@ -19,17 +19,17 @@ enum class curve : unsigned char {
   pr,       ///< precision over recall
 };
 
-/// The area under a curve, of counts at evenly spaced thresholds (tf.metrics.auc): under the ROC curve by trapezoids,
-/// under that of precision and recall by TensorFlow's careful_interpolation (Davis and Goadrich, 2006). It takes memory
-/// for the thresholds alone. Where predictions crowd, more thresholds or `exact_auc` tell them apart. 0 where there is
-/// nothing yet.
+/// The area under a curve, from counts at evenly spaced thresholds (tf.metrics.auc): trapezoids under the ROC curve,
+/// TensorFlow's careful_interpolation under the precision-recall curve (Davis and Goadrich, 2006). Memory depends only
+/// on the number of thresholds. If many predictions are close together, use more thresholds or `exact_auc`. 0 without
+/// examples.
 ///
-/// Labels are 0 or 1, predictions probabilities in [0, 1]; update() throws out_of_range for others.
+/// Labels must be 0 or 1 and predictions in [0, 1]; update() throws out_of_range otherwise.
 class auc : public detail::pair_metric<auc> {
  public:
   static constexpr const char* name = "metrics::auc";
 
-  /// Throws invalid_argument unless there are 2 thresholds at least, and a million at most.
+  /// Throws invalid_argument unless there are 2 to a million thresholds.
   explicit auc(curve of = curve::roc, std::int64_t thresholds = 200) : curve_(of) {
     if (thresholds < 2 || thresholds > 1'000'000)
       throw error(error_code::invalid_argument, name, {"there are 2 to 1000000 thresholds, not ", thresholds});
@@ -58,15 +58,15 @@ class auc : public detail::pair_metric<auc> {
 
   std::size_t thresholds() const { return weights_.size() / 2 - 1; }
 
-  /// A float, as TensorFlow's: a prediction that is written like a threshold is not above it. The first is below 0, the
-  /// last above 1.
+  /// Rounded to float, as in TensorFlow, so that an equal prediction is not above it. The first threshold is below 0
+  /// and the last above 1.
   double threshold(std::size_t i) const {
     if (i == 0) return -1e-7;
     if (i + 1 == thresholds()) return 1 + 1e-7;
     return static_cast<float>(static_cast<double>(i) / static_cast<double>(thresholds() - 1));
   }
 
-  /// How many thresholds a prediction is above.
+  /// Returns the number of thresholds that are less than the prediction.
   std::size_t passed(double prediction) const {
     auto count = static_cast<std::size_t>(prediction * static_cast<double>(thresholds() - 1));
     while (count < thresholds() && prediction > threshold(count)) ++count;
@@ -86,8 +86,8 @@ class auc : public detail::pair_metric<auc> {
       weight(passed(b.predictions[i]), b.labels[i] == 1) += b.weight(i);
   }
 
-  /// Calls f(t, p, true positives, false positives) from the highest threshold on: those at this one, and at that
-  /// before.
+  /// Calls f(previous true positives, previous false positives, true positives, false positives) for each threshold,
+  /// beginning with the highest.
   template <class F>
   void for_each_threshold(F f) const {
     double true_positives = 0, false_positives = 0;
@@ -105,7 +105,7 @@ class auc : public detail::pair_metric<auc> {
   }
 
   double roc() const {
-    constexpr double epsilon = 1e-6;  // TensorFlow's, which makes the area under nothing 0
+    constexpr double epsilon = 1e-6;  // TensorFlow's; makes the area 0 without examples
     const double positives = sum(true), negatives = sum(false);
     const auto rate = [&](double t) { return (t + epsilon) / (positives + epsilon); };
     double area = 0, last_t = 0, last_f = 0;
@@ -129,12 +129,12 @@ class auc : public detail::pair_metric<auc> {
   }
 
   curve curve_;
-  std::vector<double> weights_;  ///< by how many thresholds predictions of each label have passed
+  std::vector<double> weights_;  ///< summed for each number of passed thresholds and each label
 };
 
-/// The same area, exactly: all predictions are kept, 24 bytes each, and sorted for a value. Under the ROC curve it is
-/// sklearn.metrics.roc_auc_score, NaN where only one label has been seen; under that of precision and recall it is
-/// average_precision_score, 0 where no positive has been. Predictions are any numbers, logits too.
+/// The exact area: stores all predictions (24 bytes each) and sorts them to compute a value. Under the ROC curve,
+/// equals sklearn.metrics.roc_auc_score, NaN if only one label occurs; under the precision-recall curve,
+/// average_precision_score, 0 without positives. Predictions are any numbers, including logits.
 class exact_auc : public detail::pair_metric<exact_auc> {
  public:
   static constexpr const char* name = "metrics::exact_auc";
@@ -147,7 +147,7 @@ class exact_auc : public detail::pair_metric<exact_auc> {
   /// Throws invalid_argument if the other has another curve.
   void merge(const exact_auc& other) {
     detail::check_merged(name, "curve", static_cast<double>(curve_), static_cast<double>(other.curve_));
-    const std::size_t count = other.examples_.size();  // of itself, perhaps
+    const std::size_t count = other.examples_.size();  // `other` can be this object
     examples_.reserve(examples_.size() + count);
     for (std::size_t i = 0; i < count; ++i) examples_.push_back(other.examples_[i]);
   }
@@ -158,7 +158,7 @@ class exact_auc : public detail::pair_metric<exact_auc> {
     std::uint64_t count = examples_.size();
     archive & count;
     if constexpr (Archive::is_loading::value) examples_.clear();
-    for (std::uint64_t i = 0; i < count; ++i) {  // grows by what is there, whatever the count says
+    for (std::uint64_t i = 0; i < count; ++i) {  // no reserve(): the count is not trusted
       if constexpr (Archive::is_loading::value) examples_.emplace_back();
       example& e = examples_[i];
       archive & e.prediction & e.weight & e.label;
@@ -189,7 +189,7 @@ inline double exact_auc::value() const {
             [](const example& a, const example& b) { return a.prediction > b.prediction; });
   double positives = 0, negatives = 0, area = 0;
   for (std::size_t i = 0; i < sorted.size();) {
-    double more_positives = 0, more_negatives = 0;  // no prediction comes first among equal ones
+    double more_positives = 0, more_negatives = 0;  // equal predictions are one point of the curve
     for (const double here = sorted[i].prediction; i < sorted.size() && sorted[i].prediction == here; ++i)
       (sorted[i].label ? more_positives : more_negatives) += sorted[i].weight;
     positives += more_positives;

@@ -9,10 +9,10 @@
 #include <weft/tensor/read_elements.hpp>
 #include <weft/train/metrics/mistakes.hpp>
 
-/// The common part of all metrics: a batch as they see it, and how it is checked before any of it is counted.
+/// The common part of all metrics: access to a batch, and checks before any element is counted.
 namespace weft::detail {
 
-/// Elements of any type, as doubles. Refers to them.
+/// Elements of any type, read as doubles. Refers to the elements.
 struct metric_values {
   const char* role;  ///< for errors: "labels"
   const void* data;
@@ -28,7 +28,7 @@ struct metric_values {
   }
 };
 
-/// The operand itself, or, of an expression or a number, a tensor that has the value.
+/// Returns the operand itself, or a tensor with the value of an expression or a number.
 template <class X>
 decltype(auto) materialized(const X& x) {
   if constexpr (std::is_arithmetic_v<X> || (Expression<X> && !requires { x.data(); }))
@@ -37,15 +37,15 @@ decltype(auto) materialized(const X& x) {
     return static_cast<const X&>(x);
 }
 
-/// `x` must live on: call it in the expression that uses the result.
+/// The result refers to `x`: use it in the same full expression.
 template <class X>
 metric_values values_of(const char* role, const X& x) {
   using T = metric_value_t<X>;
   return {role, x.data(), read_elements<T>, x.extents(), dtype_of<T>};
 }
 
-/// Labels, predictions and weights, one for each example. `classes`: how many scores an example has; 0 where the
-/// predictions are one for each example.
+/// Labels, predictions and weights. `classes`: the number of scores of each example; 0 if the predictions are not
+/// scores.
 struct metric_batch {
   metric_values labels, predictions, weights;
   std::int64_t classes = 0;
@@ -54,7 +54,7 @@ struct metric_batch {
   double weight(std::size_t i) const { return weights[weights.extents.rank == 0 ? 0 : i]; }
 };
 
-/// Calls `use` with a batch of these operands, which live as long as the call.
+/// Calls `use` with a batch that is valid during the call.
 template <class Labels, class Predictions, class Weights, class Use>
 void with_batch(const Labels& labels, const Predictions& predictions, const Weights& weights, Use use) {
   const auto& l = materialized(labels);
@@ -73,7 +73,7 @@ inline std::string number_text(double x) { return format_number("%.*g", 9, x); }
                "; nothing of this batch is counted"});
 }
 
-/// Whether `accepts` takes all elements, a block at a time; else `at` is the first that it does not.
+/// Returns true if `accepts` is true for all elements; else sets `at` to the first one for which it is not.
 template <class Accepts>
 bool all_elements(const metric_values& x, Accepts accepts, std::size_t& at) {
   double block[256];
@@ -105,9 +105,9 @@ inline void check_weights(const char* metric, const metric_values& weights, cons
     refuse_element(error_code::invalid_argument, metric, weights, at, "a weight is a finite number of at least 0");
 }
 
-/// Classes are whole numbers from 0 on; below `classes`, where it is more than 0.
+/// Throws unless all elements are at least 0 and, if `classes` is positive, below it. Elements are integers.
 inline void check_classes(const char* metric, const metric_values& x, std::int64_t classes) {
-  constexpr double exact = 9007199254740992;  // from there on doubles leave integers out
+  constexpr double exact = 9007199254740992;  // above it, doubles cannot represent all integers
   const double end = classes > 0 ? static_cast<double>(classes) : exact;
   std::size_t at;
   if (!all_elements(x, [&](double e) { return e >= 0 && e < end; }, at))
@@ -115,7 +115,7 @@ inline void check_classes(const char* metric, const metric_values& x, std::int64
                    classes > 0 ? str_cat({"classes are 0 to ", classes - 1}).c_str() : "classes are 0 to 2^53");
 }
 
-/// Labels and predictions of equal extents.
+/// Throws unless labels and predictions have equal extents and no NaN, and the weights fit.
 inline void check_pairs(const char* metric, const metric_batch& b) {
   if (b.labels.extents != b.predictions.extents)
     throw error(error_code::invalid_argument, metric,
@@ -126,7 +126,7 @@ inline void check_pairs(const char* metric, const metric_batch& b) {
   check_numbers(metric, b.predictions);
 }
 
-/// Labels that are classes, and predictions that are classes too or scores [..., classes].
+/// Throws unless labels are classes, and predictions are classes or scores [..., classes].
 inline void check_class_batch(const char* metric, metric_batch& b, std::int64_t classes) {
   shape rows = b.predictions.extents;
   const bool scores = rows.rank == b.labels.extents.rank + 1;
@@ -145,8 +145,8 @@ inline void check_class_batch(const char* metric, metric_batch& b, std::int64_t 
   scores ? check_numbers(metric, b.predictions) : check_classes(metric, b.predictions, classes);
 }
 
-/// A metric's options are in its archive to be compared: an object of others would go on with numbers that mean
-/// something else.
+/// Archives contain a metric's options, because counts restored into an object with other options would be wrong.
+/// Throws failed_precondition if an option differs.
 template <class Archive, class T>
 void serialize_option(Archive& archive, const char* metric, const char* option, const T& own) {
   T there = own;
@@ -164,7 +164,7 @@ inline void check_merged(const char* metric, const char* option, double mine, do
               {"merge: this one's ", option, " is ", number_text(mine), ", and the other's ", number_text(other)});
 }
 
-/// A sum that keeps what its terms lose (Neumaier): of an epoch's small terms none is lost on a large sum.
+/// A compensated sum (Neumaier): small terms are not lost in a large sum.
 class compensated_sum {
  public:
   void add(double x) {
@@ -187,15 +187,16 @@ class compensated_sum {
   double sum_ = 0, lost_ = 0;
 };
 
-/// update(labels, predictions) of metrics that compare numbers one by one.
+/// Implements update(labels, predictions) for metrics of pairs of numbers.
 template <class Metric>
 class pair_metric {
  public:
-  /// Adds a batch: labels and predictions of equal extents, each pair of the weight 1, of a number for all, or of one
-  /// of `weights` with the same extents. All are tensors, views of tensors, expressions over tensors, or numbers.
+  /// Adds a batch: labels and predictions of equal extents. Each pair has weight 1, one common weight, or its own of
+  /// `weights`, which have the same extents. Operands are tensors, views of tensors, expressions over tensors, or
+  /// numbers.
   ///
-  /// Throws invalid_argument where extents differ, an element is NaN, or a weight is negative or not finite. Nothing of
-  /// a batch is counted then.
+  /// Throws invalid_argument if extents differ, an element is NaN, or a weight is negative or not finite, and counts
+  /// nothing of the batch then.
   template <class Labels, class Predictions, class Weights = double>
   void update(const Labels& labels, const Predictions& predictions, const Weights& weights = 1) {
     using mistake = decltype(find_pair_mistake<Labels, Predictions, Weights>());
@@ -211,17 +212,17 @@ class pair_metric {
   }
 };
 
-/// update(labels, predictions) of metrics that compare classes.
+/// Implements update(labels, predictions) for metrics of classes.
 template <class Metric, bool TakesClasses = true>
 class class_metric {
  public:
-  /// Adds a batch: labels [...] of integers, and predictions that are classes of the same extents, integers, or scores
-  /// [..., classes], logits or probabilities, of which the largest is the class, of equals the first. Each example has
-  /// the weight 1, a number for all, or one of `weights` with the labels' extents. All are tensors, views of tensors,
-  /// expressions over tensors, or numbers.
+  /// Adds a batch: integer labels [...], and predictions that are either classes, integers of the same extents, or
+  /// scores [..., classes], logits or probabilities, where the largest (of equal ones, the first) determines the class.
+  /// Each example has weight 1, one common weight, or its own of `weights`, which have the labels' extents. Operands
+  /// are tensors, views of tensors, expressions over tensors, or numbers.
   ///
-  /// Throws out_of_range for a class that there is not, and invalid_argument where extents differ, a score is NaN, or a
-  /// weight is negative or not finite. Nothing of a batch is counted then.
+  /// Throws out_of_range if a class is out of range, and invalid_argument if extents differ, a score is NaN, or a
+  /// weight is negative or not finite. Counts nothing of the batch then.
   template <class Labels, class Predictions, class Weights = double>
   void update(const Labels& labels, const Predictions& predictions, const Weights& weights = 1) {
     using mistake = decltype(find_class_mistake<Labels, Predictions, Weights, TakesClasses>());

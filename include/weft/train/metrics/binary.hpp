@@ -4,10 +4,10 @@
 
 #include <weft/train/metrics/batch.hpp>
 
-/// Measures of a classifier that says yes or no.
+/// Metrics of binary classifiers.
 namespace weft::detail {
 
-/// Labels are 0 or 1, of whatever type.
+/// Throws unless all labels are 0 or 1.
 inline void check_binary_labels(const char* metric, const metric_values& labels) {
   std::size_t at;
   if (!all_elements(labels, [](double e) { return e == 0 || e == 1; }, at))
@@ -18,9 +18,9 @@ inline void check_binary_labels(const char* metric, const metric_values& labels)
 
 namespace weft::metrics {
 
-/// How many of those that are positive, or negative, are predicted to be (tf.metrics.true_positives and so on), or the
-/// sums of their weights. A prediction is positive if it is more than the threshold: 0.5 of a probability, 0 of a
-/// logit. Labels are 0 or 1; update() throws out_of_range for others.
+/// Counts true and false positives and negatives (tf.metrics.true_positives and so on), or sums their weights. A
+/// prediction is positive if it exceeds the threshold: 0.5 for a probability, 0 for a logit. Labels must be 0 or 1;
+/// update() throws out_of_range otherwise.
 class binary_counts : public detail::pair_metric<binary_counts> {
  public:
   static constexpr const char* name = "metrics::binary_counts";
@@ -35,15 +35,15 @@ class binary_counts : public detail::pair_metric<binary_counts> {
   double true_negatives() const { return counts_[0][0]; }
   double false_negatives() const { return counts_[1][0]; }
 
-  /// The part of those that are taken for positive that is positive (tf.metrics.precision); 0 where there is none.
+  /// True positives / predicted positives (tf.metrics.precision); 0 if there are none.
   double precision() const { return ratio(true_positives(), true_positives() + false_positives()); }
-  /// The part of those that are positive that is found (tf.metrics.recall); 0 where there is none.
+  /// True positives / actual positives (tf.metrics.recall); 0 if there are none.
   double recall() const { return ratio(true_positives(), true_positives() + false_negatives()); }
-  /// The harmonic mean of precision and recall; 0 where there is neither.
+  /// The harmonic mean of precision and recall; 0 if both are 0.
   double f1() const {
     return ratio(2 * true_positives(), 2 * true_positives() + false_positives() + false_negatives());
   }
-  /// The part that is right; 0 where there is none.
+  /// The fraction of correct predictions; 0 without examples.
   double accuracy() const {
     const double right = true_positives() + true_negatives();
     return ratio(right, right + false_positives() + false_negatives());
@@ -75,21 +75,21 @@ class binary_counts : public detail::pair_metric<binary_counts> {
   double counts_[2][2] = {};  ///< label, prediction
 };
 
-/// binary_counts whose value is the precision.
+/// binary_counts with the precision as its value.
 class precision : public binary_counts {
  public:
   using binary_counts::binary_counts;
   double value() const { return binary_counts::precision(); }
 };
 
-/// binary_counts whose value is the recall.
+/// binary_counts with the recall as its value.
 class recall : public binary_counts {
  public:
   using binary_counts::binary_counts;
   double value() const { return binary_counts::recall(); }
 };
 
-/// binary_counts whose value is the F1 score.
+/// binary_counts with the F1 score as its value.
 class f1_score : public binary_counts {
  public:
   using binary_counts::binary_counts;

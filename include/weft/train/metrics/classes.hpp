@@ -7,10 +7,10 @@
 #include <weft/train/metrics/batch.hpp>
 #include <weft/train/metrics/mean.hpp>
 
-/// Measures of a classifier of several classes.
+/// Metrics of multi-class classifiers.
 namespace weft::metrics {
 
-/// The part of the predictions that is right (tf.metrics.accuracy); 0 where there is none yet.
+/// The fraction of correct predictions (tf.metrics.accuracy); 0 without examples.
 ///
 ///     metrics::accuracy accuracy;
 ///     for (auto [x, y] : test_set.batches(1000)) accuracy.update(y, step(x));  // step fetches the logits
@@ -35,8 +35,8 @@ class accuracy : public detail::class_metric<accuracy> {
   mean mean_;
 };
 
-/// The part of the labels whose score is among the k largest (tf.nn.in_top_k); 0 where there is none yet. Equal scores
-/// have no order: the label counts if fewer than k are larger than its.
+/// The fraction of examples whose label is among the k largest scores (tf.nn.in_top_k); 0 without examples. Ties count
+/// as correct: an example is correct if fewer than k scores are greater than its label's.
 class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
  public:
   static constexpr const char* name = "metrics::top_k_accuracy";
@@ -70,13 +70,13 @@ class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
   mean mean_;
 };
 
-/// How many examples of each class were taken for which (tf.math.confusion_matrix), or the sum of their weights.
+/// The number of examples for each label and prediction (tf.math.confusion_matrix), or the sum of their weights.
 class confusion_matrix : public detail::class_metric<confusion_matrix> {
  public:
   static constexpr const char* name = "metrics::confusion_matrix";
   using matrix = tensor<double, dims<dyn<"classes">, dyn<"classes">>>;
 
-  /// Throws invalid_argument if there is no class, resource_exhausted if memory does not hold the matrix.
+  /// Throws invalid_argument if `classes` is less than 1, and resource_exhausted if the matrix exceeds memory.
   explicit confusion_matrix(std::int64_t classes) : classes_(classes) {
     if (classes < 1) throw error(error_code::invalid_argument, name, {"there is at least 1 class, not ", classes});
     detail::checked_bytes(name, shape(classes, classes), sizeof(double));
@@ -93,18 +93,18 @@ class confusion_matrix : public detail::class_metric<confusion_matrix> {
   double operator()(std::int64_t label, std::int64_t prediction) const { return counts_[at(label, prediction)]; }
   std::int64_t classes() const { return classes_; }
 
-  /// The part of the examples that is right; 0 where there is none.
+  /// The fraction of correct predictions; 0 without examples.
   double accuracy() const;
-  /// The part of the examples taken for a class that belongs to it; 0 where there is none, as scikit-learn's.
+  /// The fraction of the predictions of a class that are correct; 0 if there are none, as in scikit-learn.
   double precision(std::int64_t of) const { return ratio((*this)(of, of), sum(of, false)); }
-  /// The part of a class's examples that is taken for it; 0 where there is none.
+  /// The fraction of a class's examples that are predicted correctly; 0 if there are none.
   double recall(std::int64_t of) const { return ratio((*this)(of, of), sum(of, true)); }
-  /// The harmonic mean of both; 0 where there is neither. Its mean over all classes is the macro F1.
+  /// The harmonic mean of precision and recall; 0 if both are 0. The mean over all classes is the macro F1.
   double f1(std::int64_t of) const { return ratio(2 * (*this)(of, of), sum(of, true) + sum(of, false)); }
   double macro_f1() const;
 
   void reset() { counts_.assign(counts_.size(), 0); }
-  /// Throws invalid_argument if the other has other classes.
+  /// Throws invalid_argument if the number of classes differs.
   void merge(const confusion_matrix& other) {
     detail::check_merged(name, "number of classes", static_cast<double>(classes_), static_cast<double>(other.classes_));
     for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];

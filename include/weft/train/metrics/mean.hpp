@@ -5,10 +5,10 @@
 
 #include <weft/train/metrics/batch.hpp>
 
-/// Means of what steps yield, and of the errors of numbers (tf.metrics.mean, mean_squared_error and their kin).
+/// Means of fetched values, and of prediction errors (tf.metrics.mean, mean_squared_error and their kin).
 namespace weft::metrics {
 
-/// The mean of values, or their weighted mean (tf.metrics.mean):
+/// The mean or the weighted mean of values (tf.metrics.mean):
 ///
 ///     metrics::mean cost;
 ///     for (auto [x, y] : batches) cost.update(step(x, y), x.extent(0));  // a batch's mean has its examples' weight
@@ -16,8 +16,8 @@ class mean {
  public:
   static constexpr const char* name = "metrics::mean";
 
-  /// Adds values, a tensor of any extents or a number, each of the weight 1, of a number for all, or of one of
-  /// `weights` with the same extents. Throws as pair_metric::update.
+  /// Adds a number or the elements of a tensor. Each has weight 1, one common weight, or its own of `weights`, which
+  /// have the same extents. Throws like pair_metric::update.
   template <class Values, class Weights = double>
   void update(const Values& values, const Weights& weights = 1) {
     using mistake = decltype(detail::find_mean_mistake<Values, Weights>());
@@ -31,9 +31,9 @@ class mean {
     }
   }
 
-  /// 0 where there is none yet, or all weights are 0, as TensorFlow's.
+  /// 0 without values, or if all weights are 0, as in TensorFlow.
   double value() const { return count() == 0 ? 0 : sum_.value() / count(); }
-  /// The sum of the weights: the number of values where there are none.
+  /// The sum of the weights; without weights, the number of values.
   double count() const { return count_.value(); }
 
   void reset() { *this = {}; }
@@ -43,7 +43,7 @@ class mean {
   }
 
   void add(double value, double weight) {
-    sum_.add(weight == 0 ? 0 : weight * value);  // an infinite value of no weight does not count
+    sum_.add(weight == 0 ? 0 : weight * value);  // an infinity with weight 0 does not count
     count_.add(weight);
   }
 
@@ -63,15 +63,15 @@ class mean {
   detail::compensated_sum sum_, count_;
 };
 
-/// e to the mean of cross-entropies, in natural logarithms, as softmax_cross_entropy has them: of each word, or of a
-/// batch with its number of words as the weight.
+/// exp(mean of cross-entropies), natural logarithms as computed by softmax_cross_entropy. Add the loss of each word, or
+/// a batch's mean with its number of words as the weight.
 class perplexity {
  public:
   template <class Losses, class Weights = double>
   void update(const Losses& losses, const Weights& weights = 1) {
     loss_.update(losses, weights);
   }
-  /// NaN where there is no loss yet: TensorFlow has no such metric, and 0 is the perplexity of nothing.
+  /// NaN without losses. TensorFlow has no such metric, and no model has a perplexity of 0.
   double value() const { return loss_.count() == 0 ? std::nan("") : std::exp(loss_.value()); }
 
   void reset() { loss_.reset(); }
@@ -86,7 +86,7 @@ class perplexity {
   mean loss_;
 };
 
-/// The mean of (label - prediction)^2 (tf.metrics.mean_squared_error); 0 where there is none yet.
+/// The mean of (label - prediction)^2 (tf.metrics.mean_squared_error); 0 without examples.
 class mean_squared_error : public detail::pair_metric<mean_squared_error> {
  public:
   static constexpr const char* name = "metrics::mean_squared_error";
@@ -112,13 +112,13 @@ class mean_squared_error : public detail::pair_metric<mean_squared_error> {
   mean mean_;
 };
 
-/// Its root (tf.metrics.root_mean_squared_error).
+/// The square root of mean_squared_error (tf.metrics.root_mean_squared_error).
 class root_mean_squared_error : public mean_squared_error {
  public:
   double value() const { return std::sqrt(mean_squared_error::value()); }
 };
 
-/// The mean of |label - prediction| (tf.metrics.mean_absolute_error); 0 where there is none yet.
+/// The mean of |label - prediction| (tf.metrics.mean_absolute_error); 0 without examples.
 class mean_absolute_error : public detail::pair_metric<mean_absolute_error> {
  public:
   static constexpr const char* name = "metrics::mean_absolute_error";
@@ -142,9 +142,9 @@ class mean_absolute_error : public detail::pair_metric<mean_absolute_error> {
   mean mean_;
 };
 
-/// The coefficient of determination, 1 - sum (label - prediction)^2 / sum (label - mean label)^2, of all elements
-/// together (sklearn.metrics.r2_score). NaN with fewer than two labels; where these are all equal, 1 if all predictions
-/// are right and 0 if not, as there.
+/// The coefficient of determination, 1 - sum (label - prediction)^2 / sum (label - mean label)^2, over all elements
+/// (sklearn.metrics.r2_score). NaN with fewer than two labels. If all labels are equal, 1 if all predictions are
+/// correct, else 0, as in scikit-learn.
 class r2_score : public detail::pair_metric<r2_score> {
  public:
   static constexpr const char* name = "metrics::r2_score";
@@ -191,7 +191,7 @@ class r2_score : public detail::pair_metric<r2_score> {
     }
   }
 
-  // Labels are summed from the first one on: squares of large labels that differ little would hide their spread.
+  // Labels are summed relative to the first one: squares of large labels with a small spread would lose it.
   detail::compensated_sum residual_, weight_, sum_, squares_;
   double labels_ = 0, origin_ = 0;
 };

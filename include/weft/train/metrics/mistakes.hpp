@@ -6,34 +6,34 @@
 
 #include <weft/tensor/tensor.hpp>
 
-/// The operands that a metric's update() does not take, by name.
+/// Mistakes in the operands of a metric's update().
 namespace weft {
 
-/// A metric takes tensors, views of them, expressions over tensors and numbers.
+/// A metric requires tensors, views of tensors, expressions over tensors or numbers.
 template <class X>
 struct metric_operand_is_not_a_tensor : mistake<true> {};
 
-/// Labels are classes: integers, or bool.
+/// Labels must be classes: integers or bool.
 template <class T>
 struct labels_are_not_classes : mistake<!std::is_integral_v<T>> {};
 
-/// Predictions of the labels' extents are classes: integers, or bool.
+/// Predictions with the labels' extents must be classes: integers or bool.
 template <class T>
 struct predictions_are_not_classes : mistake<!std::is_integral_v<T>> {};
 
-/// Predictions with one axis more than the labels are scores, logits or probabilities.
+/// Predictions with one axis more than the labels must be scores: logits or probabilities.
 template <class T>
 struct scores_are_not_floating : mistake<!is_differentiable<T>> {};
 
-/// Extents differ that must be equal. Dynamic ones are compared at run time.
+/// The extents must be equal. Dynamic ones are compared at run time.
 template <class Labels, class Predictions>
 struct metric_extents_differ : mistake<!detail::assignable(Labels::spec, Predictions::spec)> {};
 
-/// Predictions are [..., classes] against labels [...], or of the labels' extents where they are classes.
+/// Predictions must be [..., classes] for labels [...], or classes with the labels' extents.
 template <class Labels, class Predictions>
 struct predictions_do_not_fit_labels : mistake<true> {};
 
-/// Weights have the labels' extents, or are one number for all.
+/// Weights must have the labels' extents, or be one number.
 template <class Weights, class Values>
 struct weights_do_not_fit_values : mistake<!(Weights::rank == 0 || detail::assignable(Weights::spec, Values::spec))> {};
 
@@ -69,7 +69,7 @@ using metric_value_t = typename metric_operand<X>::value_type;
 template <class X>
 using metric_dims_t = typename metric_operand<X>::dims_type;
 
-/// The first operand that has no values, or void.
+/// Returns the mistake of the first operand without values, or void.
 template <class X, class... More>
 constexpr auto find_valueless() {
   if constexpr (metric_operand<X>::is_symbolic)
