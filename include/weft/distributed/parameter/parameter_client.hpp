@@ -165,8 +165,8 @@ class parameter_client {
   }
 
   /// On the chief, sends the servers a checkpoint, or with nullptr reports that there is none, before training begins.
-  /// Returns false, and changes nothing, if the servers continue a training. Call pull() next. Throws weft::error:
-  /// failed_precondition if workers train already, or if only some of the servers were restarted.
+  /// Returns false, and changes nothing, if the servers continue earlier training. Call pull() next. Throws
+  /// weft::error: failed_precondition if workers train already, or if only some of the servers were restarted.
   bool restore(std::span<const const_bytes> values, const detail::server_state* state,
                deadline until = std::chrono::seconds(60)) {
     check("restore", values);
@@ -252,10 +252,10 @@ class parameter_client {
   /// Sends this worker's gradients and receives the new values, in one round trip to all parameter servers at once.
   /// `step` identifies the update: it begins with first_step(), grows with every update of this worker, and in
   /// synchronous mode is equal on all workers. `examples` is the number of examples of which the gradients are the
-  /// mean; in synchronous mode it is their weight. 0: the gradients are ignored, and without gradients of other workers
-  /// no update is made. Returns the number of updates that parameter server 0 has applied in total. Throws weft::error:
-  /// unavailable naming the lost task, deadline_exceeded naming the tasks that did not answer, invalid_argument for
-  /// gradients that are not finite, aborted if the other workers are at another step.
+  /// mean; in synchronous mode it is their weight. If it is 0, the gradients are ignored, and no update is made unless
+  /// other workers send gradients. Returns the number of updates that parameter server 0 has applied in total. Throws
+  /// weft::error: unavailable naming the lost task, deadline_exceeded naming the tasks that did not answer,
+  /// invalid_argument for gradients that are not finite, aborted if the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
@@ -352,7 +352,7 @@ class parameter_client {
   /// epoch.
   std::uint64_t epoch() const { return epoch_; }
 
-  /// Returns true if every parameter server had applied the last push_pull before.
+  /// Returns true if every parameter server had already applied the last push_pull.
   bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
 
   /// In synchronous mode: the next push_pull announces that this worker stops after its step.
@@ -360,7 +360,7 @@ class parameter_client {
   /// Returns true if training ends with the step of the last push_pull, because workers announced that they stop.
   bool all_stop() const { return (flags_of_any_ & stopping) != 0; }
 
-  /// Returns true if any parameter server had applied the last push_pull before.
+  /// Returns true if any parameter server had already applied the last push_pull.
   bool was_duplicate_somewhere() const { return (flags_of_any_ & duplicate) != 0; }
 
   /// Returns true if the gradients of the last push_pull arrived late: the step was made without them, and they were
@@ -441,8 +441,8 @@ class parameter_client {
     position_ = terms_.is_synchronous() ? next_step() : position_;
   }
 
-  /// Changes to a server's newer epoch. Returns true if the request may be repeated, because this worker's next step is
-  /// the same.
+  /// Changes to the newer epoch of a server. Returns true if the request may be repeated because the next step of this
+  /// worker is the same.
   bool enter_epoch() {
     std::int64_t next = position_;
     for (const connection& each : servers_)
@@ -484,7 +484,7 @@ class parameter_client {
     if (problem.code() != error_code::unavailable) throw problem;
     for (const connection& each : servers_) {
       if (members.state(each.rank()) != task_state::lost) continue;
-      const membership::verdict said = members.verdict_of(each.rank());  // about this worker
+      const membership::verdict said = members.verdict_of(each.rank());  // the server's verdict on this worker
       if (!may_wait)
         throw error(
             error_code::unavailable, operation,
@@ -503,7 +503,7 @@ class parameter_client {
         const task_state state = members.state(each.rank());
         watch_.note(number_of(each), state != task_state::alive, now);
         if (state == task_state::alive) continue;
-        if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it reported the reason
+        if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // its goodbye gave the reason
         missing.add_lost(members.task(each.rank()), members.reason(each.rank()));
         is_over = is_over || watch_.is_over(number_of(each), now);
       }
@@ -519,7 +519,7 @@ class parameter_client {
     detail::sleep(std::chrono::milliseconds(20));
   }
 
-  /// Merges one server's progress into that of the servers before it.
+  /// Merges one server's progress in the training into the progress of the servers before it.
   void merge(cluster_state& all, const cluster_state& its, const connection& from) const {
     if (terms_.is_synchronous() && its.global_step != all.global_step)
       throw error(error_code::failed_precondition, "save",
@@ -577,7 +577,7 @@ class parameter_client {
       }
   }
 
-  /// Opens closed connections and enrolls this task on them. If one of them fails, closes all of them.
+  /// Opens closed connections and enrolls this task on them. If one of them fails, closes all that it has opened.
   void connect(deadline until) {
     std::vector<connection*> fresh;
     try {
@@ -738,7 +738,7 @@ class parameter_client {
       loop_.run(operation, until, all);
       if (kind == frame_kind::done) note_done();
       for (connection* each : to_whom)
-        if (!each->is_complete()) each->close();  // it answers after the step, which waits for this worker
+        if (!each->is_complete()) each->close();  // the server answers after the step, which waits for this worker
     } catch (...) {
       if (kind == frame_kind::done) {
         for (connection* each : to_whom) await_late_answer(operation, *each, until);

@@ -222,7 +222,7 @@ class parameter_service {
                              : str_cat({"broke the protocol: ", problem.what()}),
                    closed);
       return true;
-    } catch (const std::bad_alloc&) {  // without memory for the payload, the stream cannot be read on
+    } catch (const std::bad_alloc&) {  // without memory for the payload, the rest of the stream is lost
       quorum_.drop(from, str_cat({"was given up: ", no_memory(from)}));
       return true;
     }
@@ -466,8 +466,8 @@ class parameter_service {
     return workers_.have_all_finished([&](const worker& each) { return quorum_.is_awaited(each); });
   }
 
-  /// Returns true if a signal was received and the server has stopped serving: all workers have left, the time is up,
-  /// or a last shard has been written for a process that takes its place.
+  /// Returns true if a signal ends the service: all workers have left, the time is up, or a last shard has been written
+  /// for the process that takes the place of this one.
   bool is_stopped_by_signal() {
     if (!signals_ || signals_->received() == 0) return false;
     if (!stop_at_) {
@@ -566,7 +566,7 @@ class parameter_service {
     result.signal = signal_;
     result.lost_updates = shards_.lost_updates();
     for (worker& each : workers_) {
-      each.given_up = false;  // no request follows
+      each.given_up = false;  // no more requests are served
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
     if (given_up_) {
@@ -596,7 +596,7 @@ class parameter_service {
   std::optional<deadline> leave_at_;           // after a signal: when a replaceable server leaves at the latest
   std::optional<deadline> leave_after_;        // after a signal: when it leaves at the earliest
   std::vector<std::int64_t> steps_at_signal_;  // next step of each worker
-  bool is_leaving_ = false;                    // leaves for a process that takes its place
+  bool is_leaving_ = false;                    // another process can take this one's place
   std::optional<error> given_up_;
   std::optional<enroll_message> contract_;
   std::optional<error> unusable_shards_;  // why this server cannot start training

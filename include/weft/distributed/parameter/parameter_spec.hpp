@@ -88,7 +88,7 @@ struct update_notes {
   std::uint32_t staleness = 0;  // updates by others between the worker's values and its own update
   std::uint32_t left_out = 0;   // lost workers without which training continues
 
-  static constexpr std::uint32_t max = 0xffff;  // of each number; larger ones are sent as this one
+  static constexpr std::uint32_t max = 0xffff;  // limit of each number; larger numbers are sent as this limit
 
   std::uint32_t bits() const { return std::min(staleness, max) | std::min(left_out, max) << 16; }
   static update_notes read(std::uint32_t bits) { return {bits & max, bits >> 16}; }

@@ -158,7 +158,7 @@ class parameter_store {
                            variables_, order_, lists);
   }
 
-  /// Finds the gradients of whole variables in a payload. The rows are missing in the result.
+  /// Finds the gradients of whole variables in a payload. The result has no rows.
   placed_gradients packed(const_bytes gradients) const { return {{gradients.data(), packed_}, {}}; }
 
   /// Copies the gradients of whole variables to `to`, in the layout that packed() expects.
@@ -278,8 +278,8 @@ class parameter_store {
   bool clips_by_norm() const {
     return std::any_of(order_.begin(), order_.end(), [&](std::size_t i) { return variables_[i].clipping.uses_norm(); });
   }
-  /// Computes the sums of squares by which apply_mean() of the same gradients is clipped. The sums do not depend on the
-  /// number of threads.
+  /// Computes the sums of squares that determine the `factors` of apply_mean() for the same gradients. The sums do not
+  /// depend on the number of threads.
   detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr) {
     const detail::gradient_mean mean(of);
     std::vector<std::vector<double>> pieces(ranges_.size());
@@ -451,8 +451,8 @@ class parameter_store {
                              factors.empty() ? 1 : factors[i]);
   }
 
-  /// Advances hyperparameters and scalar slots to the next update. If the step is not `counted`, advances only those of
-  /// moving averages, whose schedules follow the number of updates after the step.
+  /// Advances hyperparameters and scalar slots to the next update. If the step is not `counted`, advances only moving
+  /// averages, whose schedules follow the number of updates after the step.
   void begin_update(bool counted = true) {
     for (range& each : ranges_) {
       if (variables_[each.number].is_loss_scale() || (!counted && !variables_[each.number].is_moving_average()))

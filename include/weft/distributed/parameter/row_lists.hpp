@@ -48,7 +48,7 @@ inline std::uint64_t max_row_bytes(std::span<const parameter_spec> variables, st
 }
 
 /// Reads indices and rows that together fill `bytes`. `what` is the variable. Throws weft::error (invalid_argument)
-/// unless the indices ascend and are indices of rows.
+/// unless the indices ascend and are in range.
 inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
   const std::size_t each = 8 + what.row_bytes();
   const auto refuse = [&](std::initializer_list<piece> why) {

@@ -203,7 +203,7 @@ class server_connection {
   /// Takes next_step() from the last answer.
   void note_next_step() { next_step_ = static_cast<std::int64_t>(answer().tag); }
 
-  /// Returns true if the server continues a training, or if the chief has restored a checkpoint or found none.
+  /// Returns true if the server continues earlier training, or if the chief has restored a checkpoint or found none.
   bool is_settled() const { return is_settled_; }
   void set_settled(bool settled) { is_settled_ = settled; }
 

@@ -26,7 +26,7 @@ struct server_state {
   cluster_state cluster;
 };
 
-// One parameter server's state consists of its values and array slots, its scalar slots, and this.
+// One parameter server's state ends with its scalar slots and its cluster_state, after the values and array slots.
 
 inline constexpr std::size_t cluster_state_bytes(std::size_t workers) { return 8 + 8 + 4 + workers * 8; }
 

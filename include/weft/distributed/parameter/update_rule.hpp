@@ -103,7 +103,7 @@ class WEFT_API update_rules {
     }
   }
 
-  /// Throws weft::error: not_found with the names that exist, unimplemented for an optimizer that takes norms,
+  /// Throws weft::error: not_found with the registered names, unimplemented for an optimizer that takes norms,
   /// invalid_argument for a wrong number of parameters or an invalid schedule.
   static update_implementation find(const update_rule& rule) {
     registry& all = instance();

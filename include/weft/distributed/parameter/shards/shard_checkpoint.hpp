@@ -30,7 +30,7 @@ class shard_checkpoint {
 
   /// Returns true if the chief has restored a checkpoint, or found none.
   bool is_settled() const { return is_settled_; }
-  /// Settles the checkpoint of a training that continues and was settled before.
+  /// Settles the checkpoint because earlier training, which was settled, continues.
   void settle() { is_settled_ = true; }
 
   /// Answers with the state of one moment. If the state changes while it is sent, the unsent rest is copied first.

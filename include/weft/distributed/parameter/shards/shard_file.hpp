@@ -40,7 +40,7 @@ struct run_epoch {
   run_epoch next() const { return of(run(), epoch() + 1); }
   explicit operator bool() const { return bits != 0; }
 
-  /// Valid values in a file: not 0, and small enough that later epochs cannot wrap around.
+  /// Rejects 0, and epochs so large that later ones could wrap around.
   void fields(message_fields& io) {
     io.number(bits, 1);
     io.require(epoch() >> 31 == 0);
@@ -52,7 +52,7 @@ struct run_epoch {
 /// A worker that makes no more steps.
 struct finished_worker {
   bool is_done = false;
-  std::uint64_t process = 0;  // the incarnation that finished; 0: it still sends requests
+  std::uint64_t process = 0;  // the incarnation that finished; 0: the worker still sends requests
 
   void fields(message_fields& io) {
     io.flag(is_done).number(process);

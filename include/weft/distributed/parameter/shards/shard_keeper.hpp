@@ -306,7 +306,7 @@ class shard_keeper {
     }
   }
 
-  /// At another server: reports its status to the first.
+  /// On other servers, reports the shard status to server 0.
   void report() {
     if (links_.is_first() || !quorum_.is_synchronous()) return;
     shard_status now;
@@ -380,7 +380,7 @@ class shard_keeper {
     return head.done;
   }
 
-  /// Throws failed_precondition if a shard belongs to another server or another training.
+  /// Throws failed_precondition if a shard belongs to another server or another training job.
   void check_training(const shard_header& head, const std::string& path) const {
     if (head.task != static_cast<std::uint32_t>(here_.index()) || head.servers != static_cast<std::uint32_t>(servers_))
       throw error(error_code::failed_precondition, "restore",
@@ -401,8 +401,8 @@ class shard_keeper {
                   {path, " is of another training than the first worker's: ", how, other_training()});
     }
   }
-  /// Checks the folder before a new run. Throws failed_precondition if shards of this server belong to another
-  /// training.
+  /// Checks the folder before a new run. Throws failed_precondition if shards of this server belong to another training
+  /// job.
   void check_folder() const {
     for (const std::int64_t step : folder_->shards()) {
       const std::string path = folder_->shard_at(step);
@@ -415,7 +415,7 @@ class shard_keeper {
       }
     }
   }
-  /// Returns true if a file is intact but not of this training: an older file must not replace it.
+  /// Returns true if a file is intact but belongs to another training job: an older file must not replace it.
   static bool is_refusal(const error& why) {
     return why.code() == error_code::failed_precondition || why.code() == error_code::resource_exhausted;
   }
@@ -626,8 +626,8 @@ class shard_keeper {
     go_back(*before, settled);
   }
 
-  /// `removes_later`: also removes later manifests, which this epoch could not restore because they or their shards are
-  /// damaged.
+  /// Records the committed step and removes older files. `removes_later`: also removes later manifests, which this
+  /// epoch could not restore because they or their shards are damaged.
   void set_committed(const shard_manifest& now, bool removes_later) {
     const bool is_new = !committed_ || committed_->step != now.step;
     committed_ = now;
@@ -681,7 +681,7 @@ class shard_keeper {
     manifest_writer_.start(at_, next->step, next->bytes(), folder_->manifest_at(next->step));
   }
 
-  /// The workers that make no steps from this one on.
+  /// The workers that make no steps from `step` on.
   std::vector<finished_worker> done_at(std::int64_t step) const {
     std::vector<finished_worker> done = done_;
     for (std::size_t w = 0; w < done.size(); ++w)

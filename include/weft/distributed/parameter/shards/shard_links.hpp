@@ -47,7 +47,7 @@ class shard_links {
     has_begun_ = true;
     const std::string& job = here_.options().ps_job;
     for (const int task : here_.cluster().task_indices(job)) {
-      if ((task == 0) == is_first()) continue;  // other servers connect only to the first
+      if ((task == 0) == is_first()) continue;  // other servers connect only to server 0
       if (!is_first() && task != 0) continue;
       peers_.emplace_back(here_.cluster().rank({job, task}), task, is_first(), workers_);
     }
@@ -87,13 +87,13 @@ class shard_links {
 
   // ---- gradients and decisions ----
 
-  /// At the first server: returns true if all others hold the gradients of this worker for the step.
+  /// On server 0, returns true if all others hold the gradients of this worker for the step.
   bool all_hold(std::size_t worker, std::int64_t step) const {
     return std::all_of(peers_.begin(), peers_.end(), [&](const peer& each) {
       return worker < each.held.steps.size() && each.held.steps[worker] == step;
     });
   }
-  /// At the first server: the names of the servers that do not hold them.
+  /// On server 0, returns the names of the servers that lack these gradients.
   std::string who_lack(std::size_t worker, std::int64_t step) const {
     std::string names;
     for (const peer& each : peers_)
@@ -101,21 +101,21 @@ class shard_links {
         append(names, {names.empty() ? "" : ", ", name(each)});
     return names;
   }
-  /// At the first server: sends the decision to the others.
+  /// On server 0, sends the decision to the others.
   void announce(decision_message decided) {
     decision_ = std::move(decided);
     set_for_all(frame_kind::decision, decision_.bytes());
   }
-  /// Ends training. The first server sends the reason to the others.
+  /// Ends training. Server 0 sends the reason to the others.
   void end(const error& why) {
     if (ended_) return;
     ended_ = why;
     if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
   }
 
-  /// At another server: reports to the first which gradients this server holds.
+  /// On other servers, reports to server 0 which gradients this server holds.
   void report(const held_message& holds) { set_for_all(frame_kind::held, holds.bytes()); }
-  /// The last decision: made at the first server, received at the others.
+  /// The last decision, which server 0 made and the others received.
   const decision_message& decision() const { return decision_; }
   /// Why training cannot continue, if it cannot.
   const std::optional<error>& ended() const { return ended_; }
@@ -129,18 +129,18 @@ class shard_links {
 
   // ---- squares of gradients ----
 
-  /// At another server: sends its squares to the first.
+  /// On other servers, sends the squares of this server to server 0.
   void report(const squares_message& own) { say_squares(own); }
-  /// At the first server: sends the sums to the others.
+  /// On server 0, sends the sums to the others.
   void announce(const squares_message& sums) { say_squares(sums); }
-  /// At another server: the sums that arrived last.
+  /// On other servers, the sums that arrived last.
   const squares_message& sums() const { return sums_; }
-  /// At the first server: calls visit(task, squares) with the last squares of each other server.
+  /// On server 0, calls visit(task, squares) with the last squares of each other server.
   template <typename Visit>
   void for_each_squares(Visit visit) const {
     for (const peer& each : peers_) visit(each.task, each.squares);
   }
-  /// At the first server: the names of the servers whose last squares satisfy the predicate.
+  /// On server 0, returns the names of the servers whose last squares satisfy the predicate.
   template <typename Predicate>
   std::string names_of(Predicate predicate) const {
     std::string names;
@@ -151,20 +151,20 @@ class shard_links {
 
   // ---- shards ----
 
-  /// At another server: reports its shard status to the first.
+  /// On other servers, reports the shard status to server 0.
   void report(const shard_status& now) {
     if (!ended_) set_for_all(frame_kind::shard_status, now.bytes());
   }
-  /// At another server: the order that arrived last.
+  /// On other servers, the order that arrived last.
   const std::optional<shard_order>& order() const { return order_; }
-  /// At the first server: calls visit(task, status, is_ordered) for each other server. `status` is null if the server
-  /// has not reported it. `is_ordered`: its process has received an order.
+  /// On server 0, calls visit(task, status, is_ordered) for each other server. `status` is null if the server has not
+  /// reported it. `is_ordered`: its process has received an order.
   template <typename Visit>
   void for_each_status(Visit visit) const {
     for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.is_ordered);
   }
-  /// At the first server: sends an order to another. A server that has just been started receives none until an epoch
-  /// begins with the order (`begins`).
+  /// On server 0, sends an order to another server. A server that has just been started receives none until an order
+  /// begins an epoch (`begins`).
   void order(int task, const shard_order& said, bool begins) {
     for (peer& each : peers_) {
       if (each.task != task || ended_ || (!begins && !each.is_ordered)) continue;
@@ -172,7 +172,7 @@ class shard_links {
       each.link.set(frame_kind::shard_order, said.bytes(), at_.bits);
     }
   }
-  /// The names of the servers that have not reported their status; at another server, the first server.
+  /// The names of the servers that have not reported their status; on other servers, the name of server 0.
   std::string silent_servers() const {
     std::string names;
     for (const peer& each : peers_)
@@ -345,7 +345,7 @@ class shard_links {
   decision_message decision_;
   std::optional<error> ended_;
   bool keeps_shards_ = false, exchanges_squares_ = false;
-  squares_message sums_;  // from the first server
+  squares_message sums_;  // from server 0
   loss_watch watch_;      // servers by task
   run_epoch at_;
   std::optional<shard_order> order_;

@@ -20,15 +20,15 @@ struct placed_bytes {
   std::span<const std::size_t> offsets;
 };
 
-/// One worker's gradients: whole variables at their offsets, and lists of rows of the others. `rows` has one list for
-/// each variable of the server, in wire order.
+/// One worker's gradients: whole variables at their offsets, and lists of rows for the other variables. `rows` has one
+/// list for each variable of the server, in wire order.
 struct placed_gradients : placed_bytes<const std::byte> {
   std::span<const detail::row_list> rows = {};
 };
 
 namespace detail {
 
-/// One worker's contribution to a mean, and its weight; most weigh 1.
+/// One worker's contribution to a mean, and its weight.
 struct weighted_gradients {
   placed_gradients gradients;
   double weight = 1;
@@ -41,7 +41,7 @@ const T* gradients_of(const placed_gradients& from, std::size_t variable) {
 }
 
 /// Computes the mean of several workers' gradients of whole variables, piece by piece: their weighted sum in the given
-/// order, divided by the sum of the weights. Refers to the gradients.
+/// order, divided by the sum of the weights. The gradients must outlive this object.
 class gradient_mean {
  public:
   /// Maximum number of elements in a piece, which then stays in the first-level cache between two passes.
@@ -55,11 +55,11 @@ class gradient_mean {
   }
 
   double weights() const { return weights_; }
-  /// Returns true if the gradients of the only worker are the mean.
+  /// Returns true if there is only one worker, whose gradients are the mean.
   bool is_given() const { return of_.size() == 1 && equal_; }
 
-  /// Computes elements of the mean. Returns `room`, or the gradients of the only worker if is_given(). If elements are
-  /// written to `room`, `finite` receives whether they are finite.
+  /// Computes `count` elements of the mean. Returns `room`, or the gradients of the only worker if is_given(). If
+  /// elements are written to `room`, `finite` receives whether they are finite.
   template <typename T>
   const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
     const T by = static_cast<T>(weights_);

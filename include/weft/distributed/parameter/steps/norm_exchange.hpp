@@ -58,7 +58,7 @@ class norm_exchange {
   /// Returns true if the servers exchange squares before each step.
   bool are_exchanged() const { return are_exchanged_; }
   /// Returns true if find() precedes each step of this server. If squares are exchanged, a server without clipped
-  /// gradients takes part.
+  /// gradients also takes part.
   bool are_needed() const { return are_needed_; }
 
   struct result {

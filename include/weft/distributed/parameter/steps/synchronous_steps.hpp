@@ -167,7 +167,7 @@ class synchronous_steps {
     return "a decision";
   }
 
-  /// The flag in the answer to an update that reports that training ends with the last step; 0 if it does not.
+  /// The flag by which answers report that training ends with the last step; 0 if it does not.
   std::uint32_t stop_flag() const { return stopping_ ? static_cast<std::uint32_t>(stopping) : 0u; }
 
   /// The number of examples in gradients of weight 1; 0: not known yet.
@@ -195,8 +195,8 @@ class synchronous_steps {
   }
 
  private:
-  /// Answers a worker that waits for a step with a request to compute the gradients of a lost worker. Returns false if
-  /// the worker owes none.
+  /// Asks a worker that waits for a step to compute the gradients of a lost worker. The request takes the place of the
+  /// answer. Returns false if the worker owes none.
   bool request_owed(worker& from) {
     const std::int64_t step = from.connection->request().step;
     for (worker& each : workers_)
@@ -206,7 +206,7 @@ class synchronous_steps {
       }
     return false;
   }
-  /// The worker sends its own gradients again: no other worker computes them any more.
+  /// Notes that the worker sends its own gradients again: no other worker computes them any more.
   static void take_back(worker& from) {
     from.is_taken_over = false;
     from.failure.reset();
@@ -454,10 +454,9 @@ class synchronous_steps {
   std::function<void()> after_step_;
   bool is_frozen_ = false;
   bool stopping_ = false;          // training ends with the last step
-  std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
-  std::vector<std::size_t> complete_,
-      chosen_;               // workers whose gradients all servers hold, by arrival; the selected workers
-  std::vector<int> owners_;  // worker that computes each replica
+  std::uint32_t unit_weight_ = 0;  // number of examples in gradients of weight 1
+  std::vector<std::size_t> complete_, chosen_;  // workers whose gradients all servers hold; workers of the step
+  std::vector<int> owners_;                    // worker that computes each replica
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

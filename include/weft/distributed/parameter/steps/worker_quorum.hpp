@@ -59,7 +59,7 @@ class worker_quorum {
     if (interrupted_) return interrupted_;
     if (!terms_) return {};
     if (judges_workers()) return too_few();
-    someone_gone();  // records when the worker was lost
+    someone_gone();  // records when workers were lost
     return {};
   }
   /// Sets whether all workers stop after the last step, because of a signal.
@@ -122,7 +122,7 @@ class worker_quorum {
     someone_gone();  // records the first worker that is gone
   }
 
-  /// Reports the tasks for whose replacement the loss policy waits, and that training continues once a step is made or
+  /// Reports the tasks for whose replacement the loss policy waits, and the end of the wait once a step is made or
   /// restored. `next_step` is the next step of the training in this epoch.
   void report_waits(std::uint64_t epoch, std::int64_t next_step) {
     if (!keeps_places()) return;
@@ -200,7 +200,8 @@ class worker_quorum {
     if (!is_gone(each, now)) return false;
     return !waits_for(each) || watch_.is_over(each.index, now);
   }
-  /// Returns false for workers that this server has not served: it knows them only from a manifest and from reports.
+  /// Returns true if the worker was lost after it was done. False for workers that this server has not served: it knows
+  /// them only from a manifest and from reports.
   bool is_lost_after_end(const worker& each) const {
     return each.done && each.incarnation != 0 && members_.state(each.rank, each.incarnation) == task_state::lost;
   }
@@ -210,7 +211,7 @@ class worker_quorum {
     return !is_stopping_ || members_.state(each.rank, each.incarnation) != task_state::left;
   }
 
-  /// The reason of the first loss of a worker that was not done; later losses usually follow from it.
+  /// The reason for the first loss of a worker that was not done; later losses usually follow from it.
   std::optional<error> someone_gone() {
     const time_point now = detail::now();
     for (const worker& each : workers_) watch_.note(each.index, is_gone(each, now) || is_lost_after_end(each), now);

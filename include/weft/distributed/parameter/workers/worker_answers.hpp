@@ -83,7 +83,7 @@ class worker_answers {
     with.answer_from_store(header(to, frame_kind::values), pieces, checksum_);
   }
 
-  /// Call this before the values change: answers that are being sent keep the old values.
+  /// Keeps the values of answers that are still being sent. Must be called before the values change.
   void keep_answers_in_flight() {
     for (worker& each : workers_)
       if (each.connection) each.connection->detach();

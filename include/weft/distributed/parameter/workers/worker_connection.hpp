@@ -164,7 +164,7 @@ class worker_connection {
   /// Memory for a part of the answer, which this connection keeps until the answer has been sent.
   std::vector<std::byte>& reply() { return reply_; }
 
-  /// Call this before the values change: copies what has not been sent yet of an answer from the store.
+  /// Copies the unsent part of an answer from the store. Must be called before the values change.
   void detach() {
     if (!sends_from_store_ || out_.idle()) return;
     out_.detach();
@@ -225,14 +225,14 @@ class worker_connection {
   state at_ = state::receiving;
   bool sends_from_store_ = false;
   bool is_kept_ = false;            // the payload is in gradients_
-  std::optional<moment> expires_;   // of a parked request
+  std::optional<moment> expires_;   // deadline of a parked request
   std::vector<std::byte> message_;  // payload of a small request
   std::vector<std::byte> reply_;    // payload of a small answer
   aligned_bytes gradients_;         // payload of a large request, which may be smaller
   std::vector<row_list> rows_;      // rows in gradients_
   parameter_store::knowledge known_;
   shared_segment segment_;
-  bool has_moved_ = true;    // since the last find_stall()
+  bool has_moved_ = true;    // bytes have moved since the last find_stall()
   time_point last_moved_{};  // time of the last traffic, as of the last find_stall()
 };
 

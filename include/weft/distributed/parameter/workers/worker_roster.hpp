@@ -119,8 +119,8 @@ class worker_roster {
     return std::all_of(begin(), end(), [&](const worker& each) { return &each == &but || has_ended(each); });
   }
 
-  /// Returns true if no worker needs this server any more. `is_awaited(worker)`: another process may take the place of
-  /// a worker that is gone.
+  /// Returns true if no worker needs this server any more. `is_awaited(worker)` returns true if another process may
+  /// take the place of a worker that is gone.
   template <typename Predicate>
   bool have_all_finished(Predicate is_awaited) const {
     return std::all_of(begin(), end(), [&](const worker& each) {
