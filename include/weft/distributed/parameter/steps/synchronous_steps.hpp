@@ -453,10 +453,10 @@ class synchronous_steps {
   std::int64_t step_at_work_ = -1;  // step whose norm is being computed
   std::function<void()> after_step_;
   bool is_frozen_ = false;
-  bool stopping_ = false;          // training ends with the last step
-  std::uint32_t unit_weight_ = 0;  // number of examples in gradients of weight 1
+  bool stopping_ = false;                       // training ends with the last step
+  std::uint32_t unit_weight_ = 0;               // number of examples in gradients of weight 1
   std::vector<std::size_t> complete_, chosen_;  // workers whose gradients all servers hold; workers of the step
-  std::vector<int> owners_;                    // worker that computes each replica
+  std::vector<int> owners_;                     // worker that computes each replica
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;
