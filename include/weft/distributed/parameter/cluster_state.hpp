@@ -7,14 +7,13 @@
 
 namespace weft {
 
-/// Where a cluster's training is, beside the values of its variables: what its checkpoints have and those of one
-/// process do not.
+/// The progress of a cluster's training. Checkpoints of clusters contain it; checkpoints of a single process do not.
 struct cluster_state {
   std::int64_t global_step = 0;
-  std::int64_t last_step = -1;             // the number of the last update that all workers have made together
-  std::uint32_t unit = 0;                  // of how many examples what counts 1 is the mean; 0: not known yet
-  std::vector<std::uint64_t> unused = {};  // files have it
-  /// How far each worker's updates are in the values, so that none is applied twice.
+  std::int64_t last_step = -1;             // the last step that the workers made together; -1: none
+  std::uint32_t unit = 0;                  // number of examples in gradients of weight 1; 0: not known yet
+  std::vector<std::uint64_t> unused = {};  // part of the file format
+  /// The newest applied step of each worker, so that no update is applied twice.
   std::vector<std::int64_t> newest = {};
 
   template <class Archive>

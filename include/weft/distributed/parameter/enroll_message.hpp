@@ -16,7 +16,7 @@
 
 namespace weft::detail {
 
-/// Largest list of variables, in bytes, that a worker may send.
+/// Maximum size of the list of variables that a worker sends, in bytes.
 inline constexpr std::uint64_t max_enroll_bytes = std::uint64_t{64} << 20;
 
 /// The first request of a worker to a parameter server.
@@ -29,7 +29,7 @@ struct enroll_message {
   std::vector<std::byte> bytes() const { return write_message(*this); }
   static enroll_message read(const_bytes from) { return read_message<enroll_message>(from); }
 
-  /// Returns in words how `other` differs from this message, or an empty text.
+  /// Describes how `other` differs from this message. Returns an empty text if it does not.
   std::string difference(const enroll_message& other) const;
 };
 
@@ -70,7 +70,7 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
     io.require(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
     if (!each.is_moving_average()) continue;
     io.require(static_cast<std::size_t>(each.source) < variables.size());
-    if (static_cast<std::size_t>(each.source) >= variables.size()) continue;  // a message that is written
+    if (static_cast<std::size_t>(each.source) >= variables.size()) continue;  // while writing, require() has no effect
     const parameter_spec& of = variables[static_cast<std::size_t>(each.source)];
     io.require(!of.is_moving_average() && of.type == each.type && of.elements == each.elements &&
                of.ps_task == each.ps_task);

@@ -24,8 +24,8 @@ namespace detail {
 
 inline constexpr std::uint32_t max_clip_groups = 1 << 16;
 
-/// The factor that clips gradients whose elements' squares have this sum, by the formulas of train/clipping.hpp: NaN if
-/// the global norm is not finite.
+/// Returns the factor that clips gradients whose sum of squares is `squares`, by the formulas of train/clipping.hpp.
+/// NaN if a global norm is not finite.
 inline double clip_factor(const gradient_clip& how, double squares) {
   const double norm = std::sqrt(squares), most = how.highest;
   switch (how.kind) {
@@ -40,7 +40,7 @@ inline double clip_factor(const gradient_clip& how, double squares) {
   return 1;
 }
 
-/// Writes clipped elements of a gradient to `to`, which may be `from`.
+/// Writes the clipped elements of a gradient to `to`, which may equal `from`.
 template <typename T>
 void clip_elements(T* to, const T* from, std::size_t count, const gradient_clip& how, double factor) {
   if (how.kind == clip_kind::by_value) {
@@ -56,7 +56,7 @@ void clip_elements(T* to, const T* from, std::size_t count, const gradient_clip&
   }
 }
 
-/// The sum of the elements' squares, always in the same order.
+/// Returns the sum of the elements' squares, always added in the same order.
 template <typename T>
 double sum_of_squares(const T* x, std::size_t count) {
   constexpr std::size_t lanes = 8;
@@ -70,10 +70,10 @@ double sum_of_squares(const T* x, std::size_t count) {
   return total;
 }
 
-/// What clipping requires of the mean of the workers' gradients.
+/// The sums of squares that clipping requires, and whether the mean of the workers' gradients is finite.
 struct mean_squares {
   bool is_finite = true;
-  std::vector<double> of_variables;  // the sum of each gradient's squares, in the order of the server's variables
+  std::vector<double> of_variables;  // sum of each gradient's squares, in the order of the server's variables
 };
 
 }  // namespace detail

@@ -8,8 +8,8 @@
 
 namespace weft::detail {
 
-/// The numbers of a worker's updates that parameter servers have acknowledged and lost. An update that several servers
-/// have lost counts once.
+/// The steps of a worker's updates that parameter servers acknowledged and then lost. An update that several servers
+/// lost counts once.
 class lost_updates {
  public:
   /// Adds the updates from `begin` up to, but not including, `end`.

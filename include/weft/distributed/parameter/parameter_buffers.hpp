@@ -30,7 +30,8 @@ void check_buffers(const char* operation, std::span<const parameter_spec> variab
                    given[i].size()});
 }
 
-/// The same for gradients, some of which are lists of rows; these must be valid.
+/// Throws weft::error (invalid_argument) unless every variable has gradients of its size. Gradients that are a list of
+/// rows must be a valid list.
 inline void check_gradients(std::span<const parameter_spec> variables, std::span<const const_bytes> given) {
   std::vector<const_bytes> whole(given.begin(), given.end());
   for (std::size_t i = 0; i < given.size() && i < variables.size(); ++i)
@@ -41,7 +42,7 @@ inline void check_gradients(std::span<const parameter_spec> variables, std::span
   check_buffers("push_pull", variables, std::span<const const_bytes>(whole));
 }
 
-/// Throws weft::error (invalid_argument) for gradients that are not finite. `task` has computed them for `step`.
+/// Throws weft::error (invalid_argument) for gradients that are not finite. `task` computed them for `step`.
 inline void check_finite(std::span<const parameter_spec> variables, std::span<const const_bytes> gradients,
                          const std::string& task, std::int64_t step) {
   for (std::size_t i = 0; i < variables.size(); ++i) {

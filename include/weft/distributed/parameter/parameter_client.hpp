@@ -29,39 +29,41 @@
 
 namespace weft {
 
-/// A worker's side of the parameter servers. Values and gradients are given as one span of bytes per variable, in the
-/// order of the list of variables, and travel from there and to there without a copy. The calling thread does the input
-/// and output. Not for use by several threads at once.
+/// A worker's client of the parameter servers. Values and gradients are passed as one span of bytes per variable, in
+/// the order of the list of variables, and are sent and received without a copy. Input and output run on the calling
+/// thread. Not thread-safe.
 ///
-/// A parameter server on the same host maps memory that this side makes, and reads gradients and writes values there;
-/// the connection then carries only which side may touch it. Where either side refuses (server_options::shared_memory),
-/// or the two turn out not to share a host and a user, everything travels through the connection.
+/// A parameter server on the same host maps memory that the client creates, reads gradients from it, and writes values
+/// to it; the connection then carries only the messages that hand the memory over. If either side refuses
+/// (server_options::shared_memory), or if the two do not share a host and a user, everything travels through the
+/// connection.
 ///
-/// Asynchronous mode: the servers apply each gradient as it comes. The answer is a consistent snapshot of each server's
-/// variables right after this worker's own update; two servers' snapshots need not belong to the same moment.
-/// Synchronous mode: the servers wait for all workers that are not done, and apply the mean of their gradients, summed
-/// in the order of the workers' indices and divided by their number: the same bits whatever the order of arrival. With
-/// backups or a loss policy (training_terms::has_decisions()) a step may be made without some: then push_pull drops
-/// gradients that come late, was_stale() says so, and values are always those of one step at all servers.
+/// Asynchronous mode: the servers apply each gradient on arrival. The answer is a consistent snapshot of each server's
+/// variables right after this worker's own update; snapshots of two servers need not be of the same moment. Synchronous
+/// mode: the servers wait for all workers that are not done, and apply the mean of their gradients, weighted by
+/// examples and summed in the order of the workers' indices, so the order of arrival does not change any bit. With
+/// backups or a loss policy (training_terms::has_decisions()), a step may be made without some workers: push_pull then
+/// drops gradients that arrive late, and was_stale() returns true. Values are always of one step at all servers.
 ///
-/// The gradient of a variable that travels by rows (parameter_spec::row_elements) is given as the numbers of some of
-/// its rows, a std::int64_t each, which ascend, and behind them these rows. push_pull brings of such a variable the
-/// rows that have changed since the last answer, where it is to write to the same place as then; pull brings all.
-/// Between the two nobody else writes there.
+/// The gradient of a variable that travels by rows (parameter_spec::row_elements) consists of the ascending indices of
+/// some of its rows, a std::int64_t each, followed by these rows. push_pull fetches only the rows of such a variable
+/// that have changed since the last answer, if it writes to the same address as then; pull fetches all rows. The caller
+/// must not write to this memory between the two calls.
 ///
-/// Where the servers write shards (server_options::shards) and the loss policy waits, a server that is lost may be
-/// replaced: calls wait for the process that takes its place. In synchronous mode the run may have gone back then: a
-/// call that brings values brings those of the step with which the run goes on, and rollback() says which that is.
+/// If the servers write shards (server_options::shards) and the loss policy waits, a lost server may be replaced: calls
+/// wait for the process that takes its place. In synchronous mode the run may have gone back then: a call that fetches
+/// values returns the values of the step with which the run continues, and take_rollback() returns this step.
 ///
-/// A call that has failed may be repeated: after deadline_exceeded that is what to do. A connection whose answer was
-/// still under way has been given up then, and is opened anew. An update that is repeated with its step is applied
-/// once. Values arrive where they are wanted before their checksum or tag is checked: of a call that has failed the
-/// buffers for values are unspecified, until a call that brings values to them has not.
+/// A failed call may be repeated, and should be after deadline_exceeded. A connection whose answer was outstanding is
+/// closed and opened again. An update that is repeated with the same step is applied once. Values are received at their
+/// destination before their checksum or tag is checked: after a failed call the buffers for values are unspecified
+/// until a call that fetches values succeeds.
 class parameter_client {
  public:
-  /// Connects to every task of the ps job and tells it the variables; all workers must tell the same.
-  /// Throws weft::error: failed_precondition where another worker told otherwise, deadline_exceeded with the missing
-  /// parameter servers, unavailable; invalid_argument and unimplemented for `terms`.
+  /// Connects to every task of the ps job and sends it the list of variables, which must be equal for all workers.
+  /// Throws weft::error: failed_precondition if another worker's list differs, deadline_exceeded naming the missing
+  /// parameter servers, unavailable; invalid_argument for `terms` or a placement; the servers' errors about update
+  /// rules and memory.
   parameter_client(task_server& here, std::vector<parameter_spec> variables, training_terms terms, graph_identity graph,
                    deadline until = std::chrono::seconds(60))
       : here_(here),
@@ -94,8 +96,8 @@ class parameter_client {
   parameter_client(const parameter_client&) = delete;
   parameter_client& operator=(const parameter_client&) = delete;
 
-  /// The chief (worker 0) uploads the first values, the others wait until it has. Values that exist already (this is a
-  /// chief that came back) stay as they are. Follow it by pull().
+  /// On the chief (worker 0), uploads the first values; on the other workers, waits for them. Values that exist already
+  /// stay as they are, for example if the chief was restarted. Call pull() next.
   void initialise(std::span<const const_bytes> values, deadline until = std::chrono::seconds(60)) {
     if (!here_.is_chief()) return initialise(until);
     check("initialise", values);
@@ -109,11 +111,11 @@ class parameter_client {
     begin_epoch();
   }
 
-  /// Memory that a variable's parameter server has mapped: gradients that lie here, and values that are wanted here,
-  /// are moved by nobody. Without shared memory all are empty.
+  /// Memory that a variable's parameter server has mapped. Gradients and values in this memory are not copied. All
+  /// members are empty without shared memory.
   struct shared_place {
     mutable_bytes gradient, value;  // the `storage::overhead` bytes in front of each are free
-    shared_segment memory;          // keeps them, also after this client's end
+    shared_segment memory;          // keeps the memory, even after the client is destroyed
   };
   shared_place place_of(std::size_t variable) const {
     for (const connection& each : servers_)
@@ -122,14 +124,14 @@ class parameter_client {
     return {};
   }
 
-  /// Fetches all values. Where it throws, `out` is unspecified.
+  /// Fetches all values. If it throws, `out` is unspecified.
   void pull(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("pull", out);
     pull_step(has_position_ ? position_ : first_step(), out, until);
   }
 
-  /// Whether a server has been started again since the last initialise(): before anything is committed it begins
-  /// another run, which a worker that has made no update may join by initialise().
+  /// Returns true if a server was restarted since the last initialise() or restore(). A server that is restarted before
+  /// any commit begins another run, which a worker without updates may join by initialise().
   bool was_restarted() const {
     for (std::size_t k = 0; k < begun_with_.size(); ++k)
       if (servers_[k].incarnation() != begun_with_[k]) return true;
@@ -138,9 +140,9 @@ class parameter_client {
 
   // ---- checkpoints ----
 
-  /// Fetches the values, and all that the servers keep beside them, as a checkpoint needs them. In synchronous mode it
-  /// is of one step, or throws failed_precondition; deadline_exceeded where others go on meanwhile. In asynchronous
-  /// mode what one server holds is of one moment, and two servers' need not be of the same.
+  /// Fetches the values and the other state of the servers for a checkpoint. In synchronous mode the state is of one
+  /// step: throws failed_precondition if it is not, and deadline_exceeded if other workers continue meanwhile. In
+  /// asynchronous mode the state of each server is of one moment, which may differ between servers.
   detail::server_state pull_state(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("save", out);
     detail::server_state state = room_for_state();
@@ -162,10 +164,9 @@ class parameter_client {
     return state;
   }
 
-  /// The chief gives the servers a checkpoint, or says with nullptr that there is none, before anything is trained.
-  /// False where they go on with a training that has begun: nothing has changed then. Follow it by pull().
-  /// Throws weft::error: failed_precondition where workers train already, and where some of the servers have been
-  /// started again.
+  /// On the chief, sends the servers a checkpoint, or with nullptr reports that there is none, before training begins.
+  /// Returns false, and changes nothing, if the servers continue earlier training. Call pull() next. Throws
+  /// weft::error: failed_precondition if workers train already, or if only some of the servers were restarted.
   bool restore(std::span<const const_bytes> values, const detail::server_state* state,
                deadline until = std::chrono::seconds(60)) {
     check("restore", values);
@@ -192,34 +193,34 @@ class parameter_client {
     return !was_duplicate();
   }
 
-  /// Another worker waits until the chief has done that. Follow it by pull().
+  /// On the other workers, waits for the restore() of the chief. Call pull() next.
   void await_restore(deadline until = std::chrono::seconds(60)) {
     ask("restore", frame_kind::await_restore, 0, until);
     begin_epoch();
   }
 
-  /// Says that no more updates come from this worker, as done() does, and waits until the others have said so or are
-  /// gone. The servers stay until done().
+  /// Reports that this worker sends no more updates, as done() does, and waits until all other workers have reported
+  /// the same or are gone. The servers keep serving this worker until done().
   void await_others(deadline until = std::chrono::seconds(60)) {
     if (!ask("finish", frame_kind::await_others, 0, until)) throw gone_back("finish");
   }
 
-  /// That the run has gone back, since this was asked last.
+  /// A rollback of the run since the last take_rollback().
   struct step_change {
-    std::int64_t from, to;  // the numbers of this worker's next step
+    std::int64_t from, to;  // this worker's next step before and after
   };
   std::optional<step_change> take_rollback() { return std::exchange(rollback_, std::nullopt); }
-  /// Whether the servers write shards.
+  /// Returns true if the servers write shards.
   bool has_shards() const { return keeps_shards_; }
-  /// Whether the last request was sent again, since a server was lost while it was served.
+  /// Returns true if the last request was sent again because a server was lost while serving it.
   bool was_repeated() const { return was_repeated_; }
-  /// Updates of this worker that asynchronous servers had acknowledged and have lost.
+  /// Number of updates of this worker that asynchronous servers acknowledged and then lost.
   std::int64_t lost_updates() const { return lost_updates_.count(); }
 
-  /// Updates that parameter server 0 has applied in all, as of its last answer.
+  /// Number of updates that parameter server 0 has applied in total, as of its last answer.
   std::int64_t global_step() const { return servers_.front().answer().step; }
 
-  /// Room for what the servers keep of these variables beside their values.
+  /// Allocates a server_state for these variables.
   detail::server_state room_for_state() const {
     detail::server_state state;
     for (const parameter_spec& each : variables_) {
@@ -231,39 +232,39 @@ class parameter_client {
     return state;
   }
 
-  /// The number of the first update, and of the next one after: none that this worker has made under another client
-  /// of the same server has it, and in synchronous mode it is the same for all workers.
+  /// The step of this client's first update. No update of an earlier client of this task has this step, and in
+  /// synchronous mode it is equal for all workers.
   std::int64_t first_step() const {
     const auto [least, most] =
         std::minmax_element(servers_.begin(), servers_.end(),
                             [](const connection& a, const connection& b) { return a.next_step() < b.next_step(); });
-    // An asynchronous worker's update may have come to some of the servers: the others still need it.
+    // An update of an asynchronous worker may have reached only some of the servers: the others still need it.
     return terms_.is_synchronous() ? most->next_step() : least->next_step();
   }
 
-  /// The number of the next update, as of the last answers.
+  /// The step of the next update, as of the last answers.
   std::int64_t next_step() const {
     std::int64_t next = 0;
     for (const connection& each : servers_) next = std::max(next, static_cast<std::int64_t>(each.answer().tag));
     return next;
   }
 
-  /// Sends this worker's gradients and receives the fresh values, in one round trip to every parameter server at once.
-  /// `step` names the update: it counts from first_step(), grows with every update of this worker, and in synchronous
-  /// mode is the same on all of them. `examples`: of how many the gradients are the mean; in synchronous mode those of
-  /// more count more. 0: the gradients are not used, whatever they are; without any others no update is made. Returns
-  /// the number of updates that parameter server 0 has applied in all. Throws weft::error: unavailable that names the
-  /// task that is gone, deadline_exceeded that names the tasks that are waited for, invalid_argument for gradients that
-  /// are not finite, aborted where the other workers are at another step.
+  /// Sends this worker's gradients and receives the new values, in one round trip to all parameter servers at once.
+  /// `step` identifies the update: it begins with first_step(), grows with every update of this worker, and in
+  /// synchronous mode is equal on all workers. `examples` is the number of examples of which the gradients are the
+  /// mean; in synchronous mode it is their weight. If it is 0, the gradients are ignored, and no update is made unless
+  /// other workers send gradients. Returns the number of updates that parameter server 0 has applied in total. Throws
+  /// weft::error: unavailable naming the lost task, deadline_exceeded naming the tasks that did not answer,
+  /// invalid_argument for gradients that are not finite, aborted if the other workers are at another step.
   std::int64_t push_pull(std::int64_t step, std::span<const const_bytes> gradients, std::span<const mutable_bytes> out,
                          deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
     check("push_pull", out);
     weight_ = examples;
     owed_replica_ = -1;
-    if (examples > 0 && refuses_nonfinite() && servers_.size() > 1)  // one server would refuse what others have applied
+    if (examples > 0 && refuses_nonfinite() && servers_.size() > 1)  // one server could refuse what others apply
       detail::check_finite(variables_, gradients, here_.name(), step);
-    // The last call has heard that the run went back, and has not brought the values.
+    // The last call reported a rollback, but did not fetch the values.
     if (!rollback_) position_ = step;
     const bool is_served = !rollback_ && ask("push_pull", frame_kind::push_pull, step, until, [&](connection& to) {
       to.add_gradients(gradients);
@@ -285,32 +286,31 @@ class parameter_client {
 
   // ---- workers that compute for others (loss_action::take_over) ----
 
-  /// Returns true if the last push_pull was not served, because this worker computes the gradients of a lost one for
-  /// the step first: follow it by push() of this worker's gradients and await_step().
+  /// Returns true if the last push_pull was not served because this worker must first compute the gradients of a lost
+  /// worker for the step. Call push() with this worker's own gradients and await_step() next.
   bool owes_others() const { return owed_replica_ >= 0; }
 
-  /// Sends the gradients of a replica, which is this worker or one that is lost, as push_pull does; the servers keep
-  /// them for the step. Follow it by await_step(). Returns false where the run has gone back: follow that by
-  /// pull_back().
+  /// Sends the gradients of a replica, this worker's own or a lost worker's, as push_pull does; the servers keep them
+  /// for the step. Call await_step() next. Returns false if the run has gone back; then call pull_back().
   bool push(std::int64_t step, int replica, std::span<const const_bytes> gradients,
             deadline until = std::chrono::seconds(60), std::uint32_t examples = 1) {
     detail::check_gradients(variables_, gradients);
     weight_ = examples;
     replica_ = replica;
     if (examples > 0 && refuses_nonfinite()) detail::check_finite(variables_, gradients, here_.name(), step);
-    // The last call has heard that the run went back, and has not brought the values.
+    // The last call reported a rollback, but did not fetch the values.
     if (rollback_) return false;
     position_ = step;
     return ask("push_pull", frame_kind::push, step, until, [&](connection& to) { to.add_gradients(gradients); });
   }
 
-  /// What a worker does after it has pushed its gradients.
+  /// The next action of a worker that has pushed its gradients.
   struct awaited_step {
     enum class outcome : unsigned char {
-      made,       ///< the step is: pull_made()
-      owed,       ///< it computes the gradients of `replica`, pushes them, and awaits the step again
-      repeated,   ///< servers have been restored before this step: it pushes all its gradients again
-      gone_back,  ///< to another step: pull_back()
+      made,       ///< the step is made: call pull_made()
+      owed,       ///< compute the gradients of `replica`, push them, and await the step again
+      repeated,   ///< servers were restored to the state before this step: push all gradients again
+      gone_back,  ///< the run has gone back to another step: call pull_back()
     };
     outcome what;
     int replica = 0;
@@ -332,7 +332,7 @@ class parameter_client {
     position_ = static_cast<std::int64_t>(first.answer().tag);
     return next;
   }
-  /// Receives the values after the step that was awaited. Returns what push_pull does.
+  /// Receives the values after the awaited step. Returns the same number as push_pull.
   std::int64_t pull_made(std::span<const mutable_bytes> out, deadline until = std::chrono::seconds(60)) {
     check("push_pull", out);
     const std::uint32_t flags = flags_of_any_;
@@ -348,41 +348,44 @@ class parameter_client {
     flags_of_all_ = flags_of_any_ = 0;
     return servers_.front().answer().step;
   }
-  /// Of the run, as this worker knows it: in another one, the servers do not hold what was pushed before.
+  /// The epoch of the run, as this worker knows it. The servers do not keep gradients that were pushed in another
+  /// epoch.
   std::uint64_t epoch() const { return epoch_; }
 
-  /// Whether the last push_pull had been applied before by every parameter server.
+  /// Returns true if every parameter server had already applied the last push_pull.
   bool was_duplicate() const { return (flags_of_all_ & duplicate) != 0; }
 
-  /// In synchronous mode: from the next push_pull on this worker says that it stops after that step.
+  /// In synchronous mode: the next push_pull announces that this worker stops after its step.
   void set_stopping() { stopping_ = true; }
-  /// Whether all workers are to stop, since one of them has said that it does: after the step of the last push_pull.
+  /// Returns true if training ends with the step of the last push_pull, because workers announced that they stop.
   bool all_stop() const { return (flags_of_any_ & stopping) != 0; }
 
-  /// Whether any of them had applied it before.
+  /// Returns true if any parameter server had already applied the last push_pull.
   bool was_duplicate_somewhere() const { return (flags_of_any_ & duplicate) != 0; }
 
-  /// Whether the gradients of the last push_pull came late: the step had been made without them, and they were dropped.
+  /// Returns true if the gradients of the last push_pull arrived late: the step was made without them, and they were
+  /// dropped.
   bool was_stale() const { return (flags_of_any_ & stale) != 0; }
-  /// Updates that others had made between the values of this worker and its last push_pull, at parameter server 0.
+  /// Number of updates by other workers between the values of this worker and its last push_pull, at parameter server
+  /// 0.
   std::uint32_t staleness() const { return notes_.staleness; }
-  /// Workers that are lost, and that training went on without, as of the last push_pull.
+  /// Number of lost workers without which training continues, as of the last push_pull.
   std::uint32_t left_out() const { return notes_.left_out; }
 
-  /// Tells the parameter servers that no more updates come from this worker: synchronous steps no longer wait for it,
+  /// Reports to the parameter servers that this worker sends no more updates: synchronous steps no longer wait for it,
   /// and the servers end when all workers are done.
   void done(deadline until = std::chrono::seconds(10)) {
     is_done_recorded_ = false;
     try {
       if (!ask("done", frame_kind::done, 0, until)) throw gone_back("finish");
     } catch (const error& problem) {
-      // Training may have ended without the server that is lost.
+      // Training may have ended without the lost server.
       if (!is_done_recorded_ || problem.code() != error_code::unavailable) throw;
     }
     here_.clear_failure();
   }
-  /// Tells them that a signal has stopped this worker: it counts as gone from here on. Returns whether the others'
-  /// training ends with it.
+  /// Reports to the parameter servers that a signal stopped this worker, which counts as gone from then on. Returns
+  /// true if this ends the training of the other workers.
   bool stopped(deadline until = std::chrono::seconds(10)) {
     ask("done", frame_kind::done, 0, until, [](connection& to) { to.set_flags(stopping); });
     return all_stop();
@@ -408,13 +411,13 @@ class parameter_client {
     for (connection& each : servers_) each.note_next_step();
   }
 
-  // ---- servers that are replaced ----
+  // ---- replaced servers ----
 
   bool awaits_servers() const { return keeps_shards_ && watch_.keeps_places(); }
 
-  /// The servers have values, and say in which epoch the run is.
+  /// Takes the epoch of the run from the answers of the servers, which have values now.
   void begin_epoch() {
-    epoch_ = servers_.front().answered_epoch();  // the first says which run it is
+    epoch_ = servers_.front().answered_epoch();  // server 0 determines the run
     for (connection& each : servers_)
       if (const std::uint64_t at = each.answered_epoch()) {
         each.set_epoch(at);
@@ -426,20 +429,20 @@ class parameter_client {
     note_position();
     has_position_ = true;
     if (!terms_.is_synchronous() || epoch_ == 0) return;
-    // A server may have answered in an epoch that is over: its step does not count.
+    // A server may have answered in an earlier epoch: its step does not count.
     for (const connection& each : servers_)
       if (each.answered_epoch() == epoch_) position_ = each.next_step();
     for (connection& each : servers_) each.set_next_step(position_);
   }
-  /// Values of the next step have come.
+  /// Notes the next step after its values have arrived.
   void note_position() {
     for (std::size_t k = 0; k < servers_.size(); ++k)
       acknowledged_[k] = static_cast<std::int64_t>(servers_[k].answer().tag);
     position_ = terms_.is_synchronous() ? next_step() : position_;
   }
 
-  /// Some server is in another epoch: so is this worker from now on. Returns whether its request may be repeated, since
-  /// its next step is the same.
+  /// Changes to the newer epoch of a server. Returns true if the request may be repeated because the next step of this
+  /// worker is the same.
   bool enter_epoch() {
     std::int64_t next = position_;
     for (const connection& each : servers_)
@@ -454,7 +457,8 @@ class parameter_client {
     return false;
   }
 
-  /// What training lacks to survive the loss of a parameter server. A worker knows of shards what servers have told it.
+  /// The options that training needs to survive the loss of a parameter server. A worker knows only from the answers of
+  /// the servers whether they write shards.
   const char* how_to_survive() const {
     if (watch_.keeps_places())
       return "; another process could take its place if all parameter servers wrote shards (their "
@@ -470,8 +474,8 @@ class parameter_client {
                   "; make the steps from next_step() on again, and call finish() then"});
   }
 
-  /// A connection has failed. Waits until all servers are alive. Throws `problem` if no process can take the place of
-  /// a lost server, or none has within the wait. `is_first`: the first failure of this request.
+  /// Waits after the failure of a connection until all servers are alive. Throws `problem` if no process can take the
+  /// place of a lost server, or none has within the wait. `is_first`: this is the first failure of the request.
   void await_servers(const char* operation, const error& problem, bool is_first, deadline until) {
     if (is_first) watch_.begin(detail::now());
     if (is_done_recorded_) throw problem;
@@ -480,12 +484,12 @@ class parameter_client {
     if (problem.code() != error_code::unavailable) throw problem;
     for (const connection& each : servers_) {
       if (members.state(each.rank()) != task_state::lost) continue;
-      const membership::verdict said = members.verdict_of(each.rank());  // of this worker
+      const membership::verdict said = members.verdict_of(each.rank());  // the server's verdict on this worker
       if (!may_wait)
         throw error(
             error_code::unavailable, operation,
             {problem.sentence(), said != membership::verdict::none ? "; start this worker again" : how_to_survive()});
-      // That server never answers this worker again, and another process needs its address.
+      // The server never answers this worker again, and the process that replaces the worker needs its address.
       if (said == membership::verdict::given_up && !here_.stopping())
         throw error(error_code::unavailable, operation,
                     {problem.sentence(), "; start this worker again: the others wait for a process in its place"});
@@ -499,7 +503,7 @@ class parameter_client {
         const task_state state = members.state(each.rank());
         watch_.note(number_of(each), state != task_state::alive, now);
         if (state == task_state::alive) continue;
-        if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // it has said why
+        if (state == task_state::left && members.has_failed(each.rank())) throw problem;  // its goodbye gave the reason
         missing.add_lost(members.task(each.rank()), members.reason(each.rank()));
         is_over = is_over || watch_.is_over(number_of(each), now);
       }
@@ -515,7 +519,7 @@ class parameter_client {
     detail::sleep(std::chrono::milliseconds(20));
   }
 
-  /// Adds one server's place in the training to those of the servers before it.
+  /// Merges one server's progress in the training into the progress of the servers before it.
   void merge(cluster_state& all, const cluster_state& its, const connection& from) const {
     if (terms_.is_synchronous() && its.global_step != all.global_step)
       throw error(error_code::failed_precondition, "save",
@@ -524,15 +528,15 @@ class parameter_client {
     detail::merge_cluster_state(all, its);
   }
 
-  /// Whether what the servers have answered is of one step, where it must be.
+  /// Returns true if all servers answered at the same step, or need not.
   bool are_in_step() const {
     return !terms_.has_decisions() || std::all_of(servers_.begin(), servers_.end(), [&](const connection& each) {
       return each.answer().tag == servers_.front().answer().tag;
     });
   }
 
-  /// Asks until all servers answer at the same step: those that are behind wait until they have made it, others may
-  /// have gone on.
+  /// Repeats the request until all servers answer at the same step. Servers that are behind answer once they have made
+  /// the step; others may have continued.
   template <typename Prepare>
   void ask_in_step(const char* operation, frame_kind kind, std::int64_t step, deadline until, Prepare prepare) {
     for (;; step = position_) {
@@ -562,7 +566,7 @@ class parameter_client {
 
   // ---- connections ----
 
-  /// The same at the beginning. A server may be lost just then, and be replaced.
+  /// Connects for the first time. A server that is lost meanwhile may be replaced.
   void connect_first(deadline until) {
     for (bool is_first = true;; is_first = false) try {
         return connect(until);
@@ -573,12 +577,12 @@ class parameter_client {
       }
   }
 
-  /// Opens the connections that are closed, and enrolls this task on them. All of that, or none.
+  /// Opens closed connections and enrolls this task on them. If one of them fails, closes all that it has opened.
   void connect(deadline until) {
     std::vector<connection*> fresh;
     try {
       for (connection& each : servers_) {
-        // A request that goes to other servers alone does not notice that this one was lost.
+        // A request to other servers only does not notice that this one was lost.
         if (each.is_open() && here_.members().state(each.rank(), each.incarnation()) == task_state::lost) each.close();
         if (each.is_open()) continue;
         auto opened = here_.open_channel(each.rank(), detail::parameter_channel, until);
@@ -607,7 +611,8 @@ class parameter_client {
     offer_memory(fresh, until);
   }
 
-  /// A server has answered on a new connection.
+  /// Notes the epoch of a server that has answered on a new connection. Throws weft::error (failed_precondition) if an
+  /// asynchronous server is in another run.
   void note_epoch(connection& of) {
     const std::uint64_t at = of.answered_epoch();
     keeps_shards_ = keeps_shards_ || of.has_flag(keeps_shards);
@@ -623,7 +628,7 @@ class parameter_client {
     lost_updates_.add(of.next_step(), acknowledged_[number_of(of)]);
   }
 
-  /// Offers each of these parameter servers memory to share, where they run on this host. Those that refuse receive
+  /// Offers shared memory to each of these parameter servers that runs on this host. Servers that refuse receive
   /// everything through the connection.
   void offer_memory(const std::vector<connection*>& to_whom, deadline until) {
     std::vector<std::vector<std::byte>> offers(servers_.size());
@@ -641,7 +646,7 @@ class parameter_client {
 
   // ---- requests ----
 
-  /// Does it; where it fails this task's goodbye says why.
+  /// Calls `action`. If it throws, this task's goodbye gives the reason.
   template <typename Action>
   void with_reasons(Action action) {
     try {
@@ -661,7 +666,7 @@ class parameter_client {
   }
 
   /// Sends a request to every server and receives the answers. `prepare(connection&)` adds payload and destination.
-  /// Returns false where the run has gone to another step meanwhile, position_, and the request was not served.
+  /// Returns false if the request was not served because the run has changed to another step, position_.
   template <typename Prepare>
   bool ask(const char* operation, frame_kind kind, std::int64_t step, deadline until, Prepare prepare) {
     bool is_served = true;
@@ -689,8 +694,8 @@ class parameter_client {
     return is_served;
   }
 
-  /// Opens what is closed, and sends the request to these servers: again where a server was lost and another process
-  /// has taken its place.
+  /// Opens closed connections, and sends the request to these servers. Repeats it if a server was lost and another
+  /// process has taken its place.
   template <typename Prepare>
   void converse_with(const char* operation, frame_kind kind, std::int64_t step, deadline until,
                      const std::vector<connection*>& to_whom, Prepare prepare) {
@@ -704,8 +709,8 @@ class parameter_client {
       }
   }
 
-  /// One request to each of these parameter servers, all in flight at once, and their answers. Where it fails, the
-  /// connections whose answers are outstanding are closed; the next request opens them again.
+  /// Sends one request to each of these parameter servers, all in flight at once, and receives their answers. If this
+  /// fails, the connections whose answers are outstanding are closed; the next request opens them again.
   template <typename Prepare>
   void converse(const char* operation, frame_kind kind, std::int64_t step, deadline until,
                 const std::vector<connection*>& to_whom, Prepare prepare) {
@@ -726,14 +731,14 @@ class parameter_client {
       each->start(header, here_.options().checksum);
     }
     try {
-      // A synchronous server may wait for another one that has answered, or was not asked, and is lost since: the
-      // process that takes its place begins when workers have come to it.
+      // A synchronous server may wait for another server that has answered, or was not asked, and was lost since. The
+      // process that takes its place begins once workers have connected to it.
       requests_in_flight all{here_, operation, to_whom, terms_.is_synchronous() && awaits_servers() ? all_ : nobody_,
                              kind == frame_kind::push_pull && terms_.takes_over()};
       loop_.run(operation, until, all);
       if (kind == frame_kind::done) note_done();
       for (connection* each : to_whom)
-        if (!each->is_complete()) each->close();  // its answer would follow the step that waits for this worker
+        if (!each->is_complete()) each->close();  // the server answers after the step, which waits for this worker
     } catch (...) {
       if (kind == frame_kind::done) {
         for (connection* each : to_whom) await_late_answer(operation, *each, until);
@@ -756,11 +761,11 @@ class parameter_client {
       const auto most = std::chrono::duration_cast<deadline::duration>(late_answer);
       loop_.run(operation, terms_.is_synchronous() ? deadline(until.remaining(most)) : until, rest);
     } catch (const error&) {
-      // it is the server that has failed, or waits for it
+      // this server has failed, or waits for the failed one
     }
   }
 
-  /// Notes that the servers will remember that this worker is done. In synchronous training server 0 records it for all
+  /// Notes that the servers have recorded that this worker is done. In synchronous training server 0 records it for all
   /// servers; each asynchronous server records it for itself.
   void note_done() {
     for (const connection* each : all_)
@@ -771,13 +776,13 @@ class parameter_client {
 
   /// Requests to some servers, and their answers, as a message_exchange.
   struct requests_in_flight {
-    static constexpr bool survives_leaving = true;  // a server that leaves sends what is left of its answers
+    static constexpr bool survives_leaving = true;  // a server that leaves first sends the rest of its answers
 
     task_server& here;
     const char* operation;
     const std::vector<connection*>& servers;
-    const std::vector<connection*>& watched;  // their loss ends the requests, too
-    bool owes = false;  // parameter server 0 may answer for all that this worker owes gradients of another one
+    const std::vector<connection*>& watched;  // the loss of these servers also ends the requests
+    bool owes = false;  // server 0 may answer for all servers that this worker owes a lost worker's gradients
 
     std::size_t advance() {
       std::size_t moved = 0;
@@ -820,26 +825,26 @@ class parameter_client {
   std::vector<parameter_spec> variables_;
   std::vector<std::byte> enroll_message_;
   std::vector<connection> servers_;
-  std::vector<connection*> all_, nobody_;  // of servers_
+  std::vector<connection*> all_, nobody_;  // point to servers_
   training_terms terms_;
   std::uint32_t flags_of_all_ = 0, flags_of_any_ = 0;  // of the last answers
   detail::update_notes notes_;                         // of the last push_pull
   std::uint32_t weight_ = 1;
   int replica_ = 0;
-  int owed_replica_ = -1;  // in place of the last push_pull's values
-  // Where servers write shards.
-  bool is_done_recorded_ = false;  // in done(): by a server that may have left since
+  int owed_replica_ = -1;  // answered in place of the last push_pull's values
+  // State for servers that write shards.
+  bool is_done_recorded_ = false;  // in done(), by a server that may have left since
   bool keeps_shards_ = false, has_position_ = false, was_repeated_ = false;
-  std::uint64_t epoch_ = 0;                 // of a synchronous run
-  std::vector<std::uint64_t> begun_with_;   // the incarnations of the servers that have values
-  std::int64_t position_ = 0;               // the next step, as of the values that this worker has
-  std::vector<std::int64_t> acknowledged_;  // the next step, as each server has said last
+  std::uint64_t epoch_ = 0;                 // epoch of a synchronous run
+  std::vector<std::uint64_t> begun_with_;   // incarnations of the servers when they got values
+  std::int64_t position_ = 0;               // next step, as of the values of this worker
+  std::vector<std::int64_t> acknowledged_;  // next step in the last answer of each server
   std::optional<step_change> rollback_;
   detail::lost_updates lost_updates_;
-  detail::loss_watch watch_;  // of servers, from the first failure of a request on
-  bool failed_ = false;       // the last call has
+  detail::loss_watch watch_;  // losses of servers since the first failure of a request
+  bool failed_ = false;       // the last call failed
   bool stopping_ = false;
-  bool only_finite_ = false;  // a server refuses gradients that are not
+  bool only_finite_ = false;  // a server refuses gradients that are not finite
   detail::exchange_loop loop_;
   std::uint64_t requests_ = 0;
 };

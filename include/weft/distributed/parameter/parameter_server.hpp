@@ -1,7 +1,7 @@
 #pragma once
 
-// Parameter servers, all of it: what they hold and how it is updated, the serving side (server::join) and the workers'
-// side.
+// Everything about parameter servers: their storage and update rules, the server (server::join), and the client of the
+// workers.
 #include <weft/distributed/membership/task_server.hpp>
 #include <weft/distributed/parameter/parameter_client.hpp>
 #include <weft/distributed/parameter/parameter_service.hpp>

@@ -44,11 +44,11 @@ namespace weft {
 
 namespace detail {
 
-/// The parameter server's side: one thread serves all workers, and learns from the first of them what to hold. It
-/// answers the workers' requests in turn, so every answer is a consistent snapshot and no update is seen by halves.
+/// Serves all workers of a parameter server on one thread. The first worker to enroll determines the variables.
+/// Requests are answered one after another, so every answer is a consistent snapshot without partial updates.
 ///
-/// This class reads requests and dispatches them to the parts, each of which owns its share of the state. All of them
-/// belong to the thread in run(), and none has a lock.
+/// This class reads requests and dispatches them to its parts, each of which owns a part of the state. Not thread-safe:
+/// the thread in run() owns all parts.
 class parameter_service {
   using worker = served_worker;
 
@@ -72,10 +72,10 @@ class parameter_service {
   parameter_service(const parameter_service&) = delete;
   parameter_service& operator=(const parameter_service&) = delete;
 
-  /// Serves until every worker is done or gone, or has asked for nothing for too long, or the server is stopped; after
-  /// a signal, until all that are there have left.
-  /// Throws weft::error (deadline_exceeded) that names the workers which had not come until `workers_come`, or when
-  /// `until` is reached.
+  /// Serves until every worker is done, gone, or idle for too long, or until the server is stopped. After a signal,
+  /// serves until all workers have left, but not longer than server_options::stop_patience. Throws weft::error
+  /// (deadline_exceeded) naming the workers that have not connected by `workers_come`, or that have not finished by
+  /// `until`.
   join_report run(deadline workers_come, deadline until) {
     bool all_came = false;
     unsigned turns = 0;
@@ -88,10 +88,10 @@ class parameter_service {
       if (shards_.is_on()) moved |= serve_shards();
       if (moved) {
         idle_.moved();
-        if (++turns % 256 != 0) continue;  // even under constant traffic, look around now and then
+        if (++turns % 256 != 0) continue;  // constant traffic must not prevent the checks below
       }
       look_around();
-      // A server that has just taken another's place knows of workers by hearsay alone: they may come.
+      // A server that replaces another one knows the workers only from reports, so they may still connect.
       const bool may_end = !shards_.is_on() || (contract_ ? links_.has_told_all() : workers_come.expired());
       if ((may_end && have_all_finished()) || is_stopped_by_signal() || is_given_up()) break;
       settle_done(workers_come.expired());
@@ -113,7 +113,7 @@ class parameter_service {
     while (here_.take_channel(parameter_channel, next)) {
       for (worker& each : workers_) {
         if (each.rank != next.rank) continue;
-        if (each.incarnation == next.incarnation && next.number < each.newest) continue;  // given up by the worker
+        if (each.incarnation == next.incarnation && next.number < each.newest) continue;  // closed by the worker
         each.newest = next.number;
         if (each.incarnation != next.incarnation) quorum_.replace(each, next.incarnation);
         each.connection = std::make_unique<typename worker::connection_type>(std::move(next.stream), max_enroll_bytes);
@@ -124,7 +124,7 @@ class parameter_service {
     }
   }
 
-  /// Hears what other parameter servers say of the step, and makes it when it is decided.
+  /// Receives the messages of other parameter servers about the step, and makes the step once it is decided.
   bool serve_links() {
     const bool moved = links_.serve();
     if (moved) steps_.complete();
@@ -132,10 +132,10 @@ class parameter_service {
       answered_step_ = next;
       parked_.answer_next_step();
     }
-    return links_.serve() || moved;  // what has been decided leaves at once
+    return links_.serve() || moved;  // sends decisions at once
   }
 
-  /// Goes on with the shards: where that begins another epoch, or commits a step, requests that wait are served.
+  /// Advances the shards. If a new epoch begins or a step is committed, serves the waiting requests.
   bool serve_shards() {
     const std::uint64_t before = shards_.at().bits;
     const bool moved = shards_.advance();
@@ -156,13 +156,13 @@ class parameter_service {
     return moved;
   }
 
-  /// Whether a request is served in any epoch.
+  /// Returns true if requests of this kind are served in any epoch.
   static bool precedes_training(frame_kind kind) {
     return kind == frame_kind::initialise || kind == frame_kind::await_values || kind == frame_kind::restore ||
            kind == frame_kind::await_restore || kind == frame_kind::enroll || kind == frame_kind::share;
   }
 
-  /// Whether the request is to be served now, in this epoch. If not it waits, or is answered.
+  /// Returns true if the request is to be served now, in this epoch. Otherwise the request is deferred or answered.
   bool is_of_this_epoch(worker& from) {
     const frame_header& asked = from.connection->request();
     if (!shards_.is_on() || asked.kind == frame_kind::enroll || asked.kind == frame_kind::share) return true;
@@ -184,14 +184,14 @@ class parameter_service {
                  ": no step of that is committed in ", here_.options().shards.folder, "; start all tasks again"});
   }
 
-  /// The request waits until shards are restored or committed, and is handled then.
+  /// Parks the request until shards are restored or committed; it is handled then.
   bool defer(worker& from) {
     from.is_deferred = true;
     park(from);
     return false;
   }
 
-  /// Moves one worker's bytes and acts on what is complete; returns whether anything happened.
+  /// Sends and receives one worker's bytes and handles a complete request. Returns true if anything happened.
   bool serve(worker& from) {
     auto& with = *from.connection;
     try {
@@ -222,7 +222,7 @@ class parameter_service {
                              : str_cat({"broke the protocol: ", problem.what()}),
                    closed);
       return true;
-    } catch (const std::bad_alloc&) {  // there is no place for what follows the header: the connection cannot go on
+    } catch (const std::bad_alloc&) {  // without memory for the payload, the rest of the stream is lost
       quorum_.drop(from, str_cat({"was given up: ", no_memory(from)}));
       return true;
     }
@@ -232,7 +232,7 @@ class parameter_service {
     return max_request_bytes(store_, workers_.size(), from.enrolled);
   }
 
-  /// The message that there is no memory for the request that is being served.
+  /// The error text for a request whose payload cannot be allocated.
   static std::string no_memory(const worker& from) {
     return str_cat({"cannot allocate ", from.connection->arriving().payload_length, " bytes for a request"});
   }
@@ -286,7 +286,7 @@ class parameter_service {
     if (!from.is_parked()) from.connection->park(max_request(from));
   }
 
-  /// Whether the steps before the one that the worker asks for have been made.
+  /// Returns true if all steps before the one in the request have been made.
   bool is_made(const worker& from) const { return from.connection->request().step <= steps_.next_step(); }
 
   void enroll(worker& from) {
@@ -323,7 +323,7 @@ class parameter_service {
     answers_.acknowledge(from, (finite ? only_finite : 0u) | (checkpoint_.is_settled() ? duplicate : 0u));
   }
 
-  /// Both map the memory that the worker has made, or everything goes on travelling.
+  /// Maps the memory that the worker offers. If this fails, everything still travels through the connection.
   void share(worker& from) {
     if (!here_.may_share_memory(from.rank))
       throw error(error_code::unimplemented, "parameter_server",
@@ -332,7 +332,7 @@ class parameter_service {
     answers_.acknowledge(from);
   }
 
-  /// Gives back the memory of values that have come, unless gradients need as much.
+  /// Frees the memory of received values, unless gradients need as much.
   void free_payload(typename worker::connection_type& of) {
     if (store_.gradient_payload(false).min < store_.bytes()) of.free_payload();
   }
@@ -343,13 +343,13 @@ class parameter_service {
     if (!workers_.is_chief(from))
       throw error(error_code::invalid_argument, "initialise",
                   {workers_.name(from), " is not the chief, which alone gives the variables their first values"});
-    if (store_.initialised()) {  // a chief that came back: the training goes on
+    if (store_.initialised()) {  // a restarted chief: training continues
       free_payload(with);
       return answers_.acknowledge(from, where | duplicate);
     }
     if (where) {
       store_.copy_from(with.values_in_segment(store_));
-    } else if (with.keeps_payload()) {  // it has come before it was known that there is nothing to restore
+    } else if (with.keeps_payload()) {  // received before the shards were ready
       const const_bytes values = with.payload();
       std::copy(values.begin(), values.end(), store_.values().begin());
       free_payload(with);
@@ -399,13 +399,13 @@ class parameter_service {
 
   void done(worker& from) {
     if (from.connection->request().flags & stopping) {
-      // Under a policy that waits, it is lost when it has left, like a worker that is killed.
+      // If the loss policy waits, the worker counts as lost once it has left, as if it were killed.
       if (!quorum_.keeps_places()) from.refused = stopped_by_signal;
       return answers_.acknowledge(from, quorum_.why_broken() ? stopping : 0u);
     }
-    if (!quorum_.is_synchronous()) {  // in synchronous training this worker's last step was complete
+    if (!quorum_.is_synchronous()) {  // a synchronous worker's last step is complete
       if (const auto broken = quorum_.why_broken()) throw *broken;
-      from.done = from.stays = true;  // other servers may have answered already, and the worker may end
+      from.done = from.stays = true;  // other servers may have answered already, so the worker may exit
     }
     if (!is_secured(from, false)) return static_cast<void>(defer(from));
     from.done = true;
@@ -413,7 +413,7 @@ class parameter_service {
     answers_.acknowledge(from);
     stop_waiting_for_one();
   }
-  /// Whether the worker's last update survives the death of any server.
+  /// Returns true if the worker's last update survives the loss of any server.
   bool is_secured(worker& from, bool asks_again) {
     return !shards_.secures_updates() || shards_.has_secured(from, asks_again);
   }
@@ -431,15 +431,16 @@ class parameter_service {
     updates_.answer_waiting();
   }
 
-  // ---- without traffic ----
+  // ---- checks without traffic ----
 
-  /// Which worker is gone, whose time is up, which one does a step still wait for.
+  /// Finds workers and servers that are gone and requests that have expired, and answers the requests that wait for
+  /// them.
   void look_around() {
     const auto now = detail::now();
     std::optional<error> broken = quorum_.why_broken();
     if (links_.has_begun()) {
       if (!broken && !have_all_finished() && !workers_.are_all_done())
-        broken = links_.lost_server();  // after its wait, where it is awaited
+        broken = links_.lost_server();  // after the wait of the loss policy
       if (!broken) broken = links_.ended();
       if (broken) {
         quorum_.interrupt(*broken);
@@ -447,7 +448,7 @@ class parameter_service {
       }
       serve_links();
     }
-    if (!quorum_.is_synchronous() && !quorum_.bounds_staleness()) broken.reset();  // each request hears of it
+    if (!quorum_.is_synchronous() && !quorum_.bounds_staleness()) broken.reset();  // each request reports it
     stop_waiting_for_one();
     if (!have_all_finished()) quorum_.report_waits(shards_.at().bits, shards_.now());
     for (worker& each : workers_) {
@@ -465,7 +466,8 @@ class parameter_service {
     return workers_.have_all_finished([&](const worker& each) { return quorum_.is_awaited(each); });
   }
 
-  /// Whether a signal has come, and nobody is served any more or the time for it has passed.
+  /// Returns true if a signal ends the service: all workers have left, the time is up, or a last shard has been written
+  /// for the process that takes the place of this one.
   bool is_stopped_by_signal() {
     if (!signals_ || signals_->received() == 0) return false;
     if (!stop_at_) {
@@ -477,7 +479,7 @@ class parameter_service {
       for (const worker& each : workers_) steps_at_signal_.push_back(history_.next_step(each.index));
     }
     signal_ = signals_->received();
-    // Workers that have received the signal, too, stop after their next update, and the chief saves a checkpoint.
+    // Workers that received the signal too stop after their next update, and the chief saves a checkpoint.
     if (shards_.secures_updates() && contract_ && !steps_.is_stopping() &&
         ((leave_after_->expired() && have_all_gone_on()) || leave_at_->expired())) {
       shards_.leave();
@@ -498,8 +500,8 @@ class parameter_service {
     return any;
   }
 
-  /// Whether another task has told this server that it was silent for too long. That task never works with this process
-  /// again. Where it waits for another one in this server's place, that one needs this server's address.
+  /// Returns true if another task has declared this server dead because it was silent for too long. That task never
+  /// works with this process again. If it waits for a replacement, the replacement needs the address of this server.
   bool is_given_up() {
     if (!links_.awaits_servers() && (contract_ || here_.options().shards.folder.empty())) return false;
     const membership& members = here_.members();
@@ -514,7 +516,7 @@ class parameter_service {
     return false;
   }
 
-  /// Workers that had finished before this server was restored are done, unless they ask it for something soon.
+  /// Marks workers as done that had finished before this server was restored, unless they send a request soon.
   void settle_done(bool passed) {
     const auto is_silent = [&](const worker& each) {
       return detail::now() - each.restored_at > here_.heartbeat_timeout(each.rank);
@@ -564,7 +566,7 @@ class parameter_service {
     result.signal = signal_;
     result.lost_updates = shards_.lost_updates();
     for (worker& each : workers_) {
-      each.given_up = false;  // it will not ask again
+      each.given_up = false;  // no more requests are served
       if (here_.members().state(each.rank) == task_state::left) each.connection.reset();
     }
     if (given_up_) {
@@ -575,13 +577,13 @@ class parameter_service {
     if (!gone && signal_ != 0 && !is_leaving_ && !have_all_finished())
       gone = error(error_code::cancelled, "join", {name_of_signal(signal_), " has stopped ", here_.name()});
     if (gone) {
-      // Without a worker, nobody has said how to train.
+      // Without a worker, the mode of training is unknown.
       const char* const training = !contract_                 ? "the wait for workers"
                                    : quorum_.is_synchronous() ? "synchronous training"
                                                               : "asynchronous training";
       const std::string early = str_cat({training, " ended early: ", gone->sentence()});
       result.interrupted = error(error_code::unavailable, here_.name(), early);
-      here_.set_failure(error(error_code::unavailable, "join", early));  // for one that takes a lost one's place
+      here_.set_failure(error(error_code::unavailable, "join", early));  // for a process that replaces a lost worker
     }
     return result;
   }
@@ -589,22 +591,22 @@ class parameter_service {
   task_server& here_;
   waiter idle_;
   std::optional<stop_signals> signals_;
-  int signal_ = 0;                             // that has come
-  std::optional<deadline> stop_at_;            // then the time until which workers are served
-  std::optional<deadline> leave_at_;           // and from which on a server that may be replaced leaves
-  std::optional<deadline> leave_after_;        // but not before
-  std::vector<std::int64_t> steps_at_signal_;  // of each worker
-  bool is_leaving_ = false;                    // for a process that takes this one's place
+  int signal_ = 0;                             // the last signal received; 0: none
+  std::optional<deadline> stop_at_;            // after a signal: when to stop serving
+  std::optional<deadline> leave_at_;           // after a signal: when a replaceable server leaves at the latest
+  std::optional<deadline> leave_after_;        // after a signal: when it leaves at the earliest
+  std::vector<std::int64_t> steps_at_signal_;  // next step of each worker
+  bool is_leaving_ = false;                    // another process can take this one's place
   std::optional<error> given_up_;
   std::optional<enroll_message> contract_;
-  std::optional<error> unusable_shards_;  // why this server cannot begin
+  std::optional<error> unusable_shards_;  // why this server cannot start training
   parameter_store store_;
   worker_roster workers_;
   worker_quorum quorum_;
   update_history history_;
   worker_answers answers_;
   shard_links links_;
-  std::int64_t answered_step_ = 0;  // those that wait for this one have been answered
+  std::int64_t answered_step_ = 0;  // requests that wait for this step have been answered
   synchronous_steps steps_;
   asynchronous_updates updates_;
   shard_checkpoint checkpoint_;

@@ -18,28 +18,29 @@ namespace weft {
 /// Element types that a parameter server can hold. The numbers are part of the protocol.
 enum class element_type : std::uint8_t { float32 = 1, float64 = 2 };
 
-/// The bytes of one element.
+/// Returns the size of one element in bytes.
 constexpr std::size_t size_of(element_type type) { return type == element_type::float64 ? 8 : 4; }
 
-/// A variable, as a parameter server must know it.
+/// The description of a variable for parameter servers.
 struct parameter_spec {
   std::string name;
   element_type type = element_type::float32;
   std::size_t elements = 0;
-  int ps_task = 0;  // which task of the ps job holds it
+  int ps_task = 0;  // task of the ps job that holds the variable
   update_rule rule;
-  /// The elements of a row, where the variable's gradient is some of its rows (ops/gather.hpp); `elements` can be
-  /// divided by it. 0: its gradient has all elements.
+  /// Number of elements per row if the gradient is a list of rows (ops/gather.hpp); `elements` must be a multiple of
+  /// it. 0: the gradient is dense.
   std::size_t row_elements = 0;
-  gradient_clipping clipping = {};  // of the mean of the workers' gradients
-  /// A moving average follows this variable of the list, which is on the same server: each update of that is followed
-  /// by one of the average, with the new value in the gradient's place. No worker sends a gradient of it.
+  gradient_clipping clipping = {};  // applied to the mean of the workers' gradients
+  /// For a moving average: the index of the variable that it follows, which is on the same server. After each update of
+  /// the variable, the average is updated with the new value in place of a gradient. Workers send no gradients of
+  /// averages.
   static constexpr std::int64_t no_source = -1;
   std::int64_t source = no_source;
 
   bool is_moving_average() const { return source >= 0; }
-  /// A loss scale. After each step of synchronous training its rule updates it, given 1 if the gradients of the step
-  /// were finite and 0 otherwise.
+  /// The `source` of a loss scale. After each step of synchronous training, its rule updates it with 1 in place of a
+  /// gradient if the gradients of the step were finite, otherwise with 0.
   static constexpr std::int64_t finite_steps = -2;
   bool is_loss_scale() const { return source == finite_steps; }
 
@@ -51,9 +52,9 @@ struct parameter_spec {
   friend bool operator==(const parameter_spec&, const parameter_spec&) = default;
 };
 
-/// Spreads variables over `tasks` parameter servers so that each holds about as many bytes: the largest first, each to
-/// the task with the least so far. Depends on names and sizes only, not on the order of creation: ties go to the
-/// smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
+/// Distributes variables over `tasks` parameter servers so that each holds about the same number of bytes: the largest
+/// first, each to the task with the fewest bytes. Depends on names and sizes only, not on the order of creation: ties
+/// go to the smaller name and the lower task. Throws weft::error (invalid_argument) for fewer than one task.
 inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
   if (tasks < 1)
     throw error(error_code::invalid_argument, "shard_by_bytes",
@@ -74,7 +75,7 @@ inline void shard_by_bytes(std::span<parameter_spec> variables, int tasks) {
 
 namespace detail {
 
-/// The number of a push has the replica above these bits.
+/// The request number of a push contains the replica above this many bits.
 inline constexpr unsigned push_replica_shift = 32;
 
 /// Name of the channel between a worker and a parameter server.
@@ -82,19 +83,19 @@ inline constexpr const char* parameter_channel = "parameters";
 /// Name of the channel between a parameter server and parameter server 0.
 inline constexpr const char* decision_channel = "decisions";
 
-/// What an answer to gradients says of them, in frame_header::weight.
+/// Notes about an update, sent in frame_header::weight of its answer.
 struct update_notes {
-  std::uint32_t staleness = 0;  // updates that others had made between the worker's values and its own update
-  std::uint32_t left_out = 0;   // workers that are lost, and that training goes on without
+  std::uint32_t staleness = 0;  // updates by others between the worker's values and its own update
+  std::uint32_t left_out = 0;   // lost workers without which training continues
 
-  static constexpr std::uint32_t max = 0xffff;  // of each: larger ones count as that
+  static constexpr std::uint32_t max = 0xffff;  // limit of each number; larger numbers are sent as this limit
 
   std::uint32_t bits() const { return std::min(staleness, max) | std::min(left_out, max) << 16; }
   static update_notes read(std::uint32_t bits) { return {bits & max, bits >> 16}; }
 };
 
-/// In which order one parameter server's variables lie one after the other, in its memory and in messages: wide
-/// elements first, so that every element is aligned without padding.
+/// Returns the indices of one parameter server's variables in the order of its memory and messages. Wide elements come
+/// first, so that every element is aligned without padding.
 inline std::vector<std::size_t> wire_order(std::span<const parameter_spec> variables, int ps_task) {
   std::vector<std::size_t> order;
   for (const element_type type : {element_type::float64, element_type::float32})
@@ -103,11 +104,11 @@ inline std::vector<std::size_t> wire_order(std::span<const parameter_spec> varia
   return order;
 }
 
-/// How one parameter server's variables lie in the segment that it shares with a worker: first the values, then that
-/// worker's gradients, each variable on a cache line of its own and behind a free one; gradients that are rows are not
-/// there. Both sides compute it from the list of variables: the segment itself says nothing about where things are.
+/// The layout of the segment that one parameter server shares with a worker: first the values, then the worker's
+/// gradients. Each variable begins on a cache line, after a free one. Gradients that are lists of rows are not in the
+/// segment. Both sides compute the layout from the list of variables; the segment does not describe it.
 struct segment_layout {
-  std::vector<std::size_t> values, gradients;  // offsets, variables in wire order
+  std::vector<std::size_t> values, gradients;  // offsets in bytes, in wire order
   std::size_t bytes = 0;
 
   segment_layout() = default;
@@ -116,7 +117,7 @@ struct segment_layout {
     for (auto* offsets : {&values, &gradients})
       for (const std::size_t i : order) {
         offsets->push_back(bytes + line);
-        if (offsets == &gradients && variables[i].has_rows()) continue;  // they travel
+        if (offsets == &gradients && variables[i].has_rows()) continue;  // rows travel in messages
         bytes += line + (variables[i].bytes() + line - 1) / line * line;
       }
   }

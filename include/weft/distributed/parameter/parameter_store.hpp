@@ -30,16 +30,15 @@
 
 namespace weft {
 
-/// The contents of one parameter server: the values of its variables one after the other (as they travel), the slots of
-/// their rules, and how many updates have been applied. No input or output, no locks: one thread owns it.
+/// The contents of one parameter server: the values of its variables in wire order, the slots of their rules, and the
+/// number of updates applied. Performs no input or output. Not thread-safe: one thread owns the store.
 class parameter_store {
  public:
   parameter_store() = default;
 
-  /// Holds those of `variables` that belong to `ps_task`, not yet initialised: their values, their slots, and what is
-  /// remembered of rows.
-  /// Throws weft::error: not_found or invalid_argument for a rule, resource_exhausted above `max_bytes` or
-  /// where there is not the memory.
+  /// Allocates the values and slots of the variables that belong to `ps_task`; the values are not yet initialised.
+  /// Throws weft::error: not_found, unimplemented or invalid_argument for a rule, resource_exhausted if values, slots
+  /// and remembered rows exceed `max_bytes` or cannot be allocated.
   parameter_store(std::span<const parameter_spec> variables, int ps_task, std::uint64_t max_bytes) {
     std::uint64_t total = 0, in_slots = 0, whole = 0;
     order_ = detail::wire_order(variables, ps_task);
@@ -82,17 +81,17 @@ class parameter_store {
     for (range& each : ranges_) each.fill_slots(variables[each.number].rule.parameters);
   }
 
-  /// The list that this store was made from, of all parameter servers' variables.
+  /// The list from which the store was made, with the variables of all parameter servers.
   const std::vector<parameter_spec>& variables() const { return variables_; }
 
   std::size_t bytes() const { return values_.size(); }
   mutable_bytes values() { return values_; }
 
   bool initialised() const { return initialised_; }
-  /// values() have been filled in.
+  /// Notes that values() have been filled in.
   void set_initialised() { initialised_ = true; }
 
-  /// The values and the slots beside them, in bytes, and how many slots are one number each: what a checkpoint needs.
+  /// Size of the values and array slots in bytes, and number of scalar slots: the state in a checkpoint.
   std::size_t state_bytes() const {
     std::size_t bytes = values_.size();
     for (const range& each : ranges_) bytes += each.slots.size();
@@ -103,7 +102,7 @@ class parameter_store {
     for (const range& each : ranges_) count += each.scalars();
     return count;
   }
-  /// Where they are.
+  /// Appends views of the values and array slots to `pieces`, and the scalar slots to `scalars`.
   void find_state(std::vector<const_bytes>& pieces, std::vector<double>& scalars) const {
     pieces.emplace_back(values_.data(), values_.size());
     for (const range& each : ranges_) {
@@ -112,7 +111,7 @@ class parameter_store {
         scalars.push_back(detail::literal_value<double>(each.numbers[each.code.layout->hyperparameters + k]));
     }
   }
-  /// Goes on from there: `state` has state_bytes(), `scalars` scalar_slots() elements.
+  /// Replaces the state: `state` has state_bytes() bytes, `scalars` scalar_slots() elements.
   void restore(const_bytes state, std::span<const double> scalars, std::int64_t global_step) {
     const auto take = [&](std::byte* to, std::size_t size) {
       if (size > 0) std::memcpy(to, state.data(), size);
@@ -132,16 +131,17 @@ class parameter_store {
     initialised_ = true;
   }
 
-  /// Updates applied so far.
+  /// Number of updates applied.
   std::int64_t global_step() const { return global_step_; }
 
-  /// How a segment shared with a worker is laid out.
+  /// The layout of a segment shared with a worker.
   const detail::segment_layout& shared_layout() const { return shared_; }
-  /// Whether gradients of some variables are rows.
+  /// Returns true if the gradients of some variables are lists of rows.
   bool has_rows() const { return has_rows_; }
-  /// The gradients of whole variables, one after the other as values() do: in bytes.
+  /// Size of the gradients of whole variables, in bytes.
   std::size_t gradient_bytes() const { return gradient_bytes_; }
-  /// The shortest and the longest payload that gradients can have; `apart`: those of whole variables lie elsewhere.
+  /// Minimum and maximum size of the payload of gradients, in bytes. `apart`: the gradients of whole variables are not
+  /// in the payload.
   struct payload_bounds {
     std::uint64_t min, max;
   };
@@ -151,18 +151,17 @@ class parameter_store {
     const std::size_t begin = detail::rows_begin(whole);
     return {begin + detail::min_row_bytes(variables_, order_), begin + detail::max_row_bytes(variables_, order_)};
   }
-  /// Reads the rows in a payload that has come. Throws weft::error (invalid_argument) where they are not what they
-  /// should be.
+  /// Reads the rows in a received payload. Throws weft::error (invalid_argument) if they are invalid.
   void read_rows(const_bytes payload, bool apart, std::vector<detail::row_list>& lists) const {
     if (!has_rows_) return lists.clear();
     detail::read_row_lists(payload.subspan(std::min(payload.size(), detail::rows_begin(apart ? 0 : gradient_bytes_))),
                            variables_, order_, lists);
   }
 
-  /// Gradients as they travel, less their rows.
+  /// Finds the gradients of whole variables in a payload. The result has no rows.
   placed_gradients packed(const_bytes gradients) const { return {{gradients.data(), packed_}, {}}; }
 
-  /// Copies the gradients of whole variables to where packed() finds them.
+  /// Copies the gradients of whole variables to `to`, in the layout that packed() expects.
   void pack(const placed_gradients& gradients, mutable_bytes to) const {
     for (std::size_t i = 0; i < ranges_.size(); ++i)
       if (ranges_[i].row_elements == 0)
@@ -170,9 +169,9 @@ class parameter_store {
                     ranges_[i].elements * size_of(ranges_[i].type));
   }
 
-  /// Where a gradient is not finite.
+  /// The position of a gradient element that is not finite.
   struct nonfinite {
-    std::size_t variable;  // the number of the list that this store was made from
+    std::size_t variable;  // index in variables()
     std::size_t element;
   };
   std::optional<nonfinite> find_nonfinite(const placed_gradients& gradients) const {
@@ -197,7 +196,7 @@ class parameter_store {
     return {};
   }
 
-  /// Applies one worker's gradients. Writes what changes of whole variables to `copies` too, in the same pass.
+  /// Applies one worker's gradients. Also writes the new values of whole variables to `copies`, in the same pass.
   void apply(const placed_gradients& gradients, std::span<const placed_bytes<std::byte>> copies = {},
              thread_pool* helpers = nullptr) {
     begin_update();
@@ -219,15 +218,16 @@ class parameter_store {
   using contribution = detail::weighted_gradients;
 
   /// Applies the mean of several workers' gradients: their weighted sum in the given order, divided by the sum of the
-  /// weights. Threads of `helpers`, where there are any, share the work. With `only_finite` it is applied wholly or,
-  /// where some element of it is not finite, not at all; returns whether it was.
+  /// weights. The threads of `helpers`, if given, share the work. With `only_finite`, a mean with an element that is
+  /// not finite is not applied at all; returns true if the mean was applied.
   ///
-  /// `factors`: of each variable of this server, by which its mean is clipped to a norm; empty unless clips_by_norm().
+  /// `factors`: for each variable of this server, the factor that clips its mean to a norm; empty unless
+  /// clips_by_norm().
   bool apply_mean(std::span<const contribution> of, std::span<const placed_bytes<std::byte>> copies = {},
                   thread_pool* helpers = nullptr, bool only_finite = false, std::span<const double> factors = {}) {
     const detail::gradient_mean mean(of);
-    // A mean that may be refused is kept where it is small. A large one would take as much memory as the variables: it
-    // is made twice.
+    // A small mean that may be refused is kept. A large one would need as much memory as the variables, so it is
+    // computed twice.
     const bool keeps = only_finite && !mean.is_given() && gradient_bytes_ <= max_kept_mean;
     if (keeps && kept_mean_.size() != gradient_bytes_) kept_mean_ = detail::aligned_bytes(gradient_bytes_);
     const auto kept = [&]<typename T>(T, std::size_t variable, std::size_t first) {
@@ -274,12 +274,12 @@ class parameter_store {
     apply_mean(placed);
   }
 
-  /// Returns true if the mean of some gradient is clipped by its norm, or by one that several gradients share.
+  /// Returns true if the mean of some gradient is clipped by its norm, or by a norm that several gradients share.
   bool clips_by_norm() const {
     return std::any_of(order_.begin(), order_.end(), [&](std::size_t i) { return variables_[i].clipping.uses_norm(); });
   }
-  /// What apply_mean() of the same gradients requires in order to clip them. The sums do not depend on the number of
-  /// threads.
+  /// Computes the sums of squares that determine the `factors` of apply_mean() for the same gradients. The sums do not
+  /// depend on the number of threads.
   detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr) {
     const detail::gradient_mean mean(of);
     std::vector<std::vector<double>> pieces(ranges_.size());
@@ -307,7 +307,7 @@ class parameter_store {
     }
     return found;
   }
-  /// Moving averages follow a step that changes nothing, as in one process.
+  /// Updates moving averages after a step that changes nothing, as a single process does.
   void skip_update() {
     begin_update(false);
     follow_all();
@@ -320,34 +320,31 @@ class parameter_store {
                                                : update_loss_scale<double>(i, is_finite);
     }
   }
-  /// The numbers of this server's variables in the list that the store was made from, in the order in which the server
-  /// holds them.
+  /// Indices in variables() of this server's variables, in wire order.
   const std::vector<std::size_t>& order() const { return order_; }
 
-  /// Writes the values there.
   void copy_to(placed_bytes<std::byte> copy) {
     for (std::size_t i = 0; i < ranges_.size(); ++i)
       std::memcpy(copy.base + copy.offsets[i], values_.data() + ranges_[i].offset,
                   ranges_[i].elements * size_of(ranges_[i].type));
   }
 
-  /// Takes the values from there.
   void copy_from(placed_bytes<std::byte> source) {
     for (std::size_t i = 0; i < ranges_.size(); ++i)
       std::memcpy(values_.data() + ranges_[i].offset, source.base + source.offsets[i],
                   ranges_[i].elements * size_of(ranges_[i].type));
   }
 
-  /// How far somebody knows the values: for each variable that travels by rows, how many rows had been changed. Empty:
-  /// not at all.
+  /// The state of the values that a worker has: the number of row changes (row_changes::count()) of each variable.
+  /// Empty: none.
   using knowledge = std::vector<std::uint64_t>;
   void note(knowledge& all) const {
     all.clear();
     for (const range& each : ranges_) all.push_back(each.changes.count());
   }
 
-  /// The rows that have changed since, as they travel; false where so many have that all values are less, or where that
-  /// is not remembered any more.
+  /// Writes the rows that have changed since the state `since` to `message`. Returns false if all values are smaller,
+  /// or if the changes are no longer remembered.
   bool changed_since(const knowledge& since, std::vector<std::byte>& message) {
     if (since.size() != ranges_.size()) return false;
     message.clear();
@@ -369,12 +366,12 @@ class parameter_store {
     }
     return true;
   }
-  /// The values of whole variables, which travel before these rows.
+  /// Appends the values of whole variables, which precede the rows in a message.
   void whole_values(std::vector<const_bytes>& pieces) const {
     for (const range& each : ranges_)
       if (each.row_elements == 0) pieces.emplace_back(values_.data() + each.offset, each.elements * size_of(each.type));
   }
-  /// Writes the rows there that have changed since.
+  /// Writes the rows that have changed since the state `since` to `copy`.
   void copy_rows_to(placed_bytes<std::byte> copy, const knowledge& since) {
     for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
       const range& each = ranges_[i];
@@ -399,8 +396,8 @@ class parameter_store {
     std::size_t elements;
     update_implementation code;
     std::vector<std::uint64_t> numbers;  // the hyperparameters, then the scalar slots as of the last update
-    detail::aligned_bytes slots;         // the others, one after the other
-    std::size_t row_elements = 0;        // of what travels by rows
+    detail::aligned_bytes slots;         // array slots, one after another
+    std::size_t row_elements = 0;        // 0: a whole variable
     detail::row_changes changes = {};
     detail::row_mean mean = {};
 
@@ -428,7 +425,7 @@ class parameter_store {
     return variables_[ranges_[variable].number].clipping;
   }
 
-  /// The mean of the gradients that are rows. Returns true if it is finite.
+  /// Computes the mean of the gradients that are lists of rows. Returns true if it is finite.
   bool find_mean_rows(std::span<const contribution> of, double weights) {
     bool finite = true;
     mean_rows_.assign(has_rows_ ? ranges_.size() : 0, {});
@@ -454,8 +451,8 @@ class parameter_store {
                              factors.empty() ? 1 : factors[i]);
   }
 
-  /// Hyperparameters and scalar slots become those of the next update. If the step is not `counted`, only those of
-  /// moving averages, which go by the updates after the step.
+  /// Advances hyperparameters and scalar slots to the next update. If the step is not `counted`, advances only moving
+  /// averages, whose schedules follow the number of updates after the step.
   void begin_update(bool counted = true) {
     for (range& each : ranges_) {
       if (variables_[each.number].is_loss_scale() || (!counted && !variables_[each.number].is_moving_average()))
@@ -468,7 +465,7 @@ class parameter_store {
       each.loops().advance(each.numbers.data());
     }
   }
-  /// Whole variables are updated: the rows of the others are left.
+  /// Completes an update after whole variables have been updated: updates the rows of the others, and moving averages.
   void end_update(std::span<const detail::row_list> rows) {
     for (std::size_t i = 0; has_rows_ && i < ranges_.size(); ++i) {
       if (ranges_[i].row_elements == 0) continue;
@@ -492,7 +489,7 @@ class parameter_store {
     static constexpr std::int64_t row = 0;
     if (scale != before) ranges_[variable].changes.add({reinterpret_cast<const std::byte*>(&row), 1, nullptr}, 1);
   }
-  /// Updates a moving average, given the new value of its variable.
+  /// Updates a moving average with the new value of its variable.
   template <typename T>
   void follow(std::size_t average, std::size_t source) {
     const range& of = ranges_[source];
@@ -530,17 +527,17 @@ class parameter_store {
     for (std::size_t k = 0; k < list.count; ++k)
       update<T>(variable, list.number(k) * each.row_elements, each.row_elements,
                 reinterpret_cast<const T*>(list.rows) + k * each.row_elements, {});
-    // When that many have been changed, all values are as good.
+    // Beyond twice this number, a message with all values is smaller.
     const std::size_t row = each.row_elements * size_of(each.type);
     const std::size_t enough = each.elements * size_of(each.type) / (8 + row) / 2 + 1;
     each.changes.add(list, enough);
   }
 
-  static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes: beyond caches, making it twice takes no longer
+  static constexpr std::size_t max_kept_mean = 1 << 21;  // bytes; beyond the caches, computing it twice is no slower
   static constexpr std::size_t max_at_once = detail::gradient_mean::max_at_once;
   static constexpr std::size_t shared_at_once = 16 * max_at_once;
 
-  /// Calls work(T{}, variable, first element, how many) for all values of whole variables, piece by piece.
+  /// Calls work(T{}, variable, first element, count) for all values of whole variables, piece by piece.
   template <typename Work>
   void for_each_piece(Work work, thread_pool* helpers = nullptr) {
     for (std::size_t variable = 0; variable < ranges_.size(); ++variable) {
@@ -566,10 +563,10 @@ class parameter_store {
 
   std::vector<range> ranges_;
   std::vector<parameter_spec> variables_;
-  std::vector<std::size_t> order_, packed_;  // packed_: where gradients of whole variables lie
+  std::vector<std::size_t> order_, packed_;  // packed_: offsets of the gradients of whole variables
   std::size_t gradient_bytes_ = 0;
   bool has_rows_ = false;
-  std::vector<std::pair<std::size_t, std::size_t>> moving_averages_;  // each, and its variable
+  std::vector<std::pair<std::size_t, std::size_t>> moving_averages_;  // each average, and its variable
   std::vector<detail::row_list> mean_rows_;
   std::vector<std::int64_t> changed_;
   detail::segment_layout shared_;

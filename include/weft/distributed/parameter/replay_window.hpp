@@ -10,14 +10,14 @@
 
 namespace weft {
 
-/// Remembers which updates of one worker have been applied, so that one that is sent twice counts once. An update is
-/// named by its step, which is not negative, whichever process of the worker has computed it. A window of the newest
-/// steps is kept, and whatever is older than the window counts as applied.
+/// Records which updates of one worker have been applied, so that an update that is sent twice is applied once. An
+/// update is identified by its step, which must not be negative, whichever process of the worker computed it. The
+/// window covers the newest `width` steps; older steps count as applied.
 class replay_window {
  public:
   static constexpr std::int64_t width = 64;
 
-  /// Whether this update was applied before.
+  /// Returns true if this update was applied before.
   bool contains(std::int64_t step) const {
     if (newest_ < 0) return false;
     if (step <= newest_ - width) return true;
@@ -27,7 +27,6 @@ class replay_window {
   /// The newest step that has been applied; -1: none.
   std::int64_t newest() const { return newest_; }
 
-  /// Notes that it has been applied.
   void insert(std::int64_t step) {
     if (newest_ < 0) {
       newest_ = step;
@@ -40,7 +39,7 @@ class replay_window {
     }
   }
 
-  /// Bit k: whether step newest() - k has been applied.
+  /// Bit k is set if step newest() - k has been applied.
   std::uint64_t seen() const { return seen_; }
   static replay_window of(std::int64_t newest, std::uint64_t seen) {
     replay_window all;
@@ -49,7 +48,8 @@ class replay_window {
     return all;
   }
 
-  /// As it is when this step and all before it have been applied, as far as a checkpoint tells.
+  /// Returns the window of a worker whose newest applied step in a checkpoint is `step`: all earlier steps count as
+  /// applied.
   static replay_window up_to(std::int64_t step) {
     replay_window all;
     if (step < 0) return all;

@@ -9,16 +9,17 @@
 
 namespace weft::detail {
 
-/// The rows of one variable that were changed last, so that whoever knows an earlier state needs these rows only. A
-/// state is named by how many rows had been changed before it.
+/// The rows of one variable that changed last, so that a worker with an earlier state of the variable needs only these
+/// rows. A state is identified by the number of row changes before it.
 ///
-/// Invariant: the rows that are remembered are the last ones of count().
+/// Invariant: the remembered rows are the last of the count() changes.
 class row_changes {
  public:
-  /// How many rows have been changed so far, a row counting each time.
+  /// Number of row changes; a row counts each time that it changes.
   std::uint64_t count() const { return before_ + rows_.size(); }
 
-  /// Adds rows. At least the last `enough` rows are remembered, at most twice as many.
+  /// Adds changed rows. Remembers at least the last `enough` rows and at most twice as many, but none if more than
+  /// `enough` rows change at once.
   void add(const row_list& changed, std::size_t enough) {
     if (changed.count > enough) {
       before_ += rows_.size() + changed.count;
@@ -32,14 +33,14 @@ class row_changes {
     before_ += forgotten;
   }
 
-  /// All values are others now: no earlier state is of use.
+  /// Forgets all changes, because all values have been replaced.
   void forget() {
     before_ += rows_.size() + 1;
     rows_.clear();
   }
 
-  /// Finds the rows that have changed since the state `known`, in order and each once; returns false where they are not
-  /// remembered any more.
+  /// Writes the rows that have changed since the state `known` to `rows`, ascending and each once. Returns false if
+  /// they are no longer remembered.
   bool since(std::uint64_t known, std::vector<std::int64_t>& rows) const {
     if (known < before_) return false;
     rows.assign(rows_.begin() + static_cast<std::ptrdiff_t>(known - before_), rows_.end());
@@ -49,8 +50,8 @@ class row_changes {
   }
 
  private:
-  std::vector<std::int64_t> rows_;  // in the order in which they were changed
-  std::uint64_t before_ = 0;        // how many had been changed before these
+  std::vector<std::int64_t> rows_;  // in order of change
+  std::uint64_t before_ = 0;        // number of changes before these
 };
 
 }  // namespace weft::detail

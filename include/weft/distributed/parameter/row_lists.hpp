@@ -12,19 +12,19 @@
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
 
-/// Rows of variables as they travel between a worker and a parameter server: gradients to it, changed values from it. A
-/// payload has the variables that are whole one after the other, then, at the next multiple of 8 bytes, of each
-/// variable that travels by rows: their count (8 bytes), their numbers (8 bytes each), which ascend, and the rows
-/// themselves.
+/// Rows of variables in messages between a worker and a parameter server: gradients in requests, changed values in
+/// answers. A payload consists of the whole variables one after another and, from the next multiple of 8 bytes on, of a
+/// list for each variable that travels by rows: the number of rows (8 bytes), their ascending indices (8 bytes each),
+/// and the rows.
 namespace weft::detail {
 
-/// The rows of one variable, where they lie in a message.
+/// A view of the rows of one variable.
 struct row_list {
   const std::byte* numbers = nullptr;
   std::size_t count = 0;
   const std::byte* rows = nullptr;
 
-  /// A message aligns rows to their elements, and numbers to nothing more.
+  /// Returns the index of the k-th row. Indices in a message may be unaligned.
   std::size_t number(std::size_t k) const {
     std::int64_t n;
     std::memcpy(&n, numbers + k * sizeof n, sizeof n);
@@ -34,7 +34,7 @@ struct row_list {
 
 inline constexpr std::size_t rows_begin(std::size_t bytes_before) { return (bytes_before + 7) / 8 * 8; }
 
-/// The shortest and the longest that all lists of these variables are, in bytes.
+/// Minimum and maximum size of the row lists of these variables, in bytes.
 inline std::uint64_t min_row_bytes(std::span<const parameter_spec> variables, std::span<const std::size_t> order) {
   std::uint64_t bytes = 0;
   for (const std::size_t i : order) bytes += variables[i].has_rows() ? 8u : 0u;
@@ -47,8 +47,8 @@ inline std::uint64_t max_row_bytes(std::span<const parameter_spec> variables, st
   return bytes;
 }
 
-/// Reads numbers and rows that lie one behind the other and fill the bytes. `what`: of which variable they are.
-/// Throws weft::error (invalid_argument) unless the numbers ascend and are those of rows.
+/// Reads indices and rows that together fill `bytes`. `what` is the variable. Throws weft::error (invalid_argument)
+/// unless the indices ascend and are in range.
 inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
   const std::size_t each = 8 + what.row_bytes();
   const auto refuse = [&](std::initializer_list<piece> why) {
@@ -68,8 +68,8 @@ inline row_list read_row_list(const_bytes bytes, const parameter_spec& what) {
   return list;
 }
 
-/// Reads the lists of all these variables from what a peer has sent: one per variable of `order`, empty of those that
-/// are whole. Throws as read_row_list does, and where the bytes end too early or too late.
+/// Reads the row lists in a peer's message: one per variable of `order`, empty for whole variables. Throws as
+/// read_row_list does, and if `bytes` is too short or too long.
 inline void read_row_lists(const_bytes bytes, std::span<const parameter_spec> variables,
                            std::span<const std::size_t> order, std::vector<row_list>& lists) {
   lists.assign(order.size(), {});

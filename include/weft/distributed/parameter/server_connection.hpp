@@ -19,15 +19,16 @@
 
 namespace weft::detail {
 
-/// A worker's end of the connection to one parameter server: the variables that the server holds, one request at a
-/// time, and the memory that both share. Gradients leave from the buffers of the caller, and values arrive there.
+/// A worker's end of the connection to one parameter server: the server's variables, one request at a time, and the
+/// memory that both sides share. Gradients are sent from the caller's buffers, and values are received in the caller's
+/// buffers.
 ///
-/// Invariant: what the server was told on an earlier connection is not assumed on the next: attach() forgets which
-/// values are known. The shared segment is attached only while the connection is open. Not locked: the calling thread
-/// owns it.
+/// Invariant: nothing is assumed from an earlier connection: attach() forgets which values the worker has. The shared
+/// segment is attached only while the connection is open. Not thread-safe: the calling thread owns the object.
 class server_connection {
  public:
-  /// `variables` is the list of all servers, which outlives this; `task` and `rank` are the server's.
+  /// `variables` lists the variables of all servers and must outlive this object. `task` is the server's index in its
+  /// job, and `rank` its rank in the cluster.
   server_connection(const std::vector<parameter_spec>& variables, int task, std::size_t rank)
       : variables_(&variables), rank_(rank), order_(wire_order(variables, task)) {
     for (const std::size_t i : order_) {
@@ -39,14 +40,14 @@ class server_connection {
   }
 
   std::size_t rank() const { return rank_; }
-  /// The variables held there, by their number in the list, in the order in which they travel.
+  /// Indices in `variables` of the variables that the server holds, in wire order.
   const std::vector<std::size_t>& order() const { return order_; }
 
   // ---- the connection ----
 
   bool is_open() const { return stream_.is_open(); }
   const any_transport::stream& stream() const { return stream_; }
-  /// Of the process to which the connection leads, or led last; 0: none yet.
+  /// The incarnation of the server process that was connected last; 0: none yet.
   std::uint64_t incarnation() const { return incarnation_; }
 
   void attach(any_transport::stream stream, std::uint64_t incarnation) {
@@ -54,22 +55,22 @@ class server_connection {
     incarnation_ = incarnation;
     known_.clear();
   }
-  /// Gives the connection up. Nobody on the other side writes to the shared memory any more.
+  /// Closes the connection. Later writes of the server do not change the memory of this process.
   void close() {
     stream_.close();
     segment_.detach();
   }
 
-  // ---- the run there ----
+  // ---- the server's run ----
 
-  /// The run of the server and its epoch, where it writes shards; 0: not known.
+  /// The server's run and epoch (run_epoch::bits); 0: unknown, or the server writes no shards.
   std::uint64_t epoch() const { return epoch_; }
   void set_epoch(std::uint64_t at) { epoch_ = at; }
-  /// What an answer without values says of it.
+  /// The epoch in the last answer, which must be one without values; 0: the server writes no shards.
   std::uint64_t answered_epoch() const {
     return has_flag(keeps_shards) ? static_cast<std::uint64_t>(answer().step) : 0;
   }
-  /// Whether the server has not served the request, since the run is in another epoch.
+  /// Returns true if the server did not serve the request because the run is in another epoch.
   bool is_rolled_back() const { return answer().kind == frame_kind::acknowledge && has_flag(rolled_back); }
 
   /// The replica whose gradients the worker must compute before a push_pull can be served; -1: none.
@@ -79,7 +80,7 @@ class server_connection {
 
   // ---- a request ----
 
-  /// Begins a request, whose payload and destination the functions below say next.
+  /// Begins a request. The functions below add its payload and the destination of its answer.
   void prepare() {
     source_.clear();
     target_.clear();
@@ -88,22 +89,22 @@ class server_connection {
   }
   void set_flags(std::uint32_t flags) { flags_ = flags; }
 
-  /// The payload has one more piece.
+  /// Appends a piece to the payload.
   void add_payload(const_bytes piece) { source_.push_back(piece); }
-  /// The answer's payload goes to one more piece.
+  /// Appends a piece to the destination of the answer's payload.
   void add_destination(mutable_bytes piece) { target_.push_back(piece); }
 
-  /// The payload is the values of the variables.
+  /// Appends the values of the server's variables to the payload.
   void add_values(std::span<const const_bytes> from) {
     for (const std::size_t i : order_) source_.push_back(from[i]);
   }
-  /// The first values go through shared memory, where there is some.
+  /// Passes the first values through shared memory if there is any, otherwise in the payload.
   void share_values(std::span<const const_bytes> from) {
     if (!segment_) return add_values(from);
     flags_ = in_segment;
     for (std::size_t k = 0; k < order_.size(); ++k) copy(from[order_[k]], value_place(k));
   }
-  /// The payload is the gradients; those of whole variables go through shared memory, where there is some.
+  /// Passes the gradients in the payload. If memory is shared, the gradients of whole variables go through it instead.
   void add_gradients(std::span<const const_bytes> from) {
     if (segment_) flags_ = in_segment;
     for (std::size_t k = 0; k < order_.size(); ++k) {
@@ -125,8 +126,8 @@ class server_connection {
       source_.push_back(from[order_[k]]);
     }
   }
-  /// The answer's values go there. `changes_suffice`: rows that have changed are enough where the rest is known. Values
-  /// that are being written are not known any more until all of them are written.
+  /// Receives the answer's values in `into`. If `changes_suffice` and `into` still holds the values of the last answer,
+  /// the server may send only changed rows. The values in `into` count as unknown until all of them have been received.
   void receive_values(std::span<const mutable_bytes> into, bool changes_suffice = false) {
     if (segment_) {
       flags_ = in_segment;
@@ -140,7 +141,7 @@ class server_connection {
     known_.clear();
   }
 
-  /// Sends the request that was prepared. Its header's `request` names it in the answer.
+  /// Starts to send the prepared request. The answer repeats `header.request`.
   void start(frame_header header, bool checksum) {
     header.flags |= flags_;
     request_ = header.request;
@@ -153,8 +154,8 @@ class server_connection {
   bool is_sending() const { return !out_.idle(); }
   bool is_complete() const { return in_.complete(); }
 
-  /// Moves what can be moved of the request and its answer; returns how many bytes that was. Throws weft::error for an
-  /// answer that does not fit the request.
+  /// Sends and receives the bytes that the connection takes and provides now; returns their number. Throws weft::error
+  /// if the answer does not fit the request.
   std::size_t advance() {
     std::size_t moved = out_.advance(stream_) + in_.advance(stream_);
     if (in_.needs_destination()) {
@@ -169,9 +170,9 @@ class server_connection {
   /// The header of the last answer.
   const frame_header& answer() const { return in_.header(); }
   bool has_flag(std::uint32_t flag) const { return (answer().flags & flag) != 0; }
-  /// Whether the server has answered with an error, failure().
+  /// Returns true if the server answered with an error, which failure() returns.
   bool is_refused() const { return answer().kind == frame_kind::failure; }
-  /// The error of the server that is called `server`.
+  /// Returns the server's error. `server` is the name of the server in its message.
   error failure(const char* operation, const std::string& server) const {
     try {
       return read_error(failure_, operation);
@@ -180,8 +181,8 @@ class server_connection {
     }
   }
 
-  /// Brings the values that came through shared memory, and the rows that have changed, to where they are wanted.
-  /// Throws weft::error for rows that the variables do not have.
+  /// Copies values from shared memory, and changed rows, to `into`. Throws weft::error for rows that the variables do
+  /// not have.
   void take_values(std::span<const mutable_bytes> into) {
     if (segment_) {
       for (std::size_t k = 0; k < order_.size(); ++k) copy(value_place(k), into[order_[k]]);
@@ -191,18 +192,18 @@ class server_connection {
     if (has_flag(changed_rows)) take_rows(into);
     for (const std::size_t i : order_) known_.push_back(into[i].data());
   }
-  /// The caller has other values than the last answer's.
+  /// Notes that the buffers no longer hold the values of the last answer.
   void forget_values() { known_.clear(); }
 
-  // ---- the training there ----
+  // ---- the server's training ----
 
-  /// The smallest step that is new there, as of the last note_next_step().
+  /// The smallest step that is new to the server, as of the last note_next_step().
   std::int64_t next_step() const { return next_step_; }
   void set_next_step(std::int64_t step) { next_step_ = step; }
-  /// The last answer says which it is.
+  /// Takes next_step() from the last answer.
   void note_next_step() { next_step_ = static_cast<std::int64_t>(answer().tag); }
 
-  /// Whether the server goes on with a training or a checkpoint, or knows that there is none.
+  /// Returns true if the server continues earlier training, or if the chief has restored a checkpoint or found none.
   bool is_settled() const { return is_settled_; }
   void set_settled(bool settled) { is_settled_ = settled; }
 
@@ -217,25 +218,25 @@ class server_connection {
     return segment_.bytes().subspan(layout_.gradients[k], variable(k).bytes());
   }
 
-  /// Makes the memory to offer to the server. `wanted`: whether it may share any. Returns an empty offer where there is
-  /// none.
+  /// Creates memory to share with the server, and returns the offer of it. Returns an empty offer if sharing is not
+  /// `wanted`, or if there are no variables or no shared memory.
   shared_offer offer_memory(bool wanted) {
     shared_segment made = std::exchange(segment_, {});
     if (!wanted || order_.empty()) return {};
     try {
-      if (made) {  // what lies in it stays where it is
+      if (made) {  // keeps its address and contents
         made.renew();
       } else {
         layout_ = segment_layout(*variables_, order_);
         made = shared_segment::create(layout_.bytes);
       }
     } catch (const error&) {
-      return {};  // the system has none to give
+      return {};  // the system provides no shared memory
     }
     segment_ = made;
     return made.offer();
   }
-  /// The server has answered the offer: keeps the memory if it was accepted.
+  /// Handles the answer to the offer: keeps the memory if the server accepted it.
   void settle_memory() {
     if (!segment_) return;
     segment_.withdraw();
@@ -281,7 +282,7 @@ class server_connection {
     in_.payload_to(target_);
   }
 
-  /// Whole variables where they belong, the rest where there is room for it.
+  /// Receives whole variables at their destination, and the rest of the answer in a buffer.
   void place_rows(std::uint64_t bytes) {
     const std::size_t min_bytes = rows_begin(whole_bytes_);
     if (bytes < min_bytes)
@@ -309,8 +310,8 @@ class server_connection {
   const std::vector<parameter_spec>* variables_;
   std::size_t rank_;
   std::vector<std::size_t> order_;
-  std::size_t bytes_ = 0, whole_bytes_ = 0;  // of all; of those that do not travel by rows
-  bool has_rows_ = false;                    // some do
+  std::size_t bytes_ = 0, whole_bytes_ = 0;  // of all variables; of whole variables
+  bool has_rows_ = false;                    // some variables travel by rows
   any_transport::stream stream_;
   std::uint64_t incarnation_ = 0, epoch_ = 0;
   std::int64_t next_step_ = 0;
@@ -321,13 +322,13 @@ class server_connection {
   std::uint32_t flags_ = 0;  // of the request
   std::vector<const_bytes> source_;
   std::vector<mutable_bytes> target_;
-  std::vector<std::uint64_t> counts_;  // of rows in the request
-  std::vector<std::byte*> known_;      // where the values of the last answer on this connection are; empty: nowhere
+  std::vector<std::uint64_t> counts_;  // numbers of rows in the request
+  std::vector<std::byte*> known_;      // addresses of the last answer's values; empty: unknown
   std::vector<std::byte> changed_;     // the rows in the answer
   std::vector<row_list> lists_;
   std::vector<std::byte> failure_;
   shared_segment segment_;
-  segment_layout layout_;  // of the segment
+  segment_layout layout_;
 };
 
 }  // namespace weft::detail

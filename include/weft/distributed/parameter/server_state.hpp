@@ -16,29 +16,29 @@
 
 namespace weft::detail {
 
-/// The state that parameter servers keep beside the values of their variables.
+/// The state that parameter servers keep in addition to the values of their variables.
 struct server_state {
   struct slots_of_variable {
-    aligned_bytes arrays;         // one after the other
+    aligned_bytes arrays;         // array slots, one after another
     std::vector<double> numbers;  // the scalar slots
   };
-  std::vector<slots_of_variable> slots;  // of each variable of the list
+  std::vector<slots_of_variable> slots;  // one per variable of the list
   cluster_state cluster;
 };
 
-// Behind the values and the slots beside them, one parameter server's state has its scalar slots and this.
+// One parameter server's state ends with its scalar slots and its cluster_state, after the values and array slots.
 
 inline constexpr std::size_t cluster_state_bytes(std::size_t workers) { return 8 + 8 + 4 + workers * 8; }
 
-/// The number of bytes that one parameter server's share of a checkpoint takes.
+/// Returns the size of one parameter server's share of a checkpoint, in bytes.
 inline std::size_t checkpoint_bytes(const parameter_store& store, std::size_t workers) {
   return store.state_bytes() + 8 * store.scalar_slots() + cluster_state_bytes(workers);
 }
 
 /// The end of one parameter server's state, after its values and arrays.
 struct state_end {
-  std::vector<double> scalars;  // slots of its variables; readers know how many
-  cluster_state place;          // in the training
+  std::vector<double> scalars;  // scalar slots of its variables; readers know their number
+  cluster_state place;          // progress of the training
 
   void fields(message_fields& io) {
     constexpr std::int64_t far = std::int64_t{1} << 62;
@@ -55,7 +55,7 @@ struct state_end {
   }
 };
 
-/// Adds another parameter server's place in the training.
+/// Merges another parameter server's progress into `all`.
 inline void merge_cluster_state(cluster_state& all, const cluster_state& its) {
   all.last_step = std::max(all.last_step, its.last_step);
   all.unit = std::max(all.unit, its.unit);
@@ -79,7 +79,7 @@ inline std::vector<std::byte> scalar_state(const server_state& state, std::span<
   return std::move(end).bytes(workers);
 }
 
-/// Writes the scalar slots to `state`, and returns the server's place in the training.
+/// Writes the scalar slots to `state`, and returns the server's progress in the training.
 inline cluster_state read_scalar_state(const_bytes bytes, server_state& state, std::span<const std::size_t> held,
                                        std::size_t workers) {
   state_end end = state_end::read(bytes, (bytes.size() - cluster_state_bytes(workers)) / 8, workers);

@@ -8,15 +8,15 @@
 
 namespace weft {
 
-/// When gradients are applied: each at once as it comes, or one mean per step over all workers.
+/// When gradients are applied: each on arrival, or once per step as the mean over all workers.
 enum class consistency : std::uint8_t { asynchronous = 1, synchronous = 2 };
 
-/// A consistency and its bound: how many gradients a synchronous step does without, or how many steps one asynchronous
+/// A consistency mode and its bound: how many gradients a synchronous step can omit, or how many steps an asynchronous
 /// worker may be ahead of another.
 struct consistency_model {
   consistency mode;
-  int backups;    // synchronous: gradients of a step that it does not wait for
-  int staleness;  // asynchronous: steps ahead of the slowest worker; negative: not bounded
+  int backups;    // synchronous: number of gradients for which a step does not wait
+  int staleness;  // asynchronous: maximum number of steps ahead of the slowest worker; negative: unbounded
 
   constexpr consistency_model(consistency of, int backup_workers = 0, int max_staleness = -1)
       : mode(of), backups(backup_workers), staleness(max_staleness) {}
@@ -34,16 +34,17 @@ struct training_terms {
   training_terms(consistency of) : model(of) {}
 
   bool is_synchronous() const { return model.mode == consistency::synchronous; }
-  /// Whether parameter server 0 decides whose gradients make a step: all workers' otherwise.
+  /// Returns true if parameter server 0 decides whose gradients make a step. Otherwise each step takes the gradients of
+  /// all workers.
   bool has_decisions() const { return is_synchronous() && (model.backups > 0 || on_loss != loss_policy{}); }
-  /// Whether the other workers compute the gradients of one that is lost.
+  /// Returns true if the other workers compute the gradients of a lost worker.
   bool takes_over() const { return is_synchronous() && on_loss.then == loss_action::take_over; }
   bool bounds_staleness() const { return !is_synchronous() && model.staleness >= 0; }
 
   friend bool operator==(const training_terms&, const training_terms&) = default;
 };
 
-/// "synchronous with 1 backup worker; waits 30000 ms for a lost worker, then shrinks"
+/// Describes the terms, for example "synchronous with 1 backup worker; waits 30000 ms for a lost worker, then shrinks".
 inline std::string to_string(const training_terms& terms) {
   std::string text = terms.is_synchronous() ? "synchronous" : "asynchronous";
   if (terms.model.backups > 0)
@@ -56,7 +57,7 @@ inline std::string to_string(const training_terms& terms) {
 
 namespace detail {
 
-/// Throws weft::error where so many workers cannot train by these terms.
+/// Throws weft::error (invalid_argument) if this number of workers cannot train by these terms.
 inline void check_terms(const training_terms& terms, int workers) {
   if (terms.model.backups < 0 || (terms.model.backups > 0 && terms.model.backups >= workers))
     throw error(error_code::invalid_argument, "parameter_client",

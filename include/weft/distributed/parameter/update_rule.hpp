@@ -18,18 +18,18 @@
 
 namespace weft {
 
-/// A hyperparameter that follows a schedule (train/schedule.hpp). A parameter server finds it anew before each update:
-/// at the step `first` and as many as it has applied.
+/// A hyperparameter that follows a schedule (train/schedule.hpp). Before each update, a parameter server evaluates the
+/// schedule at `first` plus the number of updates that it has applied.
 struct scheduled_parameter {
-  std::size_t parameter = 0;  // the number of the hyperparameter
+  std::size_t parameter = 0;  // index of the hyperparameter
   std::int64_t first = 0;
   std::vector<double> numbers;  // the schedule
 
   friend bool operator==(const scheduled_parameter&, const scheduled_parameter&) = default;
 };
 
-/// How a parameter server applies gradients to one variable: an optimizer by its name, and its hyperparameters in their
-/// order. The number of one that is scheduled is not used.
+/// The rule by which a parameter server updates one variable: the name of an optimizer and its hyperparameters in
+/// order. The value of a scheduled hyperparameter is not used.
 struct update_rule {
   std::string name = "gradient_descent";
   std::vector<double> parameters;
@@ -40,9 +40,8 @@ struct update_rule {
 
 /// An optimizer (train/optimizers.hpp) as a parameter server runs it.
 struct update_implementation {
-  /// For one element type. The loops are those of ops/cpu/update_loop.hpp: they take any piece of a variable, of its
-  /// slots and of its gradient. `copying` also writes the new values elsewhere: in one loop the memory's latencies
-  /// overlap.
+  /// The loops for one element type (ops/cpu/update_loop.hpp). They update any piece of a variable and of its slots.
+  /// `copying` also writes the new values to a second place: in one loop the memory latencies overlap.
   struct loops {
     device::block_function plain = nullptr, copying = nullptr;
     detail::advance_function advance = nullptr;
@@ -50,7 +49,7 @@ struct update_implementation {
 
   const update_layout* layout = nullptr;
   loops of_float, of_double;
-  /// The first values of the slots, given the hyperparameters.
+  /// Writes the first values of the slots for these hyperparameters.
   void (*first_values)(const std::vector<double>& parameters, double* values) = nullptr;
 };
 
@@ -82,12 +81,12 @@ update_implementation implementation_of() {
 
 }  // namespace detail
 
-/// The optimizers that a parameter server of this program knows, by name: gradient_descent, momentum, adam, moving
-/// averages and loss scales, and those that the program adds. It adds them in every task before that starts its server;
-/// all tasks run the same program, so at the top of main() is a good place: `update_rules::add<my_optimizer>()`.
+/// The optimizers that parameter servers of this program can run, by name: gradient_descent, momentum, adam, moving
+/// averages, loss scales, and the optimizers that the program adds. Every task must add them before it starts its
+/// server, for example at the top of main(): `update_rules::add<my_optimizer>()`.
 class WEFT_API update_rules {
  public:
-  /// Throws weft::error (already_exists) for a name that is taken.
+  /// Throws weft::error (already_exists) if the name is taken.
   template <class Optimizer>
   static auto add() {
     static_assert(correct<optimizer_mistake<Optimizer>>,
@@ -104,8 +103,8 @@ class WEFT_API update_rules {
     }
   }
 
-  /// Throws weft::error: not_found with the names that there are, invalid_argument for a wrong number of parameters, or
-  /// for what is no schedule.
+  /// Throws weft::error: not_found with the registered names, unimplemented for an optimizer that takes norms,
+  /// invalid_argument for a wrong number of parameters or an invalid schedule.
   static update_implementation find(const update_rule& rule) {
     registry& all = instance();
     std::lock_guard lock(all.mutex);

@@ -16,10 +16,10 @@
 
 namespace weft::detail {
 
-/// One parameter server's share of a checkpoint: its values and slots, the step, and the update history. Saves it at
-/// any time and restores it before anything is trained.
+/// One parameter server's share of a checkpoint: its values and slots, the step, and the update history. Saves the
+/// share at any time and restores it before training begins.
 ///
-/// Invariant: after is_settled() no checkpoint is restored any more. Not locked: the serving thread owns it.
+/// Invariant: no checkpoint is restored once is_settled() is true. Not thread-safe: the serving thread owns the object.
 class shard_checkpoint {
  public:
   using worker = served_worker;
@@ -28,12 +28,12 @@ class shard_checkpoint {
                    worker_answers& answers)
       : workers_(workers), store_(store), history_(history), steps_(steps), answers_(answers) {}
 
-  /// Whether the chief has restored a checkpoint, or found none.
+  /// Returns true if the chief has restored a checkpoint, or found none.
   bool is_settled() const { return is_settled_; }
-  /// The training goes on, and was settled before.
+  /// Settles the checkpoint because earlier training, which was settled, continues.
   void settle() { is_settled_ = true; }
 
-  /// Answers with the state of one moment. What is still leaving when it changes is copied then.
+  /// Answers with the state of one moment. If the state changes while it is sent, the unsent rest is copied first.
   void save(worker& to) {
     if (!store_.initialised()) throw uninitialised_refusal();
     std::vector<const_bytes> pieces;
@@ -45,10 +45,10 @@ class shard_checkpoint {
     answers_.send_state(to, std::move(end).bytes(workers_.size()), std::move(pieces));
   }
 
-  /// Restores the checkpoint of the chief's request, which may say that there is none. A chief that comes back changes
-  /// nothing: the training goes on. Returns flags for the answer. Throws weft::error: invalid_argument for another
-  /// worker than the chief or a damaged checkpoint, failed_precondition where workers train already, as
-  /// `trains(worker)` says.
+  /// Restores the checkpoint in the chief's request; an empty payload means that there is none. A restarted chief
+  /// changes nothing: training continues. Returns flags for the answer. Throws weft::error: invalid_argument for a
+  /// worker that is not the chief or for a damaged checkpoint, failed_precondition if `trains(worker)` is true for any
+  /// worker.
   template <typename Predicate>
   std::uint32_t restore(worker& from, Predicate trains) {
     if (!workers_.is_chief(from))

@@ -29,8 +29,8 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// A run and its epoch. A run begins when the first worker gives the variables their first values, or restores a
-/// checkpoint of its own; its epochs are numbered, and each restoration of shards begins another. 0: none yet.
+/// A run and its epoch. A run begins when parameter servers start and find no shards to restore. Its epochs are
+/// numbered: each restoration, of shards or of a checkpoint of the chief, begins another. 0: none yet.
 struct run_epoch {
   std::uint64_t bits = 0;
 
@@ -40,7 +40,7 @@ struct run_epoch {
   run_epoch next() const { return of(run(), epoch() + 1); }
   explicit operator bool() const { return bits != 0; }
 
-  /// In a file: neither 0 nor so large that later ones could wrap around.
+  /// Rejects 0, and epochs so large that later ones could wrap around.
   void fields(message_fields& io) {
     io.number(bits, 1);
     io.require(epoch() >> 31 == 0);
@@ -52,7 +52,7 @@ struct run_epoch {
 /// A worker that makes no more steps.
 struct finished_worker {
   bool is_done = false;
-  std::uint64_t process = 0;  // the incarnation that finished; 0: it still asks the servers
+  std::uint64_t process = 0;  // the incarnation that finished; 0: the worker still sends requests
 
   void fields(message_fields& io) {
     io.flag(is_done).number(process);
@@ -62,20 +62,20 @@ struct finished_worker {
   friend bool operator==(const finished_worker&, const finished_worker&) = default;
 };
 
-/// The beginning of the file of one parameter server's shard, up to the values: docs/reference/formats.md.
+/// The beginning of the file of one parameter server's shard, up to the values; see docs/reference/formats.md.
 struct shard_header {
   std::uint64_t file_bytes = 0;
   run_epoch at;
-  std::int64_t step = 0;  // the number of the next step; in asynchronous training the updates that are in the values
+  std::int64_t step = 0;  // the next step; in asynchronous training the number of updates in the values
   std::uint32_t task = 0, servers = 0;
   std::int64_t global_step = 0, last_step = -1;
-  std::uint32_t unit = 0;              // of how many examples what counts 1 is the mean; 0: not known yet
+  std::uint32_t unit = 0;              // number of examples in gradients of weight 1; 0: not known yet
   std::vector<replay_window> applied;  // of each worker
   std::vector<finished_worker> done;   // of each worker, in asynchronous training
-  std::vector<std::byte> variables;    // enroll_message, without the loss policy
-  std::vector<double> scalars;         // slots that are one number each
-  std::uint64_t state_bytes = 0;       // of values and slots, which follow
-  const_bytes state = {};              // a part of the file that was read
+  std::vector<std::byte> variables;    // enroll_message without the loss policy
+  std::vector<double> scalars;         // scalar slots
+  std::uint64_t state_bytes = 0;       // size of the values and array slots, which follow
+  const_bytes state = {};              // view of the file that was read
 
   void fields(message_fields& io);
 };
@@ -83,10 +83,11 @@ struct shard_header {
 inline constexpr std::uint64_t shard_magic = 0x4452414853544657u;     // "WFTSHARD"
 inline constexpr std::uint64_t manifest_magic = 0x5453464e4d544657u;  // "WFTMNFST"
 inline constexpr std::uint32_t shard_version = 3;
-/// Most bytes of a shard's file beside its values and slots.
+/// Maximum size of a shard's file without its values and slots, in bytes.
 inline constexpr std::uint64_t max_shard_overhead = std::uint64_t{256} << 20;
 
-/// A whole shard, with its checksum at the end. `state`: the pieces of values and slots, `state_bytes` in all.
+/// Writes a whole shard to `to`, except its checksum, which seal() writes. `state`: the pieces of values and slots,
+/// `head.state_bytes` in total.
 inline void write_shard(const shard_header& head, std::span<const const_bytes> state, aligned_bytes& to,
                         std::size_t& size) {
   std::vector<std::byte> front = write_message(head);
@@ -102,7 +103,7 @@ inline void write_shard(const shard_header& head, std::span<const const_bytes> s
   }
 }
 
-/// Computes the checksum at the end of a file, and writes it there. Returns it.
+/// Writes the checksum of a file to its last 4 bytes. Returns it.
 inline std::uint32_t seal(mutable_bytes file) {
   const std::uint32_t crc = crc32c(file.first(file.size() - 4));
   put_little(file.data() + file.size() - 4, crc);
@@ -128,7 +129,7 @@ inline void check_sealed(const_bytes file, const std::string& path, std::uint64_
                 {path, " has version ", version, " of the format, and this program reads version ", shard_version});
 }
 
-/// Reads a file without its checksum, which has been checked.
+/// Reads the contents of a file whose checksum has been checked.
 template <typename Contents>
 Contents read_sealed(const_bytes file, const std::string& path) {
   try {
@@ -147,7 +148,7 @@ inline shard_header read_shard(const_bytes file, const std::string& path, const_
   return head;
 }
 
-/// One shard as a manifest names it.
+/// The size and checksum by which a manifest identifies a shard.
 struct shard_digest {
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
@@ -157,10 +158,10 @@ struct shard_digest {
   friend bool operator==(const shard_digest&, const shard_digest&) = default;
 };
 
-/// Says which shards make one step: docs/reference/formats.md.
+/// Lists the shards that make one step; see docs/reference/formats.md.
 struct shard_manifest {
   run_epoch at;                      // the newest epoch that has begun
-  std::int64_t step = 0;             // the number of the next step
+  std::int64_t step = 0;             // the next step
   std::vector<shard_digest> shards;  // of each parameter server
   std::vector<finished_worker> done;
 
@@ -217,11 +218,11 @@ WEFT_DISTRIBUTED_DECL void shard_manifest::fields(message_fields& io) {
 
 #endif
 
-/// The files of one parameter server in the folder that server_options::shards names: `shard-TASK-of-SERVERS-STEP`, and
-/// at parameter server 0 `manifest-STEP`. Locks them against other processes while it lives.
+/// The files of one parameter server in the folder server_options::shards: `shard-TASK-of-SERVERS-STEP`, and at
+/// parameter server 0 `manifest-STEP`. Locks the files of its shards against other processes during its lifetime.
 class shard_folder {
  public:
-  /// Makes the folder where it is missing. Throws weft::error that names it.
+  /// Creates the folder if it is missing. Throws weft::error that names the folder.
   shard_folder(std::string path, int task, int servers)
       : path_(std::move(path)), prefix_(str_cat({"shard-", task, "-of-", servers, "-"})) {
     struct stat status{};
@@ -234,7 +235,7 @@ class shard_folder {
     else if (!S_ISDIR(status.st_mode))
       fail_on_file("write", path_, ENOTDIR);
     lock_.emplace(str_cat({path_, "/shard-", task, "-of-", servers, ".lock"}));
-    for (const std::string& name : names())  // of a process that was killed
+    for (const std::string& name : names())  // temporary files of a process that was killed
       if (name.starts_with(prefix_) && name.find(".tmp-") != std::string::npos)
         ::unlink(str_cat({path_, "/", name}).c_str());
   }
@@ -243,11 +244,11 @@ class shard_folder {
   std::string shard_at(std::int64_t step) const { return named(prefix_, step); }
   std::string manifest_at(std::int64_t step) const { return named(manifest, step); }
 
-  /// The steps of this server's shards, and of manifests, that are there; ascending.
+  /// The steps of this server's existing shards, and of existing manifests, ascending.
   std::vector<std::int64_t> shards() const { return steps_of(prefix_); }
   std::vector<std::int64_t> manifests() const { return steps_of(manifest); }
 
-  /// Throws weft::error: not_found, or what the file system says; resource_exhausted for a file of more than
+  /// Throws weft::error: not_found, or another error of the file system; resource_exhausted for a file of more than
   /// `max_bytes`.
   static aligned_bytes read(const std::string& path, std::uint64_t max_bytes) {
     const input_file file(path);
@@ -265,7 +266,7 @@ class shard_folder {
     file.commit();
   }
 
-  /// Removes shards of steps below `kept`. One that cannot be removed takes room, and does no other harm.
+  /// Removes shards of steps below `kept`. A shard that cannot be removed only takes up space.
   void remove_shards_before(std::int64_t kept) const noexcept {
     try {
       for (const std::int64_t step : shards())

@@ -31,22 +31,22 @@
 
 namespace weft::detail {
 
-/// Writes what a parameter server holds to a folder now and then, and restores it in a process that takes the server's
-/// place.
+/// Writes the state of a parameter server to a folder every few steps, and restores it in a process that takes the
+/// server's place.
 ///
 /// Synchronous training: all servers write shards of the same steps. Parameter server 0 writes a manifest of a step
-/// once all of them have its shard: the manifest commits the step. When a server has been started again, server 0
-/// begins another epoch, which all servers begin by restoring the shards of the committed step. The manifest on the
-/// disk names the new epoch before anybody acts in it, so that no two epochs of a run have the same number.
-/// Asynchronous training: each server restores its own newest shard.
+/// once all servers have written their shards: the manifest commits the step. When a server has been restarted, server
+/// 0 begins another epoch, in which all servers first restore the shards of the committed step. The manifest on the
+/// disk names the new epoch before any server acts in it, so no two epochs of a run have the same number. Asynchronous
+/// training: each server restores its own newest shard.
 ///
-/// Invariant: a server acts in one epoch at a time, and all that it does for another server or a worker belongs to that
-/// one. Not locked: the serving thread owns it.
+/// Invariant: a server acts in one epoch at a time, and everything that it sends to another server or a worker belongs
+/// to this epoch. Not thread-safe: the serving thread owns the object.
 class shard_keeper {
  public:
   using worker = served_worker;
 
-  /// Throws weft::error where the folder cannot be used, and invalid_argument for shard_options::every_steps.
+  /// Throws weft::error if the folder cannot be used, invalid_argument if shard_options::every_steps is not positive.
   shard_keeper(task_server& here, worker_roster& workers, worker_quorum& quorum, parameter_store& store,
                update_history& history, synchronous_steps& steps, worker_answers& answers, shard_links& links,
                shard_checkpoint& checkpoint)
@@ -74,7 +74,8 @@ class shard_keeper {
 
   bool is_on() const { return !here_.options().shards.folder.empty(); }
 
-  /// A worker has said what is trained. Throws weft::error where an asynchronous server cannot restore its shard.
+  /// Begins the training that the first worker describes. Throws weft::error if an asynchronous server cannot restore
+  /// its shard.
   void begin(const enroll_message& said) {
     if (!is_on()) return;
     // A run may continue with another loss policy.
@@ -87,16 +88,16 @@ class shard_keeper {
     report();
   }
 
-  /// Whether requests can be served: it is known whether there is anything to restore, and it is restored.
+  /// Returns true if requests can be served: the server has restored its shard, or there is none to restore.
   bool is_ready() const { return !is_on() || at_; }
   run_epoch at() const { return at_; }
-  /// Whether updates have been made since it began, or restored a shard.
+  /// Returns true if updates have been made since the server started or restored a shard.
   bool has_trained() const { return has_trained_; }
-  /// Whether a worker that has sent its last update must wait until that is in a committed step.
+  /// Returns true if a worker that has sent its last update must wait until a committed step contains it.
   bool secures_updates() const { return is_on() && awaits_servers_; }
 
   enum class age : unsigned char { current, older, newer, of_another_run };
-  /// Of which epoch a request is.
+  /// Compares the epoch of a request, its `tag`, with the current one.
   age age_of(std::uint64_t tag) const {
     const run_epoch its{tag};
     if (its.run() != at_.run()) return age::of_another_run;
@@ -104,11 +105,11 @@ class shard_keeper {
     return its.epoch() < at_.epoch() ? age::older : age::newer;
   }
 
-  /// The variables have got their first values.
+  /// Requests a shard of the first values.
   void note_initialised() {
     if (is_on()) wanted_ = now();
   }
-  /// The chief has restored its own checkpoint: shards that were written before are of no use.
+  /// Discards earlier shards and begins another epoch, because the chief has restored its own checkpoint.
   void note_restored() {
     if (!is_on()) return;
     if (quorum_.is_synchronous()) {
@@ -135,7 +136,7 @@ class shard_keeper {
     wanted_ = now();
   }
 
-  /// A step, or an asynchronous update, has been made.
+  /// Writes a shard if one is due after this step or asynchronous update.
   void note_step() {
     if (!is_on() || !at_) return;
     has_trained_ = true;
@@ -143,7 +144,7 @@ class shard_keeper {
     if (step % here_.options().shards.every_steps == 0 || step == wanted_) snapshot();
   }
 
-  /// Restores, commits, and hears the other servers. Returns whether requests that wait may be served now.
+  /// Restores, commits, and acts on the messages of other servers. Returns true if waiting requests may be served now.
   bool advance() {
     if (!is_on() || !has_begun_) return false;
     bool moved = take_written();
@@ -160,8 +161,9 @@ class shard_keeper {
     return moved;
   }
 
-  /// Returns true if no loss of a server takes away this worker's last update, or the record that it is done. Otherwise
-  /// has them written. `asks_again`: the worker's process still needs the servers.
+  /// Returns true if the last update of this worker, and the record that it is done, survive the loss of any server, or
+  /// if shards cannot be written. Otherwise requests the shards or records. `asks_again`: the worker's process still
+  /// needs the servers.
   bool has_secured(const worker& each, bool asks_again) {
     const finished_worker its{true, asks_again ? 0 : each.incarnation};
     done_[each.index] = its;
@@ -177,7 +179,7 @@ class shard_keeper {
     return false;
   }
 
-  /// A process of the worker has enrolled. One that is not recorded as done may make more steps.
+  /// Notes that a process of the worker has enrolled. Unless it is recorded as done, it may make more steps.
   void note_return(const worker& each) {
     if (!is_on() || done_.empty() || done_[each.index].process == each.incarnation) return;
     done_[each.index] = {};
@@ -186,8 +188,8 @@ class shard_keeper {
 
   // ---- a signal ----
 
-  /// Writes a last shard, so that the process that takes this one's place repeats nothing. Steps are not made any more
-  /// until it has come.
+  /// Writes a last shard, so that the process that takes this one's place repeats no step. No steps are made until that
+  /// process has connected.
   void leave() {
     if (is_leaving_) return;
     is_leaving_ = true;
@@ -197,9 +199,9 @@ class shard_keeper {
     else
       report();
   }
-  /// Whether no request is served any more: an update that comes later would not be in the last shard.
+  /// Returns true if no request is served any more, because the last shard would lack later updates.
   bool is_halted() const { return is_leaving_ && !quorum_.is_synchronous(); }
-  /// Whether that is done, or cannot be done.
+  /// Returns true if the last shard has been written, or cannot be.
   bool may_leave() const {
     if (!is_leaving_) return false;
     if (is_insecure_ || is_failing_) return true;
@@ -211,10 +213,10 @@ class shard_keeper {
     return str_cat({"parameter servers have not restored or written their shards of step ", now(), " in time"});
   }
 
-  /// Acknowledged updates that an asynchronous server has lost.
+  /// Number of acknowledged updates that an asynchronous server has lost.
   std::int64_t lost_updates() const { return lost_updates_; }
-  /// A worker that has been here before says what its next step is: an asynchronous server that has been started again
-  /// counts what it lacks.
+  /// Counts the acknowledged updates that an asynchronous server lost when it was restarted. `next_step` is the next
+  /// step that the worker reports.
   void count_lost(const worker& of, std::int64_t next_step) {
     if (!is_on() || quorum_.is_synchronous() || next_step <= history_.next_step(of.index)) return;
     const std::int64_t lost = next_step - history_.next_step(of.index);
@@ -223,7 +225,7 @@ class shard_keeper {
                  here_.name().c_str(), static_cast<long long>(lost), workers_.name(of).c_str(), here_.name().c_str());
   }
 
-  /// The number of the next step; in asynchronous training the updates that have been applied.
+  /// The next step; in asynchronous training the number of updates applied.
   std::int64_t now() const { return quorum_.is_synchronous() ? steps_.next_step() : store_.global_step(); }
 
  private:
@@ -234,7 +236,7 @@ class shard_keeper {
       std::fprintf(stderr, "weft: %s: %s\n", here_.name().c_str(), words.c_str());
   }
 
-  /// The words without the name of a file in the folder: a full disk is one reason, whichever shard meets it.
+  /// Removes the name of a file in the folder: a full disk is one problem, whichever shard it affects.
   std::string without_file(std::string words) const {
     const std::size_t at = words.find(folder_->path() + "/");
     if (at != std::string::npos) words.erase(at, words.find_first_of(" :", at + folder_->path().size()) - at);
@@ -297,14 +299,14 @@ class shard_keeper {
     written_step_ = step;
     written_digest_ = digest;
     note_written_by(0, step, digest);
-    if (!quorum_.is_synchronous()) {  // the newest two are kept
+    if (!quorum_.is_synchronous()) {  // keeps the newest two shards
       if (kept_ != step) folder_->remove_shards_before(std::exchange(kept_, step));
       committed_step_ = step;
       written_done_ = writing_done_;
     }
   }
 
-  /// Another server tells the first where it is.
+  /// On other servers, reports the shard status to server 0.
   void report() {
     if (links_.is_first() || !quorum_.is_synchronous()) return;
     shard_status now;
@@ -342,8 +344,8 @@ class shard_keeper {
     report();
   }
 
-  /// Replaces what this server holds by a shard. Returns the workers that are done, as far as the shard records them.
-  /// Throws weft::error that names the file.
+  /// Replaces the state of this server by a shard. Returns the workers that are done according to the shard. Throws
+  /// weft::error that names the file.
   std::vector<finished_worker> restore(std::int64_t step, const shard_digest* digest, std::uint32_t run) {
     const std::string path = folder_->shard_at(step);
     const aligned_bytes file = shard_folder::read(path, store_.state_bytes() + max_shard_overhead);
@@ -378,7 +380,7 @@ class shard_keeper {
     return head.done;
   }
 
-  /// Throws failed_precondition if a shard belongs to another server or another training.
+  /// Throws failed_precondition if a shard belongs to another server or another training job.
   void check_training(const shard_header& head, const std::string& path) const {
     if (head.task != static_cast<std::uint32_t>(here_.index()) || head.servers != static_cast<std::uint32_t>(servers_))
       throw error(error_code::failed_precondition, "restore",
@@ -399,7 +401,8 @@ class shard_keeper {
                   {path, " is of another training than the first worker's: ", how, other_training()});
     }
   }
-  /// A run begins anew. Throws failed_precondition if this server's shards in the folder belong to another training.
+  /// Checks the folder before a new run. Throws failed_precondition if shards of this server belong to another training
+  /// job.
   void check_folder() const {
     for (const std::int64_t step : folder_->shards()) {
       const std::string path = folder_->shard_at(step);
@@ -412,7 +415,7 @@ class shard_keeper {
       }
     }
   }
-  /// Whether a file is whole but not of this training: an older file must not replace it.
+  /// Returns true if a file is intact but belongs to another training job: an older file must not replace it.
   static bool is_refusal(const error& why) {
     return why.code() == error_code::failed_precondition || why.code() == error_code::resource_exhausted;
   }
@@ -494,7 +497,7 @@ class shard_keeper {
       if (!its->why.empty()) failure = its->why;
       if (its->written >= 0) note_written_by(task, its->written, its->digest);
     });
-    if (!all_told || manifest_writer_.is_busy()) return false;  // what is being committed counts
+    if (!all_told || manifest_writer_.is_busy()) return false;  // waits for a commit in progress
     if (!at_) {
       assemble(newest, settled);
       return true;
@@ -531,7 +534,7 @@ class shard_keeper {
     while (all.size() > 8) all.erase(all.begin());
   }
 
-  /// All servers have said where they are, and this one has been started again.
+  /// Restores the committed step, or begins a new run, after this server was started and all others have reported.
   void assemble(const std::optional<run_epoch>& newest, bool settled) {
     std::optional<shard_manifest> found;
     std::optional<error> problem;
@@ -579,7 +582,7 @@ class shard_keeper {
     return said;
   }
 
-  /// Begins another epoch with a committed step. The folder loses nothing before a step of the new epoch is committed:
+  /// Begins another epoch with a committed step. Keeps later files until a step of the new epoch is committed, because
   /// this start may still be refused.
   void go_back(shard_manifest to, bool settled) {
     const run_epoch before = to.at.epoch() > at_.epoch() ? to.at : at_;
@@ -610,7 +613,7 @@ class shard_keeper {
     tell_others(true);
   }
 
-  /// A shard of the committed step cannot be restored: goes back to the one before.
+  /// Goes back to the previous committed step, because a shard of the last one cannot be restored.
   void fall_back(const std::string& why, bool settled) {
     std::optional<shard_manifest> before;
     for (const std::int64_t step : folder_->manifests())
@@ -623,7 +626,8 @@ class shard_keeper {
     go_back(*before, settled);
   }
 
-  /// `removes_later`: also the manifests from which this epoch did not begin because they or their shards are damaged.
+  /// Records the committed step and removes older files. `removes_later`: also removes later manifests, which this
+  /// epoch could not restore because they or their shards are damaged.
   void set_committed(const shard_manifest& now, bool removes_later) {
     const bool is_new = !committed_ || committed_->step != now.step;
     committed_ = now;
@@ -632,7 +636,7 @@ class shard_keeper {
       if (is_new) {
         kept_ = now.step;
         for (const std::int64_t step : folder_->manifests())
-          if (step < now.step) kept_ = step;  // the last of them
+          if (step < now.step) kept_ = step;  // ends with the newest older manifest
       }
       folder_->remove_shards_before(kept_);
       folder_->remove_manifests([&](std::int64_t step) { return step < kept_ || (removes_later && step > now.step); });
@@ -641,7 +645,7 @@ class shard_keeper {
     }
   }
 
-  /// The manifest's record of the worker's end. No server leaves before the manifest has this record: if parameter
+  /// The record in the manifest that the worker is done. No server leaves before the manifest contains it: if parameter
   /// server 0 is lost, the process that replaces it needs the other servers.
   finished_worker committed_done(std::size_t index) const {
     if (links_.is_first())
@@ -654,7 +658,8 @@ class shard_keeper {
     if (links_.is_first() && quorum_.is_synchronous()) tell_others();
   }
 
-  /// Writes a manifest of the last step of which all servers have a shard, or of which workers are done.
+  /// Writes a manifest of the last step of which all servers have a shard, or a new manifest of the committed step if
+  /// more workers are done.
   void commit() {
     std::optional<shard_manifest> next;
     for (const auto& [step, digest] : written_[0]) {
@@ -676,7 +681,7 @@ class shard_keeper {
     manifest_writer_.start(at_, next->step, next->bytes(), folder_->manifest_at(next->step));
   }
 
-  /// The workers that make no more steps after this one.
+  /// The workers that make no steps from `step` on.
   std::vector<finished_worker> done_at(std::int64_t step) const {
     std::vector<finished_worker> done = done_;
     for (std::size_t w = 0; w < done.size(); ++w)
@@ -718,7 +723,7 @@ class shard_keeper {
         if (said->restored >= 0)
           restore(said->restored, &said->digest, said->at.run());
         else if (at_ && said->at.run() == at_.run())
-          return false;  // the chief restores its own checkpoint, here soon
+          return false;  // the chief's checkpoint arrives here soon
         else if (at_ || store_.initialised())
           throw error(error_code::failed_precondition, "restore", "the first parameter server begins another run");
         else
@@ -761,28 +766,28 @@ class shard_keeper {
   int servers_;
   std::optional<shard_folder> folder_;
   shard_writer writer_, manifest_writer_;
-  std::vector<std::byte> described_;  // what is trained, and how
+  std::vector<std::byte> described_;  // enroll_message without the loss policy
   bool awaits_servers_ = false;
   bool has_begun_ = false, has_trained_ = false;
   run_epoch at_, restored_at_;
-  std::int64_t written_step_ = -1;  // of the shard that was written last in this epoch
+  std::int64_t written_step_ = -1;  // step of the last shard written in this epoch
   shard_digest written_digest_;
   std::int64_t committed_step_ = -1, kept_ = -1;
-  std::int64_t wanted_ = -1;  // a shard of this step is to be written when it is reached
+  std::int64_t wanted_ = -1;  // step at which another shard is written
   bool is_failing_ = false, is_insecure_ = false, is_leaving_ = false;
   std::string last_problem_;
   std::int64_t lost_updates_ = 0;
   std::vector<finished_worker> done_;
-  std::vector<finished_worker> written_done_, writing_done_;  // in an asynchronous server's shards
-  // At another server.
-  std::vector<finished_worker> told_done_;  // in the last order
+  std::vector<finished_worker> written_done_, writing_done_;  // recorded in an asynchronous server's shards
+  // Used by servers other than parameter server 0.
+  std::vector<finished_worker> told_done_;  // from the last order
   run_epoch failed_at_;                     // the epoch whose shard could not be restored
   std::string failure_;
-  // At parameter server 0.
+  // Used by parameter server 0.
   std::vector<std::map<std::int64_t, shard_digest>> written_;  // by server and step, in this epoch
   std::optional<shard_manifest> committed_, wanted_manifest_;
   std::vector<shard_digest> digests_;    // of the shards that began this epoch
-  std::int64_t restored_ = -1;           // their step
+  std::int64_t restored_ = -1;           // step of these shards
   std::vector<std::int64_t> done_from_;  // the steps from which workers make no more; -1: they make more
   bool has_failed_manifest_ = false, told_insecure_ = false, is_frozen_ = false;
 };

@@ -29,25 +29,25 @@
 
 namespace weft::detail {
 
-/// The connections by which parameter servers agree whose gradients make a step, and which shards make a checkpoint:
-/// each of the others opens one to parameter server 0, tells it which gradients it holds and which shards it has
-/// written, and hears the decisions and orders. One that drops is opened again, and both say again what they said last.
-/// Nothing is opened before begin().
+/// The connections through which parameter servers agree on the gradients of a step and on the shards of a checkpoint.
+/// Each of the other servers opens a connection to parameter server 0, reports the gradients that it holds and the
+/// shards that it has written, and receives decisions and orders. A connection that drops is opened again, and both
+/// sides repeat their last messages. Nothing is opened before begin().
 ///
-/// Invariant: a step is decided when all servers have made the one before, so that the last decision is the only one
-/// that another server may lack. What is said of gradients in another epoch is not heard. Not locked: the serving
-/// thread owns it.
+/// Invariant: a step is decided when all servers have made the previous one, so another server can lack only the last
+/// decision. Messages about gradients of another epoch are ignored. Not thread-safe: the serving thread owns the
+/// object.
 class shard_links {
  public:
   shard_links(task_server& here, std::size_t workers) : here_(here), members_(here.members()), workers_(workers) {}
 
-  /// Workers train by decisions from here on.
+  /// Allows connections from now on. Later calls have no effect.
   void begin() {
     if (has_begun_) return;
     has_begun_ = true;
     const std::string& job = here_.options().ps_job;
     for (const int task : here_.cluster().task_indices(job)) {
-      if ((task == 0) == is_first()) continue;  // others talk to the first
+      if ((task == 0) == is_first()) continue;  // other servers connect only to server 0
       if (!is_first() && task != 0) continue;
       peers_.emplace_back(here_.cluster().rank({job, task}), task, is_first(), workers_);
     }
@@ -62,14 +62,14 @@ class shard_links {
       each.link.allow(std::max(max_bytes(workers_), std::uint64_t{64} + 8 * std::uint64_t{variables}));
   }
 
-  /// Servers write shards. `wait`: for a process that takes the place of one that is lost.
+  /// Servers write shards. `wait` is the time to wait for a process that replaces a lost server.
   void keep_shards(std::chrono::milliseconds wait) {
     keeps_shards_ = true;
     watch_.set_wait(wait);
   }
-  /// Whether another process may take the place of a server.
+  /// Returns true if another process may take the place of a lost server.
   bool awaits_servers() const { return keeps_shards_ && watch_.keeps_places(); }
-  /// Another epoch begins: what was said of gradients before does not count.
+  /// Begins another epoch: discards the messages about gradients of earlier epochs.
   void begin_epoch(run_epoch at) {
     at_ = at;
     decision_ = {};
@@ -82,18 +82,18 @@ class shard_links {
     }
   }
 
-  /// Whether this is the server that decides.
+  /// Returns true if this is the server that decides, parameter server 0.
   bool is_first() const { return here_.index() == 0; }
 
-  // ---- what servers say ----
+  // ---- gradients and decisions ----
 
-  /// At the first: whether all others hold this worker's gradients of the step.
+  /// On server 0, returns true if all others hold the gradients of this worker for the step.
   bool all_hold(std::size_t worker, std::int64_t step) const {
     return std::all_of(peers_.begin(), peers_.end(), [&](const peer& each) {
       return worker < each.held.steps.size() && each.held.steps[worker] == step;
     });
   }
-  /// At the first: the names of those that do not.
+  /// On server 0, returns the names of the servers that lack these gradients.
   std::string who_lack(std::size_t worker, std::int64_t step) const {
     std::string names;
     for (const peer& each : peers_)
@@ -101,26 +101,26 @@ class shard_links {
         append(names, {names.empty() ? "" : ", ", name(each)});
     return names;
   }
-  /// The first tells the others.
+  /// On server 0, sends the decision to the others.
   void announce(decision_message decided) {
     decision_ = std::move(decided);
     set_for_all(frame_kind::decision, decision_.bytes());
   }
-  /// Training cannot go on; the first tells the others.
+  /// Ends training. Server 0 sends the reason to the others.
   void end(const error& why) {
     if (ended_) return;
     ended_ = why;
     if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
   }
 
-  /// Another server tells the first which gradients it holds.
+  /// On other servers, reports to server 0 which gradients this server holds.
   void report(const held_message& holds) { set_for_all(frame_kind::held, holds.bytes()); }
-  /// At another server: the decision that has come last.
+  /// The last decision, which server 0 made and the others received.
   const decision_message& decision() const { return decision_; }
-  /// Why training cannot go on, as the first says.
+  /// Why training cannot continue, if it cannot.
   const std::optional<error>& ended() const { return ended_; }
 
-  /// The step is decided anew.
+  /// Discards the last decision: the step is decided again.
   void drop_decision() {
     decision_ = {};
     for (peer& each : peers_)
@@ -129,18 +129,18 @@ class shard_links {
 
   // ---- squares of gradients ----
 
-  /// Another server sends its own to the first.
+  /// On other servers, sends the squares of this server to server 0.
   void report(const squares_message& own) { say_squares(own); }
-  /// The first sends the sums to the others.
+  /// On server 0, sends the sums to the others.
   void announce(const squares_message& sums) { say_squares(sums); }
-  /// At another server: the sums that arrived last.
+  /// On other servers, the sums that arrived last.
   const squares_message& sums() const { return sums_; }
-  /// At the first: calls visit(task, squares) for what each other server has sent last.
+  /// On server 0, calls visit(task, squares) with the last squares of each other server.
   template <typename Visit>
   void for_each_squares(Visit visit) const {
     for (const peer& each : peers_) visit(each.task, each.squares);
   }
-  /// At the first: the names of the servers whose last squares satisfy the predicate.
+  /// On server 0, returns the names of the servers whose last squares satisfy the predicate.
   template <typename Predicate>
   std::string names_of(Predicate predicate) const {
     std::string names;
@@ -151,19 +151,20 @@ class shard_links {
 
   // ---- shards ----
 
-  /// Another server tells the first where it is.
+  /// On other servers, reports the shard status to server 0.
   void report(const shard_status& now) {
     if (!ended_) set_for_all(frame_kind::shard_status, now.bytes());
   }
-  /// At another server: the order that has come last.
+  /// On other servers, the order that arrived last.
   const std::optional<shard_order>& order() const { return order_; }
-  /// At the first: calls visit(task, status, is_ordered) for the others, with nullptr where one has not said it.
-  /// `is_ordered`: it was told in which epoch training is, since its process has come.
+  /// On server 0, calls visit(task, status, is_ordered) for each other server. `status` is null if the server has not
+  /// reported it. `is_ordered`: its process has received an order.
   template <typename Visit>
   void for_each_status(Visit visit) const {
     for (const peer& each : peers_) visit(each.task, each.status ? &*each.status : nullptr, each.is_ordered);
   }
-  /// The first tells another. One that has just been started hears nothing before an epoch begins for it, too.
+  /// On server 0, sends an order to another server. A server that has just been started receives none until an order
+  /// begins an epoch (`begins`).
   void order(int task, const shard_order& said, bool begins) {
     for (peer& each : peers_) {
       if (each.task != task || ended_ || (!begins && !each.is_ordered)) continue;
@@ -171,7 +172,7 @@ class shard_links {
       each.link.set(frame_kind::shard_order, said.bytes(), at_.bits);
     }
   }
-  /// The names of the servers that have not said where they are, or whose order has not come.
+  /// The names of the servers that have not reported their status; on other servers, the name of server 0.
   std::string silent_servers() const {
     std::string names;
     for (const peer& each : peers_)
@@ -179,7 +180,7 @@ class shard_links {
     return names;
   }
 
-  /// Why training cannot go on without another parameter server.
+  /// The reason why training cannot continue, if a parameter server is gone.
   std::optional<error> lost_server() {
     for (peer& each : peers_) {
       const task_state state = members_.state(each.link.rank(), each.link.incarnation());
@@ -204,7 +205,7 @@ class shard_links {
 
   // ---- input and output ----
 
-  /// Opens what is not open, and moves what can be moved. Returns whether anything happened.
+  /// Opens closed connections, and sends and receives messages. Returns true if anything happened.
   bool serve() {
     if (!has_begun_) return false;
     bool moved = accept();
@@ -225,7 +226,7 @@ class shard_links {
     }
     return moved;
   }
-  /// Whether nothing that others are to hear is on its way.
+  /// Returns true if all messages to other servers have been sent.
   bool has_told_all() const {
     return std::all_of(peers_.begin(), peers_.end(), [](const peer& each) { return each.link.has_said_all(); });
   }
@@ -242,7 +243,7 @@ class shard_links {
     held_message held{};
     squares_message squares{};
     std::optional<shard_status> status{};
-    bool is_ordered = false;  // this process has been told in which epoch training is
+    bool is_ordered = false;  // its process has received an order
 
     peer(std::size_t rank, int number_of_task, bool at_first, std::size_t workers)
         : task(number_of_task),
@@ -287,12 +288,12 @@ class shard_links {
            attach(to, [&] { return to.link.open(here_, decision_channel, std::chrono::milliseconds(1000)); });
   }
 
-  /// What another process of the task has held is gone.
+  /// Another process of the task lacks the state of the earlier one, so it is accepted only if servers can be replaced.
   bool may_meet(const peer& each, std::uint64_t incarnation) const {
     return each.link.incarnation() == 0 || each.link.incarnation() == incarnation || awaits_servers();
   }
 
-  /// Connects; another process has said nothing yet, and has been told nothing.
+  /// Connects. Resets the state of the peer if another process has taken its place.
   template <typename Connect>
   bool attach(peer& to, Connect connect) {
     const std::uint64_t before = to.link.incarnation();
@@ -344,8 +345,8 @@ class shard_links {
   decision_message decision_;
   std::optional<error> ended_;
   bool keeps_shards_ = false, exchanges_squares_ = false;
-  squares_message sums_;  // from the first
-  loss_watch watch_;      // members by task
+  squares_message sums_;  // from server 0
+  loss_watch watch_;      // servers by task
   run_epoch at_;
   std::optional<shard_order> order_;
 };

@@ -35,13 +35,13 @@ struct decision_message {
 
 /// A server's shard status, sent to parameter server 0.
 struct shard_status {
-  run_epoch at;               // 0: it has just been started, and holds nothing
+  run_epoch at;               // 0: the server has just been started and holds nothing
   bool is_settled = false;    // the chief has restored a checkpoint, or found none
   bool is_failing = false;    // it could not write its last shard
   bool is_leaving = false;    // a signal has stopped it
   std::int64_t written = -1;  // the step of the last shard that it wrote in this epoch; -1: none
   shard_digest digest;
-  std::string why;  // the reason why it could not restore the shard that begins this epoch
+  std::string why;  // why it could not restore the shard that begins this epoch
 
   void fields(message_fields& io);
   std::vector<std::byte> bytes() const { return write_message(*this); }
@@ -51,7 +51,7 @@ struct shard_status {
 /// The epoch of the training and how it began, sent by parameter server 0 to the others that write shards.
 struct shard_order {
   run_epoch at;
-  std::int64_t restored = -1;  // the step of the shard that the epoch begins with; -1: the run has begun with it
+  std::int64_t restored = -1;  // the step of the shard that begins the epoch; -1: the run began with this epoch
   shard_digest digest;         // of the receiver's shard
   bool is_settled = false;
   bool is_insecure = false;     // some server cannot write shards

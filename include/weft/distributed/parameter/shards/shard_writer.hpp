@@ -20,8 +20,8 @@
 
 namespace weft::detail {
 
-/// Writes a shard to its file while training goes on, one at a time, from a copy of its own. The serving thread calls;
-/// a second thread writes.
+/// Writes shards to files while training continues, one at a time, from its own copy. The serving thread calls it; a
+/// second thread writes.
 class shard_writer {
  public:
   struct result {
@@ -40,12 +40,12 @@ class shard_writer {
 
   bool is_busy() const { return is_busy_; }
 
-  /// Copies the state, and begins to write it. Not while it is busy.
+  /// Copies the state and starts to write it. The writer must not be busy.
   void start(const shard_header& head, std::span<const const_bytes> state, std::string path) {
     write_shard(head, state, copy_, size_);
     begin(head.at, head.step, std::move(path));
   }
-  /// The same of another file, which has a place for its checksum at the end.
+  /// The same for the bytes of another file, which ends with 4 bytes for its checksum.
   void start(run_epoch at, std::int64_t step, const std::vector<std::byte>& file, std::string path) {
     size_ = file.size();
     if (copy_.size() < size_) copy_ = aligned_bytes(size_);
@@ -53,7 +53,7 @@ class shard_writer {
     begin(at, step, std::move(path));
   }
 
-  /// What has become of the last one, once it has ended.
+  /// Returns the result of the last write once it has ended.
   std::optional<result> take_result() {
     if (!is_busy_) return {};
     if (due_) {
@@ -72,7 +72,7 @@ class shard_writer {
     result_ = {at, step, {}, {}};
     path_ = std::move(path);
     is_busy_ = true;
-    // A network in virtual time says how long writing takes. The serving thread writes then.
+    // A network in virtual time determines how long writing takes. The serving thread then writes.
     if (const auto delay = here_.network().disk_delay()) {
       due_ = detail::now() + *delay;
     } else {
@@ -84,7 +84,7 @@ class shard_writer {
           has_ended_ = true;
           here_.service_bell().notify();
         });
-      } catch (const std::exception&) {  // the system has no thread to give
+      } catch (const std::exception&) {  // the system provides no thread
         write();
         has_ended_ = true;
       }

@@ -19,9 +19,9 @@
 
 namespace weft::detail {
 
-/// Asynchronous training: each worker's gradients are applied as they come, and answered with the values right after
-/// or, where staleness is bounded, as soon as the worker is no more than that many steps ahead of the slowest.
-/// Invariant: an update is in the history exactly when it is in the values. Not locked: the serving thread owns it.
+/// Asynchronous training: applies each worker's gradients on arrival and answers with the new values. If staleness is
+/// bounded, the answer waits until the worker is at most that many steps ahead of the slowest one. Invariant: an update
+/// is in the history if and only if it is in the values. Not thread-safe: the serving thread owns the object.
 class asynchronous_updates {
  public:
   using worker = served_worker;
@@ -35,9 +35,9 @@ class asynchronous_updates {
         history_(history),
         answers_(answers) {}
 
-  /// Applies the gradients of the worker's request, which is new. `payload_limit` bounds its next request. Throws
-  /// weft::error: unavailable where training cannot go on, invalid_argument for gradients that are not finite and must
-  /// be.
+  /// Applies the gradients of the worker's request, which must be new. `payload_limit` bounds the worker's next
+  /// request. Throws weft::error: unavailable if training cannot continue, invalid_argument if the gradients are not
+  /// finite and must be.
   void apply(worker& from, std::uint64_t payload_limit) {
     if (const auto broken = quorum_.why_broken()) throw *broken;
     from.is_left_out = false;
@@ -66,14 +66,14 @@ class asynchronous_updates {
   /// Answers a request for an update that has been applied.
   void answer_duplicate(worker& from, std::uint64_t payload_limit) { answer(from, payload_limit, duplicate, false); }
 
-  /// Answers those that have waited for slower workers.
+  /// Answers the workers that no longer have to wait for slower ones.
   void answer_waiting() {
     if (!quorum_.bounds_staleness()) return;
     for (worker& each : workers_)
       if (each.contributes() && !is_ahead(each)) answers_.send_values(each, flags_of(each));
   }
 
-  /// For whom this worker's answer waits, in words.
+  /// Names the workers for which this worker's answer waits.
   std::string whom_it_waits_for(const worker& waiting) const {
     const std::int64_t clock = history_.next_step(waiting.index);
     return str_cat({"the answer to step ", waiting.connection->request().step, " still waits for ",
@@ -83,12 +83,13 @@ class asynchronous_updates {
   }
 
  private:
-  /// Whether others wait for this worker.
+  /// Returns true if other workers wait for this worker.
   static bool counts(const worker& each) {
     return !each.done && !each.is_left_out && !each.given_up && each.refused.empty();
   }
 
-  /// Whether the worker is too many steps ahead of another. A worker's clock is the number of its next step.
+  /// Returns true if the worker is too many steps ahead of another one. A worker's clock is the number of its next
+  /// step.
   bool is_ahead(const worker& each) const { return is_ahead(each, history_.next_step(each.index)); }
   bool is_ahead(const worker& each, std::int64_t clock) const {
     if (!quorum_.bounds_staleness()) return false;

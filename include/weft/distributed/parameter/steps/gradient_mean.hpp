@@ -13,38 +13,38 @@
 
 namespace weft {
 
-/// Where one worker's gradients, or a copy of the values, lie: at `base`, each variable at its offset.
+/// The memory of one worker's gradients, or of a copy of the values: each variable is at its offset from `base`.
 template <typename Byte>
 struct placed_bytes {
   Byte* base = nullptr;
   std::span<const std::size_t> offsets;
 };
 
-/// One worker's gradients: those of whole variables at their offsets, and of the others the rows, one list for each
-/// variable of the server in the order in which it holds them.
+/// One worker's gradients: whole variables at their offsets, and lists of rows for the other variables. `rows` has one
+/// list for each variable of the server, in wire order.
 struct placed_gradients : placed_bytes<const std::byte> {
   std::span<const detail::row_list> rows = {};
 };
 
 namespace detail {
 
-/// One worker's contribution to a mean, and how much it counts, beside 1 of the others.
+/// One worker's contribution to a mean, and its weight.
 struct weighted_gradients {
   placed_gradients gradients;
   double weight = 1;
 };
 
-/// One whole variable's gradients.
+/// Returns the gradients of one whole variable.
 template <typename T>
 const T* gradients_of(const placed_gradients& from, std::size_t variable) {
   return reinterpret_cast<const T*>(from.base + from.offsets[variable]);
 }
 
-/// The mean of several workers' gradients of whole variables, piece by piece: their weighted sum in the given order,
-/// divided by the sum of the weights. Refers to the gradients.
+/// Computes the mean of several workers' gradients of whole variables, piece by piece: their weighted sum in the given
+/// order, divided by the sum of the weights. The gradients must outlive this object.
 class gradient_mean {
  public:
-  /// Elements of a piece: they stay in the first-level cache between two passes.
+  /// Maximum number of elements in a piece, which then stays in the first-level cache between two passes.
   static constexpr std::size_t max_at_once = 2048;
 
   explicit gradient_mean(std::span<const weighted_gradients> of) : of_(of) {
@@ -55,11 +55,11 @@ class gradient_mean {
   }
 
   double weights() const { return weights_; }
-  /// Whether the only worker's gradients are the mean.
+  /// Returns true if there is only one worker, whose gradients are the mean.
   bool is_given() const { return of_.size() == 1 && equal_; }
 
-  /// Returns where some elements of it are: in `room`, or where the only worker has them. `finite`: whether those in
-  /// `room` are.
+  /// Computes `count` elements of the mean. Returns `room`, or the gradients of the only worker if is_given(). If
+  /// elements are written to `room`, `finite` receives whether they are finite.
   template <typename T>
   const T* find(T* room, std::size_t variable, std::size_t first, std::size_t count, bool* finite = nullptr) const {
     const T by = static_cast<T>(weights_);
@@ -101,14 +101,14 @@ class gradient_mean {
   }
 
   std::span<const weighted_gradients> of_;
-  double weights_ = 0;  // their sum
-  bool equal_ = true;   // all count 1
+  double weights_ = 0;  // sum of the weights
+  bool equal_ = true;   // all weights are 1
 };
 
-/// The mean of the rows of one variable that any worker has brought, summed in the workers' order. Owns the result.
+/// The mean of the rows of one variable that any worker sent, summed in the order of the workers. Owns the result.
 class row_mean {
  public:
-  /// Makes the mean of the rows of `variable`, `width` elements each; returns whether all of it is finite.
+  /// Computes the mean of the rows of `variable`, of `width` elements each. Returns true if it is finite.
   template <typename T>
   bool find(std::size_t variable, std::size_t width, std::span<const weighted_gradients> of, double weights) {
     numbers_.clear();
@@ -142,7 +142,6 @@ class row_mean {
     return divide(mean, count * width, static_cast<T>(weights));
   }
 
-  /// Clips the mean.
   void clip(bool is_double, std::size_t width, const gradient_clip& how, double factor) {
     const auto clip_as = [&]<typename T>(T) {
       T* const all = reinterpret_cast<T*>(values_.data());
@@ -151,7 +150,7 @@ class row_mean {
     is_double ? clip_as(double{}) : clip_as(float{});
   }
 
-  /// The rows of the mean, until it is made again.
+  /// The rows of the mean, valid until the next find().
   row_list list() { return {reinterpret_cast<const std::byte*>(numbers_.data()), numbers_.size(), values_.data()}; }
 
  private:

@@ -17,14 +17,14 @@ inline error nonfinite_refusal(const std::string& worker, const parameter_store&
   return nonfinite_gradient("parameter_server", worker, store.variables()[at.variable].name, at.element, step);
 }
 
-/// The error for gradients that are finite while their mean is not.
+/// The error for finite gradients whose mean is not finite.
 inline error nonfinite_mean_refusal(std::int64_t step) {
   return error(error_code::invalid_argument, "parameter_server",
                {"the mean of the workers' gradients is not finite in step ", step,
                 ", though each of them is; lower the learning rate"});
 }
 
-/// The error for a worker that has left out a step of synchronous training.
+/// The error for a worker that has skipped a step of synchronous training.
 inline error ahead_refusal(const std::string& worker, std::int64_t step, const std::string& other, std::int64_t its) {
   return error(error_code::aborted, "push_pull",
                {worker, " is at step ", step, ", ", other, " at step ", its,

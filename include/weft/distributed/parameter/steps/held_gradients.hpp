@@ -12,19 +12,19 @@
 
 namespace weft::detail {
 
-/// One worker's gradients of one step, kept until the step is made: they outlive the connection and the process that
-/// brought them. Those in shared memory are copied, since the worker may write there again.
+/// One worker's gradients of one step, kept until the step is made. They outlive the connection and the process that
+/// sent them. Gradients in shared memory are copied, because the worker may overwrite them.
 class held_gradients {
  public:
-  /// Of which step they are; -1: there are none.
+  /// The step of the gradients; -1: there are none.
   std::int64_t step() const { return step_; }
   bool are_of(std::int64_t step) const { return step_ == step; }
-  /// Of how many examples they are the mean; 0: they are not used.
+  /// The number of examples of which the gradients are the mean; 0: they are not used.
   std::uint32_t weight() const { return weight_; }
-  /// Whether their worker stops after the step.
+  /// Returns true if the worker stops after the step.
   bool stops() const { return stops_; }
 
-  /// Takes them from a request that is complete.
+  /// Takes the gradients from a complete request.
   template <typename Connection>
   void take(Connection& from, const parameter_store& store) {
     const frame_header& asked = from.request();
@@ -51,7 +51,7 @@ class held_gradients {
   std::int64_t step_ = -1;
   std::uint32_t weight_ = 0;
   bool stops_ = false, is_copy_ = false;
-  aligned_bytes payload_, whole_;  // as they came; the copy of those of whole variables that lay in shared memory
+  aligned_bytes payload_, whole_;  // as received; copy of whole variables from shared memory
   std::vector<row_list> rows_;     // in payload_
 };
 

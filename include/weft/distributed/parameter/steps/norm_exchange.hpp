@@ -33,21 +33,21 @@ inline bool exchange_squares(const enroll_message& said, int servers) {
   return said.terms.is_synchronous() && servers > 1 && (said.terms.skips_nonfinite || shares_norms(said.variables));
 }
 
-/// Finds the factors that clip the mean of a synchronous step, and whether the mean is finite on all servers.
+/// Computes the factors that clip the mean of a synchronous step, and checks that the mean is finite on all servers.
 ///
 /// A norm over gradients of several parameter servers takes one exchange: each server sends the squares of its mean to
-/// parameter server 0, which sends the sums to the others. Server 0 adds them in the order of the variables, so they do
-/// not depend on the number of servers. Both messages describe a state: a connection that is opened again repeats the
-/// last one. Each server reports the next step only after it has made this one, so only the last message can be
-/// missing.
+/// parameter server 0, which sends the sums to the others. Server 0 adds the squares in the order of the variables, so
+/// the sums do not depend on the number of servers. Both messages describe a state: a connection that is opened again
+/// repeats the last one. Each server reports a step only after it has made the previous one, so only the last message
+/// can be missing.
 ///
-/// Not locked: the serving thread owns it.
+/// Not thread-safe: the serving thread owns the object.
 class norm_exchange {
  public:
   norm_exchange(const parameter_store& store, shard_links& links, std::size_t servers)
       : store_(store), links_(links), servers_(servers) {}
 
-  /// The first worker has said how all of them train.
+  /// Takes the terms of training from the first worker's message.
   void begin(const enroll_message& said) {
     are_exchanged_ = exchange_squares(said, static_cast<int>(servers_));
     are_needed_ = are_exchanged_ || said.terms.skips_nonfinite || store_.clips_by_norm();
@@ -58,14 +58,14 @@ class norm_exchange {
   /// Returns true if the servers exchange squares before each step.
   bool are_exchanged() const { return are_exchanged_; }
   /// Returns true if find() precedes each step of this server. If squares are exchanged, a server without clipped
-  /// gradients takes part.
+  /// gradients also takes part.
   bool are_needed() const { return are_needed_; }
 
   struct result {
     bool is_finite;
     std::vector<double> factors;  // of this server's variables
   };
-  /// Returns nothing while other servers' squares are missing. `squares()` computes those of this server.
+  /// Returns null while the squares of other servers are missing. `squares()` computes the squares of this server.
   template <typename Squares>
   const result* find(std::int64_t step, Squares squares) {
     if (result_ && step_ == step) return &*result_;
@@ -95,7 +95,7 @@ class norm_exchange {
     }
     return result_ ? &*result_ : nullptr;
   }
-  /// The mean of the step was refused on all servers: the workers send other gradients.
+  /// Discards the result after all servers have refused the mean of the step: the workers send other gradients.
   void refuse() {
     ++attempt_;
     own_.reset();
@@ -116,7 +116,7 @@ class norm_exchange {
   }
 
  private:
-  /// By server; empty while some are missing.
+  /// The squares of all servers, by task; empty while some are missing.
   std::vector<const squares_message*> squares_of_all() {
     std::vector<const squares_message*> all(servers_);
     all[0] = &*own_;
@@ -133,7 +133,7 @@ class norm_exchange {
     return all;
   }
 
-  /// The sums of groups, given what servers have found: one that is alone, or each.
+  /// Adds the squares of each group of gradients. `of` contains the message of each server, or only this server's.
   std::vector<double> sums(const std::vector<const squares_message*>& of) const {
     const std::vector<parameter_spec>& variables = store_.variables();
     std::vector<double> of_variables(variables.size());

@@ -9,13 +9,14 @@
 
 namespace weft::detail {
 
-/// Sums of the squares of mean gradients. A parameter server sends those of its variables to parameter server 0, which
-/// answers with those of all gradients that share a norm.
+/// Sums of the squares of mean gradients. A parameter server sends the sums of its variables to parameter server 0,
+/// which answers with a sum for each group of gradients that share a norm.
 struct squares_message {
   std::int64_t step = -1;
-  /// How many means of this step were refused because they were not finite. The workers then send other gradients.
+  /// Number of means of this step that were refused because they were not finite. The workers then send other
+  /// gradients.
   std::uint64_t attempt = 0;
-  bool is_finite = true;  // the mean is
+  bool is_finite = true;  // the mean is finite
   std::vector<double> squares{};
 
   bool is_of(std::int64_t a_step, std::uint64_t an_attempt) const { return step == a_step && attempt == an_attempt; }

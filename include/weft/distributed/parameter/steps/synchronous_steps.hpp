@@ -28,16 +28,17 @@
 namespace weft::detail {
 
 /// Synchronous training: one barrier for all variables of a step. The requests of the workers are parked until the step
-/// is made; then the mean is applied and all are answered.
+/// is made; then the mean is applied and all workers are answered.
 ///
-/// By the default policy a step is made when all workers that are not done have brought their gradients, which stay
-/// where they came. Where workers may be lost, or late, gradients are held apart from the connection that brought them,
-/// and parameter server 0 decides: it knows which gradients of the step all servers hold, and says whose make it.
+/// By the default policy a step is made when all workers that are not done have sent their gradients, which stay in the
+/// buffers that received them. If workers may be lost or late, gradients are stored apart from the connection that
+/// received them, and parameter server 0 decides: it knows which gradients of the step all servers hold, and selects
+/// the workers whose gradients make the step.
 ///
-/// If a norm of gradients on several servers clips them, each server makes the step when it knows that norm. A decision
-/// then leaves before the step is made, and server 0 keeps to it.
+/// If gradients on several servers are clipped by one norm, each server makes the step when it knows the norm. Server 0
+/// then announces its decision before it makes the step, and does not change it.
 ///
-/// Invariant: all parked updates have the same step number. Not locked: the serving thread owns it.
+/// Invariant: all parked updates have the same step number. Not thread-safe: the serving thread owns the object.
 class synchronous_steps {
  public:
   using worker = served_worker;
@@ -54,19 +55,19 @@ class synchronous_steps {
         links_(links),
         norms_(store, links, static_cast<std::size_t>(here.cluster().num_tasks(here.options().ps_job))) {}
 
-  /// The first worker has said how all of them train.
+  /// Takes the terms of training from the first worker's message.
   void begin(const enroll_message& said) {
     norms_.begin(said);
     if (norms_.are_exchanged()) links_.exchange_squares(said.variables.size());
   }
 
-  /// Adds a worker's gradients to the step. `payload_limit` bounds its next request. Throws weft::error: unavailable
-  /// where training cannot go on, aborted where the worker is ahead of the others.
+  /// Adds a worker's gradients to the step. `payload_limit` bounds the worker's next request. Throws weft::error:
+  /// unavailable if training cannot continue, aborted if the worker is ahead of the others.
   void contribute(worker& from, std::uint64_t payload_limit) {
     if (const auto broken = quorum_.why_broken()) throw *broken;
     if (quorum_.has_decisions()) return hold(from, payload_limit);
     const std::int64_t step = from.connection->request().step;
-    // A worker that is ahead of the others has left out a step; they have done nothing wrong.
+    // A worker that is ahead of the others has skipped a step. Only this worker gets an error.
     for (worker& other : workers_) {
       if (&other == &from || !other.contributes()) continue;
       const std::int64_t its = other.connection->request().step;
@@ -77,7 +78,7 @@ class synchronous_steps {
     complete();
   }
 
-  /// Makes the step if its gradients are here.
+  /// Makes the step if its gradients have arrived.
   void complete() {
     if (!quorum_.is_synchronous()) return;
     chosen_.clear();
@@ -98,8 +99,8 @@ class synchronous_steps {
 
   // ---- workers that compute for others (loss_action::take_over) ----
 
-  /// Takes the gradients of a replica, of the worker itself or of another one that is lost: what a replica computes is
-  /// the same whoever computes it. Throws weft::error: unavailable, aborted, invalid_argument.
+  /// Takes the gradients of a replica, the worker's own or a lost worker's: they are the same whichever worker computes
+  /// them. Throws weft::error: unavailable, aborted, invalid_argument.
   void take_push(worker& from) {
     if (const auto broken = quorum_.why_broken()) throw *broken;
     const frame_header& asked = from.connection->request();
@@ -124,10 +125,11 @@ class synchronous_steps {
     complete();
   }
 
-  /// Answers a worker that waits for a step, if the step is made, or the worker is to compute another one's gradients.
+  /// Answers a worker that waits for a step if the step is made, if training has failed, or if the worker must compute
+  /// the gradients of a lost worker. Returns true if it answered.
   bool answer_awaiting(worker& from) {
     const std::int64_t step = from.connection->request().step;
-    if (step < next_step()) {  // also if training has ended with it: where workers stop, they save what it made
+    if (step < next_step()) {  // even if training has ended with the step: workers that stop save its values
       const bool is_late = !history_.contains(from.index, step);
       answers_.acknowledge(from, stop_flag() | (is_late ? static_cast<std::uint32_t>(stale) : 0u));
       return true;
@@ -144,10 +146,10 @@ class synchronous_steps {
     return request_owed(from);
   }
 
-  /// The step that is made next.
+  /// The next step to be made.
   std::int64_t next_step() const { return history_.following(history_.last_step()); }
 
-  /// For whom the worker's parked gradients wait, in words.
+  /// Names the tasks for which the parked gradients wait.
   std::string whom_it_waits_for() const {
     const std::int64_t step = next_step();
     if (std::string servers = norms_.whom_it_waits_for(step_at_work_); !servers.empty()) return servers;
@@ -165,25 +167,25 @@ class synchronous_steps {
     return "a decision";
   }
 
-  /// The flag that tells workers in the answer to an update that training ends with the last step; 0 where it does not.
+  /// The flag by which answers report that training ends with the last step; 0 if it does not.
   std::uint32_t stop_flag() const { return stopping_ ? static_cast<std::uint32_t>(stopping) : 0u; }
 
-  /// Of how many examples the gradients that count 1 are the mean; 0: not known yet.
+  /// The number of examples in gradients of weight 1; 0: not known yet.
   std::uint32_t unit_weight() const { return unit_weight_; }
   void restore_unit_weight(std::uint32_t unit) { unit_weight_ = unit; }
 
   // ---- shards ----
 
-  /// Calls it after each step.
+  /// Sets a function to call after each step.
   void set_after_step(std::function<void()> call) { after_step_ = std::move(call); }
-  /// No step is made until it is called with false.
+  /// While frozen, parameter server 0 decides no step.
   void freeze(bool frozen) { is_frozen_ = frozen; }
   /// Returns true if training ends, or a connected worker has announced that it leaves.
   bool is_stopping() const {
     return stopping_ || std::any_of(workers_.begin(), workers_.end(),
                                     [](const worker& each) { return each.announces_stop && each.connection; });
   }
-  /// The run has gone back to a step that was made before: all gradients come again.
+  /// Resets the state after the run has gone back to an earlier step: the workers send all gradients again.
   void begin_epoch(std::uint32_t unit) {
     unit_weight_ = unit;
     complete_.clear();
@@ -193,8 +195,8 @@ class synchronous_steps {
   }
 
  private:
-  /// Asks a worker whose request waits for a step to compute the gradients of a lost one for it, in place of the
-  /// answer. Returns false if it owes none.
+  /// Asks a worker that waits for a step to compute the gradients of a lost worker. The request takes the place of the
+  /// answer. Returns false if the worker owes none.
   bool request_owed(worker& from) {
     const std::int64_t step = from.connection->request().step;
     for (worker& each : workers_)
@@ -204,7 +206,7 @@ class synchronous_steps {
       }
     return false;
   }
-  /// The worker brings its own gradients: no other one computes them any more.
+  /// Notes that the worker sends its own gradients again: no other worker computes them any more.
   static void take_back(worker& from) {
     from.is_taken_over = false;
     from.failure.reset();
@@ -212,15 +214,15 @@ class synchronous_steps {
   bool is_owed(const worker& each, std::int64_t step) const {
     return each.is_taken_over && !each.done && step == next_step();
   }
-  /// What a process has brought has come to all servers before it asks again. What another one has brought may have
-  /// come to some.
+  /// Gradients that a process pushed have reached all servers before its next request. Gradients from another process
+  /// may have reached only some.
   bool is_missing(const worker& each, const worker& owner, std::int64_t step) const {
     return !each.held.are_of(step) || (each.holder != owner.incarnation && !links_.all_hold(each.index, step));
   }
   bool can_own(const worker& each) const {
     return each.connection && each.enrolled && !each.done && !each.is_taken_over && each.refused.empty();
   }
-  /// Returns true if a worker computes the gradients of a lost one. Parameter server 0 decides this.
+  /// Returns true if worker `one` computes the gradients of `lost`. Parameter server 0 decides this.
   bool is_owner(const worker& one, const worker& lost) {
     std::vector<replica_part> parts;
     for (const worker& each : workers_)
@@ -231,9 +233,9 @@ class synchronous_steps {
     return owners_[lost.index] == static_cast<int>(one.index);
   }
 
-  // ---- whose gradients make the step ----
+  // ---- selection of gradients ----
 
-  /// All workers that are not done.
+  /// Selects all workers that are not done, once all their gradients have arrived.
   void choose_all() {
     for (const worker& each : workers_)
       if (!each.contributes() && !each.done)
@@ -242,8 +244,8 @@ class synchronous_steps {
         chosen_.push_back(each.index);
   }
 
-  /// At parameter server 0: all workers that are not done or left out or, with backups, the first that are enough. What
-  /// counts is what all servers hold.
+  /// At parameter server 0: selects all workers that are not done or left out or, with backups, the first that suffice.
+  /// Only gradients that all servers hold count.
   void choose() {
     const std::int64_t step = next_step();
     if (norms_.are_exchanged() && links_.decision().step == step) return follow();
@@ -271,7 +273,7 @@ class synchronous_steps {
     std::sort(chosen_.begin(), chosen_.end());
   }
 
-  /// Those that parameter server 0 has named.
+  /// Selects the workers that parameter server 0 has announced, once their gradients have arrived.
   void follow() {
     const decision_message& decided = links_.decision();
     if (decided.step != next_step()) return;
@@ -280,7 +282,8 @@ class synchronous_steps {
     chosen_ = decided.workers;
   }
 
-  /// Keeps the gradients, whatever becomes of the worker. A worker that comes late hears that the step is made.
+  /// Keeps the gradients even if the worker is lost. A worker that is late receives the current values, flagged as
+  /// stale.
   void hold(worker& from, std::uint64_t payload_limit) {
     const std::int64_t step = from.connection->request().step, next = next_step();
     from.is_left_out = false;
@@ -295,7 +298,7 @@ class synchronous_steps {
     complete();
   }
 
-  /// Tells parameter server 0 what is here.
+  /// Reports to parameter server 0 which gradients this server holds.
   void report() {
     if (links_.is_first()) return;
     held_message holds{next_step(), {}};
@@ -370,7 +373,7 @@ class synchronous_steps {
     if (after_step_) after_step_();
   }
 
-  // Gradients lie where they came, or are held.
+  // Gradients are in the buffers of the connection, or held.
 
   placed_gradients gradients_of(const worker& each) const {
     return quorum_.has_decisions() ? each.held.gradients(store_) : each.connection->gradients(store_);
@@ -382,8 +385,9 @@ class synchronous_steps {
     return quorum_.has_decisions() ? each.held.stops() : (each.connection->request().flags & stopping) != 0;
   }
 
-  /// Returns true if training ends with the chosen gradients. By the default policy the signal of one worker ends it,
-  /// as its loss would. If training survives the loss of a worker, all that still train must have announced a signal.
+  /// Returns true if training ends with the selected gradients. By the default policy the signal of one worker ends it,
+  /// as the loss of the worker would. If training survives the loss of a worker, all workers that still train must have
+  /// announced a signal.
   bool ends_training() const {
     if (stopping_) return true;
     if (!quorum_.has_decisions())
@@ -394,15 +398,15 @@ class synchronous_steps {
     });
   }
 
-  /// The worker's number of examples relative to that of the first worker in the first step that has any: a worker with
-  /// half as many counts half. In an all-reduce it is the same.
+  /// The number of examples of the worker relative to the first worker with examples in the first step that has any:
+  /// half as many examples weigh half as much. An all-reduce uses the same weights.
   double weight_of(const worker& each) {
     const std::uint32_t weight = examples_of(each);
     if (unit_weight_ == 0) unit_weight_ = weight;
     return static_cast<double>(weight) / unit_weight_;
   }
 
-  /// Tells those whose gradients they were; the others go on waiting for better ones.
+  /// Sends an error to the workers whose gradients are not finite; the others wait for new gradients.
   void refuse_nonfinite(std::int64_t step) {
     bool found = false;
     const auto refuse = [&](worker& each, const error& why) {
@@ -426,7 +430,8 @@ class synchronous_steps {
     if (quorum_.has_decisions()) report();
   }
 
-  /// Threads for a large step. The workers of this host that wait while it is made leave their cores free.
+  /// Returns threads for a large step, otherwise null. The workers of this host wait while the step is made, so their
+  /// cores are free.
   thread_pool* helpers() {
     constexpr std::size_t large = std::size_t{1} << 20;
     if (store_.bytes() < large || contributions_.size() < 2) return nullptr;
@@ -445,14 +450,13 @@ class synchronous_steps {
   worker_answers& answers_;
   shard_links& links_;
   norm_exchange norms_;
-  std::int64_t step_at_work_ = -1;  // whose norm is found
+  std::int64_t step_at_work_ = -1;  // step whose norm is being computed
   std::function<void()> after_step_;
   bool is_frozen_ = false;
-  bool stopping_ = false;          // training ends with the last step
-  std::uint32_t unit_weight_ = 0;  // the number of examples that counts 1
-  std::vector<std::size_t> complete_,
-      chosen_;               // whose gradients of the step all servers hold, as they came; who makes it
-  std::vector<int> owners_;  // by replica: the worker that computes it
+  bool stopping_ = false;                       // training ends with the last step
+  std::uint32_t unit_weight_ = 0;               // number of examples in gradients of weight 1
+  std::vector<std::size_t> complete_, chosen_;  // workers whose gradients all servers hold; workers of the step
+  std::vector<int> owners_;                     // worker that computes each replica
   std::vector<parameter_store::contribution> contributions_;
   std::vector<placed_bytes<std::byte>> copies_;
   std::unique_ptr<thread_pool> helpers_;

@@ -21,20 +21,20 @@
 
 namespace weft::detail {
 
-/// Decides which workers are gone, and whether training can go on without them. For the time that the loss policy
-/// says, another process may take the place of one that is gone. After that synchronous training needs all workers,
-/// less its backups; asynchronous training server_options::min_workers, or all; and either of them, where the policy is
-/// to shrink, min_workers or one.
+/// Decides which workers are gone, and whether training can continue without them. During the wait of the loss policy,
+/// another process may take the place of a worker that is gone. After the wait, synchronous training requires all
+/// workers except its backups, and asynchronous training server_options::min_workers, by default all. If the policy
+/// shrinks or takes over, both require min_workers, by default one.
 ///
-/// Invariant: once synchronous training has ended for a worker that is gone, or by decision of parameter server 0,
-/// why_broken() never becomes empty again. Not locked: the serving thread owns it.
+/// Invariant: once synchronous training has ended because a worker is gone, or by decision of parameter server 0,
+/// why_broken() never becomes empty again. Not thread-safe: the serving thread owns the object.
 class worker_quorum {
   using time_point = deadline::time_point;
 
  public:
   using worker = served_worker;
 
-  /// Throws weft::error (invalid_argument) for a server_options::min_workers that is out of range.
+  /// Throws weft::error (invalid_argument) if server_options::min_workers is out of range.
   worker_quorum(task_server& here, worker_roster& workers) : here_(here), members_(here.members()), workers_(workers) {
     const int all = static_cast<int>(workers.size());
     const int min_workers = here.options().min_workers.value_or(all);
@@ -44,7 +44,7 @@ class worker_quorum {
           {"server_options::min_workers must be from 1 to ", all, ", the number of workers, and is ", min_workers});
   }
 
-  /// The first worker has said how all of them train.
+  /// Sets the terms of training, which the first worker sends.
   void set_terms(const training_terms& terms) {
     terms_ = terms;
     watch_.set_wait(terms.on_loss.wait);
@@ -54,23 +54,23 @@ class worker_quorum {
   bool takes_over() const { return terms_ && terms_->takes_over(); }
   bool skips_nonfinite() const { return terms_ && terms_->skips_nonfinite; }
 
-  /// Why training cannot go on, if it cannot.
+  /// The reason why training cannot continue; empty if it can.
   std::optional<error> why_broken() {
     if (interrupted_) return interrupted_;
     if (!terms_) return {};
     if (judges_workers()) return too_few();
-    someone_gone();  // remembers since when
+    someone_gone();  // records when workers were lost
     return {};
   }
-  /// Whether all workers stop after the last step, since one of them has received a signal.
+  /// Sets whether all workers stop after the last step, because of a signal.
   void set_stopping(bool stops) { is_stopping_ = stops; }
-  /// Training has ended, for good.
+  /// Ends training permanently, unless it has ended before.
   void interrupt(const error& why) {
     if (!interrupted_) interrupted_ = why;
   }
 
-  /// Another process takes the worker's place. By the default policy synchronous training does not survive the end of
-  /// the first, however fast the second has come.
+  /// Replaces the worker's process by another one. By the default policy synchronous training does not survive the end
+  /// of the first process, however soon the second one connects.
   void replace(worker& each, std::uint64_t incarnation) {
     if (each.took_part && !each.done && is_synchronous() && !has_decisions() && !interrupted_) {
       interrupted_ = someone_gone();
@@ -85,8 +85,8 @@ class worker_quorum {
     watch_.replace(each.index);
   }
 
-  /// This process may not train with the others. Where a process has trained in its place, and the loss policy waits,
-  /// the others go on waiting for another one, as if it had not come.
+  /// Refuses a process. If an earlier process has trained in its place and the loss policy waits, the other workers
+  /// continue to wait for a replacement.
   void refuse(worker& each, bool has_trained, std::string why) {
     if (!keeps_places() || !(has_trained || each.had_process)) {
       each.refused = std::move(why);
@@ -96,7 +96,7 @@ class worker_quorum {
     watch_.reject(each.index);
   }
 
-  /// Whether the loss policy keeps the place of a lost worker.
+  /// Returns true if the loss policy keeps the place of a lost worker.
   bool keeps_places() const { return watch_.keeps_places(); }
 
   int max_backups() const { return terms_->model.backups; }
@@ -104,8 +104,7 @@ class worker_quorum {
   int max_staleness() const { return terms_->model.staleness; }
 
   /// Returns true if another process may take the place of this worker, which is gone. A worker that was killed after
-  /// its last update may have had something to do, such as a report: the process that replaces it ends as it would
-  /// have.
+  /// its last update may have had work left, such as a report, which the replacement does.
   bool is_awaited(const worker& each) {
     if (!keeps_places() || interrupted_ || each.is_left_out) return false;
     const auto now = detail::now();
@@ -113,18 +112,18 @@ class worker_quorum {
     return !is_gone_for_good(each, now);
   }
 
-  /// Ends the worker's connection. `may_return`: it may open another while its process lives.
+  /// Closes the worker's connection. `may_return`: the worker may open another one while its process lives.
   void drop(worker& from, const std::string& why, bool may_return = false) {
     from.connection.reset();
     from.enrolled = false;
     from.gone = why;
     from.gone_at = detail::now();
     from.may_return = may_return;
-    someone_gone();  // remembers which was the first
+    someone_gone();  // records the first worker that is gone
   }
 
-  /// Reports the tasks in whose place the loss policy waits for another process, and that training continues once a
-  /// step is made or restored. `next_step`: of the training, in this epoch.
+  /// Reports the tasks for whose replacement the loss policy waits, and the end of the wait once a step is made or
+  /// restored. `next_step` is the next step of the training in this epoch.
   void report_waits(std::uint64_t epoch, std::int64_t next_step) {
     if (!keeps_places()) return;
     awaited_tasks tasks;
@@ -147,8 +146,8 @@ class worker_quorum {
     }
   }
 
-  /// Drops the worker if its process is lost, its connection has stalled, or it has asked for nothing for too long.
-  /// Returns false where its process is lost.
+  /// Drops the worker if its process is lost, its connection has stalled, or it has sent no request for too long.
+  /// Returns false if its process is lost.
   bool supervise(worker& each, time_point now) {
     if (each.connection && members_.state(each.rank, each.incarnation) == task_state::lost) {
       drop(each, members_.reason(each.rank, each.incarnation));
@@ -173,13 +172,13 @@ class worker_quorum {
     each.given_up = true;
   }
 
-  /// Whether training that needs this worker cannot go on.
+  /// Returns true if training that needs this worker cannot continue.
   bool is_gone(const worker& each, time_point now) const {
     if (each.done) return false;
     const task_state state = members_.state(each.rank, each.incarnation);
     if (state == task_state::lost || (state == task_state::left && !each.connection)) return true;
     if (!each.refused.empty() || !each.rejected.empty()) return true;
-    // A connection may end before its worker: it has the time to open another in which a silent one would be lost.
+    // A connection may end before its worker. The worker may open another one within the heartbeat timeout.
     return !each.gone.empty() && (!each.may_return || now - each.gone_at > here_.heartbeat_timeout(each.rank));
   }
 
@@ -192,32 +191,33 @@ class worker_quorum {
                              true);
   }
 
-  /// Whether this server says which workers training goes on without.
+  /// Returns true if this server decides without which workers training continues.
   bool judges_workers() const { return !terms_->has_decisions() || here_.index() == 0; }
 
-  /// The same after the time in which another process may have taken its place. Nobody waits for a worker that has said
-  /// itself that it does no more, or that has left after the step with which all stop.
+  /// Returns true if the worker is gone and no other process may take its place any more. The policy does not wait for
+  /// a worker that has reported its own end, or that has left after the step with which all workers stop.
   bool is_gone_for_good(const worker& each, time_point now) const {
     if (!is_gone(each, now)) return false;
     return !waits_for(each) || watch_.is_over(each.index, now);
   }
-  /// Only of a worker that this server has served: others are known from a manifest and by hearsay.
+  /// Returns true if the worker was lost after it was done. False for workers that this server has not served: it knows
+  /// them only from a manifest and from reports.
   bool is_lost_after_end(const worker& each) const {
     return each.done && each.incarnation != 0 && members_.state(each.rank, each.incarnation) == task_state::lost;
   }
-  /// Whether the loss policy keeps the place of this worker, once it is gone.
+  /// Returns true if the loss policy keeps the place of this worker once it is gone.
   bool waits_for(const worker& each) const {
     if (!keeps_places() || !each.refused.empty()) return false;
     return !is_stopping_ || members_.state(each.rank, each.incarnation) != task_state::left;
   }
 
-  /// The first worker that went without being done, with the reason: the others' going usually follows from it.
+  /// The reason for the first loss of a worker that was not done; later losses usually follow from it.
   std::optional<error> someone_gone() {
     const time_point now = detail::now();
     for (const worker& each : workers_) watch_.note(each.index, is_gone(each, now) || is_lost_after_end(each), now);
     const auto counts = [&](const worker& each) { return is_gone_for_good(each, now); };
     if (!first_gone_ || !counts(*first_gone_)) {
-      // A service that was late sees several go at once; their order is known to the membership.
+      // After a delay, several workers may be gone at once; the membership knows which was lost first.
       first_gone_ = nullptr;
       const std::optional<std::size_t> first_lost = members_.first_lost();
       for (const worker& each : workers_)
@@ -227,7 +227,7 @@ class worker_quorum {
     return why_gone(*first_gone_);
   }
 
-  /// How many workers training needs.
+  /// Number of workers that training requires.
   int min_workers() const {
     const int all = static_cast<int>(workers_.size());
     const bool shrinks = terms_->on_loss.then != loss_action::stop;  // or takes over
@@ -235,8 +235,7 @@ class worker_quorum {
     return std::max(1, all - terms_->model.backups);
   }
 
-  /// Why training cannot go on: more workers are gone than it can do without. Those that it can do without are left
-  /// out.
+  /// The reason why training cannot continue if too many workers are gone. Otherwise leaves the lost workers out.
   std::optional<error> too_few() {
     std::optional<error> first = someone_gone();
     if (!first) return {};
@@ -244,7 +243,7 @@ class worker_quorum {
     const bool asynchronous = !is_synchronous();
     const int all = static_cast<int>(workers_.size());
     const int left = all - static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [&](const worker& each) {
-                       // One that was given up may ask again.
+                       // A worker that was dropped as idle may send requests again.
                        return !(asynchronous && each.given_up) && is_gone_for_good(each, now);
                      }));
     const int needed = min_workers();
@@ -271,8 +270,8 @@ class worker_quorum {
 
   void leave_out(worker& each, int left) {
     (takes_over() ? each.is_taken_over : each.is_left_out) = true;
-    if (is_stopping_ || left == 0) return;                             // training does not go on
-    if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change tells of it
+    if (is_stopping_ || left == 0) return;                             // training does not continue
+    if (*terms_ == training_terms(consistency::asynchronous)) return;  // on_worker_change reports it
     const error why(error_code::unavailable, here_.name(),
                     {"training goes on with ", left, " of ", workers_.size(),
                      takes_over() ? " workers, which compute the gradients of the lost one: " : " workers: ",
@@ -287,12 +286,12 @@ class worker_quorum {
   membership& members_;
   worker_roster& workers_;
   std::optional<training_terms> terms_;
-  loss_watch watch_;  // members by index
+  loss_watch watch_;  // workers by index
   const worker* first_gone_ = nullptr;
-  std::uint64_t waited_in_epoch_ = 0;  // when it last waited for a process
-  std::int64_t waited_at_ = -1;        // the next step then
+  std::uint64_t waited_in_epoch_ = 0;  // epoch of the last wait for a process
+  std::int64_t waited_at_ = -1;        // next step at that time
   bool is_stopping_ = false;
-  std::optional<error> interrupted_;  // why training cannot go on, for good
+  std::optional<error> interrupted_;  // why training has ended permanently
 };
 
 }  // namespace weft::detail

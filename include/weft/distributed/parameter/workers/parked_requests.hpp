@@ -15,9 +15,9 @@
 
 namespace weft::detail {
 
-/// Answers the requests that wait: for first values, a checkpoint, the others' end, or a synchronous step. Those for
-/// which the wait is in vain get an error that names the worker that they wait for. Has no state of its own: a parked
-/// request is in its worker's connection. Not locked: the serving thread owns all of it.
+/// Answers the requests that wait for first values, a checkpoint, the end of the other workers, or a step. A request
+/// that waits in vain gets an error that names the worker for which it waits. Has no state of its own: a parked request
+/// is in its worker's connection. Not thread-safe: the serving thread owns the object.
 class parked_requests {
  public:
   using worker = served_worker;
@@ -34,7 +34,7 @@ class parked_requests {
         checkpoint_(checkpoint),
         answers_(answers) {}
 
-  /// The variables have values: answers those that wait for them.
+  /// Answers the requests that wait for the first values of the variables.
   void answer_initialised() {
     for (worker& each : workers_) {
       if (!each.is_parked()) continue;
@@ -46,7 +46,7 @@ class parked_requests {
     }
   }
 
-  /// A step is made: answers those that wait for values, or a checkpoint, of the next one.
+  /// Answers the requests that wait for values, or a checkpoint, of the next step. Called after a step is made.
   void answer_next_step() {
     for (worker& each : workers_) {
       if (!each.is_parked() || each.connection->request().step > steps_.next_step() || !store_.initialised()) continue;
@@ -57,7 +57,7 @@ class parked_requests {
     }
   }
 
-  /// Answers a worker that waits for the others, once they have ended: with an error where one went without being done.
+  /// Answers a worker that waits for the others once they have ended, or with an error if training cannot continue.
   void end_wait_for_others(worker& from) {
     if (const auto broken = quorum_.why_broken()) {
       from.done = from.stays = false;
@@ -67,7 +67,7 @@ class parked_requests {
     }
   }
 
-  /// Answers the worker's request if it waits in vain. `broken`: why synchronous training cannot go on, if it cannot.
+  /// Answers the worker's request if it waits in vain. `broken`: why training cannot continue, if it cannot.
   void expire(worker& each, const std::optional<error>& broken) {
     if (!each.is_parked()) return;
     if (each.connection->asks_for(frame_kind::await_others)) end_wait_for_others(each);
@@ -82,7 +82,7 @@ class parked_requests {
   }
 
  private:
-  /// Why the variables that this worker waits for will get no values; empty where they have some, or may get them yet.
+  /// Why the variables for which this worker waits will get no values; empty if they have values or may still get them.
   std::string why_uninitialised(const worker& waiting) {
     const worker& chief = workers_.chief();
     const task_state state = members_.state(chief.rank);

@@ -14,16 +14,16 @@
 
 namespace weft::detail {
 
-/// Bounds the payload of a worker's next request, in bytes.
+/// Returns the maximum payload of a worker's next request, in bytes.
 inline std::uint64_t max_request_bytes(const parameter_store& store, std::size_t workers, bool enrolled) {
   const std::uint64_t longest =
       enrolled ? std::max<std::uint64_t>(checkpoint_bytes(store, workers), store.gradient_payload(false).max) : 0;
   return std::max(longest, max_enroll_bytes);
 }
 
-/// The header of a request is here: decides where its payload goes. `fills_store`: its values may go straight to the
-/// store, for they are the first, and nobody reads the store before all of them have come. Throws weft::error
-/// (invalid_argument) for a length that the request cannot have.
+/// Selects the place for the payload of a request whose header has arrived. `fills_store`: values may be received
+/// directly in the store, because they are the first, and nothing reads the store before all of them have arrived.
+/// Throws weft::error (invalid_argument) for a length that the request cannot have.
 template <typename Connection>
 void place_payload(Connection& of, parameter_store& store, std::size_t workers, bool enrolled, bool fills_store) {
   const frame_header& asked = of.arriving();

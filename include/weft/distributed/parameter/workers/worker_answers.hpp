@@ -15,9 +15,9 @@
 
 namespace weft::detail {
 
-/// Begins a parameter server's answers. Invariant: an answer carries one consistent state of the values, even if they
-/// change while it leaves, because whoever changes them calls keep_answers_in_flight() first. Not locked: the serving
-/// thread owns it.
+/// Begins a parameter server's answers. Invariant: an answer contains one consistent state of the values, even if they
+/// change while it is sent, because every change of the values is preceded by keep_answers_in_flight(). Not
+/// thread-safe: the serving thread owns the object.
 class worker_answers {
  public:
   using worker = served_worker;
@@ -25,7 +25,7 @@ class worker_answers {
   worker_answers(const task_server& here, worker_roster& workers, parameter_store& store, const update_history& history)
       : checksum_(here.options().checksum), workers_(workers), store_(store), history_(history) {}
 
-  /// This server writes shards, and the run is in this epoch: from here on answers without values say so.
+  /// Sets the epoch of the run, if this server writes shards. Answers without values report it from then on.
   void set_epoch(std::uint64_t at) { epoch_ = at; }
 
   void acknowledge(worker& to, std::uint32_t flags = 0, std::uint32_t weight = 0) {
@@ -37,14 +37,15 @@ class worker_answers {
     }
     to.connection->answer(answer);
   }
-  /// Tells a worker that the run is in another epoch than its request, which is not served.
+  /// Answers that the run is in another epoch than the request, which is not served.
   void roll_back(worker& to) { acknowledge(to, rolled_back); }
 
   void fail(worker& to, const error& problem) {
     to.connection->answer_failure(header(to, frame_kind::failure), problem);
   }
 
-  /// Answers with the values. `copied`: those of whole variables are in the worker's segment already, if it has one.
+  /// Answers with the values. `copied`: the values of whole variables are already in the worker's segment, if it has
+  /// one.
   void send_values(worker& to, std::uint32_t flags = 0, bool copied = false) {
     auto& with = *to.connection;
     frame_header answer = header(to, frame_kind::values, flags);
@@ -74,7 +75,7 @@ class worker_answers {
     with.answer_from_store(answer, pieces_, checksum_);
   }
 
-  /// Answers with the values, the slots, and `rest`, of one moment.
+  /// Answers with values and slots (`pieces`) and `rest`, all of one moment.
   void send_state(worker& to, std::vector<std::byte> rest, std::vector<const_bytes> pieces) {
     auto& with = *to.connection;
     with.reply() = std::move(rest);
@@ -82,7 +83,7 @@ class worker_answers {
     with.answer_from_store(header(to, frame_kind::values), pieces, checksum_);
   }
 
-  /// Before the values change: answers that are still leaving keep the values that they began with.
+  /// Keeps the values of answers that are still being sent. Must be called before the values change.
   void keep_answers_in_flight() {
     for (worker& each : workers_)
       if (each.connection) each.connection->detach();

@@ -23,8 +23,8 @@ namespace weft::detail {
 /// A parameter server's end of the connection to one worker: requests and answers alternate, one at a time.
 ///
 /// Invariant: the connection is in one of three states. It receives a request; or a complete request is parked until it
-/// can be answered, or its deadline passes; or an answer leaves. request() stays as it is from the moment that a
-/// request is complete until its answer has left. Not locked: the serving thread owns it.
+/// can be answered, or its deadline passes; or an answer is being sent. request() does not change from the completion
+/// of a request until its answer has been sent. Not thread-safe: the serving thread owns the object.
 class worker_connection {
  public:
   using moment = deadline;
@@ -40,7 +40,8 @@ class worker_connection {
 
   // ---- the request ----
 
-  /// Reads what is there of the next request; returns how many bytes that was.
+  /// Reads the available bytes of the next request; returns their number. Throws weft::error (invalid_argument) for a
+  /// request that arrives before the last one has been answered.
   std::size_t receive() {
     const std::size_t bytes = in_.advance(stream_);
     if (needs_place() && is_parked())
@@ -49,7 +50,7 @@ class worker_connection {
     return bytes;
   }
 
-  /// Whether the header of a request is here, arriving(), and its payload needs one of the places below.
+  /// Returns true if the header of a request, arriving(), has arrived and its payload needs one of the places below.
   bool needs_place() const { return in_.needs_destination(); }
   const frame_header& arriving() const { return in_.header(); }
 
@@ -70,10 +71,10 @@ class worker_connection {
     is_kept_ = true;
     in_.payload_to(static_cast<mutable_bytes>(gradients_).first(size));
   }
-  /// Whether payload() has the payload: it lies elsewhere otherwise.
+  /// Returns true if payload() returns the payload; otherwise it is in another place.
   bool keeps_payload() const { return is_kept_; }
 
-  /// Whether a request has come; it is request() from then on.
+  /// Returns true if a request is complete; it is request() from then on.
   bool take_request() {
     if (!in_.complete()) return false;
     request_ = in_.header();
@@ -85,13 +86,13 @@ class worker_connection {
   const_bytes message() const { return message_; }
   void free_message() { message_ = {}; }
 
-  /// The payload of push_pull, initialise or restore.
+  /// The payload of push_pull, push, initialise or restore.
   const_bytes payload() const { return {gradients_.data(), static_cast<std::size_t>(request_.payload_length)}; }
   void free_payload() { gradients_ = {}; }
 
   /// Reads the rows in the payload of push_pull.
   void read_rows(const parameter_store& store) { store.read_rows(payload(), uses_segment(), rows_); }
-  /// The gradients of push_pull, wherever they lie.
+  /// The gradients of push_pull, from the segment or the payload.
   placed_gradients gradients(const parameter_store& store) const {
     if (uses_segment()) return {{segment_.bytes().data(), store.shared_layout().gradients}, rows_};
     placed_gradients placed = store.packed({gradients_.data(), gradients_.size()});
@@ -99,7 +100,7 @@ class worker_connection {
     return placed;
   }
 
-  /// Exchanges the payload of push_pull, and the rows in it, for others that are not used any more.
+  /// Swaps the payload of push_pull, and the rows in it, with buffers that are no longer used.
   void swap_payload(aligned_bytes& payload, std::vector<row_list>& rows) {
     std::swap(gradients_, payload);
     std::swap(rows_, rows);
@@ -107,12 +108,12 @@ class worker_connection {
 
   // ---- shared memory ----
 
-  /// Gradients and values lie in the segment from here on, once both sides have mapped it.
+  /// Sets the segment for gradients and values, which both sides have mapped.
   void share(shared_segment segment) { segment_ = std::move(segment); }
 
-  /// Whether the gradients or values of the request lie in the segment.
+  /// Returns true if the gradients or values of the request are in the segment.
   bool uses_segment() const { return (request_.flags & in_segment) != 0; }
-  /// The same of a request that arrives. Throws weft::error (invalid_argument) where it cannot.
+  /// The same for an arriving request. Throws weft::error (invalid_argument) if the request cannot use a segment.
   bool arriving_uses_segment() const {
     if ((arriving().flags & in_segment) == 0) return false;
     if (!segment_ || arriving().kind == frame_kind::restore)
@@ -120,26 +121,27 @@ class worker_connection {
                   "the worker's request names a segment that it has not shared");
     return true;
   }
-  /// Where the worker's copy of the values lies in the segment.
+  /// The worker's copy of the values in the segment.
   placed_bytes<std::byte> values_in_segment(const parameter_store& store) const {
     return {segment_.bytes().data(), store.shared_layout().values};
   }
 
   // ---- the answer ----
 
-  /// The request waits. `payload_limit` bounds the next one, for which it is too early: reading shows whether the
-  /// connection has ended.
+  /// Parks the request. `payload_limit` bounds the next request, which must not arrive yet: reading only detects the
+  /// end of the connection.
   void park(std::uint64_t payload_limit) {
     at_ = state::parked;
-    // Answered a little before the worker gives up by itself: this side knows which workers the request waits for.
+    // The answer is due shortly before the worker's own deadline, because this side knows for which workers the request
+    // waits.
     if (const std::uint64_t us = request_.deadline_us; us > 0 && us < std::uint64_t{1} << 50)
       expires_ = moment(std::chrono::microseconds(us - us / 20));
     in_.expect(payload_limit);
   }
-  /// When the parked request must be answered; nothing where it has no deadline.
+  /// The deadline for answering the parked request; empty if it has none.
   const std::optional<moment>& expires() const { return expires_; }
 
-  /// Begins the answer. `pieces` are borrowed until it has left, or until detach().
+  /// Begins the answer. `pieces` must stay valid until it has been sent.
   void answer(const frame_header& header, std::span<const const_bytes> pieces, bool checksum) {
     out_.start(header, pieces, checksum);
     begin_answer(false);
@@ -148,7 +150,8 @@ class worker_connection {
     out_.start(header);
     begin_answer(false);
   }
-  /// Begins an answer of values that leave straight from the store.
+  /// Begins an answer whose values are sent directly from the store. `pieces` must stay valid until it has been sent,
+  /// or until detach().
   void answer_from_store(const frame_header& header, std::span<const const_bytes> pieces, bool checksum) {
     out_.start(header, pieces, checksum);
     begin_answer(true);
@@ -158,27 +161,27 @@ class worker_connection {
     out_.start(header, const_bytes(reply_));
     begin_answer(false);
   }
-  /// Room for a part of the answer that this connection keeps until the answer has left.
+  /// Memory for a part of the answer, which this connection keeps until the answer has been sent.
   std::vector<std::byte>& reply() { return reply_; }
 
-  /// Before the values change: an answer that still leaves from the store keeps the values that it began with.
+  /// Copies the unsent part of an answer from the store. Must be called before the values change.
   void detach() {
     if (!sends_from_store_ || out_.idle()) return;
     out_.detach();
     sends_from_store_ = false;
   }
 
-  /// Writes what the stream takes of the answer; returns how many bytes that was.
+  /// Sends as much of the answer as the stream takes; returns the number of bytes.
   std::size_t send() { return out_.advance(stream_); }
   bool has_answered() const { return is_answering() && out_.idle(); }
-  /// The answer has left: the next request may come.
+  /// Starts to receive the next request, after the answer has been sent.
   void await_request(std::uint64_t payload_limit) {
     at_ = state::receiving;
     sends_from_store_ = false;
     in_.expect(payload_limit);
   }
 
-  /// What the worker knows of the values, as of the last answer.
+  /// The state of the values that the worker has, as of the last answer.
   parameter_store::knowledge& known() { return known_; }
 
   // ---- supervision ----
@@ -187,10 +190,10 @@ class worker_connection {
 
   struct stall {
     const char* why;
-    bool may_return;  // on another connection
+    bool may_return;  // the worker may open another connection
   };
-  /// Why the connection is to be given up, if nothing has moved on it for longer than `limit` although it should.
-  /// `enrolled`: whether the worker has said why it has come.
+  /// The reason to drop the connection, if no bytes have moved on it for longer than `limit` although they should have.
+  /// `enrolled`: the worker has enrolled on this connection.
   template <typename Duration>
   std::optional<stall> find_stall(time_point now, Duration limit, bool enrolled) {
     if (has_moved_ || is_parked()) {
@@ -222,15 +225,15 @@ class worker_connection {
   state at_ = state::receiving;
   bool sends_from_store_ = false;
   bool is_kept_ = false;            // the payload is in gradients_
-  std::optional<moment> expires_;   // of a parked request
+  std::optional<moment> expires_;   // deadline of a parked request
   std::vector<std::byte> message_;  // payload of a small request
   std::vector<std::byte> reply_;    // payload of a small answer
-  aligned_bytes gradients_;         // payload of a large request, which may be shorter
-  std::vector<row_list> rows_;      // in it
+  aligned_bytes gradients_;         // payload of a large request, which may be smaller
+  std::vector<row_list> rows_;      // rows in gradients_
   parameter_store::knowledge known_;
   shared_segment segment_;
-  bool has_moved_ = true;    // since find_stall() was called last
-  time_point last_moved_{};  // then, or before
+  bool has_moved_ = true;    // bytes have moved since the last find_stall()
+  time_point last_moved_{};  // time of the last traffic, as of the last find_stall()
 };
 
 }  // namespace weft::detail

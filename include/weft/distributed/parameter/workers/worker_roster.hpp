@@ -21,51 +21,51 @@ namespace weft::detail {
 inline constexpr const char* left_early = "has left the cluster without finish()";
 inline constexpr const char* stopped_by_signal = "was stopped by a signal";
 
-/// A worker as a parameter server sees it: the process that has its place, and what it has said.
+/// A worker as a parameter server sees it: the process in its place, and the state from its requests.
 struct served_worker {
   using connection_type = worker_connection;
   using time_point = deadline::time_point;
 
   std::size_t rank = 0;           // in the cluster
   std::size_t index = 0;          // among the workers
-  std::uint64_t incarnation = 0;  // of the process that has come last; 0: none yet
-  std::uint64_t newest = 0;       // connection that it has opened
+  std::uint64_t incarnation = 0;  // of the process that connected last; 0: none yet
+  std::uint64_t newest = 0;       // number of the newest connection
   std::unique_ptr<connection_type> connection;
   bool enrolled = false, took_part = false, done = false;
-  bool stays = false;                  // it is done, and is served until it says so again
-  bool has_asked = false;              // since supervision looked last
-  time_point last_asked{};             // then, or before
+  bool stays = false;                  // finished its updates but still reads; ends at its second `done`
+  bool has_asked = false;              // sent a request since the last supervision
+  time_point last_asked{};             // time of the last request, as of the last supervision
   bool announces_stop = false;         // its last gradients announced a signal
   bool was_done = false;               // a restored shard or manifest records it as done; its process may still connect
-  std::uint64_t finished_process = 0;  // then the incarnation that has finished; 0: unknown
-  time_point restored_at{};            // and when that was restored
-  std::string refused;                 // why it may not take part, or does no more
-  std::string rejected;                // why it may not take the place of a process that is lost, while another one may
-  std::string gone;                    // why its connection has ended, where that is a fault
+  std::uint64_t finished_process = 0;  // if was_done: incarnation that finished; 0: unknown
+  time_point restored_at{};            // if was_done: when the record was restored
+  std::string refused;                 // why it may not take part, or has ended
+  std::string rejected;                // why its process may not replace a lost one, though another process may
+  std::string gone;                    // the fault that ended its connection
   time_point gone_at{};
-  bool may_return = false;   // its connection has ended and its process has not: it may open another
-  bool is_deferred = false;  // its parked request has not been handled: shards are to be restored or committed first
-  bool given_up = false;     // it is alive, and has asked for nothing for too long
+  bool may_return = false;   // its process outlived its connection and may open another
+  bool is_deferred = false;  // its parked request waits until shards are restored or committed
+  bool given_up = false;     // it is alive but has sent no request for too long
 
-  // What follows is the replica's, whichever process has its place.
-  bool had_process = false;      // a process has taken part before this one
-  bool is_left_out = false;      // training goes on without it, until gradients come from it again
-  bool is_taken_over = false;    // other workers compute its gradients, until another process comes
-  std::uint64_t holder = 0;      // the process that has brought what is held
-  std::optional<error> failure;  // of what it has brought, for its next question
-  held_gradients held;           // for a step that a parameter server decides about
-  std::int64_t values_at = 0;    // updates in the values that it was sent last
+  // The members below belong to the replica, whichever process takes its place.
+  bool had_process = false;      // an earlier process took part
+  bool is_left_out = false;      // training continues without it until it sends gradients again
+  bool is_taken_over = false;    // other workers compute its gradients until another process connects
+  std::uint64_t holder = 0;      // incarnation of the process that sent `held`
+  std::optional<error> failure;  // error of gradients that it sent, for its next await_step
+  held_gradients held;           // for a step that parameter server 0 decides
+  std::int64_t values_at = 0;    // number of updates in the values that it received last
   bool is_duplicate = false;     // its parked update had been applied before
-  std::uint32_t staleness = 0;   // updates that others had made between these and its last update
+  std::uint32_t staleness = 0;   // updates by others between these values and its last update
 
   bool is_parked() const { return connection && connection->is_parked(); }
-  /// Whether its gradients wait for a synchronous step.
+  /// Returns true if its gradients wait for a synchronous step.
   bool contributes() const { return is_parked() && connection->asks_for(frame_kind::push_pull); }
   bool awaits_step() const { return is_parked() && connection->asks_for(frame_kind::await_step); }
 };
 
-/// The workers of a cluster in the order of their indices, those that have not come included. The order and number do
-/// not change. Not locked: the serving thread owns it.
+/// All workers of a cluster in the order of their indices, including workers that have not connected. Order and number
+/// do not change. Not thread-safe: the serving thread owns the object.
 class worker_roster {
  public:
   using worker = served_worker;
@@ -94,7 +94,7 @@ class worker_roster {
 
   membership& members() const { return members_; }
   std::string name(const worker& each) const { return to_string(members_.task(each.rank)); }
-  /// The names of those for which `holds(worker)`, for messages.
+  /// The names of the workers for which `holds(worker)` is true, for messages.
   template <typename Predicate>
   std::string names(Predicate holds) const {
     std::string all;
@@ -103,13 +103,13 @@ class worker_roster {
     return all;
   }
 
-  /// How many are lost, while training goes on without them.
+  /// Number of lost workers without which training continues.
   std::uint32_t left_out() const {
     return static_cast<std::uint32_t>(
         std::count_if(begin(), end(), [](const worker& each) { return each.is_left_out; }));
   }
 
-  /// Whether no more updates come from this worker.
+  /// Returns true if this worker sends no more updates.
   bool has_ended(const worker& each) const {
     const task_state state = members_.state(each.rank);
     return each.done || each.given_up || !each.refused.empty() || state == task_state::left ||
@@ -119,8 +119,8 @@ class worker_roster {
     return std::all_of(begin(), end(), [&](const worker& each) { return &each == &but || has_ended(each); });
   }
 
-  /// Whether nobody needs this server any more. `is_awaited(worker)`: another process may take the place of one that
-  /// is gone.
+  /// Returns true if no worker needs this server any more. `is_awaited(worker)` returns true if another process may
+  /// take the place of a worker that is gone.
   template <typename Predicate>
   bool have_all_finished(Predicate is_awaited) const {
     return std::all_of(begin(), end(), [&](const worker& each) {
@@ -139,9 +139,9 @@ class worker_roster {
     });
   }
 
-  /// Marks workers as done that a restored shard or manifest lists as done and that will not come: they are known to
-  /// have ended, the time to come has `passed`, or the process that has finished is alive and `is_silent(worker)`, so
-  /// it has received the answer to its finish(). Returns true if any is marked.
+  /// Marks workers as done that a restored shard or manifest lists as done and that will not connect: they are known to
+  /// have ended, the time to connect has `passed`, or the process that finished is alive and `is_silent(worker)`, so it
+  /// has received the answer to its finish(). Returns true if it marks any.
   template <typename Predicate>
   bool settle_done(bool passed, Predicate is_silent) {
     bool any = false;
@@ -152,14 +152,14 @@ class worker_roster {
       const bool has_finished =
           each.finished_process != 0 && !each.connection && members_.incarnation(each.rank) == each.finished_process;
       if (!has_ended && !(passed && state == task_state::awaited) && !(has_finished && is_silent(each))) continue;
-      if (has_finished && !has_ended) each.incarnation = each.finished_process;  // its loss counts as one after its end
+      if (has_finished && !has_ended) each.incarnation = each.finished_process;  // a later loss is a loss after its end
       each.was_done = false;
       each.done = any = true;
     }
     return any;
   }
 
-  /// The names of those that have never come, with the reason where one is known; empty when all have.
+  /// The names of the workers that have never connected, with the reason if it is known; empty if all have.
   std::string missing() const {
     std::string all;
     for (const worker& each : workers_)
@@ -170,11 +170,11 @@ class worker_roster {
     return all;
   }
 
-  /// Writes which workers have finished and which are lost.
+  /// Adds the finished and the lost workers to `result`.
   void list(join_report& result) const {
-    std::vector<std::string> gave_up;  // listed after those that were lost: their going often follows from it
+    std::vector<std::string> gave_up;  // listed after lost workers, which are often the cause
     for (const worker& each : workers_) {
-      // A worker that ends with an error leaves in order too: its goodbye alone does not make it finished.
+      // A worker that ends with an error also sends a goodbye, so a goodbye alone does not mean that it finished.
       const task_state state = members_.state(each.rank);
       if (each.done)
         result.finished.push_back(name(each));
