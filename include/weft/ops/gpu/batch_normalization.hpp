@@ -144,8 +144,9 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
   {
     const merge_splits<S> body{};
     auto& l = add_merge(*k, splits, body);
-    if (splits.rows > 0) l.point(offset_in(body, body.reciprocal), p.input_slots[3]);  // otherwise it is NaN, and all
-                                                                                       // sums are 0
+    if (splits.rows > 0)
+      l.point(offset_in(body, body.reciprocal), p.input_slots[3]);  // otherwise it is NaN, and all
+                                                                    // sums are 0
     l.point(offset_in(body, body.first), p.output_slots[2]);
     l.point(offset_in(body, body.second), p.output_slots[1]);
   }
