@@ -6,8 +6,8 @@
 
 namespace weft {
 
-/// A tensor as rows along one axis, or along adjacent axes treated as one. Element `k` of row (o, i) is at `(o * extent
-/// + k) * inner + i`.
+/// A tensor as rows along one axis, or along adjacent axes treated as one. Element `k` of row (o, i) is at
+/// `(o * extent + k) * inner + i`.
 struct axis_rows {
   std::size_t outer = 1, extent = 1, inner = 1;
 

@@ -7,7 +7,7 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Returns the same elements with other extents (tf.reshape). Free: the result is the operand's buffer.
+/// Returns the same elements with other extents (tf.reshape). No copy: the result is the operand's buffer.
 struct reshape_op {
   static constexpr const char* name = "reshape";
   static constexpr bool alias = true;

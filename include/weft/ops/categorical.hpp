@@ -16,7 +16,7 @@ namespace weft {
 /// logits is NaN or +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution
 /// function in double, rounding every operation separately. The result is therefore the same for any number of threads,
 /// on CPUs and GPUs, and after a restart at that step. Has no gradient. A step throws invalid_argument if there are
-/// rows but no classes, and out_of_range if there are more than 2^31 classes. Only in a graph, since tensors have no
+/// rows but no classes, and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no
 /// steps.
 template <Expression Expr>
 [[nodiscard]] auto categorical(const Expr& logits, random_options options = {});

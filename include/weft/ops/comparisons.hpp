@@ -67,7 +67,7 @@ bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
 
 }  // namespace detail
 
-/// Returns true for each element of a that is less than b's, and false if either is NaN. Extents broadcast (tf.less).
+/// Returns `a < b` for each element, as bool; false if either is NaN. Extents broadcast (tf.less).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
@@ -75,8 +75,7 @@ template <Operand A, Operand B>
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
-/// Returns true for each element of a that is at most b's, and false if either is NaN. Extents broadcast
-/// (tf.less_equal).
+/// Returns `a <= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.less_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
@@ -84,8 +83,7 @@ template <Operand A, Operand B>
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
-/// Returns true for each element of a that is greater than b's, and false if either is NaN. Extents broadcast
-/// (tf.greater).
+/// Returns `a > b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
@@ -93,8 +91,7 @@ template <Operand A, Operand B>
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
-/// Returns true for each element of a that is at least b's, and false if either is NaN. Extents broadcast
-/// (tf.greater_equal).
+/// Returns `a >= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
@@ -102,8 +99,8 @@ template <Operand A, Operand B>
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
-/// Returns true for each element of a that equals b's, and false if either is NaN. Extents broadcast (tf.equal). For
-/// tensors, `bool(a == b)` is true if the extents and all elements are equal.
+/// Returns `a == b` for each element, as bool; false if either is NaN. Extents broadcast (tf.equal). For tensors,
+/// `bool(a == b)` is true if the extents and all elements are equal.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
@@ -111,8 +108,8 @@ template <Operand A, Operand B>
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
-/// Returns true for each element of a that differs from b's, or if either is NaN. Extents broadcast (tf.not_equal). For
-/// tensors, `bool(a != b)` is true if the extents or any elements differ.
+/// Returns `a != b` for each element, as bool; true if either is NaN. Extents broadcast (tf.not_equal). For tensors,
+/// `bool(a != b)` is true if the extents or any elements differ.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
@@ -120,7 +117,7 @@ template <Operand A, Operand B>
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
-/// Returns true for each element that is true in both operands, of bool (tf.logical_and). Evaluates both sides.
+/// Returns `a && b` for each element of bool (tf.logical_and). Evaluates both sides.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
@@ -132,7 +129,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_and>(a, b);
   }
 }
-/// Returns true for each element that is true in either operand, of bool (tf.logical_or). Evaluates both sides.
+/// Returns `a || b` for each element of bool (tf.logical_or). Evaluates both sides.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {

@@ -14,8 +14,8 @@ struct conv1d_options {
 };
 
 /// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into `[batch, length', out]`
-/// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in `relu(conv1d(x, w)
-/// + b)`, run in the same kernel.
+/// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in
+/// `relu(conv1d(x, w) + b)`, run in the same kernel.
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d(const A& x, const B& filters);
 

@@ -19,10 +19,10 @@ struct conv2d_transpose_options {
 ///
 ///     conv2d_transpose<conv2d_transpose_options{.stride = 2}>(images, filters)  // twice the height and width
 ///
-/// With `padding::same`, the result's height is `height * stride`. Otherwise it is `(height - 1) * stride + (window -
-/// 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less than the stride, and 0 with
-/// `padding::same`. Elements are float, double, half or bfloat16; half and bfloat16 are summed in float and rounded
-/// once. Throws invalid_argument if run-time extents do not fit.
+/// With `padding::same`, the result's height is `height * stride`. Otherwise it is
+/// `(height - 1) * stride + (window - 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less
+/// than the stride, and 0 with `padding::same`. Elements are float, double, half or bfloat16; half and bfloat16 are
+/// summed in float and rounded once. Throws invalid_argument if run-time extents do not fit.
 template <conv2d_transpose_options Options = conv2d_transpose_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv2d_transpose(const A& images, const B& filters);
 

@@ -79,8 +79,8 @@ struct not_a_dropout_rate : mistake<!detail::is_dropout_rate<Rate>()> {};
 /// step number. The gradient draws the same numbers again, so no mask is stored; the rate has no gradient.
 ///
 /// A rate of 0 turns dropout off. To train and evaluate with the same step, pass a scalar of the graph: a placeholder,
-/// or `0.5f * cast<float>(training)`. Only in a graph, since tensors have no steps. Throws invalid_argument if the rate
-/// is not in [0, 1): at once for a number, in the step for a scalar. On a GPU, the result is NaN instead.
+/// or `0.5f * cast<float>(training)`. Requires a graph, since tensors have no steps. Throws invalid_argument if the
+/// rate is not in [0, 1): at once for a number, in the step for a scalar. On a GPU, the result is NaN instead.
 template <Expression Expr, class Rate>
 [[nodiscard]] auto dropout(const Expr& e, const Rate& rate, random_options options = {}) {
   using T = value_t<Expr>;

@@ -6,12 +6,13 @@
 namespace weft {
 
 /// Inserts an axis of extent 1 in front of the axis with this number, or at the end for -1 (tf.expand_dims).
-/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. Free.
+/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. No elements are copied.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto expand_dims(const Expr& e);
 
 /// Removes the given axes, which must have extent 1, or all axes of extent 1 if none are given (tf.squeeze): for `[1,
-/// n, 1]`, `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. Never removes dynamic extents. Free.
+/// n, 1]`, `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. Never removes dynamic extents. No elements are
+/// copied.
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto squeeze(const Expr& e);
 

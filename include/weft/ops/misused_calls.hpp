@@ -46,7 +46,7 @@ auto one_hot(const Expr& e, detail::anything = {}) {
 template <auto...>
 auto slice(...) WEFT_DELETED;  // an axis, a begin and a size: slice<1, 0, 3>(x); slice<1, 3>(x, i) begins at i
 template <auto...>
-auto pad(...) WEFT_DELETED;  // an axis, what is before and behind: pad<1, 0, 3>(x), one axis after another
+auto pad(...) WEFT_DELETED;  // an axis, then the padding in front and at the end: pad<1, 0, 3>(x), one axis at a time
 template <auto...>
 auto conv2d(...) WEFT_DELETED;  // images and filters: conv2d<conv2d_options{.stride = 2}>(x, w); also pad, dilation
 template <auto...>

@@ -153,8 +153,8 @@ struct prepare_context {
   const std::uint32_t* output_slots;
   gpu::allocator* memory = nullptr;  ///< allocates scratch memory of GPU kernels; null: the device does
   image_layout layout = image_layout::channels_last;  ///< the layout of images among inputs and outputs
-  prepared_subgraphs* subgraphs = nullptr;            ///< the subgraphs of a node that has some (ops/subgraphs.hpp);
-                                                      ///< the kernel takes ownership
+  prepared_subgraphs* subgraphs = nullptr;            ///< the node's subgraphs, if any (ops/subgraphs.hpp); the kernel
+                                                      ///< takes ownership
   const prepare_context* beside = nullptr;            ///< further updates by the same optimizer that the kernel
                                                       ///< performs
   std::size_t beside_count = 0;
@@ -234,9 +234,9 @@ inline constinit WEFT_API preparation preparation_of_copies{};
 
 }  // namespace gpu
 
-/// Identifies an operation in every module of a process. The address of `operation_of<Op>` does not: each shared
-/// library with hidden visibility, and each plugin that dlopen loads, has an object of its own. A 64-bit FNV-1a hash of
-/// a name that begins with the library's or the project's, as in `operation_id id{"mine.attention"}`.
+/// Identifies an operation in every module of a process, unlike the address of `operation_of<Op>`: each shared library
+/// with hidden visibility, and each plugin that dlopen loads, has its own object. A 64-bit FNV-1a hash of a name that
+/// begins with the name of the library or project, as in `operation_id id{"mine.attention"}`.
 class operation_id {
  public:
   constexpr operation_id() = default;

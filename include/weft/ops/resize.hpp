@@ -11,8 +11,8 @@
 /// Image resizing. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The position in the original, of `in` rows, of row or column i of a resized image, of `out` rows; the names are
-/// ONNX's.
+/// How row or column i of a resized image maps to a position in the original; `out` and `in` are their extents. The
+/// names are ONNX's.
 enum class resize_coordinates : unsigned char {
   half_pixel,     ///< (i + 0.5) * in / out - 0.5 (tf.image.resize, torch's align_corners=False)
   align_corners,  ///< i * (in - 1) / (out - 1): corners stay corners (torch's align_corners=True)

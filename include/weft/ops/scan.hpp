@@ -6,7 +6,8 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Cumulative sums. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which nvcc compiles for seconds.
+/// Cumulative sums. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which adds seconds to the compile time
+/// of nvcc.
 namespace weft {
 
 /// The options of tf.math.cumsum. An exclusive sum omits the element itself, so the first sum is 0. A reversed sum runs

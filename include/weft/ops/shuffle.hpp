@@ -11,7 +11,7 @@ namespace weft {
 /// numbers of random_uniform, so the order is the same for any number of threads, on CPUs and GPUs, and after a restart
 /// at that step. Two calls with equal seeds and equal lengths of the first axis use the same order, so images stay
 /// aligned with labels: `shuffle(images, {.seed = 1})`, `shuffle(labels, {.seed = 1})`. Unlike TensorFlow's, it has a
-/// gradient, which returns to the original rows. Only in a graph, since tensors have no steps.
+/// gradient, which returns to the original rows. Requires a graph, since tensors have no steps.
 template <Expression Expr>
 [[nodiscard]] auto shuffle(const Expr& e, random_options options = {}) {
   using D = dims_t<Expr>;

@@ -20,7 +20,7 @@ template <Expression Expr>
 /// Returns the cross-entropy between softmax(logits) and labels, one loss for each row. Labels are integer classes
 /// `[...]` for logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits), or distributions of the
 /// logits' extents whose sums are 1 (tf.nn.softmax_cross_entropy_with_logits). A class out of range is an error; on a
-/// GPU, which cannot throw, it yields a loss and gradients of NaN. Only in a graph, but one operand may be a tensor.
+/// GPU, which cannot throw, it yields a loss and gradients of NaN. At least one operand must be in a graph.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels);
 

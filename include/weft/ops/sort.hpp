@@ -6,7 +6,8 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Sorting. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which nvcc compiles for seconds.
+/// Sorting. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which adds seconds to the compile time of
+/// nvcc.
 ///
 /// All sorts are stable: of equal elements, the one with the lower index comes first, in both directions. A NaN is
 /// larger than every number, and all NaNs are equal; -0 equals 0. CPUs and GPUs yield the same bits.

@@ -237,8 +237,8 @@ symbol record(const sequence<symbol>& operands, const sequence<value_info>& outp
   return detail::record_call(operation_of<Op>, operands.data(), operands.size(), outputs, words_of(a));
 }
 
-// ---- functions of arrays, over symbols: what gradients are written in beside + - * /, `math` and `record` ----
-// There is matmul too, in ops/matmul.hpp.
+// ---- array functions on symbols, for gradients, in addition to + - * /, `math` and `record` ----
+// matmul is in ops/matmul.hpp.
 
 /// Axes of a value, counted from 0: `{0, 2}`.
 class axis_set {

@@ -10,7 +10,7 @@ namespace weft {
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto transpose(const Expr& e);
 
-/// transpose needs each axis of its operand once.
+/// transpose takes each axis of its operand exactly once.
 template <class Dims, int... Axes>
 struct axes_not_a_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};

@@ -9,8 +9,8 @@
   #include <weft/device/cpu/convolution_dnnl.hpp>
 #endif
 
-// Chooses a library: oneDNN, if it is linked, supports the element type and has fast code for the shape, and Weft's own
-// kernels otherwise. half, and bfloat16 on most processors, are convolved in float.
+// Chooses oneDNN if it is linked, supports the element type and has fast code for the shape, and Weft's own kernels
+// otherwise. half, and bfloat16 on most processors, are convolved in float.
 namespace weft::device {
 
 namespace detail {

@@ -27,8 +27,8 @@ void weft_dtrsm(const char* side, const char* which, const char* transposed, con
 }
 }  // namespace fortran
 
-/// LAPACK from OpenBLAS, MKL or netlib. LAPACK stores matrices by columns, and Weft by rows. Factorizes the transposed
-/// matrix, A' = P L U, and solves y' A' = x', so no elements move.
+/// LAPACK from OpenBLAS, MKL or netlib. LAPACK stores matrices by columns, and Weft by rows. Weft therefore factorizes
+/// the transposed matrix, A' = P L U, and solves y' A' = x', so no elements move.
 struct lapack {
   static constexpr bool takes_threads = false;
 

@@ -177,7 +177,7 @@ class cuda_memory {
   cuda_stream stream_;
   cudaMemPool_t pool_ = nullptr;
   std::mutex mutex_;
-  std::size_t shares_ = 0;  // bytes
+  std::size_t shares_ = 0;  // in bytes
 };
 
 }  // namespace weft::gpu

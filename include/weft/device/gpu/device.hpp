@@ -95,8 +95,8 @@ class queue {
   virtual ~queue() = default;
   /// Throws unimplemented if the function is not compiled for this device, and internal if it cannot be launched.
   virtual void launch(const function&, const launch_size&, void** arguments) = 0;
-  /// Copies between any memories: of this device, of another device, or of the host. Pageable host memory does not
-  /// overlap with other work.
+  /// Copies between any memories: of this device, of another device, or of the host. A copy from or to pageable host
+  /// memory does not overlap with other work.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
   /// Delays this queue's later work until the other queue has finished all work that it contains now. If the other
