@@ -10,7 +10,7 @@ namespace weft {
 /// multiply-add. A formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. Plain
 /// numbers convert to the other operand's type: `0.5 * x` is `V(0.5) * x`, where V is the type of x.
 ///
-/// On a CPU, the enclosing loop must be one of ops/cpu/update_loop.hpp, which tell g++ not to contract.
+/// On a CPU, the enclosing function must be WEFT_UNFUSED (see ops/cpu/unfused.hpp), so that g++ does not contract.
 template <class T>
 class exact {
  public:

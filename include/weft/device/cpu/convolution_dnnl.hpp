@@ -83,9 +83,9 @@ namespace weft::device {
 /// A convolution, or one of its gradients, by oneDNN. Images keep their plain layout. Filters are converted to oneDNN's
 /// layout when their version changes or, if they have no version, in every run. Converted filters with a version are
 /// kept between runs; others, and filter gradients, are in the workspace. Weft's threads share the batch; each calls
-/// oneDNN for its part. Filter gradients are computed for each part and then summed in order. A batch of fewer than
-/// four images is cut into bands of rows, which are images with less padding. The epilogue follows each part while the
-/// result is in the caches. The division depends only on the shape.
+/// oneDNN for its part. Filter gradients are computed for each part and then summed in order. If the batch has fewer
+/// than four images, each is cut into bands of rows, which are images with less padding. The epilogue follows each part
+/// while the result is in the caches. The division depends only on the shape.
 ///
 /// The kernel sums bfloat16 in float, including filter gradients over the parts, and rounds once; the epilogue reads
 /// the rounded values. Treats subnormal numbers as zeros.
