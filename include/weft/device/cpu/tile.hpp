@@ -7,7 +7,7 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Tiles: the parts of an iteration space that a loop computes at a time. Copies operands into tiles, and combines or
+/// Tiles: the parts of an iteration space that a loop computes at once. Copies operands into tiles, and combines or
 /// streams results out of them.
 namespace weft::device {
 

@@ -9,8 +9,8 @@ namespace weft::gpu {
 /// The layout of images in GPU kernels: the one that the planner expects to be faster, or always the same one.
 enum class layout_policy : unsigned char { automatic, channels_last, channels_first };
 
-/// The accuracy that libraries may trade for speed. Read when a step is prepared. By default, arithmetic matches the
-/// CPU's, and every run yields the same bits.
+/// Options by which GPU libraries trade accuracy or reproducibility for speed. Read when a step is prepared. By
+/// default, arithmetic matches the CPU's, and every run yields the same bits.
 struct math_policy {
   /// Allows products and convolutions of float to round their operands to TF32, with 10 bits of mantissa: several times
   /// faster on cards that support it, accurate to about three decimal digits.
