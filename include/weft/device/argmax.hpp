@@ -4,8 +4,8 @@
 
 namespace weft::device {
 
-/// The value that the first element of a row must exceed to be its largest: the lowest finite number. A NaN is larger
-/// than nothing, so a row of NaNs has none, and its index is 0. This is what TensorFlow's kernel for CPUs does.
+/// Returns the value that an element must exceed to be the largest of its row: the lowest finite number. A NaN exceeds
+/// nothing, so the index of a row of NaNs is 0, as in TensorFlow's CPU kernel.
 template <class T>
 WEFT_HOST_DEVICE constexpr T below_all() {
   if constexpr (std::is_same_v<T, double>)

@@ -21,7 +21,7 @@ struct convolution_shape {
   std::int64_t out_height, out_width;
   std::int64_t stride_height, stride_width, dilation_height, dilation_width;
   std::int64_t pad_top, pad_bottom, pad_left, pad_right;
-  bool counts_padding = false;  ///< of an average: it divides by the whole window
+  bool counts_padding = false;  ///< for average pools: divides by the whole window
   std::int64_t groups = 1;      ///< divides channels and filters
 
   std::size_t image_elements() const { return static_cast<std::size_t>(height * width * channels); }
@@ -45,7 +45,7 @@ constexpr std::int64_t windows_along(std::int64_t extent, std::int64_t window, s
   return room < 0 ? 0 : room / stride + 1;
 }
 
-/// Whether the result's extents are those of the windows.
+/// Returns true if the result's extents match the number of windows.
 inline bool windows_fit(const convolution_shape& s) {
   return (s.out_height > 0 || s.height == 0) && (s.out_width > 0 || s.width == 0) &&
          s.out_height ==

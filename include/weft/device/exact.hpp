@@ -6,11 +6,11 @@
 
 namespace weft {
 
-/// A number whose sums, products, quotients and roots are rounded one by one: no compiler makes a fused multiply-add of
-/// them, so a formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. A number
-/// becomes one of the type that it meets: `0.5 * x` is `V(0.5) * x`, where V is the type of x.
+/// A number whose sums, products, quotients and roots are rounded separately: no compiler contracts them to a fused
+/// multiply-add. A formula over such numbers has the same bits on a CPU, on a GPU and on a parameter server. Plain
+/// numbers convert to the other operand's type: `0.5 * x` is `V(0.5) * x`, where V is the type of x.
 ///
-/// On a CPU the loop around it must be one of ops/cpu/update_loop.hpp, which tell g++ so.
+/// On a CPU, the enclosing function must be WEFT_UNFUSED (see ops/cpu/unfused.hpp), so that g++ does not contract.
 template <class T>
 class exact {
  public:
@@ -47,9 +47,9 @@ class exact {
   friend WEFT_HOST_DEVICE WEFT_INLINE bool operator>(exact a, exact b) { return a.value_ > b.value_; }
 
   friend WEFT_HOST_DEVICE WEFT_INLINE exact abs(exact a) { return a.value_ < T(0) ? -a : a; }
-  /// The larger one; the second where one is not a number.
+  /// Returns the larger number, or the second if either is NaN.
   friend WEFT_HOST_DEVICE WEFT_INLINE exact max(exact a, exact b) { return a.value_ > b.value_ ? a : b; }
-  /// The smaller one; the second where one is not a number.
+  /// Returns the smaller number, or the second if either is NaN.
   friend WEFT_HOST_DEVICE WEFT_INLINE exact min(exact a, exact b) { return a.value_ < b.value_ ? a : b; }
   friend WEFT_HOST_DEVICE WEFT_INLINE exact sqrt(exact a) {
 #if defined(__CUDA_ARCH__)

@@ -4,18 +4,18 @@
 
 namespace weft::device {
 
-/// Elements in order, of which equal ones stand beside each other, the one of the lowest number first. Where a kernel
-/// for any device finds the first of each, and how many they are.
+/// Finds the first of equal elements, and their number, for kernels on any device. Elements are sorted; of equal
+/// elements, the one with the lowest index comes first.
 template <class T>
 struct first_of_equals {
   const T* sorted;
-  const std::int32_t* order;  ///< the indices that they had
-  std::int32_t* first;        ///< by these indices: that of the first
+  const std::int32_t* order;  ///< the original indices
+  std::int32_t* first;        ///< by original index: the index of the first equal element
   bool* is_first;
-  std::int32_t* lengths;  ///< for the first, how many they are; null: nobody asks
+  std::int32_t* lengths;  ///< for the first, the number of equal elements; null if not needed
   std::size_t n;
 
-  /// Writes the results for the k-th in order.
+  /// Writes the results for the k-th sorted element.
   WEFT_HOST_DEVICE void find(std::size_t k) const {
     const std::size_t begin = bound(k, 0, k, false);
     first[order[k]] = order[begin];
@@ -24,7 +24,7 @@ struct first_of_equals {
   }
 
  private:
-  /// Where those of k's key begin, or end.
+  /// Returns the begin or the end of the elements with k's key.
   WEFT_HOST_DEVICE std::size_t bound(std::size_t k, std::size_t low, std::size_t high, bool end) const {
     const auto key = key_of(sorted[k], direction::ascending);
     while (low < high) {

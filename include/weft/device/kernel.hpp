@@ -12,20 +12,21 @@ namespace gpu {
 class queue;
 }
 
-/// The context in which a kernel runs: where each buffer of the step lies, and what does the work: the threads that it
-/// may use or, for a GPU's kernel, the queue that it is put into.
+/// The context in which a kernel runs: the buffers of the step, and the threads that the kernel may use or, for a GPU
+/// kernel, its queue.
 struct kernel_context {
   std::byte* const* buffers;
   thread_pool* threads;
   gpu::queue* queue = nullptr;
-  /// On a CPU, kernel::workspace_bytes() of memory for this run alone, aligned to `alignment`. Its contents are
-  /// indeterminate; null where the kernel asks for none.
+  /// On a CPU, kernel::workspace_bytes() of memory for this run, aligned to `alignment`. Its contents are
+  /// indeterminate; null if the kernel requests none.
   std::byte* workspace = nullptr;
 };
 
 class epilogue_kernel;
 
-/// The code of one operation on one device, prepared for known extents. Runs any number of times and allocates nothing.
+/// The code of one operation on one device, prepared for known extents. Can run any number of times and allocates
+/// nothing.
 class kernel {
  public:
   kernel() = default;
@@ -33,19 +34,20 @@ class kernel {
   kernel& operator=(const kernel&) = delete;
   virtual ~kernel() = default;
   virtual void run(const kernel_context&) = 0;
-  /// The run of the step has ended, or failed: of an operation that is `ordered`, whose effect may outlast its run.
+  /// Called when the run of the step has ended or failed, for an `ordered` operation whose effect may outlast its run.
   virtual void end_run() noexcept {}
-  /// The bytes of memory that it needs while it runs: kernel_context::workspace on a CPU, queue::workspace on a GPU.
+  /// Returns the bytes of memory that the kernel needs while it runs: kernel_context::workspace on a CPU,
+  /// queue::workspace on a GPU.
   virtual std::size_t workspace_bytes() const { return 0; }
-  /// Whether its GPU's work can be recorded: that of one which waits for the GPU cannot.
+  /// Returns true if the kernel's GPU work can be captured, which requires that it does not wait for the GPU.
   virtual bool recordable() const { return true; }
-  /// The memory that it holds between runs beside its own object, in bytes.
+  /// Returns the bytes of memory that the kernel holds between runs, in addition to its own object.
   virtual std::size_t memory_bytes() const { return 0; }
-  /// One line for `explain`: the routine, and what it fuses.
+  /// Returns one line for `explain`: the routine, and what it fuses.
   virtual std::string describe() const = 0;
-  /// Lines for what it runs in its turn, each behind so many spaces.
+  /// Appends lines for the kernel's subgraphs, indented by `spaces`.
   virtual void describe_subgraphs(std::string& /*text*/, std::size_t /*spaces*/) const {}
-  /// The same kernel, where it can follow another one on a CPU; null elsewhere.
+  /// Returns this kernel if it can follow another one on a CPU, and null otherwise.
   virtual epilogue_kernel* as_epilogue() { return nullptr; }
 
  private:
@@ -53,21 +55,22 @@ class kernel {
   std::uint32_t owners_ = 0;
 };
 
-/// A CPU's kernel that can follow another one, in place of whose result it writes: on the whole of it, or on some rows
-/// along the outermost axis at a time while the caches hold them.
+/// A CPU kernel that can follow another one and overwrites its result: all of it at once, or some rows along the
+/// outermost axis at a time while they are in the caches.
 class epilogue_kernel : public kernel {
  public:
-  /// Takes memory for what so many pieces combine, each for itself, in so many calls of run_part. False if it cannot be
-  /// run in pieces.
+  /// Allocates memory for the separate sums of `pieces` pieces, each in `calls` calls of run_part. Returns false if the
+  /// kernel cannot run in pieces.
   virtual bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) = 0;
-  /// Runs rows [begin, end) of `rows`. Where results are combined, after `prepare_pieces` of `max_parts` and one call
-  /// after the other, from row 0 on.
+  /// Runs rows [begin, end) of `rows`. If results are summed, requires `prepare_pieces` of `max_parts`, and consecutive
+  /// calls that start at row 0.
   virtual void run_part(const kernel_context&, std::size_t begin, std::size_t end, std::size_t rows) = 0;
-  /// Whether the whole consists of so many equal rows: those along the outermost axis, or along it and the next ones.
+  /// Returns true if the whole consists of this many equal rows, along the outermost axis or the outermost axes.
   virtual bool has_rows(std::size_t rows) const = 0;
   static constexpr std::size_t max_parts = 16;
 
-  /// Runs rows as one of the pieces that were prepared, on any thread: between the other two.
+  /// Runs rows as one of the prepared pieces, on any thread. Call clear_pieces before and merge_pieces after all
+  /// pieces.
   virtual void clear_pieces(const kernel_context&) = 0;
   virtual void run_piece(const kernel_context&, std::size_t piece, std::size_t begin, std::size_t end,
                          std::size_t rows) = 0;
@@ -76,7 +79,7 @@ class epilogue_kernel : public kernel {
   epilogue_kernel* as_epilogue() final { return this; }
 };
 
-/// Shares a kernel with others.
+/// Shared ownership of a kernel.
 class kernel_handle {
  public:
   kernel_handle() = default;

@@ -7,23 +7,23 @@
 #include <weft/tensor/dtype.hpp>
 #include <weft/tensor/random.hpp>
 
-/// How the elements of an array take their random words, on every kind of device: which bits an element gets depends on
-/// the key, the position and its number alone.
+/// The assignment of random words to the elements of an array, on every kind of device. The bits of an element depend
+/// only on the key, the position and the element's index.
 ///
-/// An element takes one word, two or four. Philox makes blocks of four; those of 32 neighbouring counters are a group,
-/// whose elements in their order take the first words of all 32 blocks, then the second ones, and so on: element i of
-/// an array that takes one word each has word i / 32 % 4 of block i / 128 * 32 + i % 32. So the lanes of a vector, or
-/// of a warp, compute blocks of their own and hold neighbours.
+/// An element takes one, two or four words. Philox generates blocks of four words. The blocks of 32 consecutive
+/// counters form a group. Its elements take the first words of all 32 blocks in order, then the second words, and so
+/// on: element i of an array with one word for each element takes word i / 32 % 4 of block i / 128 * 32 + i % 32. The
+/// lanes of a vector or a warp therefore compute separate blocks and hold adjacent elements.
 namespace weft::device {
 
-/// The key and the position with which the numbers of one operation in one step are drawn.
+/// The key and the position from which the numbers of one operation in one step are drawn.
 struct random_source {
   std::uint64_t key = 0, position = 0;
 };
 
 inline constexpr std::size_t blocks_in_group = 32;
 
-/// A position made of another one and a key, by the finalizer of SplitMix64 (Steele et al., OOPSLA 2014).
+/// Returns a position derived from another one and a key, by the finalizer of SplitMix64 (Steele et al., OOPSLA 2014).
 WEFT_HOST_DEVICE constexpr std::uint64_t fold_in(std::uint64_t key, std::uint64_t position) {
   std::uint64_t x = position + (key | 1) * 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -31,12 +31,12 @@ WEFT_HOST_DEVICE constexpr std::uint64_t fold_in(std::uint64_t key, std::uint64_
   return x ^ (x >> 31);
 }
 
-/// So many elements take their words from one group of blocks.
+/// The number of elements that take their words from one group of blocks.
 template <int Words>
 inline constexpr std::size_t elements_in_group = 4 / Words * blocks_in_group;
 
-/// One element of a dropout (Srivastava et al., JMLR 15, 2014), inverted as in tf.nn.dropout: zero at the given rate,
-/// and divided by 1 - rate elsewhere. NaN at a rate that is not in [0, 1).
+/// Applies dropout to one element (Srivastava et al., JMLR 15, 2014), inverted as in tf.nn.dropout: zero with
+/// probability `rate`, otherwise divided by 1 - rate. NaN if the rate is not in [0, 1).
 template <class T>
 struct dropout_element {
   static constexpr int words = 1;
@@ -52,21 +52,21 @@ struct dropout_element {
   WEFT_HOST_DEVICE T operator()(const std::uint32_t* word, T x) const {
     using bits = unsigned_of<sizeof(T)>;
     const T kept = static_cast<T>(static_cast<number>(x) * scale);
-    // Without a branch, which nobody could predict.
+    // Avoids a branch, which would be unpredictable.
     const bits all = static_cast<bits>(bits(0) - static_cast<bits>(word[0] >= threshold));
     return __builtin_bit_cast(T, static_cast<bits>(__builtin_bit_cast(bits, kept) & all));
   }
   WEFT_HOST_DEVICE static bool is_rate(double rate) { return rate >= 0 && rate < 1; }
 };
 
-/// One number that is uniform in [low, high), of 24 bits or, in double, 53. Rounded once, so that it is the same
-/// wherever it is computed.
+/// A uniform number in [low, high), of 24 bits or, for double, 53 bits. Rounded once, so it is the same on every
+/// device.
 template <class T>
 struct uniform_element {
   static constexpr int words = sizeof(T) == 8 ? 2 : 1;
 
-  double low, range;  ///< unless T is double, range is a float: its product with 24 bits is exact
-  T last;             ///< below the end, to which rounding would take the largest
+  double low, range;  ///< a float unless T is double, so its product with 24 bits is exact
+  T last;             ///< below the end, to which rounding would raise the largest element
 
   WEFT_HOST_DEVICE T operator()(const std::uint32_t* word) const {
     T x;
@@ -85,16 +85,16 @@ struct uniform_element {
   }
 };
 
-/// The upper half of a product of 128 bits.
+/// Returns the upper half of a 128-bit product.
 WEFT_HOST_DEVICE constexpr std::uint64_t high_product(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;
   const std::uint64_t middle = a1 * b0 + (a0 * b0 >> 32), other = a0 * b1 + (middle & 0xffffffffu);
   return a1 * b1 + (middle >> 32) + (other >> 32);
 }
 
-/// One integer of [low, low + range): the upper bits of the product of the range and a random fraction, which has 64
-/// bits more than the range at least (32, of integers below 64 bits): probabilities differ by less than 2^-64 (2^-32)
-/// of themselves (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019, without the
+/// An integer in [low, low + range): the upper bits of the product of the range and a random fraction. The fraction has
+/// at least 64 bits more than the range (32 for integers below 64 bits), so the relative error of probabilities is
+/// below 2^-64 (2^-32) (Lemire, "Fast random integer generation in an interval", ACM TOMACS 29, 2019, without the
 /// rejections).
 template <class T>
 struct integer_element {
@@ -113,7 +113,7 @@ struct integer_element {
   }
 };
 
-/// One normal number, by inversion. On all CPUs it is the same, on GPUs up to its last bits.
+/// A normal number, by inversion. All CPUs yield the same bits; GPUs may differ in the last bits.
 template <class T>
 struct normal_element {
   static constexpr int words = sizeof(T) == 8 ? 2 : 1;
@@ -130,7 +130,7 @@ struct normal_element {
   }
 
  private:
-  // Not inlined into code for other instructions, which have fused multiply-adds.
+  // Not inlined, since callers compiled for other instruction sets would use fused multiply-adds.
   WEFT_HOST_DEVICE __attribute__((noinline)) double scaled(double u) const {
     return mean + deviation * random_stream::inverse_normal(u);
   }

@@ -6,7 +6,7 @@
 
 namespace weft::device {
 
-/// Element i of numbers at equal distances; integers wrap around.
+/// Returns element i of an arithmetic sequence; integers wrap around.
 template <class T, class Index>
 WEFT_HOST_DEVICE inline T range_element(T start, T delta, Index i) {
   if constexpr (std::is_integral_v<T>)

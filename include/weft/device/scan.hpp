@@ -26,7 +26,7 @@ struct sum_of<T> {
 };
 }  // namespace detail
 
-/// The type in which running sums of T are kept: float for half and bfloat16, one that wraps around for integers.
+/// The accumulator type of cumulative sums of T: float for half and bfloat16, a wrapping type for integers.
 template <class T>
 using scan_sum = typename detail::sum_of<T>::type;
 

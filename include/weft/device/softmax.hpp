@@ -4,7 +4,7 @@
 
 namespace weft {
 
-/// The function that is computed of each row of logits, for every kind of device.
+/// The function computed on each row of logits, for every kind of device.
 enum class softmax_kind : unsigned char { softmax, log_softmax, cross_entropy, sparse_cross_entropy };
 
 }  // namespace weft

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-/// Which elements come first.
+/// The order of a sort.
 enum class direction : unsigned char { ascending, descending };
 
 namespace detail {
@@ -29,12 +29,12 @@ inline constexpr std::uint64_t infinity_bits<double> = 0x7ff0000000000000;
 
 }  // namespace detail
 
-/// The type of the keys that elements are sorted by: unsigned numbers.
+/// The type of sort keys, an unsigned integer.
 template <class T>
 using sort_key = unsigned_of<sizeof(T)>;
 
-/// The key of an element; keys in ascending order are elements in the wanted one. -0 is 0, and every NaN the same,
-/// larger than all numbers. By bits alone: it holds under -ffast-math too.
+/// Returns the key of an element, such that ascending keys correspond to the requested order. Maps -0 to 0 and all NaNs
+/// to one key, larger than all numbers. Works only on bits, so it is correct under -ffast-math too.
 template <class T>
 WEFT_HOST_DEVICE constexpr sort_key<T> key_of(T x, direction d) {
   using key = sort_key<T>;

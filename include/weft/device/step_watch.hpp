@@ -4,11 +4,11 @@
 
 namespace weft::detail {
 
-/// Ends loops and waits of a thread: those of a step that other processes take part in, and may cancel.
+/// Ends a thread's loops and waits in a step that other processes share and can cancel.
 class step_watch {
  public:
-  /// Whether the step has been cancelled, or its time is over. Asked by a wait a few dozen times in a second, and by a
-  /// loop before each iteration.
+  /// Returns true if the step was cancelled or timed out. Waits call it a few dozen times per second, and loops before
+  /// each iteration.
   virtual bool is_over() = 0;
 
  protected:

@@ -12,21 +12,21 @@
 
 namespace weft {
 
-/// Elements on their way from an operand of a kernel to one of its results: both are walked by strides. Strides and
-/// offsets are counted in elements; a stride of 0 repeats, a negative one walks backwards.
+/// A copy of elements from an operand of a kernel to a result, both traversed by strides. Strides and offsets are
+/// counted in elements; a stride of 0 repeats, and a negative stride goes backwards.
 struct strided_region {
-  std::uint32_t from = 0, to = 0;  ///< which operand, which result
-  shape extents;                   ///< of what is copied
+  std::uint32_t from = 0, to = 0;  ///< indices of the operand and the result
+  shape extents;                   ///< of the copied box
   std::int64_t from_offset = 0, to_offset = 0;
   device::operand ends[2]{};  ///< the operand, the result
 
   const std::int64_t* from_stride() const { return ends[0].stride; }
   const std::int64_t* to_stride() const { return ends[1].stride; }
 
-  /// Drops axes of one element, and joins neighbours along which both sides walk on.
+  /// Removes axes of extent 1, and merges adjacent axes that are contiguous on both sides.
   void merge_axes() { device::merge_axes(extents, ends, 2); }
 
-  /// The axis that is the operand's innermost, where it is not the result's; else the rank. Axes are merged.
+  /// Returns the operand's innermost axis if it differs from the result's, otherwise the rank. Requires merged axes.
   std::size_t turned_from() const {
     const std::size_t rank = extents.rank;
     if (rank < 2 || to_stride()[rank - 1] != 1 || from_stride()[rank - 1] == 1) return rank;
@@ -35,7 +35,7 @@ struct strided_region {
     return axis;
   }
 
-  /// Makes an axis the last but one: boxes have no order of axes of their own.
+  /// Moves an axis to the last position but one. The order of a box's axes does not matter.
   void move_inwards(std::size_t axis) {
     for (; axis + 2 < extents.rank; ++axis) {
       std::swap(extents[axis], extents[axis + 1]);
@@ -43,7 +43,8 @@ struct strided_region {
     }
   }
 
-  /// The same in elements so many times as wide; false if it is not whole ones that stay together. Axes are merged.
+  /// Converts to elements that are `wide` times as large; returns false if these do not stay contiguous. Requires
+  /// merged axes.
   bool count_in(std::int64_t wide) {
     const std::size_t rank = extents.rank, last = rank - 1;
     if (rank == 0 || from_stride()[last] != 1 || to_stride()[last] != 1) return false;
@@ -57,16 +58,16 @@ struct strided_region {
   }
 };
 
-/// The work of an operation that only moves elements: `fill` for the results first, if they have elements that no
-/// region reaches, then the regions, which do not overlap.
+/// The work of an operation that only moves elements. If the results have elements outside all regions, they are filled
+/// first; then the regions, which do not overlap, are copied.
 struct strided_copies {
   dtype type{};
   bool fills = false;
-  std::uint64_t fill = 0;  ///< an element's bits
+  std::uint64_t fill = 0;  ///< the bits of an element
   sequence<strided_region> regions;
 
   explicit strided_copies(dtype t) : type(t) {}
-  /// Of one region, of these extents, of the first operand and the first result.
+  /// Copies one region, of the given extents, from the first operand to the first result.
   strided_copies(dtype t, const shape& extents, const device::operand& from, const device::operand& to) : type(t) {
     regions.push_back({0, 0, extents, 0, 0, {from, to}});
   }

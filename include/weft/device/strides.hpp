@@ -8,14 +8,14 @@
 
 namespace weft::device {
 
-/// How an operand is walked: element type and, per axis of the iteration space, the distance in elements
-/// between neighbours; 0 along an axis that it is broadcast over or reduced along.
+/// How a loop traverses an operand: its element type and, for each axis of the iteration space, the distance between
+/// adjacent elements, in elements. The stride is 0 along axes that are broadcast or reduced.
 struct operand {
   dtype type;
   std::int64_t stride[max_rank];
 };
 
-/// Row-major strides of `inner` seen through the iteration space `outer`, aligned at the last axis.
+/// Returns row-major strides of `inner` in the iteration space `outer`, aligned at the last axis.
 inline operand broadcast_operand(dtype type, const shape& inner, const shape& outer) {
   operand o{type, {}};
   std::int64_t step = 1;
@@ -27,7 +27,7 @@ inline operand broadcast_operand(dtype type, const shape& inner, const shape& ou
   return o;
 }
 
-/// Strides of a reduction's result: `kept[axis]` says which axes of the iteration space it still has.
+/// Returns the strides of a reduction's result, which keeps the axes of the iteration space in `kept`.
 inline operand reduced_operand(dtype type, const shape& space, const bool* kept) {
   operand o{type, {}};
   std::int64_t step = 1;
@@ -39,7 +39,7 @@ inline operand reduced_operand(dtype type, const shape& space, const bool* kept)
   return o;
 }
 
-/// Drops axes of one element, and joins neighbours along which every operand walks on.
+/// Removes axes of extent 1, and merges adjacent axes that are contiguous for every operand.
 inline void merge_axes(shape& space, operand* operands, std::size_t count) {
   const shape all = space;
   space = {};

@@ -8,7 +8,7 @@
 
 namespace weft {
 
-/// The unsigned integer of so many bytes: 1, 2, 4 or 8.
+/// The unsigned integer of 1, 2, 4 or 8 bytes.
 template <std::size_t Bytes>
 using unsigned_of = std::conditional_t<
     Bytes == 1, std::uint8_t,

@@ -7,20 +7,20 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The same elements under other extents (tf.reshape). Costs nothing: the result is the operand's buffer.
+/// Returns the same elements with other extents (tf.reshape). No copy: the result is the operand's buffer.
 struct reshape_op {
   static constexpr const char* name = "reshape";
   static constexpr bool alias = true;
   static void gradient(gradient_context& g) { g.set_gradient(0, reshape(g.upstream(), g.input(0).extents())); }
 };
 
-/// The operand itself under another name (tf.identity).
+/// The operand under another name (tf.identity).
 struct identity_op : reshape_op {
   static constexpr const char* name = "identity";
   static constexpr operation_id id{"weft.identity"};
 };
 
-/// The operand, through which no gradient passes (tf.stop_gradient).
+/// The operand, with no gradient (tf.stop_gradient).
 struct stop_gradient_op {
   static constexpr const char* name = "stop_gradient";
   static constexpr operation_id id{"weft.stop_gradient"};

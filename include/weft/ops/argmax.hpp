@@ -7,19 +7,19 @@
 
 namespace weft {
 
-/// Index of the largest element along an axis, std::int32_t; of equals, the first (tf.argmax). A NaN is passed over,
-/// wherever it stands; where no element is larger than the lowest finite number the index is 0. Throws, over tensors at
-/// once and in a graph when a step runs: invalid_argument if the axis is empty, out_of_range if it has more than 2^31
-/// elements.
+/// Returns the index of the largest element along an axis, std::int32_t, or of the first one if several are equal
+/// (tf.argmax). NaNs are skipped. The index is 0 if no element is larger than the lowest finite number. Throws
+/// invalid_argument if the axis is empty and out_of_range if it has more than 2^31 elements: at once for tensors, in
+/// the step for a graph.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto argmax(const Expr& e);
 
 namespace detail {
 
-/// Throws invalid_argument if there is nothing along the axis to be the largest, and what check_indices throws.
+/// Throws invalid_argument if the axis is empty but the result is not, in addition to the errors of check_indices.
 void check_argmax(const prepare_context&, std::size_t axis);
 
-/// Throws out_of_range if std::int32_t does not hold the indices along the axis.
+/// Throws out_of_range if an index along the axis can exceed std::int32_t.
 void check_indices(const prepare_context&, std::size_t axis);
 
 }  // namespace detail

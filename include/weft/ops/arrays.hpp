@@ -11,53 +11,54 @@
 #include <weft/ops/range.hpp>
 #include <weft/ops/reduce.hpp>
 
-/// Arrays joined, repeated and taken apart, and matrices by their diagonals. Included by name, not by <weft/weft.hpp>.
-/// All element types, unless a function says otherwise.
+/// Stacking, repetition and unstacking of arrays, and the diagonals of matrices. Not part of <weft/weft.hpp>. For all
+/// element types, unless a function says otherwise.
 namespace weft {
 
-/// Operands of equal extents along a new axis (tf.stack): `stack<0>(a, b)` of two `[n, 3]` is `[2, n, 3]`, and
-/// `stack<-1>(a, b)` is `[n, 3, 2]`. Throws invalid_argument where run-time extents of one name are not equal.
+/// Joins operands of equal extents along a new axis (tf.stack): `stack<0>(a, b)` of two `[n, 3]` is `[2, n, 3]`, and
+/// `stack<-1>(a, b)` is `[n, 3, 2]`. Throws invalid_argument if run-time extents of one name differ.
 template <int Axis, Expression First, Expression... Rest>
 [[nodiscard]] auto stack(const First& first, const Rest&... rest);
 
-/// The parts of an axis whose extent is a number, without the axis, as a tuple (tf.unstack):
-/// `auto [a, b] = unstack<0>(x)` of `[2, n, 3]` is two `[n, 3]`.
+/// Returns the slices along an axis of static extent, without the axis, as a tuple (tf.unstack): `auto [a, b] =
+/// unstack<0>(x)` of `[2, n, 3]` yields two `[n, 3]`.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto unstack(const Expr& e);
 
-/// The operand repeated along each axis (tf.tile, numpy.tile): `tile<2, 3>(x)` of `[n, 4]` is `[2 * n, 12]`. One
-/// number, 1 or more, for each axis; the operand has at most 7 axes.
+/// Repeats the operand along each axis (tf.tile, numpy.tile): `tile<2, 3>(x)` of `[n, 4]` is `[2 * n, 12]`. Takes one
+/// count, 1 or more, for each axis; the operand has at most 7 axes.
 template <int... Repeats, Expression Expr>
 [[nodiscard]] auto tile(const Expr& e);
 
-/// Square matrices with the operand on their diagonal and 0 elsewhere, `[..., n, n]` of `[..., n]` (tf.linalg.diag).
+/// Returns square matrices `[..., n, n]` with the operand `[..., n]` on their diagonals and 0 elsewhere
+/// (tf.linalg.diag).
 template <Expression Expr>
 [[nodiscard]] auto diag(const Expr& e);
 
-/// The diagonals of square matrices, `[..., n]` of `[..., n, n]` (tf.linalg.diag_part).
+/// Returns the diagonals `[..., n]` of square matrices `[..., n, n]` (tf.linalg.diag_part).
 template <Expression Expr>
 [[nodiscard]] auto diag_part(const Expr& e);
 
-/// The sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace): of numbers, not bool, half or bfloat16.
+/// Returns the sum of each diagonal, `[...]` of `[..., n, n]` (tf.linalg.trace). Not for bool, half or bfloat16.
 template <Expression Expr>
 [[nodiscard]] auto matrix_trace(const Expr& e);
 
-/// Matrices, `[..., m, n]`, of which only the diagonal, `lower` diagonals below it and `upper` above stay, among zeros
-/// (tf.linalg.band_part). A negative number keeps all of that side: `band_part(x, -1, 0)` is the lower triangle. Of
-/// numbers, not bool, half or bfloat16.
+/// Keeps the main diagonal, `lower` diagonals below it and `upper` diagonals above it of matrices `[..., m, n]`, and
+/// sets all other elements to 0 (tf.linalg.band_part). A negative number keeps that whole side: `band_part(x, -1, 0)`
+/// is the lower triangle. Not for bool, half or bfloat16.
 template <Expression Expr>
 [[nodiscard]] auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper);
 
-/// Operands that are stacked have the same extents.
+/// Stacked operands must have equal extents.
 template <class A, class B>
 struct stacked_extents_differ : mistake<!(A::spec == B::spec)> {};
 
-/// Of each axis tile is told how often it is repeated, at least once, and one more axis must fit.
+/// tile takes one count, 1 or more, for each axis, and needs room for one more axis.
 template <class Dims, int... Repeats>
 struct repeats_do_not_fit
     : mistake<sizeof...(Repeats) != Dims::rank || Dims::rank >= max_rank || !((Repeats > 0) && ...)> {};
 
-/// The operation is one of matrices, `[..., rows, columns]`.
+/// The operation takes matrices, `[..., rows, columns]`.
 template <class Dims>
 struct operand_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
 
@@ -69,7 +70,7 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// How the diagonals of matrices lie among them.
+/// The strides of the diagonals within their matrices.
 inline device::operand diagonals_among(dtype type, const shape& matrices, const shape& diagonals) {
   const device::operand all = device::broadcast_operand(type, matrices, matrices);
   device::operand found = device::broadcast_operand(type, diagonals, diagonals);
@@ -96,14 +97,14 @@ auto indices_along(const X& x) {
 
 }  // namespace detail
 
-/// The diagonals of matrices.
+/// Extracts the diagonals of matrices.
 struct diag_part_op {
   static constexpr const char* name = "diag_part";
   static strided_copies copies(const prepare_context&);
   static void gradient(gradient_context&);
 };
 
-/// Matrices with these diagonals among zeros.
+/// Puts diagonals into matrices of zeros.
 struct diag_op {
   static constexpr const char* name = "diag";
   static strided_copies copies(const prepare_context&);
@@ -166,7 +167,7 @@ template <std::size_t Axis>
 auto tile_axes(const Expression auto& x) {
   return x;
 }
-/// The operand, repeated along `Axis` and those that follow.
+/// Repeats the operand along `Axis` and the following axes.
 template <std::size_t Axis, int Repeats, int... More, class X>
 auto tile_axes(const X& x) {
   if constexpr (Repeats == 1) {
@@ -264,12 +265,12 @@ auto band_part(const Expr& e, std::int64_t lower, std::int64_t upper) {
 }
 
 template <auto...>
-auto stack(...) WEFT_DELETED;  // the axis is a template argument, values come one by one: stack<0>(x, y)
+auto stack(...) WEFT_DELETED;  // the axis is a template argument, the operands are arguments: stack<0>(x, y)
 template <auto...>
 auto unstack(...) WEFT_DELETED;  // the axis is a template argument: auto [a, b] = unstack<0>(x)
 template <auto...>
 auto tile(...) WEFT_DELETED;  // repeats are template arguments, one for each axis: tile<2, 1>(x)
 template <auto...>
-auto band_part(...) WEFT_DELETED;  // the diagonals that stay are arguments: band_part(x, 0, -1), the upper triangle
+auto band_part(...) WEFT_DELETED;  // the diagonals to keep are arguments: band_part(x, 0, -1), the upper triangle
 
 }  // namespace weft

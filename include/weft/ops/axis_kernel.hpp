@@ -8,8 +8,8 @@
 
 namespace weft {
 
-/// From each row along an axis a row of the same extent. `Rows` has a `name` and does `run(rows, x, y, begin, end)` for
-/// groups [begin, end) of rows.
+/// Computes a row of the same extent from each row along an axis. `Rows` has a `name` and a function `run(rows, x, y,
+/// begin, end)` for the groups [begin, end) of rows.
 template <class T, class Rows>
 class axis_kernel final : public kernel {
  public:

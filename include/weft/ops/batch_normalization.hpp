@@ -7,7 +7,7 @@
 #include <weft/ops/fused_operations.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Batch normalization. Included by name, not by <weft/weft.hpp>.
+/// Batch normalization. Not part of <weft/weft.hpp>.
 namespace weft {
 
 WEFT_COLD_BEGIN
@@ -19,15 +19,15 @@ struct batch_normalization_attributes {
   attribute<bool> relu;
 };
 
-/// The gradients of the operation, of which `first` computes those with respect to the result.
+/// Records the gradients of batch normalization; `first` computes the part that flows through the result.
 void batch_normalization_gradient(gradient_context&, bool relu, const operation& first);
-/// The gradients of these gradients.
+/// Records the gradients of `batch_normalization_gradient`.
 void batch_normalization_second_gradient(gradient_context&, bool relu);
 
 }  // namespace detail
 
-/// Inputs: x, scale, mean, 1 / sqrt(variance + epsilon), shift, the gradient that arrives and, if a ReLU follows a
-/// residual, the result; outputs: the gradients of x, scale, offset and, in that case, of the residual.
+/// Inputs: x, scale, mean, 1 / sqrt(variance + epsilon), shift, the upstream gradient and, if a ReLU follows a
+/// residual, the result. Outputs: the gradients of x, scale and offset, and of the residual if there is a ReLU.
 template <class T>
 struct batch_normalization_gradient_op {
   static constexpr const char* name = "batch_normalization_gradient";
@@ -44,12 +44,12 @@ struct batch_normalization_gradient_op {
   static bool in_place(const node_def&, const value_info*, const value_info&) { return true; }
 };
 
-/// Inputs: x, scale, offset, and a residual or none; outputs: the result, the mean and the variance of each channel,
-/// 1 / sqrt(variance + epsilon), and shift, for which the result is (x - mean) * scale * output 3 + shift.
+/// Inputs: x, scale, offset and an optional residual. Outputs: the result, the mean and the variance of each channel, 1
+/// / sqrt(variance + epsilon), and a shift such that the result is (x - mean) * scale * output 3 + shift.
 template <class T>
 struct batch_normalization_op {
   static constexpr const char* name = "batch_normalization";
-  static constexpr primitive_set gradient_uses{primitive::divide};  // of the moments
+  static constexpr primitive_set gradient_uses{primitive::divide};  // in the gradients of the moments
   using attributes = detail::batch_normalization_attributes;
 
   static kernel* prepare(const prepare_context& p, const attributes& a) {
@@ -65,12 +65,12 @@ namespace detail {
 
 #if WEFT_DEFINITIONS
 
-/// All axes but the last.
+/// Returns all axes except the last.
 inline axis_set all_but_channels(symbol x) {
   return axis_set::of_bits((std::int64_t{1} << (x.extents().rank - 1)) - 1);
 }
 
-/// The number of elements of each channel.
+/// Returns the number of elements in each channel.
 inline symbol elements_of_channels(symbol x, dtype type) {
   shape rows = x.extents();
   --rows.rank;
@@ -139,13 +139,13 @@ WEFT_INSTANTIATE(kernel* prepare_declared<batch_normalization_gradient_op<float>
 
 WEFT_COLD_END
 
-/// Of batch normalization in training.
+/// The options of batch normalization in training.
 struct batch_normalization_options {
   double epsilon = 1e-3;  ///< added to the variance
   bool relu = false;      ///< the result is relu(...), computed in the same pass
 };
 
-/// The value has no axis beside that of the channels: `[batch, channels]` or `[batch, height, width, channels]`.
+/// Normalization needs an axis in addition to the channels: `[batch, channels]` or `[batch, height, width, channels]`.
 template <class Dims>
 struct no_axis_beside_channels : mistake<(Dims::rank < 2)> {};
 
@@ -155,11 +155,11 @@ constexpr bool fits_channels(const shape& x, const shape& parameter) {
 }
 }  // namespace detail
 
-/// A scale, an offset, a mean or a variance is not `[channels]`, the last extent of the value.
+/// Scale, offset, mean and variance must be `[channels]`, the last extent of x.
 template <class Dims, class Parameter>
 struct channels_differ : mistake<!detail::fits_channels(Dims::spec, Parameter::spec)> {};
 
-/// The residual has other extents than the value that is normalized.
+/// The residual must have the extents of x.
 template <class Dims, class Residual>
 struct residual_differs : mistake<!(Dims::spec == Residual::spec)> {};
 
@@ -167,7 +167,7 @@ struct residual_differs : mistake<!(Dims::spec == Residual::spec)> {};
 template <class T>
 struct normalization_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// The mistake in the operands of batch normalization, if there is one. Parameters of half and bfloat16 are float.
+/// The first mistake in the operands of batch normalization, if any. The parameters of half and bfloat16 are float.
 template <class X, class... Parameters>
 using batch_normalization_mistake =
     first_mistake<no_axis_beside_channels<dims_t<X>>, normalization_undefined_for<value_t<X>>,
@@ -181,7 +181,7 @@ using residual_mistake =
 template <class Result, class Moments>
 struct batch_normalized {
   Result result;
-  Moments mean, variance;  ///< [channels]; the variance divides by the number of elements, not by one less
+  Moments mean, variance;  ///< [channels]; the variance divides by n, not by n - 1
 };
 
 namespace detail {
@@ -212,16 +212,16 @@ auto normalize_batch(const Expr& e, const Scale& scale, const Offset& offset, co
 
 }  // namespace detail
 
-/// Normalizes each channel of `[..., channels]`, as of `[batch, n]` or `[batch, height, width, n]`, by the moments of
+/// Normalizes each channel of `[..., channels]`, such as `[batch, n]` or `[batch, height, width, n]`, by the moments of
 /// the batch: (x - mean) / sqrt(variance + epsilon) * scale + offset, with scale and offset `[channels]`
 /// (tf.nn.fused_batch_norm with is_training, torch.nn.functional.batch_norm):
 ///
 ///     auto [y, mean, variance] = batch_normalization_training(x, scale, offset, {.epsilon = 1e-5, .relu = true});
 ///
-/// It reads x twice and its gradient reads x and the arriving gradient twice. The moments are results, for moving
-/// averages, and have gradients. The variance is the biased one, as in tf.nn.moments; moving averages of PyTorch and
-/// TensorFlow multiply it by n / (n - 1). One element in a channel has variance 0; none have moments NaN. Values of
-/// half and bfloat16 have parameters and moments of float.
+/// The forward pass reads x twice; the gradient reads x and the upstream gradient twice. The moments are results, for
+/// use in moving averages, and have gradients. The variance is biased, as in tf.nn.moments; PyTorch and TensorFlow
+/// multiply it by n / (n - 1) in their moving averages. The variance of a channel with one element is 0; the moments of
+/// an empty channel are NaN. The parameters and moments of half and bfloat16 values are float.
 template <Expression X, Expression Scale, Expression Offset>
 [[nodiscard]] auto batch_normalization_training(const X& x, const Scale& scale, const Offset& offset,
                                                 const batch_normalization_options& options = {}) {
@@ -229,7 +229,7 @@ template <Expression X, Expression Scale, Expression Offset>
                 "batch_normalization_training: needs x of [..., channels], and scale and offset of [channels]");
   return detail::normalize_batch(x, scale, offset, options);
 }
-/// The same with a residual of the extents of x, which is added before the ReLU, as in a residual network.
+/// Batch normalization with a residual of the extents of x, which is added before the ReLU, as in a residual network.
 template <Expression X, Expression Scale, Expression Offset, Expression Residual>
 [[nodiscard]] auto batch_normalization_training(const X& x, const Scale& scale, const Offset& offset,
                                                 const Residual& residual,
@@ -241,15 +241,15 @@ template <Expression X, Expression Scale, Expression Offset, Expression Residual
   return detail::normalize_batch(x, scale, offset, options, residual);
 }
 
-/// Of normalizations with given moments, and of layers and groups.
+/// The options of normalizations with given moments, and of layer and group normalization.
 struct normalization_options {
   double epsilon = 1e-3;  ///< added to the variance
 };
 
 /// Normalizes `[..., channels]` by given moments, such as moving averages, each `[channels]`
 /// (tf.nn.batch_normalization, torch.nn.functional.batch_norm in inference): (x - mean) * (scale / sqrt(variance +
-/// epsilon)) + offset. It is an expression and fuses: `relu(batch_normalization(x, mean, variance, scale, offset) +
-/// residual)`.
+/// epsilon)) + offset. The result is an expression and fuses: `relu(batch_normalization(x, mean, variance, scale,
+/// offset) + residual)`.
 template <Expression X, Expression Mean, Expression Variance, Expression Scale, Expression Offset>
 [[nodiscard]] auto batch_normalization(const X& x, const Mean& mean, const Variance& variance, const Scale& scale,
                                        const Offset& offset, const normalization_options& options = {}) {

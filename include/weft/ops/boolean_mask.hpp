@@ -4,18 +4,19 @@
 #include <weft/ops/cpu/masked_rows.hpp>
 #include <weft/ops/scan.hpp>
 
-/// Rows where a mask is true. Included by name, not by <weft/weft.hpp>.
+/// Rows selected by a mask. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Inputs: running counts of a mask's true elements, and the mask. Outputs: which elements are true, one after the
-/// other; the place of each element among them; how many there are. -1 where there is none.
+/// Inputs: running counts of a mask's true elements, and the mask. Outputs: the indices of the true elements, in order;
+/// the position of each element among these; and their number. Unused indices and the positions of false elements are
+/// -1.
 struct mask_rows_op {
   static constexpr const char* name = "mask_rows";
   static kernel* prepare(const prepare_context&);
 };
 
-/// Inputs: rows, the index of the one that each row of the result is, -1 for a row of zeros, and the other way round
-/// the place of each row, which the gradient goes by. No row is taken twice.
+/// Inputs: rows; for each row of the result, the index of its source row, or -1 for a row of zeros; and the inverse
+/// mapping, which the gradient uses. No row is taken twice.
 struct boolean_mask_op {
   static constexpr const char* name = "boolean_mask";
   struct attributes {
@@ -42,7 +43,7 @@ inline kernel* boolean_mask_op::prepare(const prepare_context& p, const attribut
   return new detail::masked_rows_kernel(p, a.row_rank);
 }
 
-/// A mask has bools.
+/// A mask must be of type bool.
 template <class T>
 struct mask_is_not_bool : mistake<!std::is_same_v<T, bool>> {};
 
@@ -56,13 +57,13 @@ constexpr bool leads(const shape& mask, const shape& x) {
 
 }  // namespace detail
 
-/// A mask has the first extents of what it is a mask of, one of them at least.
+/// The extents of a mask must equal the first extents of x, at least one.
 template <class Mask, class Dims>
 struct mask_does_not_fit : mistake<!detail::leads(Mask::spec, Dims::spec)> {};
 
 namespace detail {
 
-/// The product of all extents.
+/// Returns the product of all extents.
 template <class D, std::size_t... Index>
 constexpr auto elements_extent(indices<Index...>) {
   if constexpr (D::rank == 1)
@@ -75,7 +76,7 @@ constexpr auto elements_extent(indices<Index...>) {
 template <class D>
 using in_one_row = dims<elements_extent<D>(typename make_indices<D::rank>::type())>;
 
-/// All elements along one axis.
+/// Returns all elements along one axis.
 template <class Expr>
 auto flattened(const Expr& x) {
   using To = in_one_row<dims_t<Expr>>;
@@ -90,7 +91,7 @@ auto flattened(const Expr& x) {
   }
 }
 
-/// Where a mask of one axis is true: which rows these are, the places of all rows among them, and how many.
+/// The rows that a one-dimensional mask selects: their indices, the positions of all rows among them, and their number.
 template <class Rows, class Count>
 struct rows_found {
   Rows rows, places;
@@ -108,8 +109,8 @@ auto find_rows(const Mask& mask) {
   return rows_found<decltype(rows), decltype(count)>{rows, places, count};
 }
 
-/// The rows of x that were found, `Gone` being the axes along which these lie: of the bound in a graph, as many as
-/// there are over tensors.
+/// Returns the selected rows of x; the mask covers the first `Gone` axes. The result has the bound's number of rows in
+/// a graph, and the actual number over tensors.
 template <class Op, class Count, std::size_t Gone, class Expr, class Rows, class Number>
 auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
   using T = value_t<Expr>;
@@ -127,7 +128,7 @@ auto take_rows(const Expr& x, const rows_found<Rows, Number>& found) {
   }
 }
 
-/// A node for a tensor, where what it meets is in a graph.
+/// Turns a tensor into a constant of the graph; nodes stay nodes.
 template <class Expr>
 auto in_graph(op_builder& where, const Expr& x) {
   if constexpr (Expr::symbolic)
@@ -139,12 +140,13 @@ auto in_graph(op_builder& where, const Expr& x) {
 
 }  // namespace detail
 
-/// The rows of x where the mask is true, in their order (tf.boolean_mask): of `[n, d]` and a mask `[n]` those of the
-/// first axis, of `[n, k, d]` and `[n, k]` those of the first two. In a graph a bounded value (ops/bounded.hpp) whose
-/// bound is all rows, and whose gradient arrives at the rows that were taken; over tensors a tensor of as many as there
-/// are. `Count` names their number in the type of what is fetched: `boolean_mask<dyn<"kept">>(x, mask)`.
+/// Returns the rows of x where the mask is true, in order (tf.boolean_mask). For `[n, d]`, a mask `[n]` selects along
+/// the first axis; for `[n, k, d]`, a mask `[n, k]` selects along the first two. In a graph, the result is a bounded
+/// value (ops/bounded.hpp) whose bound is the number of all rows, and whose gradient flows to the selected rows. Over
+/// tensors, it is a tensor of the actual number of rows. `Count` names this number in the type of a fetched result:
+/// `boolean_mask<dyn<"kept">>(x, mask)`.
 ///
-/// Throws invalid_argument, over tensors at once and in a graph when a step runs, if the extents differ there.
+/// Throws invalid_argument if the extents of the mask and of x differ: at once for tensors, in the step for a graph.
 template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
 [[nodiscard]] auto boolean_mask(const Expr& e, const Mask& mask) {
   using D = dims_t<Expr>;
@@ -167,7 +169,7 @@ template <auto Count = dyn<"count">, Expression Expr, Expression Mask>
                                                                                detail::find_rows(detail::flattened(m)));
   }
 }
-/// The real rows of a bounded value where the mask is true.
+/// Returns the real rows of a bounded value where the mask is true.
 template <auto Count = dyn<"count">, class Values, class Dims, Expression Mask>
 [[nodiscard]] auto boolean_mask(const bounded<Values, Dims>& b, const Mask& mask) {
   using D = detail::rows_of_bound<Values>;

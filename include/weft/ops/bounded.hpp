@@ -12,10 +12,11 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/reduce.hpp>
 
-/// Values whose first extent is known only when a kernel has run. Included by the operations that make them.
+/// Values whose first extent is known only after a kernel has run. The operations that create such values include this
+/// header.
 namespace weft {
 
-/// Input: how many rows are real. Output: of each row along the first axis whether it is one of these.
+/// Input: the number of real rows. Output: for each row along the first axis, true if it is real.
 struct valid_rows_op {
   static constexpr const char* name = "valid_rows";
   static kernel* prepare(const prepare_context&);
@@ -44,7 +45,7 @@ struct rows_alone_at<D, indices<Index...>> {
 template <class D>
 using rows_alone = typename rows_alone_at<D, typename make_indices<D::rank>::type>::type;
 
-/// The bound alone.
+/// The extent of the bound as a one-dimensional type.
 template <class Values>
 using rows_of_bound = select<dims_t<Values>, 1, pick_kept<0>>;
 
@@ -53,8 +54,8 @@ auto valid_rows(const node<std::int64_t, dims<>, Dev>& count) {
   return call_operation<valid_rows_op, bool, rows_alone<D>>(rows_alone<D>::spec, {}, count);
 }
 
-/// The first extent of `First` in place of the first `Gone` ones of D. By their places, and from types: of an extent
-/// that is a function's argument nvcc makes a name that the host's compiler does not know.
+/// D with the extents of `First` in place of its first `Gone` extents. Extents are selected by position and from types:
+/// for an extent that is a function argument, nvcc creates a name that the host compiler does not know.
 template <class D, std::size_t Gone, class First, class Indices>
 struct with_rows_at;
 template <class D, std::size_t Gone, class First, std::size_t... Index>
@@ -73,22 +74,22 @@ using with_rows = typename with_rows_at<D, Gone, First, typename make_indices<D:
 
 }  // namespace detail
 
-/// Rows of which only some are there: as many along the first axis of `values` as there could be, the bound, which is
-/// what the step's memory is planned for; and beside them how many are real, known when the step has run. The others
-/// follow the real ones, and all their elements are 0: so they add nothing to a sum, and as indices they are 0.
+/// A value with a run-time number of real rows. The first axis of `values` has the largest possible number of rows, the
+/// bound, for which the step plans memory. `count` is the number of real rows, known when the step has run. The other
+/// rows follow the real ones and consist of zeros, so they add nothing to a sum, and as indices they are 0.
 ///
-/// It is no expression: a value that is computed from `values` has a row for each of the bound, and a program that
-/// means the real ones alone says so. `sum`, `mean`, `prod`, `max`, `min` and `argmax` of it are those of the real
-/// rows. A value that is computed row by row from `values` is one again `with_count`:
+/// A bounded value is not an expression. Values computed from `values` have a row for every row of the bound; to use
+/// only the real rows, apply `sum`, `mean`, `prod`, `max`, `min` or `argmax` to the bounded value. `with_count` makes a
+/// value that was computed row by row from `values` a bounded value again:
 ///
 ///     auto kept = boolean_mask(images, mask);
 ///     auto loss = softmax_cross_entropy(matmul(kept.values, w), boolean_mask(labels, mask).values);
 ///     auto cost = mean(with_count(loss, kept));
 ///
-/// The gradient of the other rows is then 0. The factors that it is multiplied by on its way must be finite for that:
-/// the gradient of `log` at 0 is not.
+/// The gradient of the other rows is then 0, provided that every factor by which it is multiplied is finite. The
+/// gradient of `log` at 0 is not finite.
 ///
-/// Fetched it is a tensor of the real rows, of extents `Dims`, in memory that holds as many as the bound.
+/// A fetched bounded value is a tensor of the real rows, of extents `Dims`, in memory of the size of the bound.
 template <class Values, class Dims>
 struct bounded {
   using value_type = value_t<Values>;
@@ -99,7 +100,7 @@ struct bounded {
   Values values;
   node<std::int64_t, dims<>, device_type> count;
 
-  // ---- what a session fetches for it, and makes of that ----
+  // ---- fetching ----
 
   using fetched_type = tensor<value_type, Dims>;
 
@@ -114,20 +115,20 @@ struct bounded {
   }
 };
 
-/// Whether X is a `bounded<...>`.
+/// True if X is a `bounded<...>`.
 template <class X>
 inline constexpr bool is_bounded = false;
 template <class Values, class Dims>
 inline constexpr bool is_bounded<bounded<Values, Dims>> = true;
 
-/// Values have a row for each of the bound.
+/// The values must have one row for each row of the bound.
 template <class Given, class Bound>
 struct rows_are_not_those_of_the_bound : mistake<true> {};
 template <auto... Given, auto... Bound>
 struct rows_are_not_those_of_the_bound<dims<Given...>, dims<Bound...>>
     : mistake<sizeof...(Given) == 0 || sizeof...(Bound) == 0 || dims<Given...>::spec[0] != dims<Bound...>::spec[0]> {};
 
-/// A count is one std::int64_t of a graph.
+/// A count must be a scalar of the graph, of type std::int64_t.
 template <class Count>
 struct count_is_not_a_scalar : mistake<true> {};
 template <Expression Count>
@@ -145,7 +146,7 @@ auto bounded_by(const Expr& values, const Count& count) {
   return bounded<decltype(real), Real>{real, count};
 }
 
-/// The values with something else where there is no real row.
+/// Returns the values, with `with` in all rows that are not real.
 template <class Values, class Dims>
 auto padded_with(const bounded<Values, Dims>& b, value_t<Values> with) {
   return weft::select(valid_rows<dims_t<Values>>(b.count), b.values, with);
@@ -158,7 +159,7 @@ constexpr T above_all() {
     return static_cast<T>(-1 - device::below_all<T>());
 }
 
-/// Mean over the axes of a mask.
+/// Returns the mean over the axes of a mask.
 template <std::uint32_t Mask, int... Axes, class Expr>
 auto mean_over(const Expr& e) {
   if constexpr (Mask != 0)
@@ -169,8 +170,8 @@ auto mean_over(const Expr& e) {
     return e;
 }
 
-/// A value that was reduced within rows has rows again. Those behind the count may have become something else than 0:
-/// the product of no element is 1.
+/// A value that was reduced within its rows is bounded again. The rows after the count may no longer be 0, since the
+/// product of no elements is 1.
 template <class Dims, std::uint32_t Axes, class Reduced, class Count>
 auto reduced_rows(const Reduced& reduced, const Count& count) {
   return bounded_by<without_axes<Dims, Axes>>(reduced, count);
@@ -199,13 +200,13 @@ auto reduce_bounded(const bounded<Values, Dims>& b) {
 
 }  // namespace detail
 
-/// Whether each row of the bound is real: bool, `[bound]`.
+/// Returns true for each real row of the bound: bool, `[bound]`.
 template <class Values, class Dims>
 [[nodiscard]] auto valid(const bounded<Values, Dims>& b) {
   return detail::valid_rows<detail::rows_of_bound<Values>>(b.count);
 }
 
-/// Values that were computed from the rows of a bounded value, with its count, and 0 behind it.
+/// Gives values that were computed from the rows of a bounded value the same count, and sets all later rows to 0.
 template <Expression Expr, class Values, class Dims>
 [[nodiscard]] auto with_count(const Expr& values, const bounded<Values, Dims>& b) {
   using D = dims_t<Expr>;
@@ -216,9 +217,9 @@ template <Expression Expr, class Values, class Dims>
   else
     return b;
 }
-/// Values whose first `count` rows are real: a scalar of std::int64_t. Those behind become 0. So a bounded value leaves
-/// `cond` and `while_loop`, which return its `values` and `count`. A fetch throws out_of_range if the count is negative
-/// or more than the bound.
+/// Declares the first `count` rows of values as real and sets all later rows to 0; `count` is a scalar of type
+/// std::int64_t. `cond` and `while_loop` return the `values` and the `count` of a bounded value, from which this
+/// function restores it. A fetch throws out_of_range if the count is negative or exceeds the bound.
 template <auto Count = dyn<"count">, Expression Expr, class Number>
   requires(!is_bounded<Number>)
 [[nodiscard]] auto with_count(const Expr& values, const Number& count) {
@@ -231,35 +232,36 @@ template <auto Count = dyn<"count">, Expression Expr, class Number>
     return detail::after_mistake<value_t<Expr>, D>(values);
 }
 
-// ---- reductions of the real rows ----
+// ---- reductions over the real rows ----
 
-/// Sum of the real rows over the given axes, or over all. Over axes of a row alone it is a bounded value again.
+/// Returns the sum of the real rows over the given axes, or over all axes. A reduction within rows is a bounded value
+/// again.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto sum(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>, "sum: needs axes of the rows and numbers: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::sum, Axes...>(b);
 }
-/// Product of them.
+/// Returns the product of the real rows; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto prod(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>,
                 "prod: needs axes of the rows and numbers: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::product, Axes...>(b);
 }
-/// Largest element of them; of none the lowest there is.
+/// Returns the largest element of the real rows, or the lowest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto max(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>, "max: needs axes of the rows and numbers: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::maximum, Axes...>(b);
 }
-/// Smallest element of them; of none the highest there is.
+/// Returns the smallest element of the real rows, or the highest value of the type if there are none; see `sum`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto min(const bounded<Values, Dims>& b) {
   static_assert(correct<reduction_mistake<Values, Axes...>>, "min: needs axes of the rows and numbers: cast<float>(x)");
   return detail::reduce_bounded<device::reduce_op::minimum, Axes...>(b);
 }
-/// Mean of the real rows over the given axes, or over all; of none, as in TensorFlow, a NaN: where that can be,
-/// `sum(b) / cast<float>(maximum(b.count, 1))`.
+/// Returns the mean of the real rows over the given axes, or over all axes. The mean of no rows is NaN, as in
+/// TensorFlow; to avoid that, write `sum(b) / cast<float>(maximum(b.count, 1))`.
 template <auto... Axes, class Values, class Dims>
 [[nodiscard]] auto mean(const bounded<Values, Dims>& b) {
   using T = value_t<Values>;
@@ -276,7 +278,8 @@ template <auto... Axes, class Values, class Dims>
       return let(sum<0>(detail::mean_over<(axes & ~std::uint32_t{1})>(b.values)) / cast<T>(b.count));
   }
 }
-/// Index of the largest real row along the first axis, `argmax<0>(b)`, of none 0; or, along another, of each row.
+/// Returns the index of the largest real row along the first axis, `argmax<0>(b)`, or 0 if there is none; along another
+/// axis, the index within each row.
 template <int Axis, class Values, class Dims>
 [[nodiscard]] auto argmax(const bounded<Values, Dims>& b) {
   using T = value_t<Values>;

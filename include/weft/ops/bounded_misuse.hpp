@@ -5,11 +5,11 @@
 #include <weft/ops/bounded.hpp>
 #include <weft/ops/elementwise.hpp>
 
-/// A bounded value where an expression is wanted: overloads that say what to write instead. Those that are likely stand
-/// here one by one, for what comes of a macro takes two lines more to report.
+/// Overloads that reject a bounded value in place of an expression, with advice. Likely mistakes have overloads of
+/// their own, because compilers report two more lines for a function that a macro defines.
 namespace weft {
 
-/// A value of which some rows may not be real is used as if all were.
+/// A bounded value, some of whose rows may not be real, is used like an ordinary value.
 template <class... Operands>
 struct some_rows_are_not_real : mistake<(is_bounded<Operands> || ...)> {};
 
@@ -23,7 +23,7 @@ const auto& rows_of(const X& x) {
   else
     return x;
 }
-/// The stand-in for a result: the first operand that is a value, or its rows.
+/// Returns a stand-in for the result: the first operand that is a value, or its rows.
 template <class First, class... Rest>
 auto after_bounded(const First& first, const Rest&... rest) {
   if constexpr (Expression<std::remove_cvref_t<decltype(rows_of(first))>>) {
@@ -141,7 +141,6 @@ auto gradients(const bounded<Values, Dims>&, const Xs&... xs) {
   return std::tuple{xs...};
 }
 
-// The rest.
 #define WEFT_COMPARISONS(row) row(<) row(<=) row(>) row(>=) row(==) row(!=)
 #define WEFT_COMPARISON_OF_BOUNDED(sign)       \
   template <class A, class B>                  \

@@ -5,14 +5,14 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with pad. Each says
-/// which boxes of its operands go to which of its results (`Op::copies`), once for all kinds of devices.
+/// Operations that only move elements: transpose.hpp, reverse.hpp, concat.hpp with split, slice.hpp with pad.
+/// `Op::copies` maps boxes of the operands to boxes of the results, once for all kinds of devices.
 namespace weft {
 
 WEFT_COLD_BEGIN
 
-/// How the elements of a box lie in an operand or a result: along an axis from `begin` on, `step` from each to the
-/// next, backwards where that is negative; along the others from 0 on, one after the other.
+/// The position of a box's elements in an operand or a result. Along one axis they start at `begin` and advance by
+/// `step`, which may be negative; along the other axes they start at 0 and are consecutive.
 struct box_walk {
   std::int64_t begin[max_rank]{}, step[max_rank];
   box_walk() {
@@ -28,7 +28,7 @@ class box_copies : public strided_copies {
  public:
   explicit box_copies(const prepare_context& p) : strided_copies(p.inputs[0].type), p_(p) {}
 
-  /// Copies a box of these extents from an operand to a result.
+  /// Copies a box of the given extents from an operand to a result.
   void copy(const shape& extents, std::uint32_t operand, const box_walk& from, std::uint32_t result,
             const box_walk& to) {
     strided_region r;
@@ -42,7 +42,7 @@ class box_copies : public strided_copies {
     }
     regions.push_back(r);
   }
-  /// Gives all other elements of the results a value, by its bits.
+  /// Sets all other elements of the results to a value, given by its bits.
   void fill_rest(std::uint64_t bits) { fills = true, fill = bits; }
 
  private:
@@ -61,7 +61,7 @@ strided_copies copies_declared(const prepare_context& p) {
     return Op::copies(p);
 }
 
-/// An operand of these extents with its axes in another order.
+/// Copies an operand of the given extents with its axes in another order.
 strided_copies permuted(dtype, const shape& from, const shape& to, const std::int64_t* order);
 
 #if WEFT_DEFINITIONS

@@ -5,24 +5,24 @@
 
 namespace weft {
 
-/// The operand's elements once for each element of larger extents, as operators broadcast them (tf.broadcast_to):
-/// `broadcast_to<dims<dyn<"batch">, 8>>(x)` of a scalar, of `[8]` or of `[batch, 1]`. In a step a name has its size
-/// from what is fed: failed_precondition where nothing has it.
+/// Broadcasts the operand to larger extents, by the rules of operators (tf.broadcast_to):
+/// `broadcast_to<dims<dyn<"batch">, 8>>(x)` of a scalar, `[8]` or `[batch, 1]`. In a step, fed values determine the
+/// named extents; throws failed_precondition if none does.
 template <class To, Expression Expr>
 [[nodiscard]] auto broadcast_to(const Expr& e);
 
-/// Over tensors, with extents that the operand's do not tell: `broadcast_to<dims<dyn<"batch">, 8>>(x, shape(32, 8))`.
-/// Throws invalid_argument if they do not fit.
+/// Broadcasts tensors to extents that the operand does not determine: `broadcast_to<dims<dyn<"batch">, 8>>(x, shape(32,
+/// 8))`. Throws invalid_argument if they do not fit.
 template <class To, Expression Expr>
   requires(!Expr::symbolic)
 [[nodiscard]] auto broadcast_to(const Expr& e, const shape& extents);
 
-/// Zeros of the operand's extents, and of its element type unless another is named (tf.zeros_like):
-/// `zeros_like<std::int32_t>(x)`. The operand is not computed for them.
+/// Returns zeros of the operand's extents and element type, or of another type (tf.zeros_like):
+/// `zeros_like<std::int32_t>(x)`. Does not compute the operand.
 template <class T = void, Expression Expr>
 [[nodiscard]] auto zeros_like(const Expr& e);
 
-/// Ones of the operand's extents (tf.ones_like).
+/// Returns ones of the operand's extents (tf.ones_like).
 template <class T = void, Expression Expr>
 [[nodiscard]] auto ones_like(const Expr& e);
 
@@ -43,13 +43,13 @@ struct extents_do_not_broadcast_to : mistake<!broadcasts_to<From, To>()> {};
 
 using detail::extents_do_not_broadcast_to;
 
-/// The mistake in a broadcast, if there is one.
+/// The first mistake in a broadcast, if any.
 template <class From, class To>
 using broadcast_to_mistake = first_mistake<extents_are_not_valid<To>, extents_do_not_broadcast_to<From, To>>;
 
 WEFT_COLD_BEGIN
 
-/// An operand as often as the output's extents say.
+/// Repeats an operand to fill the output's extents.
 struct broadcast_to_op {
   static constexpr const char* name = "broadcast_to";
 
@@ -59,7 +59,7 @@ struct broadcast_to_op {
 
 namespace detail {
 
-/// Where names are sizes, those of the operand must still be its own or 1.
+/// Throws invalid_argument unless each run-time extent of the operand is 1 or equals the result's.
 void check_broadcast(const shape& from, const shape& to);
 
 #if WEFT_DEFINITIONS
@@ -96,7 +96,7 @@ WEFT_COLD_END
 
 namespace detail {
 
-/// A number for each element: in a graph a fill where elements are floating-point numbers.
+/// Returns a number repeated to extents D. In a graph, floating-point numbers become a fill.
 template <class T, class D>
 node<T, dims_t<D>> filled(op_builder& where, T number) {
   remember_extents<D>(where);

@@ -7,20 +7,21 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/random.hpp>
 
-/// Classes drawn from distributions. Included by name, not by <weft/weft.hpp>.
+/// Samples from categorical distributions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// One class of each row of logits `[..., n]`, std::int32_t `[...]`, new ones in each step (tf.random.categorical of
-/// one sample): class k with probability `softmax(logits)[..., k]`. Logits are float, double, half or bfloat16,
-/// unnormalised logarithms of probabilities; -inf is a class that is never drawn, and a row has -1 if one of its logits
-/// is NaN or +inf, or all are -inf. Drawn as random_uniform draws, by the inverse of the distribution function in
-/// double, whose every operation is rounded by itself: so it is the same on any number of threads, on CPUs and GPUs,
-/// and after a restart at that step. No gradient passes through it. A step throws invalid_argument if there are rows
-/// and no classes, out_of_range if there are more than 2^31. In a graph only: tensors have no steps.
+/// Draws one class for each row of logits `[..., n]`, std::int32_t `[...]`, anew in each step (tf.random.categorical
+/// with one sample). The probability of class k is `softmax(logits)[..., k]`. Logits are unnormalised log-probabilities
+/// of type float, double, half or bfloat16. A class with logit -inf is never drawn; a row yields -1 if one of its
+/// logits is NaN or +inf, or all are -inf. Uses the random numbers of random_uniform and inverts the distribution
+/// function in double, rounding every operation separately. The result is therefore the same for any number of threads,
+/// on CPUs and GPUs, and after a restart at that step. Has no gradient. A step throws invalid_argument if there are
+/// rows but no classes, and out_of_range if there are more than 2^31 classes. Requires a graph, since tensors have no
+/// steps.
 template <Expression Expr>
 [[nodiscard]] auto categorical(const Expr& logits, random_options options = {});
 
-/// Logits are float, double, half or bfloat16.
+/// Logits must be float, double, half or bfloat16.
 template <class T>
 struct logits_not_floating : mistake<!is_differentiable<T>> {};
 
@@ -38,7 +39,7 @@ inline void check_categorical(const prepare_context& p) {
 
 }  // namespace detail
 
-/// Inputs: logits, and for each row a double that is uniform in [0, 1).
+/// Inputs: logits, and for each row a double drawn uniformly from [0, 1).
 template <class T>
 struct categorical_op {
   static constexpr const char* name = "categorical";

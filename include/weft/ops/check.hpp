@@ -8,11 +8,11 @@
 
 namespace weft {
 
-/// An axis is out of range, or named twice. Axes count from 0; negative ones from the end.
+/// An axis is out of range, or listed twice. Axes count from 0, and negative axes from the end.
 template <class Dims, int... Axes>
 struct axis_out_of_range : mistake<detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};
 
-/// The number of an axis that may be counted from the end.
+/// The number of an axis; negative axes count from the end.
 template <class Dims, int Axis>
 inline constexpr std::size_t axis_number =
     static_cast<std::size_t>(Axis < 0 ? Axis + static_cast<int>(Dims::rank) : Axis);
@@ -21,14 +21,14 @@ namespace detail {
 constexpr bool is_int(std::int64_t extent) { return extent >= 0 && extent <= 0x7fffffff; }
 }  // namespace detail
 
-/// An extent is known at run time only: `shape_of(x)` has it in a step. Or no int holds it.
+/// The extent must be static and fit into an int. In a step, `shape_of(x)` yields run-time extents.
 template <class Dims, int Axis>
 struct extent_is_not_an_int
     : mistake<!axis_out_of_range<Dims, Axis>::value && !detail::is_int(Dims::spec[axis_number<Dims, Axis>])> {};
 
-/// The extent of an axis as an int that the compiler knows, of a tensor, a node, an expression or a dims by its type
-/// (as static_extent of std::mdspan): `static_extent<decltype(queries), -1>()` of `[batch, heads, 64]` is 64. Negative
-/// axes count from the end.
+/// Returns the extent of an axis as a compile-time int, from the type of a tensor, a node, an expression or a dims
+/// (like static_extent of std::mdspan): `static_extent<decltype(queries), -1>()` of `[batch, heads, 64]` is 64.
+/// Negative axes count from the end.
 template <class X, int Axis>
 constexpr int static_extent() {
   using Dims = dims_t<std::remove_cvref_t<X>>;
@@ -40,7 +40,7 @@ constexpr int static_extent() {
     return 1;
 }
 
-/// Matrices are square: the last two extents are equal.
+/// Matrices must be square: their last two extents are equal.
 template <class Dims>
 struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::rank - (Dims::rank < 2 ? 0 : 2)] !=
                                                                 Dims::spec[Dims::rank - (Dims::rank < 1 ? 0 : 1)])> {};
@@ -49,17 +49,18 @@ struct matrices_are_not_square : mistake<(Dims::rank < 2 || Dims::spec[Dims::ran
 template <class T>
 struct not_floating : mistake<!std::is_floating_point_v<T>> {};
 
-/// The operation needs a value of a graph, and this is one of tensors.
+/// The operation needs a value of a graph, but the operand is a tensor.
 template <class Expr>
 struct value_not_in_a_graph : mistake<!Expr::symbolic> {};
 
-/// The operation needs numbers, of any type.
+/// The operation needs numbers, not bool.
 template <class T>
 struct elements_not_numeric : mistake<std::is_same_v<T, bool>> {};
 
 namespace detail {
 
-/// Stands in for a result after a mistake, so that one mistake is one error. It has elements that arithmetic takes.
+/// Returns a stand-in for a result after a mistake, so that one mistake prints one error. Its elements are of a type
+/// that supports arithmetic.
 template <class U, class Dims, class... Expr>
 auto after_mistake(const Expr&...) {
   using T = std::conditional_t<is_storage_type<U>, float, U>;
@@ -91,7 +92,7 @@ constexpr bool defined_for() {
     return std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 }
 
-/// An operation runs on every kind of device unless it names those it runs on: `using devices = kinds<cpu>`.
+/// The kinds of devices on which an operation runs: `using devices = kinds<cpu>`. The default is all.
 template <class... Devices>
 struct kinds {
   template <class D>

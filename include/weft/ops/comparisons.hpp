@@ -21,7 +21,7 @@ inline constexpr bool is_truth<formula::logical_and, A, B> = is_truth_operand<A>
 template <class A, class B>
 inline constexpr bool is_truth<formula::logical_or, A, B> = is_truth_operand<A> && is_truth_operand<B>;
 
-/// Whether two comparisons have extents that do not broadcast, so that `&&` and `||` make a bool of them alone.
+/// True if two comparisons have extents that do not broadcast, so that `&&` and `||` reduce each to a bool.
 template <class A, class B>
 inline constexpr bool truths_of_other_extents = false;
 template <Expression A, Expression B>
@@ -67,7 +67,7 @@ bool is_true_as(const expression<Op, bool, D, Dev, A>& e) {
 
 }  // namespace detail
 
-/// Whether a is less than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less).
+/// Returns `a < b` for each element, as bool; false if either is NaN. Extents broadcast (tf.less).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<(const A& a, const B& b) {
@@ -75,7 +75,7 @@ template <Operand A, Operand B>
                 "operator<: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less>(a, b);
 }
-/// Whether a is at most b, element by element, as bool; false where either is NaN. Extents broadcast (tf.less_equal).
+/// Returns `a <= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.less_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator<=(const A& a, const B& b) {
@@ -83,7 +83,7 @@ template <Operand A, Operand B>
                 "operator<=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::less_equal>(a, b);
 }
-/// Whether a is greater than b, element by element, as bool; false where either is NaN. Extents broadcast (tf.greater).
+/// Returns `a > b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>(const A& a, const B& b) {
@@ -91,8 +91,7 @@ template <Operand A, Operand B>
                 "operator>: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater>(a, b);
 }
-/// Whether a is at least b, element by element, as bool; false where either is NaN. Extents broadcast
-/// (tf.greater_equal).
+/// Returns `a >= b` for each element, as bool; false if either is NaN. Extents broadcast (tf.greater_equal).
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator>=(const A& a, const B& b) {
@@ -100,8 +99,8 @@ template <Operand A, Operand B>
                 "operator>=: needs extents that broadcast and numbers of one type: cast<T>(x); write a < b && b < c");
   return detail::binary<formula::greater_equal>(a, b);
 }
-/// Whether a and b are equal, element by element, as bool; false where either is NaN. Extents broadcast (tf.equal). Of
-/// tensors, `bool(a == b)` says whether all elements and the extents are equal.
+/// Returns `a == b` for each element, as bool; false if either is NaN. Extents broadcast (tf.equal). For tensors,
+/// `bool(a == b)` is true if the extents and all elements are equal.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator==(const A& a, const B& b) {
@@ -109,8 +108,8 @@ template <Operand A, Operand B>
                 "operator==: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::equal>(a, b);
 }
-/// Whether a and b differ, element by element, as bool; true where either is NaN. Extents broadcast (tf.not_equal). Of
-/// tensors, `bool(a != b)` says whether any element or the extents differ.
+/// Returns `a != b` for each element, as bool; true if either is NaN. Extents broadcast (tf.not_equal). For tensors,
+/// `bool(a != b)` is true if the extents or any elements differ.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator!=(const A& a, const B& b) {
@@ -118,7 +117,7 @@ template <Operand A, Operand B>
                 "operator!=: needs extents that broadcast and elements of one type: cast<T>(x)");
   return detail::binary<formula::not_equal>(a, b);
 }
-/// Whether both hold, element by element, of tensors of bool (tf.logical_and). Both sides are evaluated.
+/// Returns `a && b` for each element of bool (tf.logical_and). Evaluates both sides.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator&&(const A& a, const B& b) {
@@ -130,7 +129,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_and>(a, b);
   }
 }
-/// Whether either holds, element by element, of tensors of bool (tf.logical_or). Both sides are evaluated.
+/// Returns `a || b` for each element of bool (tf.logical_or). Evaluates both sides.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator||(const A& a, const B& b) {
@@ -142,7 +141,7 @@ template <Operand A, Operand B>
     return detail::binary<formula::logical_or>(a, b);
   }
 }
-/// Whether it does not hold, element by element, of a tensor of bool (tf.logical_not).
+/// Negates each element of bool (tf.logical_not).
 template <Expression X>
 [[nodiscard]] auto operator!(const X& x) {
   static_assert(correct<elementwise_mistake<formula::logical_not, X>>, "operator!: needs elements of bool: x > 0");

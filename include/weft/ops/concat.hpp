@@ -6,13 +6,13 @@
 
 namespace weft {
 
-/// Operands of one element type, one behind the other along an axis (tf.concat): of `[a, n]` and `[b, n]` along axis 0
-/// `[a + b, n]`. All other extents are equal. Throws invalid_argument where run-time extents of one name are not.
+/// Joins operands of one element type along an axis (tf.concat): `[a, n]` and `[b, n]` along axis 0 become `[a + b,
+/// n]`. All other extents must be equal. Throws invalid_argument if run-time extents of one name differ.
 template <int Axis, Expression First, Expression... Rest>
 [[nodiscard]] auto concat(const First& first, const Rest&... rest);
 
-/// An axis in `Count` equal parts (tf.split), a tuple of them: `auto [a, b] = split<1, 2>(x)`. Throws invalid_argument,
-/// in a graph when a step runs, if a run-time extent has no such parts.
+/// Splits an axis into `Count` equal parts, returned as a tuple (tf.split): `auto [a, b] = split<1, 2>(x)`. Throws
+/// invalid_argument, in a graph when a step runs, if a run-time extent is not divisible.
 template <int Axis, int Count, Expression Expr>
 [[nodiscard]] auto split(const Expr& e);
 
@@ -27,17 +27,17 @@ constexpr bool agree_beside(const shape& a, const shape& b, std::size_t axis) {
 
 }  // namespace detail
 
-/// Operands that are joined have the same extents along all other axes.
+/// Joined operands must have equal extents along all other axes.
 template <class A, class B, std::size_t Axis>
 struct extents_beside_axis_differ : mistake<!detail::agree_beside(A::spec, B::spec, Axis)> {};
 
-/// An axis is split into equal parts.
+/// The extent of the axis must be divisible by the number of parts.
 template <class Dims, std::size_t Axis, int Count>
 struct axis_has_no_equal_parts : mistake<(Count < 1 || (Dims::spec[Axis] >= 0 && Dims::spec[Axis] % Count != 0))> {};
 
 WEFT_COLD_BEGIN
 
-/// Operands one behind the other along an axis.
+/// Joins operands along an axis.
 struct concat_op {
   static constexpr const char* name = "concat";
   using attributes = axis_attribute;
@@ -55,7 +55,7 @@ struct concat_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// An axis in parts, each as long as its output's.
+/// Splits an axis into parts; the outputs determine the extent of each part.
 struct split_op {
   static constexpr const char* name = "split";
   using attributes = axis_attribute;

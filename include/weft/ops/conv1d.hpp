@@ -2,28 +2,28 @@
 
 #include <weft/ops/convolution.hpp>
 
-/// Convolutions of sequences. Included by name, not by <weft/weft.hpp>.
+/// One-dimensional convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The options of conv1d. `padding::of(n)` is n steps on both ends; of `padding::of(0, 0, left, right)`, left and right
-/// are the steps before and behind, so that `padding::of(0, 0, (window - 1) * dilation, 0)` is causal.
+/// The options of conv1d. `padding::of(n)` pads n steps on both ends; `padding::of(0, 0, left, right)` pads `left`
+/// steps in front and `right` steps at the end, so `padding::of(0, 0, (window - 1) * dilation, 0)` is causal.
 struct conv1d_options {
   int stride = 1;
   padding pad = padding::same;
   int dilation = 1;
 };
 
-/// The convolution of sequences `[batch, length, in]` with filters `[window, in, out]`, `[batch, length', out]`
-/// (tf.nn.conv1d): conv2d of one row, whose rules hold. What is added to it and applied to it elementwise,
-/// `relu(conv1d(x, w) + b)`, runs in the same kernel.
+/// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into `[batch, length', out]`
+/// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in
+/// `relu(conv1d(x, w) + b)`, run in the same kernel.
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv1d(const A& x, const B& filters);
 
-/// Sequences are of rank 3: batch, length, channels.
+/// Sequences must be of rank 3: batch, length, channels.
 template <class Dims>
 struct sequences_are_not_of_rank_3 : mistake<Dims::rank != 3> {};
 
-/// Filters of sequences are of rank 3: length of the window, channels of the sequences, filters.
+/// Filters of conv1d must be of rank 3: length of the window, channels of the sequences, filters.
 template <class Filters>
 struct filters_are_not_of_rank_3 : mistake<Filters::rank != 3> {};
 
@@ -33,7 +33,7 @@ constexpr conv2d_options of_one_row(const conv1d_options& o) {
   return {{1, o.stride}, {o.pad.by_result, 0, 0, o.pad.left, o.pad.right}, {1, o.dilation}};
 }
 
-/// Sequences as images of one row; of others, something of which a convolution says what is wrong.
+/// Sequences as images of one row. Other ranks stay unchanged, and the convolution reports them.
 template <class Dims>
 struct as_row {
   using type = Dims;
@@ -51,7 +51,7 @@ struct as_filter_row<dims<A, B, C>> {
   using type = dims<1, A, B, C>;
 };
 
-/// The result of a convolution of sequences: the type, and the run-time form of the call.
+/// The result of a one-dimensional convolution: its type, and the run-time form of the call.
 template <class X, class Filters, conv1d_options Options>
 struct conv1d_result {
   using row = typename conv2d_result<typename as_row<X>::type, typename as_filter_row<Filters>::type,
@@ -68,14 +68,14 @@ struct conv1d_result {
 
 template <class X, class Filters, conv1d_options Options>
 struct find_conv1d_mistake {
-  static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 fails on the call among the arguments
+  static constexpr conv2d_options options = of_one_row(Options);  // g++ 12 rejects this call as a template argument
   using type = first_mistake<sequences_are_not_of_rank_3<X>, filters_are_not_of_rank_3<Filters>,
                              conv2d_mistake<typename as_row<X>::type, typename as_filter_row<Filters>::type, options>>;
 };
 
 }  // namespace detail
 
-/// The mistake in the extents of a convolution of sequences, if there is one.
+/// The first mistake in the extents of a one-dimensional convolution, if any.
 template <class X, class Filters, conv1d_options Options>
 using conv1d_mistake = typename detail::find_conv1d_mistake<X, Filters, Options>::type;
 

@@ -2,10 +2,10 @@
 
 #include <weft/ops/convolution.hpp>
 
-/// Transposed convolutions. Included by name, not by <weft/weft.hpp>.
+/// Transposed convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The options of conv2d_transpose. Stride, padding and dilation are those of the convolution whose transpose it is.
+/// The options of conv2d_transpose. Stride, padding and dilation are the options of the transposed convolution.
 struct conv2d_transpose_options {
   size2d stride = 1;
   padding pad = padding::same;
@@ -19,17 +19,17 @@ struct conv2d_transpose_options {
 ///
 ///     conv2d_transpose<conv2d_transpose_options{.stride = 2}>(images, filters)  // twice the height and width
 ///
-/// With `padding::same`, the result's height is `height * stride`. Otherwise it is `(height - 1) * stride +
-/// (window - 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less than the stride, and 0
-/// with `padding::same`. Elements are float, double, half or bfloat16; those of half and bfloat16 are summed in float
-/// and rounded once. Throws invalid_argument where run-time extents do not fit.
+/// With `padding::same`, the result's height is `height * stride`. Otherwise it is
+/// `(height - 1) * stride + (window - 1) * dilation + 1 - top - bottom + output_padding`. Each output padding is less
+/// than the stride, and 0 with `padding::same`. Elements are float, double, half or bfloat16; half and bfloat16 are
+/// summed in float and rounded once. Throws invalid_argument if run-time extents do not fit.
 template <conv2d_transpose_options Options = conv2d_transpose_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv2d_transpose(const A& images, const B& filters);
 
 namespace detail {
 
-/// The window options of the convolution, whose padding no longer depends on an extent: of results that are a multiple
-/// of the stride, padding::same is as much as the window exceeds the stride.
+/// The window options of the convolution, with a padding that no longer depends on an extent. The result of
+/// padding::same is a multiple of the stride, so its padding is the excess of the window over the stride.
 constexpr window_options windows_of(const conv2d_transpose_options& o, std::int64_t height, std::int64_t width) {
   window_options w{o.stride, o.pad, o.dilation};
   if (!o.pad.by_result) return w;
@@ -43,7 +43,7 @@ constexpr window_options windows_of(const conv2d_transpose_options& o, std::int6
   return w;
 }
 
-/// An extent of the result, less the stride times that of the images.
+/// Returns an extent of the result minus the stride times the extent of the images.
 constexpr std::int64_t transposed_excess(std::int64_t window, int stride, int dilation, int before, int after,
                                          int output_padding, bool same) {
   return same ? 0 : (window - 1) * dilation + 1 - stride - before - after + output_padding;
@@ -86,21 +86,21 @@ constexpr bool transpose_has_elements(const shape& images, const shape& filters,
 
 }  // namespace detail
 
-/// The last extent of the filters is that of the images: filters are [height, width, out, in].
+/// The last extent of the filters must be the channels of the images: filters are [height, width, out, in].
 template <class Images, class Filters>
 struct conv2d_transpose_channels_differ : mistake<!detail::transposed_channels_fit(Images::spec, Filters::spec)> {};
 
-/// Strides and dilations are at least 1, paddings at least 0, output paddings less than the stride, and 0 with
+/// Strides and dilations must be at least 1, paddings at least 0, and output paddings less than the stride, and 0 with
 /// padding::same.
 template <conv2d_transpose_options Options>
 struct conv2d_transpose_options_out_of_range : mistake<!detail::sensible(Options)> {};
 
-/// The padding leaves nothing of the result.
+/// The padding leaves no elements in the result.
 template <class Images, class Filters, conv2d_transpose_options Options>
 struct conv2d_transpose_result_is_empty
     : mistake<!detail::transpose_has_elements(Images::spec, Filters::spec, Options)> {};
 
-/// The mistake in the extents of a transposed convolution, if there is one.
+/// The first mistake in the extents of a transposed convolution, if any.
 template <class Images, class Filters, conv2d_transpose_options Options>
 using conv2d_transpose_mistake =
     first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
@@ -116,7 +116,7 @@ using conv2d_transpose_result = dims<
     transposed_extent<extent_at<Images, 2>::value, O.stride.width, transposed_columns_excess(Filters::spec[1], O)>(),
     extent_at<Filters, 2>::value>;
 
-/// The attributes, whose paddings are all numbers.
+/// The attributes, with all paddings as numbers.
 constexpr window_attributes transposed_windows(const conv2d_transpose_options& o, std::int64_t height,
                                                std::int64_t width) {
   const window_options w = windows_of(o, height, width);

@@ -9,24 +9,23 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// How a filter slides over images: every `stride`-th position, over images with `pad` around them, its elements
-/// `dilation` apart.
+/// The options of a convolution: the filter moves by `stride` over images padded by `pad`, and its elements are
+/// `dilation` pixels apart.
 struct conv2d_options {
   size2d stride = 1;
   padding pad = padding::same;
   size2d dilation = 1;
 };
 
-/// The convolution of images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, as a
-/// deep network means it: the filter is not turned round (tf.nn.conv2d). The result is `[batch, height', width',
-/// filters]`; strides, padding and dilation are `Options`:
+/// Convolves images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, without
+/// reversing the filters, as is usual in deep learning (tf.nn.conv2d). The result is `[batch, height', width',
+/// filters]`; `Options` contains stride, padding and dilation:
 ///
 ///     conv2d(images, filters)  // stride 1, the same height and width
 ///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)
 ///
-/// What is added to it and applied to it elementwise, `relu(conv2d(x, w) + b)`, runs in the same kernel. Convolutions
-/// of half and of bfloat16 are summed in float and rounded once, before anything else is done with them; so are their
-/// gradients.
+/// Elementwise operations on the result, as in `relu(conv2d(x, w) + b)`, run in the same kernel. Convolutions of half
+/// and bfloat16 are summed in float and rounded once, before any elementwise operation; so are their gradients.
 template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto conv2d(const A& images, const B& filters);
 
@@ -34,8 +33,8 @@ namespace detail {
 
 constexpr window_options windows_of(const conv2d_options& o) { return {o.stride, o.pad, o.dilation}; }
 
-/// The call's extents; `images` [batch, height, width, channels], `filters` [height, width, channels, filters], or
-/// without heights, of sequences (ops/conv1d.hpp).
+/// Returns the extents of a call. `images` are [batch, height, width, channels] and `filters` are [height, width,
+/// channels, filters]; sequences have no height (ops/conv1d.hpp).
 inline convolution_shape convolution_of(const window_attributes& a, const shape& images, const shape& filters,
                                         const shape& result) {
   if (images.rank == 3)
@@ -53,7 +52,8 @@ inline convolution_shape convolution_of(const window_attributes& a, const shape&
 
 }  // namespace detail
 
-// A convolution is linear in each operand, and so are its gradients: the three are each other's.
+// A convolution is linear in each operand, and so are its gradients: the gradients of each of the three are the other
+// two.
 
 /// Inputs: images, filters; output: the result.
 template <class T>
@@ -78,8 +78,7 @@ struct convolution_op {
   }
 };
 
-/// Inputs: filters, the result's gradient; output: the gradient of the images, of their extents
-/// (tf.raw_ops.Conv2DBackpropInput).
+/// Inputs: filters and the result's gradient. Output: the gradient of the images (tf.raw_ops.Conv2DBackpropInput).
 template <class T>
 struct convolution_input_gradient_op {
   static constexpr const char* name = "conv2d_input_gradient";
@@ -94,8 +93,7 @@ struct convolution_input_gradient_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Inputs: images, the result's gradient; output: the gradient of the filters, of their extents
-/// (tf.raw_ops.Conv2DBackpropFilter).
+/// Inputs: images and the result's gradient. Output: the gradient of the filters (tf.raw_ops.Conv2DBackpropFilter).
 template <class T>
 struct convolution_filter_gradient_op {
   static constexpr const char* name = "conv2d_filter_gradient";
@@ -112,7 +110,7 @@ struct convolution_filter_gradient_op {
 
 namespace detail {
 
-/// Records a call of two operands; its result has the extents of `like`, the value that the gradient is of.
+/// Records a call with two operands. The result has the extents of `like`, the value whose gradient it is.
 inline symbol record_convolution(const operation& op, const window_attributes& a, symbol x, symbol y, symbol like) {
   return record_call(op, {x, y}, {x.type(), like.extents()}, words_of(a));
 }
@@ -171,39 +169,39 @@ constexpr bool filter_fits(const shape& images, const shape& filters, const wind
 
 }  // namespace detail
 
-/// Filters are of rank 4: height, width, channels of the images, filters.
+/// Filters must be of rank 4: height, width, channels of the images, filters.
 template <class Filters>
 struct filters_are_not_of_rank_4 : mistake<Filters::rank != 4> {};
 
-/// The filters have other channels (their third extent) than the images (their fourth).
+/// The channels of the filters (the third extent) differ from the channels of the images (the fourth extent).
 template <class Images, class Filters>
 struct conv2d_channels_differ : mistake<!detail::channels_fit(Images::spec, Filters::spec)> {};
 
-/// The filter is larger than the image with its padding: there is no position for it.
+/// The filter is larger than the padded image.
 template <class Images, class Filters, conv2d_options Options>
 struct filter_is_larger_than_image
     : mistake<!detail::filter_fits(Images::spec, Filters::spec, detail::windows_of(Options))> {};
 
-/// Height and width of the filters are dynamic; only those of images may be.
+/// Filters must have a static height and width; images may have dynamic ones.
 template <class Filters>
 struct filter_extents_are_dynamic : mistake<!detail::window_is_known(Filters::spec)> {};
 
-/// Strides and dilations are at least 1, paddings at least 0.
+/// Strides and dilations must be at least 1, and paddings at least 0.
 template <conv2d_options Options>
 struct conv2d_options_out_of_range : mistake<!detail::sensible(detail::windows_of(Options))> {};
 
-/// Convolutions exist of float, double, half and bfloat16.
+/// Convolutions are defined for float, double, half and bfloat16.
 template <class T>
 struct conv2d_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// The mistake in the extents of a convolution, if there is one.
+/// The first mistake in the extents of a convolution, if any.
 template <class Images, class Filters, conv2d_options Options>
 using conv2d_mistake =
     first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,
                   conv2d_channels_differ<Images, Filters>, conv2d_options_out_of_range<Options>,
                   filter_extents_are_dynamic<Filters>, filter_is_larger_than_image<Images, Filters, Options>>;
 
-/// Whether the extents of `conv2d<Options>(images, filters)` fit.
+/// True if the extents of `conv2d<Options>(images, filters)` fit.
 template <class Images, class Filters, conv2d_options Options = conv2d_options{}>
 concept Convolvable = correct<conv2d_mistake<Images, Filters, Options>>;
 

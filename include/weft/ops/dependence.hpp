@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// A set of primitives, the single operations that gradients of gradients consist of.
+/// A set of primitives, the elementary operations of which second gradients consist.
 struct primitive_set {
   std::uint64_t words[2]{};
 
@@ -30,17 +30,17 @@ struct primitive_set {
   }
 };
 
-/// A value of which only is known what it was computed from, and by which operations. A formula that is run on these
-/// says which operands its gradient reads, so that the others need not be kept, and which kernels a second gradient
-/// needs, so that no others are compiled.
+/// A value of which only its inputs and its operations are known. Evaluating a formula on such values yields the
+/// operands that its gradient reads, so that a step need not keep the others, and the kernels that a second gradient
+/// uses, so that no others are compiled.
 struct dependence {
-  std::uint32_t mask = 0;  ///< the operands, one bit each
+  std::uint32_t mask = 0;  ///< the operands, one bit for each
   primitive_set by;
   dependence() = default;
   WEFT_HOST_DEVICE constexpr dependence(double) {}
   WEFT_HOST_DEVICE constexpr explicit dependence(std::uint32_t bits, primitive_set primitives)
       : mask(bits), by(primitives) {}
-  /// A formula that branches is refused for symbols.
+  /// Formulas with branches are rejected when they are evaluated on symbols.
   WEFT_HOST_DEVICE constexpr explicit operator bool() const { return true; }
 };
 

@@ -2,15 +2,14 @@
 
 #include <weft/ops/grouped_convolution.hpp>
 
-/// Depthwise convolutions. Included by name, not by <weft/weft.hpp>.
+/// Depthwise convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// conv2d of each channel with filters of its own: images `[batch, height, width, channels]` and filters `[height,
-/// width, channels, multiplier]` yield `[batch, height', width', channels * multiplier]`, in which the results of a
-/// channel lie next to each other (tf.nn.depthwise_conv2d). Options are those of conv2d. float or double; the extents
-/// of the filters are known to the compiler. What is added to the result and applied to it elementwise runs in the same
-/// kernel. On GPUs, cuDNN convolves where the program has it. Throws invalid_argument where run-time extents do not
-/// fit.
+/// Convolves each channel with its own filters: images `[batch, height, width, channels]` and filters `[height, width,
+/// channels, multiplier]` yield `[batch, height', width', channels * multiplier]`, in which the results of a channel
+/// are adjacent (tf.nn.depthwise_conv2d). Takes the options of conv2d. For float and double; the extents of the filters
+/// must be static. Elementwise operations on the result run in the same kernel. On GPUs, uses cuDNN if the program is
+/// built with it. Throws invalid_argument if run-time extents do not fit.
 template <conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto depthwise_conv2d(const A& images, const B& filters);
 
@@ -22,11 +21,11 @@ constexpr bool depthwise_fits(const shape& images, const shape& filters) {
 
 }  // namespace detail
 
-/// The filters have the channels of the images, and channels and multiplier are numbers that the compiler knows.
+/// The filters must have the channels of the images; the numbers of channels and the multiplier must be static.
 template <class Images, class Filters>
 struct depthwise_channels_differ : mistake<!detail::depthwise_fits(Images::spec, Filters::spec)> {};
 
-/// The mistake in the extents of a depthwise convolution, if there is one.
+/// The first mistake in the extents of a depthwise convolution, if any.
 template <class Images, class Filters, conv2d_options Options>
 using depthwise_conv2d_mistake =
     first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,

@@ -6,12 +6,12 @@
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/random_position.hpp>
 
-/// Dropout. Included by name, not by <weft/weft.hpp>.
+/// Dropout. Not part of <weft/weft.hpp>.
 namespace weft {
 
 WEFT_COLD_BEGIN
 
-/// inputs: x, the position and, where it is no literal, the rate.
+/// Inputs: x, the position and, unless it is a literal, the rate.
 template <class T>
 struct dropout_op {
   static constexpr const char* name = "dropout";
@@ -22,7 +22,7 @@ struct dropout_op {
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::dropout_kernel<T>(p, a.key);
   }
-  /// At the same position with the same key, the mask is the same.
+  /// The same position and key yield the same mask.
   static void gradient(gradient_context& g, const attributes&) {
     node_def c = g.node;
     c.inputs[0] = g.upstream().id();
@@ -63,23 +63,24 @@ constexpr bool is_dropout_rate() {
 
 }  // namespace detail
 
-/// Elements are float, double, half or bfloat16.
+/// Elements must be float, double, half or bfloat16.
 template <class T>
 struct elements_not_floating : mistake<!is_differentiable<T>> {};
 
-/// The rate is the share of elements that become zero: a number such as 0.1, or a scalar of the graph, float or double.
+/// The rate, the share of elements that become zero, must be a number such as 0.1, or a float or double scalar of the
+/// graph.
 template <class Rate>
 struct not_a_dropout_rate : mistake<!detail::is_dropout_rate<Rate>()> {};
 
-/// The operand with elements at random set to zero, at `rate` in [0, 1), and the others divided by 1 - rate
-/// (tf.nn.dropout): `dropout(hidden, 0.5)`. Every call and every step draws anew; what is drawn depends on the graph's
-/// seed, the call's number among those that draw or its `{.seed = 7}`, the session's `step_number()` and the element's
-/// number alone. So it is the same for any number of threads, on CPUs and GPUs, and after a restart that sets the
-/// step's number. The gradient draws the same once more and keeps nothing; none goes to the rate.
+/// Sets random elements to zero with probability `rate`, in [0, 1), and divides the others by 1 - rate (tf.nn.dropout):
+/// `dropout(hidden, 0.5)`. Every call and every step draws anew. The numbers depend only on the graph's seed, the
+/// call's index among the calls that draw (or its `{.seed = 7}`), the session's `step_number()` and the element's
+/// index. They are therefore the same for any number of threads, on CPUs and GPUs, and after a restart that sets the
+/// step number. The gradient draws the same numbers again, so no mask is stored; the rate has no gradient.
 ///
-/// A rate of 0 turns it off. It may be a scalar of the graph, to train and evaluate with one step: a placeholder, or
-/// `0.5f * cast<float>(training)`. In a graph only: tensors have no steps. Throws invalid_argument if the rate is not
-/// in [0, 1): a number at once, a scalar in the step; on a GPU the result is NaN then.
+/// A rate of 0 turns dropout off. To train and evaluate with the same step, pass a scalar of the graph: a placeholder,
+/// or `0.5f * cast<float>(training)`. Requires a graph, since tensors have no steps. Throws invalid_argument if the
+/// rate is not in [0, 1): at once for a number, in the step for a scalar. On a GPU, the result is NaN instead.
 template <Expression Expr, class Rate>
 [[nodiscard]] auto dropout(const Expr& e, const Rate& rate, random_options options = {}) {
   using T = value_t<Expr>;

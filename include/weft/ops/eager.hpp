@@ -18,14 +18,14 @@ namespace weft {
 /// One of several results of an operation.
 template <class T, class Dims>
 struct typed_result {
-  shape extents;  ///< over tensors; in a graph they are those of the type
+  shape extents;  ///< over tensors; a graph takes the extents of the type
 };
 
 namespace detail {
 
-/// An operand on its way into a graph: a node, or a tensor that becomes a constant. It refers to both.
+/// An operand before it enters a graph: a node, or a tensor that becomes a constant. Refers to the caller's objects.
 struct operand_source {
-  const handle* node;  ///< null: a tensor
+  const handle* node;  ///< null for a tensor
   const void* data;
   const shape* declared;
   const shape* extents;
@@ -39,7 +39,7 @@ operand_source source_of(const X& tensor_or_view) {
   return {nullptr, tensor_or_view.data(), &dims_t<X>::spec, &tensor_or_view.extents(), dtype_of<value_t<X>>};
 }
 
-/// The attributes of a call, as an operation's structure has them.
+/// The attributes of a call as words.
 struct attribute_words {
   const std::int64_t* words = nullptr;
   std::size_t count = 0;
@@ -54,27 +54,28 @@ struct attribute_words {
   }
 };
 
-/// Records a call whose operands are still to be entered: tensors become constants of the graph that the others are in.
+/// Records a call whose operands have not entered the graph yet. Tensors become constants of the graph that contains
+/// the other operands.
 symbol record_operation(node_def, const operand_source* operands, std::size_t count);
 
-// Templates that every shape instantiates anew call this function: it takes references, so their calls stay small.
+// Every shape instantiates the callers, so this function takes references to keep its calls small.
 symbol record_operation(const operation&, dtype, const shape& output, attribute_words, const operand_source* operands,
                         std::size_t count);
 
-/// Runs an operation over tensors, with no graph, on this thread. Throws invalid_argument if extents of one name are
-/// not equal. `buffers`: of the operands, then of the results.
+/// Runs an operation over tensors on this thread, without a graph. Throws invalid_argument if extents of one name
+/// differ. `buffers`: first the operands', then the results'.
 void run_eagerly(const operation&, attribute_words attributes, const value_info* inputs,
                  const char* const* const* names, std::size_t count, const value_info* outputs, std::size_t results,
                  std::byte* const* buffers);
 
-/// Throws invalid_argument, in the name of the `operation()`, if operands have different extents of one name. Over
-/// tensors no session unifies them, and the compiler has seen to all others.
+/// Throws invalid_argument, naming the `operation()`, if operands have different extents of one name. Over tensors, no
+/// session unifies these; the compiler has checked all others.
 template <class F>
 void check_names(const value_info* operands, const char* const* const* names, std::size_t count, F operation) {
   constexpr std::size_t most = 128;
   const char* known[most];
   std::int64_t extents[most];
-  std::size_t first[most], end = 0;  // first: the operand that has it
+  std::size_t first[most], end = 0;  // first: the operand that has the name
   for (std::size_t k = 0; k < count; ++k)
     for (std::size_t i = 0; i < operands[k].extents.rank; ++i) {
       const char* const name = names[k][i];
@@ -152,14 +153,14 @@ WEFT_DECL void run_eagerly(const operation& op, attribute_words attributes, cons
 
 #endif
 
-/// Throws invalid_argument for the extents of a tensor that was moved from and whose static extents are not 0. A result
-/// without these axes would not show it.
+/// Throws invalid_argument if the tensor was moved from, which its extents show unless a static extent is 0. A result
+/// without these axes would hide the error.
 template <class D>
 void check_moved_from(const char* what, const shape& extents) {
   if (extents.elements() == 0) check_fits(what, D::spec, D::names, extents);
 }
 
-/// An operation and its operands: recorded where they are nodes or, over tensors, run at once.
+/// Records an operation if an operand is a node; over tensors, runs it at once.
 template <class T, class D, class Dev, class... Operands>
 auto record_or_run(const operation& op, const shape& extents, attribute_words attributes, const Operands&... operands) {
   if constexpr ((Operands::symbolic || ...)) {
@@ -180,7 +181,7 @@ auto record_or_run(const operation& op, const shape& extents, attribute_words at
   }
 }
 
-/// The same with several results, a tuple of them.
+/// Overload for several results, returned as a tuple.
 template <class Dev, class... T, class... D, std::size_t... Index, class... Operands>
 auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>& results, indices<Index...>,
                    attribute_words attributes, const Operands&... operands) {
@@ -209,7 +210,7 @@ auto record_or_run(const operation& op, const std::tuple<typed_result<T, D>...>&
 
 }  // namespace detail
 
-/// The extents of an operand: known to the type, or for tensors at run time.
+/// Returns the extents of an operand: the type's for a node, the run-time extents of a tensor.
 template <class Expr>
 const shape& extents_of(const Expr& e) {
   if constexpr (Expr::symbolic)
@@ -218,23 +219,22 @@ const shape& extents_of(const Expr& e) {
     return e.extents();
 }
 
-/// They, with another one along an axis.
+/// Returns the extents with another extent along one axis.
 inline shape resized(shape extents, std::size_t axis, std::int64_t extent) {
   extents[axis] = extent;
   return extents;
 }
 
-/// A declared operation of nodes and tensors, with one output: recorded if there is a node among them, run at once over
-/// tensors. `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`; `extents` are those of the result over
-/// tensors, and in a graph, where To says them, not looked at. An operand that is an expression goes through
-/// `materialize` before.
+/// Calls a declared operation with one output: records it if an operand is a node, and runs it at once over tensors.
+/// `call_operation<slice_op, T, To>(extents, {axis, begin}, x)`. `extents` are the result's over tensors; a graph
+/// ignores them and uses `To`. Pass expressions through `materialize` first.
 template <class Op, class T, class Dims, class First, class... Rest>
 auto call_operation(const shape& extents, const attributes_type<Op>& a, const First& first, const Rest&... rest) {
   return detail::record_or_run<T, Dims, device_t<First>>(operation_of<Op>, extents, detail::attribute_words(a), first,
                                                          rest...);
 }
 
-/// One with several outputs, a tuple of them:
+/// Overload for several outputs, returned as a tuple:
 /// `auto [values, indices] = call_operation<sort_op<T>>(std::tuple{typed_result<T, To>{extents}, ...}, {axis, order},
 /// x)`.
 template <class Op, class... Results, class First, class... Rest>

@@ -8,12 +8,12 @@
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Elementwise operations: arithmetic, also in place, and functions.
+/// Elementwise operations: functions and arithmetic, including in-place arithmetic.
 namespace weft {
 
 // ---- arithmetic (tf.add, tf.subtract, tf.multiply, tf.divide, tf.negative) ----
 
-/// a + b, element by element; extents broadcast (tf.add). Integers wrap around.
+/// Returns a + b for each element; extents broadcast (tf.add). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator+(const A& a, const B& b) {
@@ -21,7 +21,7 @@ template <Operand A, Operand B>
                 "operator+: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::add>(a, b);
 }
-/// a - b, element by element; extents broadcast (tf.subtract). Integers wrap around.
+/// Returns a - b for each element; extents broadcast (tf.subtract). Integers wrap around.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator-(const A& a, const B& b) {
@@ -29,7 +29,8 @@ template <Operand A, Operand B>
                 "operator-: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::subtract>(a, b);
 }
-/// a * b, element by element; extents broadcast (tf.multiply). Integers wrap around. matmul multiplies matrices.
+/// Returns a * b for each element; extents broadcast (tf.multiply). Integers wrap around. For matrix products, see
+/// matmul.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator*(const A& a, const B& b) {
@@ -38,8 +39,8 @@ template <Operand A, Operand B>
                 "matrices");
   return detail::binary<formula::multiply>(a, b);
 }
-/// a / b, element by element; extents broadcast (tf.divide; of integers tf.truncatediv). Throws invalid_argument where
-/// an integer is divided by 0; on a GPU the quotient is then 0.
+/// Returns a / b for each element; extents broadcast (tf.divide; for integers tf.truncatediv). Throws invalid_argument
+/// if an integer is divided by 0; on a GPU, the quotient is 0 instead.
 template <Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto operator/(const A& a, const B& b) {
@@ -47,7 +48,7 @@ template <Operand A, Operand B>
                 "operator/: needs extents that broadcast and numbers of one type: cast<T>(x)");
   return detail::binary<formula::divide>(a, b);
 }
-/// -x, element by element (tf.negative). Integers wrap around.
+/// Returns -x for each element (tf.negative). Integers wrap around.
 template <Expression X>
 [[nodiscard]] auto operator-(const X& x) {
   static_assert(correct<elementwise_mistake<formula::negate, X>>,
@@ -55,11 +56,11 @@ template <Expression X>
   return detail::unary<formula::negate>(x);
 }
 
-// ---- arithmetic in place, of tensors and views ----
+// ---- in-place arithmetic on tensors and views ----
 
 namespace detail {
 
-/// Tensors and views, whose elements are written in place.
+/// True for tensors and views, whose elements can be written in place.
 template <class X>
 inline constexpr bool owns_or_views = false;
 template <class T, class D, class Dev>
@@ -83,13 +84,13 @@ constexpr auto find_update_mistake() {
 
 }  // namespace detail
 
-/// The mistake in `a += b` and its like, if there is one: b broadcasts to the extents of a, which stay.
+/// The first mistake in `a += b` and similar operators, if any: b must broadcast to the extents of a.
 template <class Op, class A, class B>
 using update_mistake = decltype(detail::find_update_mistake<Op, A, B>());
 
 namespace detail {
 
-/// a = a Op b, in place but for elements that b reads elsewhere.
+/// Computes a = a Op b in place, except if b reads elements of a at other positions.
 template <class Op, class T, class D, class B>
 void update(const tensor_view<T, D>& a, const B& b) {
   evaluate(binary<Op>(tensor_view<const T, D>(a), b), a);
@@ -97,8 +98,8 @@ void update(const tensor_view<T, D>& a, const B& b) {
 
 }  // namespace detail
 
-/// Computes `a + b` into the elements of a tensor or a view, in place: b broadcasts to the extents of a. Where b reads
-/// elements of a, these have their values of before. Throws invalid_argument if extents known at run time do not fit.
+/// Adds b to the elements of a tensor or a view, in place; b broadcasts to the extents of a. If b reads elements of a,
+/// it reads their old values. Throws invalid_argument if run-time extents do not fit.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator+=(A&& a, const B& b) {
@@ -107,7 +108,7 @@ A&& operator+=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::add>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
-/// Computes `a - b` into the elements of a tensor or a view, as operator+= does.
+/// Subtracts b from the elements of a tensor or a view in place; see operator+=.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator-=(A&& a, const B& b) {
@@ -116,7 +117,7 @@ A&& operator-=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::subtract>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
-/// Computes `a * b` into the elements of a tensor or a view, as operator+= does.
+/// Multiplies the elements of a tensor or a view by b in place; see operator+=.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator*=(A&& a, const B& b) {
@@ -125,7 +126,7 @@ A&& operator*=(A&& a, const B& b) {
   if constexpr (correct<mistake>) detail::update<formula::multiply>(tensor_view(a), b);
   return static_cast<A&&>(a);
 }
-/// Computes `a / b` into the elements of a tensor or a view, as operator+= does.
+/// Divides the elements of a tensor or a view by b in place; see operator+=.
 template <class A, Operand B>
   requires detail::owns_or_views<std::remove_cvref_t<A>>
 A&& operator/=(A&& a, const B& b) {
@@ -156,7 +157,7 @@ auto function(const A& a, const B& b) {
 
 }  // namespace detail
 
-// exp(x), pow(a, b) and all others of the list in ops/formulas.hpp.
+// exp(x), pow(a, b) and all other functions of the list in ops/formulas.hpp.
 #define WEFT_FUNCTION_1(name)                  \
   template <Expression X>                      \
   [[nodiscard]] auto name(const X& x) {        \
@@ -176,14 +177,14 @@ WEFT_FORMULAS(WEFT_NO_ROW, WEFT_FUNCTION, WEFT_FUNCTION)
 
 namespace detail {
 
-/// An integer behind a tensor or a node is taken for an axis (ops/reduce.hpp).
+/// True unless b is an integer: an integer after a tensor or a node is an axis (ops/reduce.hpp).
 template <class A, class B>
 concept operands_of_max =
     (Expression<A> && (Expression<B> || std::is_floating_point_v<B>)) || (Number<A> && Expression<B>);
 
 }  // namespace detail
 
-// The first of each two overloads is preferred to std::max where both are found.
+// Overload resolution prefers the first overload of each pair to std::max.
 
 /// maximum(a, b).
 template <Expression T>
@@ -214,7 +215,7 @@ template <Operand A, Operand B>
   return detail::binary<formula::minimum>(a, b);
 }
 
-/// Elements of `a` where the condition holds, of `b` elsewhere (tf.where).
+/// Returns the elements of `a` where the condition is true, and of `b` elsewhere (tf.where).
 template <Expression P, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto select(const P& condition, const A& a, const B& b) {
@@ -243,22 +244,22 @@ template <Expression P, Operand A, Operand B>
   }
 }
 
-/// x where it is positive, alpha * x elsewhere (tf.nn.leaky_relu). `alpha` is a number, or a tensor or a node whose
+/// Returns x if positive, alpha * x otherwise (tf.nn.leaky_relu). `alpha` is a number, or a tensor or node whose
 /// extents broadcast, such as one slope for each channel (PReLU).
 template <Expression X, Operand Alpha = double>
 [[nodiscard]] auto leaky_relu(const X& x, const Alpha& alpha = 0.2) {
   return select(x > 0, x, alpha * x);
 }
 
-/// x where it is positive, alpha * (e^x - 1) elsewhere (torch.nn.functional.elu). `elu(x)` has the alpha 1.
+/// Returns x if positive, alpha * (e^x - 1) otherwise (torch.nn.functional.elu). `elu(x)` uses alpha 1.
 template <Expression X, Operand Alpha>
 [[nodiscard]] auto elu(const X& x, const Alpha& alpha) {
   return select(x > 0, x, alpha * expm1(minimum(x, 0)));
 }
 
-/// The elements converted to another type, as static_cast does (tf.cast); to half and bfloat16 by way of float. A
-/// number that an integer type does not have becomes the nearest that it has, and a NaN 0, on CPUs and GPUs. Its
-/// gradient is that of the result, converted back.
+/// Converts the elements to another type like static_cast (tf.cast); conversions to half and bfloat16 go through float.
+/// Numbers outside the range of an integer type become its nearest number, and NaNs 0, on CPUs and GPUs. The gradient
+/// is the upstream gradient, converted back.
 template <Element To, Expression X>
 [[nodiscard]] auto cast(const X& x) {
   if constexpr (std::is_same_v<To, value_t<X>>)

@@ -6,11 +6,11 @@
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Calls of elementwise operations: their operands, their mistakes, and `elementwise`.
+/// Calls of elementwise operations: operands, mistakes, and `elementwise`.
 
 namespace weft {
 
-/// A C++ number as an operand, of whatever type: it becomes one of the element type that it meets.
+/// A C++ number of any type as an operand. It converts to the element type of the other operand.
 template <class Num>
 concept Number = detail::Arithmetic<Num>;
 
@@ -24,11 +24,11 @@ concept Operand = Expression<X> || Number<X>;
 template <class A, class B>
 struct elementwise_shapes_differ : mistake<!detail::broadcastable(A::spec, B::spec)> {};
 
-/// The operation has no meaning for this element type.
+/// The operation is not defined for this element type.
 template <class Op, class T>
 struct operation_undefined_for : mistake<!detail::defined_for<Op, T>()> {};
 
-/// The operation has no kernel for a kind of device.
+/// The operation has no kernel for this kind of device.
 template <class Op, class Device>
 struct no_kernel_for_device : mistake<!detail::has_kernel<Op, Device>()> {};
 
@@ -51,7 +51,7 @@ inline constexpr bool symbolic_operand<X> = X::symbolic;
 
 }  // namespace detail
 
-/// A user's operation enters a graph without a gradient, and without saying that it has none.
+/// A user's operation in a graph has neither a gradient nor a `not_differentiable` member.
 template <class Op, class T, bool Symbolic, int Operands>
 struct operation_without_gradient : mistake<Symbolic && !detail::has_gradient<Op, T, Operands>(T{})> {};
 
@@ -68,8 +68,8 @@ constexpr auto result_of() {
 template <class Op, class T>
 using result_type = decltype(result_of<Op, T>());
 
-/// Whether a user's formula is used for symbols. elementwise() uses it first, so that what is wrong in it is said of
-/// the call that names the operation.
+/// True if a user's formula is evaluated on symbols. elementwise() evaluates it first, so that errors in the formula
+/// appear at the call that names the operation.
 template <class Op, class T, bool Symbolic, int Operands>
 inline constexpr bool is_differentiated =
     Symbolic && skeleton::may_differentiate<Op> && is_differentiable<result_type<Op, T>> &&
@@ -77,7 +77,7 @@ inline constexpr bool is_differentiated =
 
 }  // namespace detail
 
-/// Whether `a + b` and its like compile.
+/// True if the extents of `a + b` and similar operators broadcast.
 template <class A, class B>
 concept Broadcastable = !elementwise_shapes_differ<A, B>::value;
 
@@ -95,7 +95,7 @@ WEFT_DECL void refuse_number(bool negative, std::uint64_t magnitude, dtype type)
 
 #endif
 
-/// A number as an element. Integers that hold another number then are refused; fractions are by their types.
+/// Converts a number to an element. Throws if an integer changes its value; the types exclude fractions.
 template <class T, class Num>
 T as_element(Num number) {
   const T t = static_cast<T>(number);
@@ -105,7 +105,7 @@ T as_element(Num number) {
   return t;
 }
 
-/// The properties of a number as an operand.
+/// The types and extents of a number as an operand.
 template <class Num>
 struct number_operand {
   using value_type = Num;
@@ -117,7 +117,7 @@ template <class X>
 using as_typed = typename choose<Number<X>>::template type<number_operand<X>, X>;
 template <class X>
 using operand_dims = typename as_typed<X>::dims_type;
-/// The element type of an operation on the two: a number takes that of the other operand.
+/// The element type of an operation on both operands; a number takes the type of the other operand.
 template <class X, class Other>
 using operand_type =
     typename choose<Number<X> && !Number<Other>>::template type<as_typed<Other>, as_typed<X>>::value_type;
@@ -130,7 +130,8 @@ inline constexpr bool holds_integers = false;
 template <Expression X>
 inline constexpr bool holds_integers<X> = !is_floating(dtype_of<value_t<X>>);
 
-// `a == b` of the same extents, `a != b`, and what `!`, `&&` and `||` make of them, are true or false as a whole.
+// `a == b` and `a != b` of equal extents, and combinations of these with `!`, `&&` and `||`, convert to bool as a
+// whole.
 template <class X>
 inline constexpr bool is_truth_operand = false;
 template <>
@@ -138,10 +139,10 @@ inline constexpr bool is_truth_operand<literal<bool>> = true;
 template <class Op, class D, class Dev, class... Operands>
 inline constexpr bool is_truth_operand<expression<Op, bool, D, Dev, Operands...>> = is_truth<Op, Operands...>;
 
-/// An operand as an expression over `Dims` has it: a number as a literal of the element type that it meets, and a
-/// sub-expression of other extents computed at its own, not again for each element that it is broadcast to; but a
-/// comparison stays one, which is true or false. What stays as it is is returned by reference: a copy counts an owner
-/// of every tensor in it.
+/// Converts an operand to the form in which an expression over `Dims` stores it. A number becomes a literal of the
+/// element type. A sub-expression of other extents is materialized, so that it is not computed again for each element
+/// of the broadcast; comparisons that convert to bool are not. All other operands are returned by reference, because a
+/// copy increments the reference counts of all its tensors.
 template <class T, class Dims, class X>
 decltype(auto) as_operand(const X& x) {
   if constexpr (Number<X>)
@@ -171,8 +172,8 @@ decltype(auto) materialize_largest(const Expr& e) {
     return (e);
 }
 
-/// Where the whole is too large its operands materialize, largest first. The types go by their own names, as
-/// make_tensor's.
+/// If the expression is too large, materializes its largest operands first. Uses member type names, as make_tensor
+/// does.
 template <class Op, class T, class Dims, class Device, class... Expr>
 auto make_expression(const Expr&... e) {
   using result =
@@ -185,7 +186,7 @@ auto make_expression(const Expr&... e) {
 
 }  // namespace detail
 
-/// A fraction meets integers, which cannot hold it.
+/// A fraction cannot be combined with integers, which cannot represent it.
 template <class A, class B>
 struct fraction_meets_integers : mistake<(Number<A> && std::is_floating_point_v<A> && detail::holds_integers<B>) ||
                                          (Number<B> && std::is_floating_point_v<B> && detail::holds_integers<A>)> {};
@@ -217,7 +218,7 @@ constexpr auto find_mistake() {
 
 }  // namespace detail
 
-/// The mistake in the operands of an elementwise operation, if there is one: in their extents before their element
+/// The first mistake in the operands of an elementwise operation, if any: in their extents, then in their element
 /// types.
 template <class Op, class... Operands>
 using elementwise_mistake = decltype(detail::find_mistake<Op, Operands...>());
@@ -262,7 +263,7 @@ template <class Op, Expression X>
     return detail::after_mistake<detail::result_type<Op, value_t<X>>, dims_t<X>>(x);
 }
 
-/// Applies an operation of two operands, which broadcast against each other from the last axis on.
+/// Applies an operation of two operands, which broadcast from the last axis on.
 template <class Op, Operand A, Operand B>
   requires(Expression<A> || Expression<B>)
 [[nodiscard]] auto elementwise(const A& a, const B& b) {

@@ -7,18 +7,19 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Writes the gradient of an exclusive_product along axes [begin, end) in symbols. It is exact where at most two
-/// elements of a row are 0 and nothing overflows.
+/// Writes the gradient of an exclusive_product along axes [begin, end) in symbols. Exact if at most two elements of a
+/// row are 0 and nothing overflows.
 void exclusive_product_gradient(gradient_context&, std::size_t begin, std::size_t end);
 
-/// The type of its second output.
+/// The type of the second output of exclusive_product_op.
 constexpr dtype exclusive_product_type(dtype type) {
   return type == dtype::float16 || type == dtype::bfloat16 ? dtype::float32 : dtype::float64;
 }
 
-/// The product of all other elements of a row, for each element: what the gradient of a product consists of (_ProdGrad
-/// of TensorFlow, by exclusive cumulative products). Neighbouring axes are one row. Input [..., n, ...]; outputs: the
-/// same shape, and the products of the elements before each, in a type whose range these do not leave as soon.
+/// Computes, for each element, the product of all other elements of its row, from which the gradient of a product is
+/// made (TensorFlow's _ProdGrad, by exclusive cumulative products). Adjacent axes form one row. Input: [..., n, ...].
+/// Outputs: the products, in the input's shape, and the products of all preceding elements, in a type with a larger
+/// range.
 ///
 /// detail: the product of the elements themselves, a fused_reduction.
 template <class T>

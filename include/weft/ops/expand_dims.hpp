@@ -5,14 +5,14 @@
 
 namespace weft {
 
-/// One more axis, of extent 1, before the axis of this number; -1: behind the last (tf.expand_dims).
-/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. Costs nothing.
+/// Inserts an axis of extent 1 in front of the axis with this number, or at the end for -1 (tf.expand_dims).
+/// `expand_dims<0>(x)` of `[n, 3]` is `[1, n, 3]`, and `expand_dims<-1>(x)` is `[n, 3, 1]`. No elements are copied.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto expand_dims(const Expr& e);
 
-/// Without these axes, whose extents are 1; without all of extent 1 where none are named (tf.squeeze): of `[1, n, 1]`
-/// `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. An extent that is only named stays, whatever it is. Costs
-/// nothing.
+/// Removes the given axes, which must have extent 1, or all axes of extent 1 if none are given (tf.squeeze): for `[1,
+/// n, 1]`, `squeeze<0>(x)` is `[n, 1]` and `squeeze(x)` is `[n]`. Never removes dynamic extents. No elements are
+/// copied.
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto squeeze(const Expr& e);
 
@@ -21,7 +21,7 @@ auto expand_dims(...) WEFT_DELETED;  // the axis is a template argument: expand_
 template <auto...>
 auto squeeze(...) WEFT_DELETED;  // axes are template arguments: squeeze<0>(x), squeeze(x) for all of extent 1
 
-/// The new axis has a number among those of the result, of which there are at most 8.
+/// The new axis must be an axis of the result, which has at most 8 axes.
 template <class Dims, int Axis>
 struct new_axis_out_of_range : mistake<(Axis<-static_cast<int>(Dims::rank) - 1 || Axis> static_cast<int>(Dims::rank) ||
                                         Dims::rank == max_rank)> {};
@@ -58,12 +58,12 @@ struct one_inserted<Dims, Axis, indices<Index...>> {
 
 }  // namespace detail
 
-/// An axis that goes has the extent 1, and the compiler knows it.
+/// A removed axis must have the static extent 1.
 template <class Dims, int... Axes>
 struct squeezed_extent_is_not_one
     : mistake<(detail::squeezed_axes<Dims, Axes...>() & ~detail::axes_of_one(Dims::spec)) != 0> {};
 
-/// The mistake in a squeeze, if there is one.
+/// The first mistake in a squeeze, if any.
 template <class Dims, int... Axes>
 using squeeze_mistake = first_mistake<axis_out_of_range<Dims, Axes...>, squeezed_extent_is_not_one<Dims, Axes...>>;
 

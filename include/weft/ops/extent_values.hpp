@@ -11,7 +11,7 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Values of dynamic extents, by their codes, and what comes out of those that are computed.
+/// The values of dynamic extents by their codes, from which computed extents are evaluated.
 class extent_values {
  public:
   void bind(std::int64_t code, std::int64_t size) { known_.push_back({code, size}); }
@@ -21,10 +21,10 @@ class extent_values {
     return nullptr;
   }
 
-  /// Evaluates a computed extent; returns false where a name in it has no value. Throws invalid_argument where it comes
-  /// out negative, or a quotient leaves a rest, and resource_exhausted where it is larger than any memory.
+  /// Evaluates a computed extent; returns false if a name in it has no value. Throws invalid_argument if the value is
+  /// negative or a quotient has a remainder, and resource_exhausted if it exceeds any memory size.
   bool evaluate(const extent_definition& d, std::int64_t& value) const {
-    // A number that was given for a quotient is not to be taken for its value.
+    // A value bound to a quotient's own code must not replace its computed value.
     if (!(d.numerator ? quotient(d, value) : polynomial(d, value))) return false;
     if (value < 0)
       throw error(error_code::invalid_argument, d.text,
@@ -71,10 +71,10 @@ class extent_values {
   sequence<std::pair<std::int64_t, std::int64_t>> known_;
 };
 
-/// An extent that is not said.
+/// An extent that is not given.
 inline constexpr std::int64_t inferred = -1;
 
-/// The extents `to` in numbers, from those of a tensor; -1 where these do not tell.
+/// Returns the extents `to` as numbers, derived from a tensor's extents; -1 for extents that these do not determine.
 shape told_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
 
 #if WEFT_DEFINITIONS
@@ -95,7 +95,7 @@ WEFT_DECL shape told_extents(const shape& from, const shape& codes, const shape&
 
 #endif
 
-/// Whether extents of these codes tell one.
+/// Returns true if extents of these codes determine the extent `d`.
 constexpr bool tells(const shape& codes, const extent_definition& d) {
   for (std::size_t i = 0; i < codes.rank; ++i)
     if (codes[i] == d.code) return true;

@@ -3,11 +3,12 @@
 #include <weft/ops/cpu/fold_in.hpp>
 #include <weft/ops/random_position.hpp>
 
-/// Positions in random numbers made of others, for what draws several times in a step.
+/// Derived positions in the random numbers, for operations that draw several times in a step.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The position folded with a key (jax.random.fold_in): one of as many bits, unlike that of any step.
+/// Folds a key into a position (jax.random.fold_in). The result has as many bits and differs from the position of any
+/// step.
 struct fold_in_op {
   static constexpr const char* name = "fold_in";
   struct attributes {

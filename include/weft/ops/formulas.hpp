@@ -5,16 +5,16 @@
 #include <weft/ops/skeleton.hpp>
 #include <weft/ops/symbol.hpp>
 
-/// The elementwise operations. One that is missing here has no function that applies it; for one that is here a missing
-/// formula, a missing function of `math` and a missing word about its cost do not compile. From this list follow
+/// The list of elementwise operations. An operation that is missing here has no function that applies it. An operation
+/// in the list without a formula, a function in `math` or a declared cost does not compile. The list generates
 ///
-///   - what gradients of gradients are made of, for symbols: the enumerators of `primitive`, their kernels for CPUs
-///     (ops/primitives.hpp) and GPUs (ops/gpu/skeletons.hpp), and what they are of plain numbers;
+///   - the primitives of which second gradients consist: the enumerators of `primitive`, their kernels for CPUs
+///     (ops/primitives.hpp) and GPUs (ops/gpu/skeletons.hpp), and their values for plain numbers;
 ///   - the functions of `math` on symbols and on dependences;
 ///   - the functions of the same names on tensors and nodes (ops/elementwise.hpp).
 ///
-/// A row is a name and how many operands it has. An `operation` is spelt as an operator, or has a function of its own
-/// kind. A `function` is computed by `math`'s of its name, on numbers; a `composed` one by others.
+/// A row contains a name and the number of operands. An `operation` is an operator, or has a special function. A
+/// `function` is computed by the function of `math` of its name; a `composed` operation uses other functions.
 // clang-format off
 #define WEFT_FORMULAS(operation, function, composed) \
   operation(add, 2)                                  \
@@ -68,7 +68,7 @@ namespace weft {
 enum class primitive : unsigned char { WEFT_FORMULAS(WEFT_ENUMERATOR, WEFT_ENUMERATOR, WEFT_NO_ROW) convert, count };
 #undef WEFT_ENUMERATOR
 
-// Formulas are for kernels too, but no kernel computes in symbols.
+// Kernels use formulas too, but never evaluate them on symbols.
 WEFT_COLD_BEGIN
 WEFT_QUIET_BEGIN
 WEFT_HOST_DEVICE inline symbol operator+(symbol a, symbol b) { return detail::apply_primitive(primitive::add, a, b); }
@@ -122,7 +122,7 @@ WEFT_HOST_DEVICE constexpr dependence operator!(dependence a) { return detail::d
 WEFT_HOST_DEVICE constexpr dependence operator!=(dependence a, dependence b) { return !(a == b); }
 WEFT_QUIET_END
 
-/// The functions that an operation's formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences alike.
+/// The functions that formulas may use, on numbers (device/cpu/math.hpp), symbols and dependences.
 namespace math {
 
 WEFT_QUIET_BEGIN
@@ -171,7 +171,7 @@ WEFT_HOST_DEVICE inline symbol xdivy(symbol x, symbol y) {
 WEFT_HOST_DEVICE constexpr dependence xdivy(dependence x, dependence y) {
   return weft::detail::depend(primitive::xdivy, x, y);
 }
-/// Second gradients compute it from x^2 rounded.
+/// Second gradients compute exp_of_minus_square from the rounded x^2.
 WEFT_HOST_DEVICE inline symbol exp_of_minus_square(symbol x) { return exp(-(x * x)); }
 WEFT_HOST_DEVICE constexpr dependence exp_of_minus_square(dependence x) { return exp(-(x * x)); }
 WEFT_HOST_DEVICE inline symbol convert(symbol x, dtype to) {
@@ -186,20 +186,20 @@ WEFT_COLD_END
 
 WEFT_STRICT_BEGIN
 
-/// The formulas of the elementwise operations. A formula is written once, over any kind of value: elements in a
-/// kernel's registers, or symbols when its gradient is differentiated again. Operations of one operand have
+/// The formulas of the elementwise operations. A formula is written once for any kind of value: elements in a kernel's
+/// registers, or symbols when its gradient is differentiated again. Operations of one operand have
 ///
 ///     apply(x) -> y          gradient(g, x, y) -> dx
 ///
-/// those of two `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`: g is the gradient that arrives, y
-/// the result. An operation that says `floating_only` refuses integers, one that says `predicate` yields bool. `cheap`
-/// says that to compute it takes less time than its operands take to come from memory. Integers wrap around, as in
+/// and operations of two have `apply(a, b)`, `gradient_a(g, a, b, y)` and `gradient_b(g, a, b, y)`; g is the upstream
+/// gradient and y the result. `floating_only` rejects integers, and `predicate` declares a bool result. An operation is
+/// `cheap` if computing it takes less time than loading its operands from memory. Integers wrap around, as in
 /// TensorFlow.
 ///
-/// A user's own operation is such a struct, with a name, and is applied by `elementwise<op>(x)`; it is cheap unless it
-/// says otherwise. Its formulas use the operators, `V(0.5)` for numbers, and the functions of `math`; no branches, but
-/// `math::select`. A file that nvcc compiles wants them marked WEFT_HOST_DEVICE, or constexpr with
-/// `--expt-relaxed-constexpr`; that they are not is an error there.
+/// A user's operation is such a struct with a name, applied by `elementwise<op>(x)`; `cheap` defaults to true. Its
+/// formulas use the operators, `V(0.5)` for numbers, and the functions of `math`, with `math::select` in place of
+/// branches. For nvcc, mark them WEFT_HOST_DEVICE, or constexpr with `--expt-relaxed-constexpr`; otherwise nvcc reports
+/// an error.
 namespace weft::formula {
 
 struct add {
@@ -250,8 +250,8 @@ struct multiply {
     return g * a;
   }
 };
-/// Rounds quotients of integers towards 0; the smallest by -1 is itself, as is its negation. Throws invalid_argument
-/// where integers are divided by 0. On a GPU, where nothing can be thrown, that is 0.
+/// Rounds quotients of integers towards 0. The smallest integer divided by -1 is itself, like its negation. Throws
+/// invalid_argument if an integer is divided by 0; on a GPU, which cannot throw, the quotient is 0.
 struct divide {
   static constexpr const char* name = "divide";
   static constexpr bool cheap = true;
@@ -282,8 +282,8 @@ struct divide {
 #endif
   }
 };
-/// x * y, and 0 where y is 0, whatever x is (tf.math.multiply_no_nan). The gradients that TensorFlow defines to be 0
-/// where the upstream gradient is, are written with it and with xdivy.
+/// x * y, and 0 if y is 0, for any x (tf.math.multiply_no_nan). With xdivy, expresses the gradients that TensorFlow
+/// defines as 0 if the upstream gradient is 0.
 struct multiply_no_nan {
   static constexpr const char* name = "multiply_no_nan";
   static constexpr bool cheap = true;
@@ -299,14 +299,14 @@ struct multiply_no_nan {
   WEFT_HOST_DEVICE static constexpr V gradient_b(V g, V x, V, V) {
     return math::multiply_no_nan(x, g);
   }
-  /// a * b, and 0 where a or b is 0.
+  /// a * b, and 0 if a or b is 0.
   template <class V>
   WEFT_HOST_DEVICE static constexpr V zero_if_either_is(V a, V b) {
     return math::select(a == V(0), V(0), math::multiply_no_nan(a, b));
   }
 };
-/// x / y, and 0 where x is 0, whatever y is (tf.math.xdivy). TensorFlow's gradient with respect to x is 0 where x is;
-/// this one is g / y there too, for gradients of gradients are linear in x.
+/// x / y, and 0 if x is 0, for any y (tf.math.xdivy). If x is 0, TensorFlow's gradient with respect to x is 0, but this
+/// one is g / y, since gradients of gradients are linear in x.
 struct xdivy {
   static constexpr const char* name = "xdivy";
   static constexpr bool cheap = true;
@@ -348,7 +348,7 @@ struct abs {
     return g * math::sign(x);
   }
 };
-/// -1, 0 or 1, the sign of x, and NaN of NaN (tf.sign). The gradient is 0 everywhere.
+/// -1, 0 or 1, the sign of x; NaN for NaN (tf.sign). The gradient is 0 everywhere.
 struct sign {
   static constexpr const char* name = "sign";
   static constexpr bool cheap = true;
@@ -361,7 +361,7 @@ struct sign {
     return g * V(0);
   }
 };
-/// The largest integer not above x, of float or double (tf.floor). The gradient is 0 everywhere.
+/// The largest integer not above x, for float or double (tf.floor). The gradient is 0 everywhere.
 struct floor {
   static constexpr const char* name = "floor";
   static constexpr bool cheap = true, floating_only = true;
@@ -387,8 +387,8 @@ struct square {
     return (g + g) * x;
   }
 };
-/// The square root of float or double, NaN below 0 (tf.sqrt). As in TensorFlow, the gradient is 0 where the upstream
-/// gradient is, also at x = 0, where the derivative is infinite.
+/// The square root of float or double, NaN below 0 (tf.sqrt). As in TensorFlow, the gradient is 0 if the upstream
+/// gradient is 0, even at x = 0, where the derivative is infinite.
 struct sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr bool cheap = false, floating_only = true;
@@ -401,8 +401,8 @@ struct sqrt {
     return math::xdivy(V(0.5) * g, y);
   }
 };
-/// 1 / sqrt(x) of float or double: infinite at 0 and NaN below (tf.math.rsqrt). Where the upstream gradient is 0, the
-/// gradient is 0, as that of sqrt.
+/// 1 / sqrt(x) for float or double: infinite at 0 and NaN below (tf.math.rsqrt). The gradient is 0 if the upstream
+/// gradient is 0, as for sqrt.
 struct rsqrt {
   static constexpr const char* name = "rsqrt";
   static constexpr bool cheap = false, floating_only = true;
@@ -412,12 +412,12 @@ struct rsqrt {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {
-    // Factor by factor, so that each gradient of this formula is 0 where what arrives is, too.
+    // Multiplies one factor at a time, so that each gradient of this formula is also 0 if its upstream gradient is 0.
     return math::multiply_no_nan(y, math::multiply_no_nan(y, math::multiply_no_nan(y, V(-0.5) * g)));
   }
 };
-/// g / x for a gradient. When that is differentiated, 1 / x is a value whose own gradient is 0 where its upstream is,
-/// as TensorFlow's reciprocal is.
+/// Returns g / x for use in a gradient. When this gradient is differentiated, 1 / x is a value whose own gradient is 0
+/// if its upstream gradient is 0, like TensorFlow's reciprocal.
 template <class V>
 WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
   if constexpr (std::is_floating_point_v<V>)
@@ -425,7 +425,7 @@ WEFT_HOST_DEVICE constexpr V gradient_over(V g, V x) {
   else
     return g * math::xdivy(V(1), x);
 }
-/// e to the power x, of float or double (tf.exp): infinite where that overflows.
+/// e to the power x, for float or double (tf.exp); infinite on overflow.
 struct exp {
   static constexpr const char* name = "exp";
   static constexpr bool cheap = false, floating_only = true;
@@ -438,7 +438,7 @@ struct exp {
     return g * y;
   }
 };
-/// The natural logarithm of float or double (tf.math.log): -inf at 0 and NaN below.
+/// The natural logarithm of float or double (tf.math.log): -inf at 0 and NaN below 0.
 struct log {
   static constexpr const char* name = "log";
   static constexpr bool cheap = false, floating_only = true;
@@ -451,7 +451,7 @@ struct log {
     return gradient_over(g, x);
   }
 };
-/// log(1 + x) of float or double, accurate near 0 (tf.math.log1p): -inf at -1 and NaN below.
+/// log(1 + x) of float or double, accurate near 0 (tf.math.log1p): -inf at -1 and NaN below -1.
 struct log1p {
   static constexpr const char* name = "log1p";
   static constexpr bool cheap = false, floating_only = true;
@@ -474,12 +474,12 @@ struct expm1 {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    return g * math::exp(x);  // y + 1 would be rounded where x is well below 0
+    return g * math::exp(x);  // y + 1 would lose precision for x far below 0
   }
 };
-/// a to the power b, of float or double (tf.pow): NaN where a is negative and b is not an integer. As in TensorFlow,
-/// the gradient with respect to b is 0 where a is not positive; it is so where the power is infinite or NaN too, and
-/// TensorFlow's is NaN.
+/// a to the power b, for float or double (tf.pow): NaN if a is negative and b is not an integer. As in TensorFlow, the
+/// gradient with respect to b is 0 if a is not positive, here even if the power is infinite or NaN; TensorFlow's
+/// gradient is NaN there.
 struct pow {
   static constexpr const char* name = "pow";
   static constexpr bool cheap = false, floating_only = true;
@@ -489,7 +489,7 @@ struct pow {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient_a(V g, V a, V b, V) {
-    // 0 where b is, at a = 0 too, where a^-1 is inf: then the power is of 1, so that its own gradients are finite.
+    // 0 if b is 0, even at a = 0, where a^-1 is inf. The power is then of 1, so that its own gradients are finite.
     const auto constant = b == V(0);
     return math::select(constant, V(0), g * b * math::pow(math::select(constant, V(1), a), b - V(1)));
   }
@@ -538,7 +538,7 @@ struct erf {
     return V(1.1283791670955126) * g * math::exp_of_minus_square(x);  // 2 / sqrt(pi)
   }
 };
-/// The sine of an angle in radians, float or double (tf.sin): NaN of an infinite one.
+/// The sine of an angle in radians, float or double (tf.sin); NaN for an infinite angle.
 struct sin {
   static constexpr const char* name = "sin";
   static constexpr bool cheap = false, floating_only = true;
@@ -551,7 +551,7 @@ struct sin {
     return g * math::cos(x);
   }
 };
-/// The cosine of an angle in radians, float or double (tf.cos): NaN of an infinite one.
+/// The cosine of an angle in radians, float or double (tf.cos); NaN for an infinite angle.
 struct cos {
   static constexpr const char* name = "cos";
   static constexpr bool cheap = false, floating_only = true;
@@ -564,8 +564,8 @@ struct cos {
     return -g * math::sin(x);
   }
 };
-/// log(1 + exp(x)) of float or double (tf.nn.softplus). It does not overflow for large x, and keeps its relative
-/// accuracy for negative x.
+/// log(1 + exp(x)) of float or double (tf.nn.softplus). Does not overflow for large x, and keeps its relative accuracy
+/// for negative x.
 struct softplus {
   static constexpr const char* name = "softplus";
   static constexpr bool cheap = false, floating_only = true;
@@ -578,7 +578,7 @@ struct softplus {
     return g * math::sigmoid(x);
   }
 };
-/// max(x, 0) (tf.nn.relu), and NaN of NaN. The gradient at 0 is 0.
+/// max(x, 0) (tf.nn.relu); NaN for NaN. The gradient at 0 is 0.
 struct relu {
   static constexpr const char* name = "relu";
   static constexpr bool cheap = true;
@@ -587,7 +587,7 @@ struct relu {
     return math::maximum(x, V(0));
   }
   template <class V>
-  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that x is not kept but overwritten in place
+  WEFT_HOST_DEVICE static constexpr V gradient(V g, V, V y) {  // uses y, so that y can overwrite x in place
     return math::select(y > V(0), g, V(0));
   }
 };
@@ -604,7 +604,7 @@ struct relu6 {
     return math::select(y < V(6), math::select(y > V(0), g, V(0)), V(0));
   }
 };
-/// x where it is positive, e^x - 1 elsewhere (tf.nn.elu; Clevert et al. 2015).
+/// x if positive, e^x - 1 otherwise (tf.nn.elu; Clevert et al. 2015).
 struct elu {
   static constexpr const char* name = "elu";
   static constexpr bool cheap = false, floating_only = true;
@@ -614,12 +614,12 @@ struct elu {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    // Not e^x everywhere: where it is infinite or NaN, the next gradient would multiply it by 0.
+    // Not exp(x) everywhere: if it is infinite or NaN, the next gradient would multiply it by 0.
     return g * math::exp(math::select(x < V(0), x, V(0)));
   }
 };
-/// elu with two factors for which activations keep mean 0 and variance 1 (tf.nn.selu; Klambauer et al.,
-/// Self-Normalizing Neural Networks, 2017). As in TensorFlow, the gradient at 0 is that of the positive side.
+/// elu with two factors that keep the mean of activations at 0 and their variance at 1 (tf.nn.selu; Klambauer et al.,
+/// Self-Normalizing Neural Networks, 2017). As in TensorFlow, the gradient at 0 is the positive side's.
 struct selu {
   static constexpr const char* name = "selu";
   static constexpr bool cheap = false, floating_only = true;
@@ -634,7 +634,7 @@ struct selu {
   }
 };
 /// x times the probability that a standard normal variable is below x (tf.nn.gelu; Hendrycks and Gimpel 2016). As in
-/// TensorFlow and PyTorch, 1 + erf rounds what is left of the probability where x is far below 0.
+/// TensorFlow and PyTorch, computing 1 + erf loses the small probabilities of x far below 0 to rounding.
 struct gelu {
   static constexpr const char* name = "gelu";
   static constexpr bool cheap = false, floating_only = true;
@@ -651,8 +651,8 @@ struct gelu {
     return g * (below(x) + x * V(0.3989422804014327) * math::exp(V(-0.5) * x * x));  // 1 / sqrt(2 pi)
   }
 };
-/// gelu by the approximation x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) (tf.nn.gelu(x, approximate=True)), which is
-/// usually written with tanh.
+/// The approximation x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)) of gelu (tf.nn.gelu(x, approximate=True)), usually
+/// written with tanh.
 struct gelu_tanh {
   static constexpr const char* name = "gelu_tanh";
   static constexpr bool cheap = false, floating_only = true;
@@ -666,7 +666,7 @@ struct gelu_tanh {
   }
   template <class V>
   WEFT_HOST_DEVICE static constexpr V gradient(V g, V x, V) {
-    const V s = math::sigmoid(curve(x)), rest = math::sigmoid(-curve(x));  // 1 - s would be rounded where s is near 1
+    const V s = math::sigmoid(curve(x)), rest = math::sigmoid(-curve(x));  // 1 - s would lose precision for s near 1
     return g * (s + x * (s * rest) * (V(1.5957691216057308) + V(0.21406444881780076) * x * x));
   }
 };
@@ -698,7 +698,7 @@ struct softsign {
     return g / (d * d);
   }
 };
-/// relu6(x + 3) / 6 (torch.nn.functional.hardsigmoid; Keras 2 has another slope).
+/// relu6(x + 3) / 6 (torch.nn.functional.hardsigmoid; the slope of Keras 2 differs).
 struct hard_sigmoid {
   static constexpr const char* name = "hard_sigmoid";
   static constexpr bool cheap = true, floating_only = true;
@@ -724,8 +724,8 @@ struct hard_swish {
     return math::select(x < V(3), math::select(x > V(-3), g * (x + V(1.5)) / V(3), V(0)), g);
   }
 };
-/// The larger of a and b, NaN if either is NaN (tf.maximum). Where they are equal the gradient goes to a, and where one
-/// is NaN to b, as in TensorFlow.
+/// The larger of a and b, NaN if either is NaN (tf.maximum). As in TensorFlow, the gradient goes to a if they are
+/// equal, and to b if either is NaN.
 struct maximum {
   static constexpr const char* name = "maximum";
   static constexpr bool cheap = true;
@@ -742,8 +742,8 @@ struct maximum {
     return math::select(a >= b, V(0), g);
   }
 };
-/// The smaller of a and b, NaN if either is NaN (tf.minimum). Where they are equal the gradient goes to a, and where
-/// one is NaN to b, as in TensorFlow.
+/// The smaller of a and b, NaN if either is NaN (tf.minimum). As in TensorFlow, the gradient goes to a if they are
+/// equal, and to b if either is NaN.
 struct minimum {
   static constexpr const char* name = "minimum";
   static constexpr bool cheap = true;
@@ -849,8 +849,9 @@ struct select {
     return math::select(p, V(0), g);
   }
 };
-/// Conversion of the element type. Storage-only types go through float. C++ says nothing of a number that an integer
-/// type does not have, and processors differ: it becomes the nearest there is, and a NaN 0, as on GPUs.
+/// Converts the element type; storage-only types go through float. C++ leaves conversions of numbers outside an integer
+/// type's range undefined, and processors differ. Here such a number becomes the nearest integer of the type, and a NaN
+/// 0, as on GPUs.
 template <class To>
 struct cast {
   static constexpr const char* name = "cast";
@@ -887,7 +888,8 @@ namespace weft::detail {
 template <class... Op>
 struct formula_list {};
 
-/// The formulas of the primitives, in their order: of all but conversions, which have one for each type.
+/// The formulas of the primitives, in order: of all primitives except conversions, which have one formula for each
+/// type.
 struct no_formula {};
 #define WEFT_FORMULA(name, operands) , formula::name
 template <class, class... Op>
@@ -922,15 +924,16 @@ inline constexpr primitive primitive_of = primitive::convert;
 WEFT_FORMULAS(WEFT_PRIMITIVE, WEFT_PRIMITIVE, WEFT_NO_ROW)
 #undef WEFT_PRIMITIVE
 
-/// The sums of fused expressions' first gradients, and the gradient of softmax: all programs that train have these.
+/// The primitives in sums of first gradients of fused expressions, and in the gradient of softmax. Every program that
+/// trains needs them.
 inline constexpr primitive_set in_first_gradients{primitive::add, primitive::subtract, primitive::multiply,
                                                   primitive::negate, primitive::exp};
 
-/// All that is spelt as an operator or has a function of its own kind, in which operations' gradients are written.
+/// All operators and operations with special functions, in which the gradients of operations are written.
 #define WEFT_SET(name, operands) | primitive_set(primitive::name)
 inline constexpr primitive_set in_gradients =
     primitive_set(primitive::convert, primitive::exp) WEFT_FORMULAS(WEFT_SET, WEFT_NO_ROW, WEFT_NO_ROW);
-/// All of them.
+/// All operators and functions, in which users' formulas can be written.
 inline constexpr primitive_set in_formulas =
     primitive_set(primitive::convert) WEFT_FORMULAS(WEFT_SET, WEFT_SET, WEFT_NO_ROW);
 #undef WEFT_SET
@@ -940,13 +943,13 @@ inline constexpr bool takes_one = requires(T x) { Op::apply(x); };
 template <class Op, class T>
 inline constexpr bool takes_two = requires(T x) { Op::apply(x, x); };
 
-/// The type of a formula's result, of elements of T.
+/// The type of a formula's result for elements of type T.
 template <class Op>
 inline constexpr bool is_predicate = requires { Op::predicate; };
 template <class Op, class T>
 using primitive_result = std::conditional_t<is_predicate<Op>, bool, T>;
 
-// A row demands of its formula the name, and a word about its cost.
+// Each row requires a formula of its name that declares its cost.
 constexpr bool same_words(const char* a, const char* b) {
   while (*a && *a == *b) ++a, ++b;
   return *a == *b;

@@ -20,12 +20,12 @@ namespace gpu {
 struct map_code;
 struct reduce_code;
 
-/// The code that a skeleton was compiled to for GPUs. Empty until a file fills it in that a compiler for GPUs compiled,
-/// or that emulates one (ops/gpu/compile.hpp): a skeleton is the same in every file of a program.
+/// The GPU code of a skeleton. Empty unless a source file that a GPU compiler (or its emulation) compiles fills it in
+/// (ops/gpu/compile.hpp), so that a skeleton is the same in every file of a program.
 struct fused_kernels {
   const map_code* map = nullptr;
   const map_code* gradient = nullptr;          ///< for arguments that are not broadcast
-  const reduce_code* gradient_sums = nullptr;  ///< for those that are
+  const reduce_code* gradient_sums = nullptr;  ///< for broadcast arguments
 };
 
 template <class S, bool KeepsValue = true>
@@ -39,32 +39,34 @@ inline constinit WEFT_API const reduce_code* reduction_of = nullptr;
 struct fused {
   skeleton::signature signature{};
   dtype type{};
-  /// Combines the value, and the gradients of broadcast arguments; null where there is no gradient.
+  /// Combine the value and the gradients of broadcast arguments; null if there is no gradient.
   const device::arithmetic* value_arithmetic = nullptr;
   const device::arithmetic* arithmetic[device::max_operands]{};
   device::block_function map[3]{};
-  /// out[i] = gradient with respect to argument i. Reads the arguments, behind them the upstream gradient and, where
-  /// the skeleton's own value is kept, that value. Null where there is no gradient, or none was compiled.
+  /// out[i] is the gradient with respect to argument i. Reads the arguments, the upstream gradient after them, and
+  /// finally the skeleton's value if it is kept. Null if there is no gradient, or none was compiled.
   device::block_function gradient[3]{};
-  /// The inputs that `gradient` reads, in their order, one bit each.
+  /// The inputs that `gradient` reads, one bit for each.
   std::uint32_t (*gradient_reads)() = nullptr;
-  /// The value (of what is reduced), and the gradients with respect to the arguments, as symbols.
+  /// Record the value (before a reduction) and the gradients with respect to the arguments as symbols.
   symbol (*expand)(const symbol* arguments, const std::uint64_t* literals) = nullptr;
   void (*expand_gradient)(const symbol* arguments, const std::uint64_t* literals, symbol upstream,
                           symbol* gradients) = nullptr;
-  /// The kernels that the gradient, written in symbols, needs: of float and of double, where these occur. Functions,
-  /// since kernels name each other, and nvcc takes no address of a constant that is in the making.
+  /// The primitives that the gradient needs when it is written in symbols, for float and for double if these occur.
+  /// Functions, because kernels refer to each other, and nvcc does not take the address of a constant during its
+  /// initialization.
   const primitive_table& (*primitives[2])(){};
   const skeleton::token* text = nullptr;
   const gpu::fused_kernels* gpu = nullptr;
 };
 
-/// A skeleton whose values are combined on the way: out[0] takes in all n of them.
+/// A skeleton whose values are reduced as they are computed: out[0] accumulates all n of them.
 struct fused_reduction {
   const fused* body;
   const device::arithmetic* arithmetic;
   device::block_function reduce[3];
-  // The product of values as they are, and that of the others at each of them, for a product that has a gradient.
+  // For a product with a gradient: the product of plain values, and the operation for the product of all other
+  // elements.
   const fused_reduction* plain = nullptr;
   const operation* others = nullptr;
   const gpu::reduce_code* const* gpu = nullptr;
@@ -72,7 +74,7 @@ struct fused_reduction {
 
 namespace detail {
 
-/// Inside a kernel's loop: a value is the element of the current iteration.
+/// Evaluates a formula in a kernel's loop: a value is the element of the current iteration.
 template <std::size_t Arguments, std::size_t Constants>
 struct element_context {
   template <class T>
@@ -85,8 +87,9 @@ struct element_context {
     for (std::size_t k = 0; k != Arguments; ++k) arguments[k] = in[k];
     for (std::size_t k = 0; k != Constants; ++k) constants[k] = literals[k];
   }
-  // A gradient's loop loads arguments that its gradient does not use, from whatever memory stands in for them
-  // (elementwise_gradient_op::prepare). Compilers drop these loads; unoptimised, one of a bool finds other bytes.
+  // A gradient's loop loads arguments that its gradient does not use, from memory of another type
+  // (elementwise_gradient_op::prepare). Compilers remove these loads; in unoptimised code, a bool would load invalid
+  // bytes.
   template <int Index, class T>
   WEFT_HOST_DEVICE WEFT_LOADS_ANY_BYTES T argument() const {
     return static_cast<const T*>(arguments[Index])[i];
@@ -97,7 +100,7 @@ struct element_context {
   }
 };
 
-/// For asking what is read: a value is the set of inputs it was computed from.
+/// Evaluates a formula on dependences: a value is the set of inputs from which it was computed.
 struct dependence_context {
   template <class T>
   using value = dependence;
@@ -117,7 +120,7 @@ symbol record_part(const fused&, const symbol* arguments, const std::uint64_t* l
 
 WEFT_QUIET_BEGIN
 
-/// Outside of kernels: a value is a symbol.
+/// Evaluates a formula outside of kernels: a value is a symbol.
 struct symbol_context {
   template <class T>
   using value = symbol;
@@ -142,7 +145,7 @@ WEFT_QUIET_END
 template <class S>
 inline constexpr skeleton::signature signature_of = [] {
   skeleton::signature s;
-  for (dtype& t : s.types) t = dtype::uint8;  // for an argument that is not named, whose bytes may be of any type
+  for (dtype& t : s.types) t = dtype::uint8;  // an argument that does not occur may have bytes of any type
   describe(static_cast<S*>(nullptr), s);
   s.reached = reached(static_cast<S*>(nullptr));
   s.refused = refused(static_cast<S*>(nullptr), false);
@@ -152,7 +155,7 @@ inline constexpr skeleton::signature signature_of = [] {
 template <class S>
 using element_context_of = element_context<signature_of<S>.arguments, signature_of<S>.constants>;
 
-// Some loops have no vector form for the plain instruction set: clang need not say so.
+// Clang warns about loops that have no vector form for the baseline instruction set.
 #if defined(__clang__)
   #pragma clang diagnostic push
   #pragma clang diagnostic ignored "-Wpass-failed"
@@ -180,7 +183,7 @@ struct gradient_sink {
   }
 };
 
-/// With `KeepsValue`, the skeleton's value is read instead of computed again.
+/// With `KeepsValue`, reads the skeleton's value instead of computing it again.
 template <class S, bool KeepsValue>
 void gradient_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
@@ -210,7 +213,7 @@ struct dependence_sink {
   }
 };
 
-/// The gradient of a skeleton, run on dependences.
+/// Evaluates the gradient of a skeleton on dependences.
 template <class S, bool KeepsValue>
 constexpr dependence_sink gradient_dependence() {
   constexpr auto arguments = static_cast<unsigned>(signature_of<S>.arguments);
@@ -227,13 +230,14 @@ constexpr std::uint32_t gradient_reads() {
   return gradient_dependence<S, KeepsValue>().mask;
 }
 
-/// Defined behind the kernels of primitives, whose gradients are written in primitives too (ops/primitives.hpp).
+/// Defined after the kernels of primitives, whose gradients are also written in primitives (ops/primitives.hpp).
 template <class S>
 constexpr void name_primitives(fused&);
 
-/// Sum, product, maximum or minimum of the skeleton over a run, in `lanes` partial results: some elements to each, some
-/// of those, then those, and all two by two, so that nothing small is lost on a large sum. The first half of the lanes
-/// walks the first half of the run, the second half the other: memory is fetched from two places at a time.
+/// Reduces the skeleton's values over a run by sum, product, maximum or minimum, in `lanes` partial results. Each lane
+/// adds a few elements, then a few of these sums, and so on; finally the lanes are added pairwise. Small elements
+/// therefore do not vanish in a large sum. The two halves of the lanes read the two halves of the run, so memory is
+/// fetched from two places at a time.
 template <class S, device::reduce_op How>
 void reduce_loop(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   using T = typename S::value_type;
@@ -290,7 +294,7 @@ WEFT_TARGET_AVX512 WEFT_LOOPS void loop_avx512(const void* const* in, void* cons
                                                const std::uint64_t* l) {
   Loop(in, out, n, l);
 }
-  // Processors without AVX2 are rare enough for what plain -O2 makes of the loop.
+  // Processors without AVX2 are rare, so the baseline keeps the code that plain -O2 generates.
   #define WEFT_LOOP_VERSIONS(...) \
     {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx512<&__VA_ARGS__>}
 #else
@@ -304,7 +308,7 @@ WEFT_TARGET_BASELINE WEFT_LOOPS void loop_baseline(const void* const* in, void* 
      weft::detail::loop_baseline<&__VA_ARGS__>}
 #endif
 
-/// Loops that run rarely have one version for all processors that have AVX2.
+/// Loops that run rarely share one version for all processors with AVX2.
 #if defined(__x86_64__)
   #define WEFT_RARE_LOOP_VERSIONS(...) \
     {&__VA_ARGS__, weft::detail::loop_avx2<&__VA_ARGS__>, weft::detail::loop_avx2<&__VA_ARGS__>}
@@ -351,7 +355,7 @@ inline constexpr skeleton::token_list tokens_of = [] {
 
 namespace detail {
 
-/// Rare, so compiled for the plain instruction set alone.
+/// Runs rarely, so only the baseline is compiled.
 template <class S>
 const fused* part_alone() {
   static constexpr fused part = [] {
@@ -378,7 +382,7 @@ constexpr void name_arithmetic(skeleton::apply<Op, T, S...>*, fused& f) {
 
 }  // namespace detail
 
-/// The loops of a skeleton for evaluation alone.
+/// The loops of a skeleton that is only evaluated.
 template <class S>
 inline constexpr fused evaluated = [] {
   return fused{.signature = detail::signature_of<S>,
@@ -388,7 +392,7 @@ inline constexpr fused evaluated = [] {
                .gpu = &gpu::kernels_of<S>};
 }();
 
-/// The loops of a skeleton in a graph, with its gradient where it has one.
+/// The loops of a skeleton in a graph, with its gradient if it has one.
 template <class S, bool KeepsValue = true>
 inline constexpr fused differentiated = [] {
   if constexpr (S::differentiable) {

@@ -8,12 +8,12 @@
 #include <weft/ops/fused.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// The operations behind every elementwise expression and every reduction of one, and their gradients.
+/// The operations that implement all elementwise expressions and their reductions, and the gradients of these.
 WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// Reduced axes have one bit each.
+/// Converts a mask of reduced axes to one flag for each kept axis.
 inline void kept_axes(std::int64_t reduced, std::size_t rank, bool* kept) {
   for (std::size_t axis = 0; axis < rank; ++axis) kept[axis] = !((reduced >> axis) & 1);
 }
@@ -31,31 +31,31 @@ inline bool applies_only(const node_def& c, skeleton::formula_id formula) {
 inline const fused* expression_of(const void* detail) { return static_cast<const fused*>(detail); }
 inline const fused* reduced_expression(const void* detail) { return static_cast<const fused_reduction*>(detail)->body; }
 
-/// The common iteration space of operands that broadcast. Throws invalid_argument if run-time extents do not.
+/// Returns the common iteration space of operands. Throws invalid_argument if run-time extents do not broadcast.
 shape broadcast_space(const value_info* operands, std::size_t count);
 
-/// The function that evaluates an expression before it is reduced: null where it is an operand as it is.
+/// Returns the function that evaluates an expression before a reduction; null if the expression is a plain operand.
 inline device::block_function evaluation(const fused& f) { return f.signature.operations ? version(f.map) : nullptr; }
 
-/// A kernel's words: what it does, the expression, its elements and the instruction set.
+/// Describes a kernel: its task, expression, elements and instruction set.
 std::string describe_fused(const char* what, const void* of);
 const char* reduction_name(device::reduce_op, bool mean);
 
-/// A number as an element of a floating-point type, by its bits.
+/// Returns the bits of a number as an element of a floating-point type.
 std::uint64_t element_bits(double number, dtype);
 
-/// A result that is summed on the way is cleared first, and with it would go the operand whose buffer it had.
+/// An output that accumulates sums is cleared first, so it must not share the buffer of an operand.
 bool stores_every_element(const node_def&, const value_info* inputs, const value_info& output);
 
 // ---- symbols ----
 
-/// A number as a scalar of the given element type.
+/// Records a number as a scalar of the given element type.
 symbol as_scalar(op_builder&, double number, dtype);
 
-/// A reduction over some axes by its kernel.
+/// Records a reduction over some axes with the given kernel.
 symbol record_reduction(symbol x, axis_set, device::reduce_op, const fused_reduction& kernel);
 
-/// detail: the expression, a `fused`.
+/// detail: the expression, of type `fused`.
 struct elementwise_op {
   static constexpr const char* name = "map";
   static constexpr fusion_kind fusion = fusion_kind::expression;
@@ -68,12 +68,12 @@ struct elementwise_op {
   }
 };
 
-/// detail: the expression, a `fused_reduction`.
+/// detail: the expression, of type `fused_reduction`.
 struct reduction_op {
   static constexpr const char* name = "reduce";
   static constexpr operation_id id{"weft.reduce"};
   struct attributes {
-    attribute<std::int64_t> reduced;  ///< axes, one bit each
+    attribute<std::int64_t> reduced;  ///< one bit for each axis
     attribute<device::reduce_op> how;
     attribute<bool> mean;
   };
@@ -83,16 +83,16 @@ struct reduction_op {
   static const fused* expression(const void* detail) { return reduced_expression(detail); }
 };
 
-/// The gradients of an expression, or of a sum of one, with respect to its arguments. Inputs: these, the upstream
-/// gradient and, unless of a sum, the value. detail: the expression.
+/// The gradients of an expression, or of its sum, with respect to its arguments. Inputs: the arguments, the upstream
+/// gradient and, except for a sum, the value. detail: the expression.
 struct elementwise_gradient_op {
   static constexpr const char* name = "map_gradient";
   static constexpr fusion_kind fusion = fusion_kind::gradient;
   struct attributes {
-    attribute<std::int64_t> reduced;  ///< a sum's axes, one bit each; else -1
+    attribute<std::int64_t> reduced;  ///< the axes of a sum, one bit each; otherwise -1
     attribute<bool> mean;
   };
-  /// The argument that an output is the gradient of: behind the attributes.
+  /// Returns the argument whose gradient an output is; stored after the attributes.
   static std::size_t argument_of(const node_def& c, std::size_t output) {
     return static_cast<std::size_t>(c.attributes[sizeof(attributes) / sizeof(std::int64_t) + output]);
   }
@@ -107,14 +107,14 @@ struct elementwise_gradient_op {
   static bool in_place(const node_def& c, const value_info* inputs, const value_info& output) {
     return stores_every_element(c, inputs, output);
   }
-  /// Those of a ReLU, which half of a gradient passes or less.
+  /// True for gradients through ReLU, where about half of the elements are zero.
   static bool yields_zeros(const node_def& c) {
     const skeleton::token* const text = static_cast<const fused*>(c.detail)->text;
     return skeleton::contains(text, "relu") || skeleton::contains(text, "relu6");
   }
 };
 
-/// One number, over extents that may be known only when a step runs. literals: the number, a double.
+/// A constant value; its extents may be known only when a step runs. literals: the number, a double.
 struct fill_op {
   static constexpr const char* name = "fill";
   static kernel* prepare(const prepare_context&);
@@ -228,11 +228,11 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     if (k == arguments) continue;
     in[k] = device::broadcast_operand(p.inputs[k].type, p.inputs[k].extents, space);
     if ((read >> k) & 1) continue;
-    in[k] = in[arguments];  // not read: any valid address will do
+    in[k] = in[arguments];  // not read: any valid address works
     in_slots[k] = in_slots[arguments];
   }
 
-  // The loop computes every gradient; those that nobody asked for land in a tile of their own.
+  // The loop computes every gradient. Gradients that are not requested go to a scratch tile.
   device::reduce_op how[device::max_operands];
   for (std::size_t k = 0; k < arguments; ++k) {
     out[k] = device::operand{p.inputs[k].type, {}};
@@ -248,7 +248,8 @@ WEFT_DECL kernel* elementwise_gradient_op::prepare(const prepare_context& p, con
     out_slots[k] = p.output_slots[o];
     elements[k] = p.outputs[o].extents.elements();
   }
-  // Unoptimised code does read them: a narrower upstream past its end. A result that is written has the same elements.
+  // Unoptimised code does read the unused arguments, and would read past the end of a narrower upstream gradient. An
+  // output has the same number of elements, so it serves instead.
   for (std::size_t k = 0; k < arguments; ++k) {
     if ((read >> k) & 1 || size_of(p.inputs[k].type) <= size_of(upstream.type)) continue;
     const bool stored = how[k] == device::reduce_op::store;
@@ -314,7 +315,7 @@ double formula_of_numbers(const symbol* x) {
     return Op::apply(a != 0, x[1].number(), x[2].number());
 }
 
-/// An operator between numbers alone, or a conversion; the functions of `math` see to theirs themselves.
+/// Evaluates an operator or a conversion on plain numbers; the functions of `math` handle numbers themselves.
 inline double operator_of_numbers(primitive p, const symbol* x) {
   switch (p) {
   #define WEFT_CASE(name, operands) \
@@ -374,8 +375,8 @@ WEFT_DECL symbol record_reduction(symbol x, axis_set axes, device::reduce_op how
                      words_of(reduction_op::attributes{axes.bits(), how, false}), &kernel);
 }
 
-/// A part of an expression that has no gradient, in one typed kernel: conditions, and integers, which symbols cannot
-/// compute.
+/// Records a part of an expression that has no gradient as one typed kernel: conditions and integers, which symbols
+/// cannot compute.
 WEFT_DECL symbol record_part(const fused& f, const symbol* arguments, const std::uint64_t* literals) {
   node_def c;
   c.op = &operation_of<elementwise_op>;
@@ -466,7 +467,7 @@ inline sequence<symbol> arguments_of(const gradient_context& g, std::size_t coun
   return arguments;
 }
 
-/// An operand that occurs twice has one stand-in, whose gradient is that of both.
+/// Sets the gradients of the inputs. An input that occurs twice has one placeholder, whose gradient covers both.
 inline void give(gradient_context& g, const sequence<symbol>& arguments, const sequence<symbol>& results) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     bool first = true;
@@ -475,8 +476,8 @@ inline void give(gradient_context& g, const sequence<symbol>& arguments, const s
   }
 }
 
-/// The gradients of a call whose output i is `result(i)` in other operations on `arguments`, or a number if it has no
-/// gradient.
+/// Sets the gradients of a call. `result(i)` expresses output i by other operations on `arguments`, or returns a number
+/// if the output has no gradient.
 template <class F>
 void give_of_outputs(gradient_context& g, const sequence<symbol>& arguments, F result) {
   sequence<symbol> ys, arriving;
@@ -490,7 +491,7 @@ void give_of_outputs(gradient_context& g, const sequence<symbol>& arguments, F r
   if (!ys.empty()) give(g, arguments, ys[0].builder()->differentiate(ys, arriving, arguments, true));
 }
 
-/// Throws unimplemented if a gradient is asked for that would pass through an operation without one.
+/// Throws unimplemented if a requested gradient passes through an operation without one.
 inline void check_differentiable(const gradient_context& g, const fused& f) {
   for (std::size_t i = 0; i < f.signature.arguments; ++i)
     if (((f.signature.refused >> i) & 1) && g.needs_gradient(i))
@@ -498,7 +499,7 @@ inline void check_differentiable(const gradient_context& g, const fused& f) {
                   {"has no gradient: ", skeleton::print(f.text), " contains an operation that is not differentiable"});
 }
 
-/// Tells the builder of the kernels that the gradient of an expression needs when it is written in symbols.
+/// Registers the kernels that the gradient of an expression needs when it is written in symbols.
 inline void use_primitives_of(const fused& f, op_builder& where) {
   for (const auto table : f.primitives)
     if (table) where.use(table());
@@ -519,8 +520,9 @@ WEFT_DECL void elementwise_op::gradient(gradient_context& g) {
     if (g.needs_gradient(i) && !gradients[i].is_number()) g.set_gradient(i, sum_to(gradients[i], g.input(i).extents()));
 }
 
-/// Differentiates a fused gradient: writes it out in single operations on stand-ins of its inputs, and differentiates
-/// those. The stand-ins keep the chain rule from passing through inputs that depend on one another.
+/// Differentiates a fused gradient: expands it into single operations on placeholders for its inputs, and
+/// differentiates these. The placeholders prevent the chain rule from passing through inputs that depend on one
+/// another.
 WEFT_DECL void elementwise_gradient_op::gradient(gradient_context& g, const attributes& a) {
   const auto& f = *static_cast<const fused*>(g.node.detail);
   const std::size_t n = f.signature.arguments;
@@ -547,15 +549,15 @@ inline axis_set axes_between(std::size_t begin, std::size_t end) {
   return axis_set::of_bits((std::int64_t{1} << end) - (std::int64_t{1} << begin));
 }
 
-/// The products of all other elements of each row along axes [begin, end) of x.
+/// Records the products of all other elements of each row along axes [begin, end) of x.
 inline symbol record_others(symbol x, std::size_t begin, std::size_t end, const fused_reduction& product) {
   return record_call(*product.others, &x, 1, {x.info(), {exclusive_product_type(x.type()), x.extents()}},
                      {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)}, product.plain);
 }
 
-// The product of the others is split into p, that of the elements which are not 0, and that of those which are: both
-// are written as functions of x, so that they can be differentiated in their turn. Each of two zeros is the sum of both
-// less the other; among three or more, the product of the others is taken as 0 once and for all.
+// Splits the product of the others into p, the product of the nonzero elements, and the product of the zeros. Both are
+// functions of x and can be differentiated again. If a row has two zeros, each is the sum of both minus the other; if
+// it has three or more, the product of the others is the constant 0.
 WEFT_DECL void exclusive_product_gradient(gradient_context& g, std::size_t begin, std::size_t end) {
   const axis_set along = axes_between(begin, end);
   const auto& plain = *static_cast<const fused_reduction*>(g.node.detail);
@@ -579,7 +581,7 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
   const device::reduce_op how = a.how;
   const axis_set reduced = axis_set::of_bits(a.reduced);
   check_differentiable(g, f);
-  if (f.signature.reached == 0) return;  // conditions alone: nothing is compiled that a gradient is made of
+  if (f.signature.reached == 0) return;  // conditions alone: no kernels for gradients are compiled
   if (how == device::reduce_op::sum) return record_fused_gradient(g, f, a.reduced, a.mean, g.upstream());
 
   const std::size_t n = g.node.inputs.size();
@@ -589,8 +591,8 @@ WEFT_DECL void reduction_op::gradient(gradient_context& g, const attributes& a) 
   const symbol y = expand_dims(g.output(), reduced), up = expand_dims(g.upstream(), reduced);
   symbol dx;
   if (how == device::reduce_op::product) {
-    // The product of the other elements: along the last axes, times that of the other rows' products. Neighbouring
-    // axes are one row, so that no product of a part of it is rounded, or leaves the type's range.
+    // The product of the other elements along the last axes, times the product of the other rows' products. Adjacent
+    // axes form one row, so that no partial product is rounded or exceeds the type's range.
     const auto& product = *static_cast<const fused_reduction*>(g.node.detail);
     symbol products = x, others = symbol(1);
     for (std::size_t end = x.extents().rank; end > 0; --end) {

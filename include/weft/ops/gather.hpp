@@ -9,45 +9,46 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/sum_rows.hpp>
 
-/// Rows by their indices. Included by name, not by <weft/weft.hpp>.
+/// Selection of rows by index. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Rows of x along an axis by their indices (tf.gather, tf.nn.embedding_lookup): of `[n, d]` and indices `[batch, k]`
-/// along axis 0 `[batch, k, d]`. Indices are std::int32_t or std::int64_t, and a row may be taken any number of times:
-/// its gradient is then the sum of theirs, in the order of the indices, and zero for a row that is not taken; of a
-/// variable, `minimize` updates the rows that were taken and no others, where the optimizer allows it. Throws
-/// out_of_range if there is no such row; on a GPU, which cannot, its elements are 0 and nothing is added to it.
+/// Returns rows of x along an axis by index (tf.gather, tf.nn.embedding_lookup): for `[n, d]` and indices `[batch, k]`
+/// along axis 0, `[batch, k, d]`. Indices are std::int32_t or std::int64_t, and may repeat. The gradient of a row is
+/// the sum over its occurrences, in the order of the indices, and zero for a row that does not occur. For a variable,
+/// `minimize` updates only the selected rows if the optimizer supports it. Throws out_of_range if an index is invalid;
+/// on a GPU, which cannot throw, the elements are 0 and the gradient is ignored.
 ///
-/// Each index is taken along all other axes of x. Where one of these has the name of an extent of the indices, as in
-/// `gather<1>(q, actions)` of `[batch, n]` and `[batch]`, that would be all pairs, `[batch, batch]`: an error, for
-/// `batch_gather<1>(q, actions)` takes one element for each row. `gather<1, outer_indexing>(q, actions)` means the
-/// pairs.
+/// Each index selects a whole slice of the other axes. If one of these has the name of an extent of the indices, as in
+/// `gather<1>(q, actions)` of `[batch, n]` and `[batch]`, the result would contain all pairs, `[batch, batch]`. That is
+/// an error, since `batch_gather<1>(q, actions)`, one element for each row, is more likely intended. For all pairs,
+/// write `gather<1, outer_indexing>(q, actions)`.
 template <int Axis = 0, Expression Expr, Expression Indices>
 [[nodiscard]] auto gather(const Expr& e, const Indices& indices);
 
-/// Says in a call of `gather` that each index meets each row, also where their extents have one name.
+/// Makes `gather` combine each index with each row, even if their extents have the same name.
 struct outer_indexing_option {};
 /// See outer_indexing_option.
 inline constexpr outer_indexing_option outer_indexing{};
-/// Rows of x along an axis, each index with each row: `gather<1, outer_indexing>(q, actions)`.
+/// Returns rows of x along an axis, for every pair of row and index: `gather<1, outer_indexing>(q, actions)`.
 template <int Axis, outer_indexing_option, Expression Expr, Expression Indices>
 [[nodiscard]] auto gather(const Expr& e, const Indices& indices);
 
-/// Rows by indices that each element of a batch has for itself (tf.gather with batch_dims): the first `BatchDims` axes
-/// of x and of the indices are the same. Of q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q, actions)` is
-/// `[batch]`: `q[b, actions[b]]`. Of x `[b, n, d]` and indices `[b, k]` it is `[b, k, d]`, and of `[b, h, n, d]` and
-/// `[b, k]`, `batch_gather<1, 2>(x, indices)`, `[b, h, k, d]`. Indices, gradients and errors are those of `gather`.
+/// Returns rows by index, with separate indices for each element of a batch (tf.gather with batch_dims). The first
+/// `BatchDims` axes of x and of the indices are equal. For q `[batch, n]` and actions `[batch]`, `batch_gather<1>(q,
+/// actions)` is `[batch]`: `q[b, actions[b]]`. For x `[b, n, d]` and indices `[b, k]` it is `[b, k, d]`, and for `[b,
+/// h, n, d]` and `[b, k]`, `batch_gather<1, 2>(x, indices)` is `[b, h, k, d]`. For indices, gradients and errors, see
+/// `gather`.
 template <int BatchDims = 1, int Axis = BatchDims, Expression Expr, Expression Indices>
 [[nodiscard]] auto batch_gather(const Expr& e, const Indices& indices);
 
-/// Elements by indices along an axis, one for each element of the result (numpy.take_along_axis, torch.gather): of x
-/// `[n, d]` and indices `[k, d]` along axis 0 `[k, d]`, `x[indices[i, j], j]`. Both have as many axes, and broadcast
-/// along all others. `take_along_axis<1>(x, argsort<1>(x))` is sorted. Indices, gradients and errors are those of
-/// `gather`: a negative index is an error.
+/// Returns elements by index along an axis, with one index for each element of the result (numpy.take_along_axis,
+/// torch.gather): for x `[n, d]` and indices `[k, d]` along axis 0, `[k, d]`: `x[indices[i, j], j]`. Both have the same
+/// number of axes, and broadcast along all others. `take_along_axis<1>(x, argsort<1>(x))` is sorted. For indices,
+/// gradients and errors, see `gather`; a negative index is an error.
 template <int Axis, Expression Expr, Expression Indices>
 [[nodiscard]] auto take_along_axis(const Expr& e, const Indices& indices);
 
-/// The indices of rows are std::int32_t or std::int64_t.
+/// The indices of rows must be std::int32_t or std::int64_t.
 template <class Index>
 struct row_indices_not_integers
     : mistake<!std::is_same_v<Index, std::int32_t> && !std::is_same_v<Index, std::int64_t>> {};
@@ -74,31 +75,31 @@ constexpr bool broadcast_but_for(const shape& a, const shape& b, std::size_t axi
 
 }  // namespace detail
 
-/// The result would have an element for each row of x with each index, and both are of one named extent.
+/// The result would contain an element for each pair of row and index, although both have the same named extent.
 template <class Dims, class Indices, int Axis>
 struct each_row_meets_each_index : mistake<detail::meets_all(Dims::spec, Indices::spec, axis_number<Dims, Axis>)> {};
 
-/// The axis follows the batch axes, which x and the indices share.
+/// The axis must follow the batch axes, which x and the indices share.
 template <class Dims, class Indices, int BatchDims, int Axis>
 struct batch_axes_not_there : mistake<(BatchDims<1 || BatchDims> static_cast<int>(Indices::rank) ||
                                        static_cast<int>(axis_number<Dims, Axis>) < BatchDims)> {};
 
-/// x and the indices have the same batch.
+/// x and the indices must have equal batch extents.
 template <class Dims, class Indices, int BatchDims>
 struct batch_extents_differ : mistake<!detail::same_extents(Dims::spec, Indices::spec, BatchDims)> {};
 
-/// x and the indices have as many axes, and broadcast but for one.
+/// x and the indices must have the same number of axes, and broadcast along all axes except the given one.
 template <class Dims, class Indices, int Axis>
 struct extents_along_axis_differ
     : mistake<!detail::broadcast_but_for(Dims::spec, Indices::spec, axis_number<Dims, Axis>)> {};
 
-/// A tensor is to be broadcast to extents that only a step knows: `constant(graph, t)` is a node.
+/// A tensor cannot broadcast to extents that are known only in a step. `constant(graph, t)` makes it a node.
 template <class Dims, class To>
 struct tensor_meets_named_extents : mistake<true> {};
 
 WEFT_COLD_BEGIN
 
-/// Inputs: x, and indices of its rows along the axis.
+/// Inputs: x, and the indices of its rows along the axis.
 template <class T>
 struct gather_op {
   static constexpr const char* name = "gather";
@@ -110,13 +111,13 @@ struct gather_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Its transpose: rows are added up where the indices say. Inputs: the rows, and the indices.
+/// The transpose of gather: adds rows to the positions in the indices. Inputs: the rows, and the indices.
 template <class T>
 struct scatter_add_op {
   static constexpr const char* name = "scatter_add";
   using attributes = axis_attribute;
   static constexpr const operation* row_sums = [] {
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // types that are trained
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)  // the types of trainable variables
       return &operation_of<sum_rows_op<T>>;
     else
       return static_cast<const operation*>(nullptr);
@@ -138,7 +139,7 @@ void gather_op<T>::gradient(gradient_context& g, const attributes& a) {
       g.set_gradient(0, record<scatter_add_op<T>>({g.upstream(), g.input(1)}, g.input(0).info(), a));
 }
 
-/// x and the indices share their first `batch_dims` axes; with `per_element`, those after the axis too.
+/// x and the indices share their first `batch_dims` axes and, if `per_element`, the axes after the axis as well.
 struct batch_gather_attributes {
   attribute<std::size_t> axis, batch_dims;
   attribute<bool> per_element;
@@ -157,7 +158,7 @@ kernel* prepare_batch_rows(const prepare_context& p, const batch_gather_attribut
 
 }  // namespace detail
 
-/// Inputs: x, and a list of indices of its rows for each element of the batch.
+/// Inputs: x, and a list of row indices for each element of the batch.
 template <class T>
 struct batch_gather_op {
   static constexpr const char* name = "batch_gather";
@@ -169,7 +170,7 @@ struct batch_gather_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Its transpose. Inputs: the rows, and the indices.
+/// The transpose of batch_gather. Inputs: the rows, and the indices.
 template <class T>
 struct batch_scatter_add_op {
   static constexpr const char* name = "batch_scatter_add";
@@ -193,7 +194,7 @@ void batch_gather_op<T>::gradient(gradient_context& g, const attributes& a) {
 
 namespace detail {
 
-/// x with the extents of the indices, but for those of the batch, in place of an axis.
+/// Replaces an axis of x by the extents of the indices, except those of the batch.
 inline shape gathered_extents(const shape& x, const shape& indices, std::size_t axis, std::size_t batch_dims = 0) {
   shape to;
   for (std::size_t i = 0; i < axis; ++i) to.push_back(x[i]);
@@ -208,7 +209,7 @@ WEFT_COLD_END
 
 namespace detail {
 
-/// D with the extents of At, but for those of the batch, in place of an axis.
+/// D with an axis replaced by the extents of At, except those of the batch.
 template <class D, class At, std::size_t Axis, std::size_t BatchDims, class Indices>
 struct gathered_at;
 template <class D, class At, std::size_t Axis, std::size_t BatchDims, std::size_t... Index>
@@ -238,7 +239,7 @@ auto gather_rows(const Expr& e, const Indices& indices) {
       gathered_extents(extents_of(x), extents_of(i), Axis), {Axis}, x, i);
 }
 
-/// x as it broadcasts to the extents that an operand of other extents has, but for an axis.
+/// Broadcasts x to the extents of another operand, except along an axis.
 template <class Other, std::size_t Axis, class X>
 auto broadcast_along(const X& x, const shape& other) {
   using D = dims_t<X>;
@@ -294,7 +295,7 @@ auto gather(const Expr& e, const Indices& indices) {
     return detail::after_mistake<value_t<Expr>, D>(e, indices);
 }
 
-/// The mistake in a call of batch_gather, if there is one.
+/// The first mistake in a call of batch_gather, if any.
 template <class Dims, class Indices, class At, int BatchDims, int Axis>
 using batch_gather_mistake =
     first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
@@ -321,7 +322,7 @@ auto batch_gather(const Expr& e, const Indices& indices) {
   }
 }
 
-/// The mistake in a call of take_along_axis, if there is one.
+/// The first mistake in a call of take_along_axis, if any.
 template <class Dims, class Indices, class At, int Axis>
 using take_along_axis_mistake = first_mistake<axis_out_of_range<Dims, Axis>, row_indices_not_integers<At>,
                                               extents_along_axis_differ<Dims, Indices, Axis>>;
@@ -359,7 +360,7 @@ auto take_along_axis(const Expr& e, const Indices& indices) {
   }
 }
 
-// Calls as other libraries write them: with a number, a list, a vector, or an axis after the indices.
+// Calls in the form of other libraries: with a number, a list, a vector, or an axis after the indices.
 template <auto... Given, Expression Expr>
 auto gather(const Expr& e, detail::anything, detail::anything = {}) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Given...>>,

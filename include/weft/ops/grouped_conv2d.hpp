@@ -2,15 +2,14 @@
 
 #include <weft/ops/grouped_convolution.hpp>
 
-/// Grouped convolutions. Included by name, not by <weft/weft.hpp>.
+/// Grouped convolutions. Not part of <weft/weft.hpp>.
 namespace weft {
 
 /// A convolution in which each of `Groups` groups of filters reads only its own group of channels (torch.nn.Conv2d with
-/// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are
-/// `[batch, height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents that
-/// conv2d gives it, with `out` channels. The numbers of channels and filters must be multiples of `Groups` that the
-/// compiler knows. What is added to the result and applied to it elementwise runs in the same kernel. On GPUs, cuDNN
-/// convolves where the program has it.
+/// groups; tf.nn.conv2d with fewer channels in the filters): `grouped_conv2d<32>(images, filters)`. Images are `[batch,
+/// height, width, in]`, filters `[height, width, in / Groups, out]`, and the result has the extents of conv2d's, with
+/// `out` channels. The numbers of channels and filters must be static multiples of `Groups`. Elementwise operations on
+/// the result run in the same kernel. On GPUs, uses cuDNN if the program is built with it.
 template <int Groups, conv2d_options Options = conv2d_options{}, Expression A, Expression B>
 [[nodiscard]] auto grouped_conv2d(const A& images, const B& filters);
 
@@ -24,11 +23,12 @@ constexpr bool groups_fit(const shape& images, const shape& filters, int groups)
 
 }  // namespace detail
 
-/// The images have `Groups` times the channels of the filters, and the number of filters is a multiple of `Groups`.
+/// The images must have `Groups` times the channels of the filters, and the number of filters must be a multiple of
+/// `Groups`.
 template <class Images, class Filters, int Groups>
 struct conv2d_groups_do_not_fit : mistake<!detail::groups_fit(Images::spec, Filters::spec, Groups)> {};
 
-/// The mistake in the extents of a convolution in groups, if there is one.
+/// The first mistake in the extents of a grouped convolution, if any.
 template <class Images, class Filters, int Groups, conv2d_options Options>
 using grouped_conv2d_mistake =
     first_mistake<images_are_not_of_rank_4<Images>, filters_are_not_of_rank_4<Filters>,

@@ -13,8 +13,8 @@ struct grouped_attributes {
   attribute<std::int64_t> groups;
 };
 
-/// The call's extents. Filters are [height, width, channels / groups, filters] or, with a group for each channel,
-/// [height, width, channels, multiplier], which lie in memory in the same way.
+/// Returns the extents of a call. Filters are [height, width, channels / groups, filters] or, with one group for each
+/// channel, [height, width, channels, multiplier], which has the same memory layout.
 inline convolution_shape grouped_of(const grouped_attributes& a, const shape& images, const shape& filters,
                                     const shape& result) {
   convolution_shape s = convolution_of(a.windows, images, filters[0], filters[1], result);
@@ -32,7 +32,7 @@ inline convolution_shape grouped_of(const grouped_attributes& a, const shape& im
 
 }  // namespace detail
 
-// As of convolutions: each operation is linear in both operands, and the three are each other's gradients.
+// As in ops/convolution.hpp: each operation is linear in both operands, and the three are each other's gradients.
 
 /// Inputs: images, filters; output: the result.
 template <class T>
@@ -51,7 +51,7 @@ struct grouped_convolution_op {
   }
   static void gradient(gradient_context&, const attributes&);
   static double multiply_adds(const shape&, const shape& filters, const shape& result) {
-    const std::int64_t channels = filters[3] == result[3] ? filters[2] : 1;  // those that a filter reads
+    const std::int64_t channels = filters[3] == result[3] ? filters[2] : 1;  // the channels that a filter reads
     return static_cast<double>(result.elements()) * static_cast<double>(filters[0] * filters[1] * channels);
   }
 };

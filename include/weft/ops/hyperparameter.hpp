@@ -8,24 +8,24 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/symbol.hpp>
 
-/// The numbers and functions of an optimizer's formula.
+/// The numbers and functions of optimizer formulas.
 namespace weft {
 
-/// A hyperparameter is one number.
+/// A hyperparameter must be a single number.
 template <class Dims>
 struct hyperparameter_is_not_scalar : mistake<Dims::rank != 0> {};
 
-/// The numbers that a hyperparameter can be. All are finite and at least 0.
+/// The ranges of hyperparameters. All numbers must be finite and at least 0.
 enum class hyperparameter_range : unsigned char { at_least_zero, up_to_one, below_one };
 
-/// One entry of an optimizer's `limits`, which names the hyperparameters in their order.
+/// An entry of an optimizer's `limits`, which lists the hyperparameters in order.
 struct hyperparameter_limit {
   const char* name;
   hyperparameter_range range = hyperparameter_range::at_least_zero;
 };
 
-/// In an optimizer's formula hyperparameters and constants meet each other, before one is of the type that it is
-/// rounded to.
+/// An optimizer's formula combines hyperparameters or constants with each other before one of them has a type to round
+/// to.
 template <class T>
 struct number_has_no_type : mistake<true> {};
 
@@ -41,15 +41,15 @@ struct untyped_number {
 
 }  // namespace detail
 
-/// A hyperparameter is a number, not text.
+/// A hyperparameter must be a number, not text.
 template <class X>
 struct hyperparameter_is_not_a_number : mistake<true> {};
 
-/// A number that governs an optimizer: known when the graph is written or, of a scalar of the graph, in each step.
+/// A number that controls an optimizer: a constant or, as a scalar of the graph, a value that each step computes.
 class hyperparameter {
  public:
   WEFT_HOST_DEVICE constexpr hyperparameter(double number) : value_(number) {}
-  /// Converts the value of a scalar to double where its element type is another.
+  /// Takes a scalar of the graph and converts it to double.
   template <Expression Expr>
   hyperparameter(const Expr& scalar) {
     using mistake = first_mistake<value_not_in_a_graph<Expr>, hyperparameter_is_not_scalar<dims_t<Expr>>>;
@@ -67,7 +67,7 @@ class hyperparameter {
   constexpr double number() const { return value_.number(); }
   symbol node() const { return value_; }
 
-  // In a formula it always is a number.
+  // Formulas receive hyperparameters as numbers.
   WEFT_HOST_DEVICE constexpr explicit operator double() const { return value_.number(); }
   WEFT_HOST_DEVICE constexpr explicit operator float() const { return static_cast<float>(value_.number()); }
   template <class T>
@@ -87,17 +87,17 @@ class hyperparameter {
 };
 
 namespace detail {
-/// Throws invalid_argument if a hyperparameter is a number beyond its limit. A value of the graph is not checked.
+/// Throws invalid_argument if a constant hyperparameter exceeds its limit. Values of the graph are not checked.
 void check_limits(const char* optimizer, const hyperparameter* given, const hyperparameter_limit* limits,
                   std::size_t count);
 }  // namespace detail
 
-/// An optimizer's formula uses a function that processors, compilers and GPUs do not round alike.
+/// An optimizer's formula uses a function that processors, compilers and GPUs round differently.
 template <class T>
 struct function_not_exact : mistake<true> {};
 
-// The functions that a formula may use are friends of `exact`. Other functions of elementwise operations are refused,
-// as `exp(x)` and as `math::exp(x)`.
+// The functions that a formula may use are friends of `exact`. Other elementwise functions are rejected, both as
+// `exp(x)` and as `math::exp(x)`.
 namespace detail {
 template <class T>
 exact<T> refuse_function(exact<T> x) {

@@ -7,29 +7,29 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/matmul.hpp>
 
-/// Inverses, determinants and linear systems, of one matrix or of many. Included by name, not by <weft/weft.hpp>.
+/// Inverses, determinants and linear systems, for one matrix or many. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv): by LU factorization with partial
-/// pivoting. Throws invalid_argument where a pivot is 0.
+/// Returns the inverse of each matrix, `[..., n, n]`, float or double (tf.linalg.inv), by LU factorization with partial
+/// pivoting. Throws invalid_argument if a pivot is 0.
 template <Expression Expr>
 [[nodiscard]] auto inverse(const Expr& e);
 
-/// The determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 where a pivot is 0. Its
-/// gradient is the matrix of cofactors, of singular matrices too (torch.linalg.det; TensorFlow's throws there).
-/// Gradients of that throw invalid_argument where a pivot is 0.
+/// Returns the determinant of each matrix, `[..., n, n]`, float or double (tf.linalg.det). It is 0 if a pivot is 0. The
+/// gradient is the matrix of cofactors, even of singular matrices (torch.linalg.det; TensorFlow throws). Second
+/// gradients throw invalid_argument if a pivot is 0.
 template <Expression Expr>
 [[nodiscard]] auto determinant(const Expr& e);
 
-/// The x for which a x is b, `[..., n, n]` and `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`; with
-/// `solve<transpose_of::a>(a, b)` a is taken transposed. By LU factorization with partial pivoting. Throws
-/// invalid_argument where a pivot is 0.
+/// Solves a x = b for x, with a `[..., n, n]` and b `[..., n, m]`, float or double (tf.linalg.solve): `solve(a, b)`;
+/// `solve<transpose_of::a>(a, b)` transposes a. Uses LU factorization with partial pivoting. Throws invalid_argument if
+/// a pivot is 0.
 template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
 [[nodiscard]] auto solve(const A& a, const B& b);
 
 WEFT_COLD_BEGIN
 
-/// The inverse of each matrix or, if `transposed`, of the matrix transposed.
+/// The inverse of each matrix or, if `transposed`, of its transpose.
 template <class T>
 struct inverse_op {
   static constexpr const char* name = "inverse";
@@ -40,7 +40,7 @@ struct inverse_op {
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new detail::lu_kernel<T, detail::lu_task::inverse>(p, a.transposed);
   }
-  /// -Y' G Y' or, of the transposed, -Y G' Y.
+  /// -Y' G Y' or, if transposed, -Y G' Y.
   static void gradient(gradient_context& g, const attributes& a) {
     const symbol y = g.output(0), up = g.upstream();
     const symbol right = matmul<T>(up, y, a.transposed, !a.transposed);
@@ -48,19 +48,19 @@ struct inverse_op {
   }
 };
 
-/// Names the determinant in its error, since the program has asked for no inverse.
+/// Names the determinant in its errors, since the program did not request an inverse.
 template <class T>
 struct inverse_of_determinant_op : inverse_op<T> {
   static constexpr const char* name = "second gradient of determinant";
 };
 
-/// The cofactors of each matrix, which are the gradient of its determinant: det(A) times the inverse of A', without
-/// that inverse where A is singular.
+/// The cofactors of each matrix, which are the gradient of its determinant: det(A) times the inverse of A', computed
+/// without the inverse if A is singular.
 template <class T>
 struct cofactors_op {
   static constexpr const char* name = "cofactors";
   static kernel* prepare(const prepare_context& p) { return new detail::lu_kernel<T, detail::lu_task::cofactors>(p); }
-  /// With Y the inverse of A': sum(G C) Y - C G' Y. A singular matrix has none.
+  /// With Y the inverse of A': sum(G C) Y - C G' Y. Undefined for a singular matrix.
   static void gradient(gradient_context& g) {
     const std::size_t rank = g.input(0).extents().rank;
     const symbol c = g.output(0), up = g.upstream();
@@ -80,7 +80,7 @@ struct determinant_op {
   }
 };
 
-/// Inputs: the matrices, transposed or not, and what they are to yield.
+/// Inputs: the matrices, transposed or not, and the right sides.
 template <class T>
 struct solve_op {
   static constexpr const char* name = "solve";
@@ -100,7 +100,7 @@ struct solve_op {
 
 WEFT_COLD_END
 
-/// Right sides have as many rows as the matrices, and the same leading extents: `[..., n, n]` and `[..., n, m]`.
+/// Right sides must have the rows and the leading extents of the matrices: `[..., n, n]` and `[..., n, m]`.
 template <class A, class B>
 struct right_sides_differ : mistake<A::rank != B::rank || !detail::matmul_fits(A::spec, B::spec, transpose_of::none)> {
 };

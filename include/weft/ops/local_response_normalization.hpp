@@ -3,7 +3,7 @@
 #include <weft/ops/elementwise.hpp>
 #include <weft/ops/matmul.hpp>
 
-/// Normalization across neighbouring channels. Included by name, not by <weft/weft.hpp>.
+/// Normalization across neighbouring channels. Not part of <weft/weft.hpp>.
 namespace weft {
 
 /// The options of local_response_normalization, with TensorFlow's default values.
@@ -14,21 +14,21 @@ struct local_response_options {
   double beta = 0.5;
 };
 
-/// x / (bias + alpha * s)^beta, s the sum of the squares of the element and its `depth_radius` neighbours on each side
-/// along the last axis, `[..., channels]` (tf.nn.local_response_normalization; Krizhevsky et al., ImageNet
-/// Classification with Deep Convolutional Neural Networks, 2012). torch.nn.LocalResponseNorm(size, a, beta, k) has
-/// `{.depth_radius = (size - 1) / 2, .bias = k, .alpha = a / size, .beta = beta}`. float or double; the number of
-/// channels is known to the compiler. Throws invalid_argument if the radius is negative.
+/// Returns x / (bias + alpha * s)^beta, where s is the sum of the squares of the element and its `depth_radius`
+/// neighbours on each side along the last axis, `[..., channels]` (tf.nn.local_response_normalization; Krizhevsky et
+/// al., ImageNet Classification with Deep Convolutional Neural Networks, 2012). torch.nn.LocalResponseNorm(size, a,
+/// beta, k) corresponds to `{.depth_radius = (size - 1) / 2, .bias = k, .alpha = a / size, .beta = beta}`. For float
+/// and double; the number of channels must be static. Throws invalid_argument if the radius is negative.
 template <Expression Expr>
 [[nodiscard]] auto local_response_normalization(const Expr& x, const local_response_options& options = {});
 
-/// The operand has an axis before its channels.
+/// The operand needs an axis in front of its channels.
 template <class Dims>
 struct operand_has_no_channels : mistake<(Dims::rank < 2)> {};
 
 namespace detail {
 
-/// Ones within `radius` of the diagonal: its product with the squares sums over neighbours.
+/// Returns a matrix of ones within `radius` of the diagonal; its product with the squares sums over neighbours.
 template <class T, int Channels>
 auto ones_near_diagonal(int radius) {
   tensor<T, dims<Channels, Channels>> band;

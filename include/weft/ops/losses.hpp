@@ -5,53 +5,53 @@
 #include <weft/ops/reductions.hpp>
 #include <weft/ops/softmax.hpp>
 
-/// Losses other than softmax_cross_entropy. Included by name, not by <weft/weft.hpp>. Losses of two operands are
-/// elementwise: `mean(huber_loss(predictions, targets))`. Their operands have equal extents or are numbers. They do not
-/// broadcast, because `[batch]` against `[batch, 1]` would yield `[batch, batch]`.
+/// Losses other than softmax_cross_entropy. Not part of <weft/weft.hpp>. Losses of two operands are elementwise:
+/// `mean(huber_loss(predictions, targets))`. Their operands have equal extents or are numbers. They do not broadcast,
+/// because `[batch]` against `[batch, 1]` would yield `[batch, batch]`.
 namespace weft {
 
-/// The cross-entropy of independent labels: -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) of a logit x and a
-/// probability z, without overflow (tf.nn.sigmoid_cross_entropy_with_logits).
+/// Returns the cross-entropy of independent labels: -z log(sigmoid(x)) - (1 - z) log(1 - sigmoid(x)) for a logit x and
+/// a probability z, without overflow (tf.nn.sigmoid_cross_entropy_with_logits).
 template <Expression L, Operand Y>
 [[nodiscard]] auto sigmoid_cross_entropy(const L& logits, const Y& labels);
 
-/// Half the sum of all squares, a scalar (tf.nn.l2_loss).
+/// Returns half the sum of all squares, a scalar (tf.nn.l2_loss).
 template <Expression Expr>
 [[nodiscard]] auto l2_loss(const Expr& e);
 
-/// Half the square of the error where that is at most `delta`, linear beyond: delta (|error| - delta / 2)
-/// (tf.keras.losses.Huber, torch.nn.functional.huber_loss). `delta` is a positive number.
+/// Returns half the square of the error if it is at most `delta`, and delta (|error| - delta / 2) otherwise
+/// (tf.keras.losses.Huber, torch.nn.functional.huber_loss). `delta` must be positive.
 template <Expression P, Operand Y>
 [[nodiscard]] auto huber_loss(const P& predictions, const Y& targets, double delta = 1);
 
-/// max(0, 1 - (2 z - 1) x) of a logit x and a label z, 0 or 1 (tf.losses.hinge_loss of TensorFlow 1).
+/// Returns max(0, 1 - (2 z - 1) x) for a logit x and a label z, 0 or 1 (tf.losses.hinge_loss of TensorFlow 1).
 template <Expression L, Operand Y>
 [[nodiscard]] auto hinge_loss(const L& logits, const Y& labels);
 
 /// The options of softmax_cross_entropy.
 struct cross_entropy_options {
-  /// The part of each label that is spread evenly over all classes, from 0 to 1 (Szegedy et al., Rethinking the
+  /// The part of each label, from 0 to 1, that is spread evenly over all classes (Szegedy et al., Rethinking the
   /// Inception Architecture, 2015).
   double label_smoothing = 0;
 };
 
-/// softmax_cross_entropy against smoothed labels: `softmax_cross_entropy(logits, labels, {.label_smoothing = 0.1})`
-/// (torch.nn.functional.cross_entropy, tf.keras.losses.CategoricalCrossentropy). Throws invalid_argument unless the
-/// smoothing is from 0 to 1.
+/// Computes softmax_cross_entropy with smoothed labels: `softmax_cross_entropy(logits, labels, {.label_smoothing =
+/// 0.1})` (torch.nn.functional.cross_entropy, tf.keras.losses.CategoricalCrossentropy). Throws invalid_argument unless
+/// the smoothing is from 0 to 1.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels, const cross_entropy_options& options);
 
-/// Whether the label is among the k largest logits of its row: bool `[...]` of logits `[..., classes]` and labels
-/// `[...]`, std::int32_t or std::int64_t (tf.math.in_top_k). Logits that equal the label's do not count as larger.
-/// False where a label is out of range and where a logit of the row is infinite or NaN.
+/// Returns true if the label is among the k largest logits of its row: bool `[...]` for logits `[..., classes]` and
+/// labels `[...]`, std::int32_t or std::int64_t (tf.math.in_top_k). Logits equal to the label's do not count as larger.
+/// Returns false if the label is out of range or a logit of the row is infinite or NaN.
 template <Expression L, Expression Y>
 [[nodiscard]] auto in_top_k(const L& logits, const Y& labels, int k);
 
-/// The operands of an elementwise loss have equal extents.
+/// The operands of an elementwise loss must have equal extents.
 template <class A, class B>
 struct loss_operands_differ : mistake<!(A::spec == B::spec)> {};
 
-/// The labels are classes: integers, one for each row of the logits.
+/// The labels must be classes: integers, one for each row of the logits.
 template <class Logits, class Labels, class Label>
 struct class_labels_do_not_fit
     : mistake<!detail::are_classes<Label> || !detail::labels_fit(Logits::spec, Labels::spec)> {};
@@ -69,7 +69,7 @@ constexpr auto find_loss_mistake() {
 
 }  // namespace detail
 
-/// The mistake in the operands of an elementwise loss, if there is one.
+/// The first mistake in the operands of an elementwise loss, if any.
 template <class X, class Y>
 using loss_mistake = decltype(detail::find_loss_mistake<X, Y>());
 

@@ -7,7 +7,7 @@
 #include <weft/ops/primitives.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// From a typed expression to its skeleton and leaves: entered into a graph, or evaluated at once.
+/// Lowers a typed expression to its skeleton and leaves, to record it in a graph or to evaluate it at once.
 namespace weft {
 namespace detail {
 
@@ -16,8 +16,8 @@ inline constexpr bool is_literal = false;
 template <class T>
 inline constexpr bool is_literal<literal<T>> = true;
 
-/// The skeleton of Expr when its first argument gets number `A` and its first constant number `C`. That of a leaf goes
-/// by its element type: all extents share it.
+/// The skeleton of Expr if its first argument has number `A` and its first constant number `C`. The skeleton of a leaf
+/// depends only on its element type, so all extents share it.
 template <class Expr, int A, int C>
 struct lower;
 template <class T, int A, int C>
@@ -59,8 +59,8 @@ struct lower<expression<Op, T, D, Dev, X, Y, Z>, A, C> {
 template <class Expr>
 using skeleton_of = typename lower_operand<Expr, 0, 0>::type;
 
-/// Calls `leaves.add` with every leaf, in order. Every expression of other extents instantiates this function anew, so
-/// it adds leaves itself and recurs only for operands that are expressions.
+/// Calls `leaves.add` with every leaf, in order. Each set of extents instantiates this function, so it adds leaves
+/// directly and recurs only for operands that are expressions.
 template <class Expr, class Leaves>
 void add_leaves(const Expr& e, Leaves& leaves) {
   if constexpr (Expr::operations == 0) {
@@ -87,7 +87,7 @@ void add_leaves(const Expr& e, Leaves& leaves) {
 
 // ---- into a graph ----
 
-/// The leaves of an expression on its way into a graph.
+/// Collects the leaves of an expression that enters a graph.
 struct graph_leaves {
   std::size_t count = 0;
   std::uint64_t* literals_end = literals;
@@ -130,13 +130,13 @@ constexpr bool has_argument(const skeleton::signature& s, dtype type) {
   return false;
 }
 
-/// Whether an expression converts between double and another floating-point type.
+/// Returns true if an expression converts between double and another floating-point type.
 constexpr bool mixes_precisions(const skeleton::signature& s) {
   const auto has = [&](dtype type) { return ((s.elements >> static_cast<unsigned>(type)) & 1) != 0; };
   return has(dtype::float64) && (has(dtype::float32) || has(dtype::float16) || has(dtype::bfloat16));
 }
 
-/// Registers the primitives that gradients of float and double need, first ones or any.
+/// Registers the primitives that gradients of float and double need.
 template <class T, class Compiler = gpu::this_compiler>
 void use_gradient_primitives(op_builder& where) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -168,11 +168,11 @@ symbol record_expression(const Expr& e, const operation& op, const void* detail,
   graph_leaves leaves;
   add_leaves(e, leaves);
   const symbol result = record_fused(leaves, op, detail, type, output, attributes);
-  // Gradients of half and bfloat16 all pass through an expression: what is differentiated is float or double.
+  // All gradients of half and bfloat16 pass through an expression; the values to differentiate are float or double.
   constexpr const skeleton::signature& s = signature_of<typename shape_of::type>;
   if constexpr (has_argument(s, dtype::float16)) use_storage_type<half, Compiler>(*result.builder());
   if constexpr (has_argument(s, dtype::bfloat16)) use_storage_type<bfloat16, Compiler>(*result.builder());
-  // Gradients then pass through values of a type that neither the loss has nor what it is differentiated by.
+  // Gradients then pass through values of a type that neither the loss nor its variables have.
   if constexpr (mixes_precisions(s)) {
     use_primitives<float, Compiler>(*result.builder());
     use_primitives<double, Compiler>(*result.builder());
@@ -180,7 +180,7 @@ symbol record_expression(const Expr& e, const operation& op, const void* detail,
   return result;
 }
 
-// ---- evaluated at once ----
+// ---- immediate evaluation ----
 
 /// The operands of an expression over tensors.
 struct tensor_leaves {
@@ -188,7 +188,7 @@ struct tensor_leaves {
   const shape* extents[device::max_operands];
   const char* const* names[device::max_operands];
   dtype types[device::max_operands];
-  std::size_t count = 0, bytes = 0;  // bytes: of one element of each
+  std::size_t count = 0, bytes = 0;  // bytes: of one element of each operand
   std::uint64_t literals[device::max_operands];
   std::uint64_t* literals_end = literals;
 
@@ -211,14 +211,14 @@ struct tensor_leaves {
 };
 
 shape broadcast_leaves(const tensor_leaves&, const fused&);
-/// The same cuts, and so the same bits, as in a step.
+/// Divides the work like a step, so that the bits are the same.
 void loop_over(const tensor_leaves&, bool memory_bound, const shape& space, const device::operand& out, void* to,
                std::size_t results, device::reduce_op, const device::arithmetic*, device::block_function map,
                device::block_function reduce);
 
-/// The space over which the operands are walked. Throws invalid_argument if extents of one name are not equal.
+/// The space over which a loop iterates. Throws invalid_argument if extents of one name differ.
 struct iteration_space {
-  bool plain;  // every operand has the same extents, and what they take to come from memory is no matter: one call does
+  bool plain;  // all operands have equal extents and fit into the caches, so one call suffices
   shape extents;
 
   iteration_space(const tensor_leaves& x, const fused& f) : plain(true), extents(*x.extents[0]) {
@@ -230,7 +230,7 @@ struct iteration_space {
 
 void eager_map(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
 
-/// Writes results to elements that views among the operands may look at.
+/// Writes results to elements that operands may view.
 void eager_assign(const fused&, const tensor_leaves&, const iteration_space&, dtype, void* to);
 
 #if WEFT_DEFINITIONS
@@ -248,7 +248,7 @@ WEFT_DECL void eager_assign(const fused& f, const tensor_leaves& x, const iterat
                             void* to) {
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   const std::size_t bytes = space.extents.elements() * size_of(type);
-  bool overlaps = false;  // an element may be written in place if it is read at its own place alone
+  bool overlaps = false;  // an element can be written in place if it is read only at its own position
   for (std::size_t k = 0; k < x.count; ++k) {
     const std::size_t read = x.extents[k]->elements() * size_of(x.types[k]);
     const bool apart = address(x.data[k]) + read <= address(to) || address(to) + bytes <= address(x.data[k]);
@@ -292,7 +292,7 @@ WEFT_COLD_END
 
 }  // namespace detail
 
-/// The expression as a node of its graph: computed once, however often the node is used. A leaf is returned as it is.
+/// Records the expression as a node of its graph, computed once for all uses. Returns a leaf unchanged.
 template <Expression Expr, class Compiler = gpu::this_compiler>
   requires(Expr::symbolic)
 auto let(const Expr& e) {
@@ -306,8 +306,8 @@ auto let(const Expr& e) {
   }
 }
 
-/// The same under a name of one's own: in the graph's dump, in messages, in `explain`. A node that has a name already,
-/// as variables have, keeps it, and an identity of it gets the new one (tf.identity), which costs nothing in a step.
+/// Records the expression as a node with a name, for dumps, messages and `explain`. A node that already has a name,
+/// such as a variable, keeps it; a free identity of the node (tf.identity) gets the new name.
 template <Expression Expr>
   requires(Expr::symbolic)
 auto let(const Expr& e, const char* name) {
@@ -324,7 +324,7 @@ void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
   const detail::tensor_leaves leaves(e);
   const fused& f = evaluated<detail::skeleton_of<Expr>>;
   const detail::iteration_space space(leaves, f);
-  // An operand holds its storage, so a tensor that occurs in its own right-hand side is not written in place.
+  // Operands share ownership of their storage, so a tensor on its own right-hand side is not written in place.
   if (to.can_hold(space.extents)) return detail::eager_assign(f, leaves, space, dtype_of<T>, to.data());
   auto made = detail::make_tensor<T, D, Dev>(space.extents, uninitialized{});
   detail::eager_map(f, leaves, space, dtype_of<T>, made.data());
@@ -332,7 +332,7 @@ void evaluate(const Expr& e, tensor<T, D, Dev>& to) {
 }
 
 /// Evaluates an expression over tensors into the elements of a view, in one pass. Throws invalid_argument if run-time
-/// extents are not those of the view.
+/// extents differ from the view's.
 template <Expression Expr, class T, class D>
   requires(!Expr::symbolic)
 void evaluate(const Expr& e, const tensor_view<T, D>& to) {
@@ -345,7 +345,7 @@ void evaluate(const Expr& e, const tensor_view<T, D>& to) {
   detail::eager_assign(f, leaves, space, dtype_of<T>, to.data());
 }
 
-/// An expression over tensors, evaluated.
+/// Evaluates an expression over tensors.
 template <Expression Expr>
   requires(!Expr::symbolic)
 auto eval(const Expr& e) {
@@ -363,7 +363,7 @@ auto eval(const Expr& e) {
   }
 }
 
-/// An expression as an operand: a node, or a tensor. One that is either already is returned as it is.
+/// Converts an expression to an operand: a node, or a tensor. Returns nodes and tensors unchanged.
 template <Expression Expr>
 auto materialize(const Expr& e) {
   if constexpr (Expr::symbolic)
@@ -374,7 +374,7 @@ auto materialize(const Expr& e) {
 
 namespace detail {
 
-/// The elements of a node or a tensor under other extents, which are as many.
+/// Returns the elements of a node or a tensor with other extents, which have the same product.
 template <class To, class X>
 auto under_extents(const X& x, const shape& extents) {
   if constexpr (X::symbolic)

@@ -8,13 +8,14 @@
 
 namespace weft {
 
-/// Which operands of a matmul are taken transposed.
+/// The operands that a matmul transposes.
 enum class transpose_of : unsigned char { none = 0, a = 1, b = 2, both = 3 };
 
-/// The product of two matrices of one element type, `[m, k]` by `[k, n]`, either taken transposed (tf.matmul). Leading
-/// axes hold that many matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m, n]`, each of
-/// them multiplied with its own; by `[k, n]` all with that one. Products of half and of bfloat16 are summed in float
-/// and rounded once; so are their gradients. Throws invalid_argument where run-time extents do not fit.
+/// Multiplies two matrices of one element type, `[m, k]` by `[k, n]`; either can be transposed (tf.matmul). With
+/// leading axes, multiplies pairs of matrices: `[batch, heads, m, k]` by `[batch, heads, k, n]` is `[batch, heads, m,
+/// n]`. If the second operand is a single matrix `[k, n]`, all matrices are multiplied by it. Products of half and
+/// bfloat16 are summed in float and rounded once; so are their gradients. Throws invalid_argument if run-time extents
+/// do not fit.
 template <transpose_of Transposed = transpose_of::none, Expression A, Expression B>
 [[nodiscard]] auto matmul(const A& a, const B& b);
 
@@ -24,7 +25,8 @@ constexpr bool takes(transpose_of which, transpose_of operand) {
   return static_cast<unsigned>(which) & static_cast<unsigned>(operand);
 }
 
-/// Matrices lie along the last two axes. As many as the leading axes have are multiplied with as many, or with one.
+/// The last two axes are matrices. The leading axes of both operands are equal, or the second operand is a single
+/// matrix.
 constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
   if (a.rank < 2 || b.rank < 2 || (b.rank != a.rank && b.rank != 2)) return false;
   for (std::size_t i = 0; b.rank > 2 && i < a.rank - 2; ++i)
@@ -32,8 +34,8 @@ constexpr bool matmul_fits(const shape& a, const shape& b, transpose_of t) {
   return a[a.rank - (takes(t, transpose_of::a) ? 2 : 1)] == b[b.rank - (takes(t, transpose_of::b) ? 1 : 2)];
 }
 
-/// Many transposed matrices by one are transposed before: then their rows lie one after the other, and all are one
-/// product.
+/// Transposed matrices that are multiplied by a single one are transposed beforehand. Their rows are then consecutive,
+/// and all form one product.
 constexpr bool transposes_before(std::size_t rank_a, std::size_t rank_b, bool transpose_a) {
   return transpose_a && rank_a > 2 && rank_b == 2;
 }
@@ -80,8 +82,8 @@ WEFT_DECL void matmul_gradient(gradient_context& g, const matmul_attributes& t) 
 
 #endif
 
-/// How a call multiplies. Many matrices times one are a single product, of all their rows; so is the gradient of that
-/// one, which is summed over all of them and has no leading axes either.
+/// Returns the extents and form of a product. Matrices times a single matrix are one product over all rows; so is the
+/// gradient of the single matrix, which is summed over all of them and also has no leading axes.
 inline matmul_batch product_of(const prepare_context& p, const matmul_attributes& t) {
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &c = p.outputs[0].extents;
   const bool ta = t.transpose_a, tb = t.transpose_b;
@@ -122,7 +124,7 @@ struct matmul_op {
     return prepare_fused(p, t, {p.output_slots[0]});
   }
   static void gradient(gradient_context& g, const attributes& t) { detail::matmul_gradient(g, t); }
-  /// As the gradient of a factor is that all others are multiplied with.
+  /// True for the gradient of a single factor by which many matrices are multiplied.
   static bool stacks(const node_def& c) {
     const auto t = attributes_of<matmul_op>(c);
     return t.transpose_a && !t.transpose_b && c.outputs[0].extents.rank == 2;
@@ -141,41 +143,41 @@ WEFT_INSTANTIATE(kernel* prepare_declared<matmul_op<float>>(const prepare_contex
 WEFT_INSTANTIATE(kernel* prepare_fused_declared<matmul_op<float>>(const prepare_context&, const product_fusion&));
 }  // namespace detail
 
-/// The same over symbols of T's elements, for gradients (tf.matmul). On a GPU it runs where the operation's function
-/// calls `gpu::compile_kernels<matmul_op, T>()` and, if many transposed matrices meet one, also
-/// `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument where extents do not fit.
+/// The product of symbols with elements of type T, for gradients (tf.matmul). For GPUs, the operation's function must
+/// call `gpu::compile_kernels<matmul_op, T>()` and, if transposed matrices are multiplied by a single one, also
+/// `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument if the extents do not fit.
 template <class T>
 symbol matmul(symbol a, symbol b, bool transpose_a = false, bool transpose_b = false) {
   return detail::record_product(operation_of<matmul_op<T>>, a, b, {transpose_a, transpose_b});
 }
 
-/// The matrices of a matmul disagree: the inner extents are equal, and so are the leading axes, or the second operand
-/// has none.
+/// The inner extents of a matmul must be equal, and the leading axes must be equal too, unless the second operand has
+/// none.
 template <class A, class B, transpose_of Transposed = transpose_of::none>
 struct matmul_shapes_differ : mistake<!detail::matmul_fits(A::spec, B::spec, Transposed)> {};
 
-/// The factors are matrices, or have leading axes before them.
+/// The factors must be matrices, with or without leading axes.
 template <class Dims>
 struct factor_is_not_a_matrix : mistake<(Dims::rank < 2)> {};
 
-/// Matrix products exist of float, double, half and bfloat16.
+/// Matrix products are defined for float, double, half and bfloat16.
 template <class T>
 struct matmul_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// Whether `matmul(a, b)` compiles.
+/// True if the extents of `matmul(a, b)` fit.
 template <class A, class B>
 concept Multipliable = !matmul_shapes_differ<A, B>::value;
 
 namespace detail {
 
-/// The last two axes exchanged.
+/// Exchanges the last two axes.
 template <std::size_t... Index, class X>
 auto transpose_matrices(const X& x, indices<Index...>) {
   constexpr std::size_t rank = sizeof...(Index);
   return transpose<static_cast<int>(Index + 2 < rank ? Index : 2 * rank - 3 - Index)...>(x);
 }
 
-/// The extents of a product: A's leading ones, then [m, n].
+/// The extents of a product: the leading ones of A, then [m, n].
 template <class A, class B, bool TransposeA, bool TransposeB, class Indices>
 struct product_extents;
 template <class A, class B, bool TransposeA, bool TransposeB, std::size_t... Index>
@@ -210,7 +212,7 @@ auto matmul(const A& a, const B& b) {
     constexpr transpose_of rest = tb ? transpose_of::b : transpose_of::none;
     return matmul<rest>(detail::transpose_matrices(a, typename detail::make_indices<DA::rank>::type()), b);
   } else {
-    // Spells the extents out for two matrices: nvcc repeats how it found an extent, and cannot write down all ways.
+    // Spells out the extents of two matrices: nvcc repeats the expression of an extent, and cannot print all of them.
     using two =
         std::type_identity<dims<detail::extent_at<DA, ta ? 1 : 0>::value, detail::extent_at<DB, tb ? 0 : 1>::value>>;
     using many = detail::product_extents<DA, DB, ta, tb, typename detail::make_indices<DA::rank>::type>;

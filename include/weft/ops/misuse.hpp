@@ -18,11 +18,11 @@
 #include <weft/ops/stop_gradient.hpp>
 #include <weft/ops/transpose.hpp>
 
-/// Operations as other libraries write them: overloads that say what to write instead. A form that comes to be
-/// supported goes from here.
+/// Overloads that reject operations in the form of other libraries, with advice. Remove an overload when its form
+/// becomes supported.
 namespace weft {
 
-/// The compiler must know axes, extents, windows and options: they are template arguments.
+/// Axes, extents, windows and options must be template arguments.
 template <class Dims>
 struct extents_are_not_a_template_argument : mistake<true> {};
 template <class Dims>
@@ -32,19 +32,19 @@ struct type_is_not_an_element_type : mistake<true> {};
 template <class Num>
 struct converted_value_is_a_number : mistake<true> {};
 
-/// The factors of a matrix product are matrices.
+/// The factors of a matrix product must be matrices.
 template <class A, class B>
 struct factor_is_a_number : mistake<true> {};
 
-/// At least one of the values that select chooses from is a tensor or a node.
+/// At least one of the values of select must be a tensor or a node.
 template <class... Values>
 struct selected_values_are_numbers : mistake<true> {};
 
-/// An elementwise operation is a type, not a function.
+/// An elementwise operation must be a type, not a function.
 template <class F>
 struct operation_is_not_a_type : mistake<true> {};
 
-/// The operator has another meaning elsewhere, or none.
+/// The operator has another meaning in other libraries, or none.
 template <class A, class B>
 struct operator_not_defined : mistake<true> {};
 
@@ -52,7 +52,7 @@ struct operator_not_defined : mistake<true> {};
 template <class Expr>
 struct value_is_not_a_range : mistake<true> {};
 
-/// Only a variable is assigned to.
+/// Only a variable can be assigned to.
 template <class X>
 struct assigned_value_is_not_a_variable : mistake<true> {};
 
@@ -65,7 +65,7 @@ inline constexpr bool is_variable<variable_node<T, D, Dev>> = true;
 
 }  // namespace detail
 
-// ---- an axis as an argument, or none ----
+// ---- a missing axis, or an axis as an argument ----
 
 template <Expression Expr, class... More>
 auto argmax(const Expr& e, const More&...) {
@@ -260,7 +260,7 @@ A& operator/=(A& a, const B&) {
   return a;
 }
 
-// ---- values that are there when a session runs ----
+// ---- values that exist only in a session's run ----
 
 template <Expression Expr>
   requires(Expr::symbolic)
@@ -278,8 +278,8 @@ auto let(const Expr&) {
 
 namespace detail {
 
-/// What a loop needs after the mistake, and no more: with an iterator expressions would be ranges to the standard
-/// library, which then calls begin(), in std::format say.
+/// The minimum that a range-based for loop needs after the mistake. With a real iterator, expressions would be ranges
+/// to the standard library, and std::format, for example, would call begin().
 template <class Expr>
 struct no_iterator {
   const Expr& value;

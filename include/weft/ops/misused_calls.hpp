@@ -5,11 +5,11 @@
 
 #include <weft/ops/misuse.hpp>
 
-/// Functions and operators that are called with what they do not take: overloads that say what to write instead. A call
-/// that comes to be supported goes from here.
+/// Overloads that reject functions and operators with unsupported arguments, with advice. Remove an overload when its
+/// call becomes supported.
 namespace weft {
 
-// ---- other arguments than are taken ----
+// ---- unsupported arguments ----
 
 template <auto Axis, auto... More, Expression Expr>
 auto softmax(const Expr& e, detail::anything = {}) {
@@ -46,7 +46,7 @@ auto one_hot(const Expr& e, detail::anything = {}) {
 template <auto...>
 auto slice(...) WEFT_DELETED;  // an axis, a begin and a size: slice<1, 0, 3>(x); slice<1, 3>(x, i) begins at i
 template <auto...>
-auto pad(...) WEFT_DELETED;  // an axis, what is before and behind: pad<1, 0, 3>(x), one axis after another
+auto pad(...) WEFT_DELETED;  // an axis, then the padding in front and at the end: pad<1, 0, 3>(x), one axis at a time
 template <auto...>
 auto conv2d(...) WEFT_DELETED;  // images and filters: conv2d<conv2d_options{.stride = 2}>(x, w); also pad, dilation
 template <auto...>
@@ -147,9 +147,9 @@ auto gelu(...) WEFT_DELETED;  // takes one value: gelu(x); gelu_tanh(x) is the a
 #include <weft/ops/misused_reduction.inc>
 // clang-format on
 
-// ---- operands that are no tensors ----
+// ---- operands that are not tensors ----
 
-/// An operand of an operator is a number, a tensor or a node.
+/// An operand of an operator must be a number, a tensor or a node.
 template <class X>
 struct operand_is_not_a_tensor : mistake<true> {};
 
@@ -165,7 +165,7 @@ inline constexpr bool is_tuple_of_nodes = false;
 template <Expression First, class... More>
 inline constexpr bool is_tuple_of_nodes<std::tuple<First, More...>> = true;
 
-/// An array, a text, a vector, what gradients() returns.
+/// An array, a string, a vector, or the result of gradients().
 template <class X>
 concept NoOperand = (!Operand<X>) && (std::is_array_v<X> || is_tuple<X> || Foreign<X>);
 
@@ -256,7 +256,7 @@ auto concat(const X&, detail::anything = {}) {
   return detail::after_mistake<float, dims<>>();
 }
 
-// A text in the place of a type, a name or an option.
+// A string in place of a type, a name or an option.
 template <fixed_string Text, Expression Expr>
 auto cast(const Expr& e) {
   static_assert(correct<arguments_are_not_taken<dims_t<Expr>, Text>>,

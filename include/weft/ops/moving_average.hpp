@@ -13,10 +13,10 @@ struct moving_average_attributes {
 };
 }  // namespace detail
 
-/// Operands: the average, a value of its extents, and the number n of elements, a scalar, of which the value is a
-/// moment. The average becomes average * momentum + value * (1 - momentum); a value that is a variance is multiplied by
-/// n / (n - 1) first, if n is above 1, so that it is unbiased. If n is 0, the value has no meaning, and the average
-/// stays. All updates of one average in a step apply, one after the other.
+/// Operands: the average; a moment of its extents; and the number n of elements from which the moment was computed, a
+/// scalar. The average becomes average * momentum + value * (1 - momentum). A variance is multiplied by n / (n - 1)
+/// first if n is above 1, so that it is unbiased. If n is 0, the moment is undefined, and the average stays unchanged.
+/// All updates of one average in a step apply, one after the other.
 template <class T>
 struct moving_average_op {
   static constexpr const char* name = "moving_average";

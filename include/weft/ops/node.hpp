@@ -6,19 +6,19 @@
 
 namespace weft {
 
-/// A node is assigned a node of other extents or elements, or a value that is not in a graph.
+/// A node is assigned a node with other extents or elements, or a value that is not in a graph.
 template <class X>
 struct assigned_to_a_node : mistake<true> {};
 
 namespace detail {
 
-/// The part of a handle that no type changes, so that nodes of all shapes share its code.
+/// The untyped part of a node, so that nodes of all shapes share its code.
 class handle {
  public:
   handle() = default;
   explicit handle(const symbol& s) : symbol_(s) {}
 
-  /// The value. Throws failed_precondition if nothing was assigned to the handle, or its graph no longer exists.
+  /// Returns the value. Throws failed_precondition if the handle is empty or its graph no longer exists.
   const symbol& erased() const {
     if (!symbol_.is_in_a_graph()) [[unlikely]]
       refuse_symbol(symbol_);
@@ -26,7 +26,7 @@ class handle {
   }
   value id() const { return erased().id(); }
   bool empty() const { return symbol_.is_number(); }
-  /// Whether it is a value of a graph that still exists.
+  /// Returns true for a value of a graph that still exists.
   bool is_in_a_graph() const { return symbol_.is_in_a_graph(); }
 
  protected:
@@ -35,9 +35,9 @@ class handle {
 
 }  // namespace detail
 
-/// A cheap typed handle to one value in a graph: element type and extents in the type. It stays valid when the graph
-/// moves; one that is used when neither its graph nor a session of it exists throws failed_precondition. One that is
-/// declared without a value, a member of a layer say, is empty until it is assigned.
+/// A cheap typed handle to a value in a graph; element type and extents are part of the type. Stays valid when the
+/// graph moves. Using a node throws failed_precondition if neither its graph nor a session of the graph exists. A node
+/// declared without a value, such as a member of a layer, is empty until it is assigned.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class node : public detail::handle {
  public:
@@ -49,7 +49,7 @@ class node : public detail::handle {
   static constexpr bool symbolic = true;
 
   explicit node(const symbol& s) : handle(s) {}
-  /// Enters an expression into its graph.
+  /// Records an expression in its graph.
   template <Expression Expr>
     requires(Expr::symbolic && !std::is_same_v<Expr, node> && std::is_same_v<value_t<Expr>, T> &&
              std::is_same_v<dims_t<Expr>, Dims> && Expr::operations > 0)
@@ -75,7 +75,7 @@ class node : public detail::handle {
   }
 };
 
-/// A node of extents in another form than the canonical one, `dims<std::size_t{8}>`: a node of `dims<8>`.
+/// A node whose extents are not in canonical form, `dims<std::size_t{8}>`: derives from the node of `dims<8>`.
 template <Element T, class Dims, class Device>
   requires(!Dims::is_canonical)
 class node<T, Dims, Device> : public node<T, dims_t<Dims>, Device> {
@@ -94,18 +94,18 @@ class node<T, Dims, Device> : public node<T, dims_t<Dims>, Device> {
   }
 };
 
-/// A variable is made of, or is to become, a value that is not a variable.
+/// A variable is initialized or assigned with a value that is not a variable.
 template <class X>
 struct value_is_not_a_variable : mistake<true> {};
 
-/// A trainable state of a graph: reading it is a node, `assign` and the optimizers write it.
+/// A trainable state of a graph. Reading a variable is a node; `assign` and the optimizers write it.
 template <Element T, class Dims = dims<>, class Device = cpu>
 class variable_node : public node<T, Dims, Device> {
  public:
   explicit variable_node(const symbol& s) : node<T, Dims, Device>(s) {}
   variable_node() = default;
   explicit variable_node(const op_builder&, ...) = delete;  // auto w = variable<float, dims<784, 10>>(graph, "w")
-  /// Nothing that is computed is a variable; a step writes one, by `assign(variable, value)`.
+  /// A computed value is not a variable; a step writes a variable by `assign(variable, value)`.
   template <Expression Expr>
     requires(!__is_base_of(variable_node, Expr))
   variable_node(const Expr&) : variable_node(symbol()) {
@@ -140,7 +140,7 @@ class variable_node<T, Dims, Device> : public variable_node<T, dims_t<Dims>, Dev
 node(const op_builder&, ...) -> node<float>;
 variable_node(const op_builder&, ...) -> variable_node<float>;
 
-/// A node that is run for its effect: an assignment, a training step. Fetching it yields nothing.
+/// A node that is run for its effect, such as an assignment or a training step. Fetching an effect yields nothing.
 class effect : public detail::handle {
  public:
   effect() = default;
@@ -149,25 +149,25 @@ class effect : public detail::handle {
 
 namespace detail {
 
-/// A value of a graph as a node, its types asked for their own names like make_tensor's.
+/// Returns a value of a graph as a node. Uses member type names, as make_tensor does.
 template <class T, class Dims, class Device>
 auto make_node(const symbol& s) {
   return node<typename element<T>::value_type, typename Dims::dims_type, typename Device::device_type>(s);
 }
 
-/// Tells a graph what computed extents are made of.
+/// Registers the formulas of computed extents with a graph.
 template <auto... Extents>
 void remember_formulas(op_builder& g, dims<Extents...>) {
   const extent_definition* const formulas[] = {extent_formula(Extents)...};
   for (const extent_definition* const f : formulas)
     if (f) g.remember_extent(*f);
 }
-/// Extents that are computed: how.
+/// Registers the formulas of the computed extents in Dims.
 template <class Dims>
 void remember_formulas(op_builder& g) {
   if constexpr (Dims::is_computed) remember_formulas(g, Dims{});
 }
-/// All that are not numbers, of a value whose operands may not have them.
+/// Registers all extents that are not numbers, for a value whose operands may not have them.
 template <class Dims>
 void remember_extents(op_builder& g) {
   if constexpr (!Dims::is_static)
@@ -175,7 +175,7 @@ void remember_extents(op_builder& g) {
       if (definitions_of<Dims>[i]) g.remember_extent(*definitions_of<Dims>[i]);
 }
 
-/// A value of the type and the extents of `Expr`.
+/// Returns a symbol as a node of the type and extents of `Expr`.
 template <class Expr>
 auto node_of(const symbol& s) {
   return make_node<value_t<Expr>, dims_t<Expr>, device_t<Expr>>(s);
@@ -183,7 +183,7 @@ auto node_of(const symbol& s) {
 
 }  // namespace detail
 
-/// Whether Expr is a node or a variable.
+/// True if Expr is a node or a variable.
 template <class Expr>
 inline constexpr bool is_node = false;
 template <class T, class D, class Dev>

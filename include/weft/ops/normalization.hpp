@@ -9,26 +9,26 @@
 #include <weft/ops/lowering.hpp>
 #include <weft/ops/reduce.hpp>
 
-/// Moments, and the normalizations of batches, layers and groups. Included by name, not by <weft/weft.hpp>.
+/// Moments, and the normalization of batches, layers and groups. Not part of <weft/weft.hpp>.
 namespace weft {
 
 WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// The gradients of layer normalization or, unless it is centred, of normalization by squares alone; `first` computes
-/// those with respect to the result.
+/// Records the gradients of layer normalization, or of RMS normalization unless centred; `first` computes the part that
+/// flows through the result.
 void layer_normalization_gradient(gradient_context&, bool centred, const operation& first);
-/// The gradients of these gradients.
+/// Records the gradients of `layer_normalization_gradient`.
 void layer_normalization_second_gradient(gradient_context&, bool centred);
 
 }  // namespace detail
 
-/// In place of these operations for gpu::compile_kernels.
+/// Stands for these operations in gpu::compile_kernels.
 template <class T>
 struct layer_normalizations {};
 
-/// Inputs: x, scale, the gradient that arrives, 1 / sqrt(variance + epsilon) and, if centred, the mean; outputs: the
+/// Inputs: x, scale, the upstream gradient, 1 / sqrt(variance + epsilon) and, if centred, the mean. Outputs: the
 /// gradients of x, scale and, if centred, offset.
 template <class T, bool Centred>
 struct layer_normalization_gradient_op {
@@ -43,8 +43,8 @@ struct layer_normalization_gradient_op {
   }
 };
 
-/// Inputs: x, scale and, if centred, offset; outputs: the result, of each row 1 / sqrt(variance + epsilon) and, if
-/// centred, the mean.
+/// Inputs: x, scale and, if centred, offset. Outputs: the result and, for each row, 1 / sqrt(variance + epsilon) and,
+/// if centred, the mean.
 template <class T, bool Centred>
 struct layer_normalization_op {
   static constexpr const char* name = Centred ? "layer_normalization" : "rms_normalization";
@@ -67,12 +67,12 @@ namespace detail {
 
 #if WEFT_DEFINITIONS
 
-/// The axes of a row, behind which there are none.
+/// Returns the axes of a row, which are the last axes.
 inline axis_set axes_of_rows(symbol x, symbol scale) {
   const std::size_t rank = x.extents().rank, first = rank - scale.extents().rank;
   return axis_set::of_bits((std::int64_t{1} << rank) - (std::int64_t{1} << first));
 }
-/// The other ones.
+/// Returns all other axes.
 inline axis_set axes_between_rows(symbol x, symbol scale) {
   return axis_set::of_bits((std::int64_t{1} << (x.extents().rank - scale.extents().rank)) - 1);
 }
@@ -139,12 +139,12 @@ WEFT_COLD_END
 template <class Mean, class Variance>
 struct mean_and_variance {
   Mean mean;
-  Variance variance;  ///< divides by the number of elements, not by one less
+  Variance variance;  ///< divides by n, not by n - 1
 };
 
-/// Mean and variance over the given axes, or over all (tf.nn.moments): `auto [mean, variance] = moments<0, 1, 2>(x)`;
-/// with `keep_dims` among the axes these keep extent 1. The variance is the mean of (x - mean)^2, so that it is right
-/// of values far from 0. Elements are float or double.
+/// Returns mean and variance over the given axes, or over all axes (tf.nn.moments): `auto [mean, variance] = moments<0,
+/// 1, 2>(x)`. With `keep_dims` among the axes, reduced axes keep extent 1. The variance is the mean of (x - mean)^2, so
+/// it is accurate for values far from 0. Elements are float or double.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto moments(const Expr& e) {
   using D = dims_t<Expr>;
@@ -185,11 +185,11 @@ constexpr bool divides_channels(const shape& x) {
 
 }  // namespace detail
 
-/// A scale or an offset does not have the last `Axes` extents of the value.
+/// A scale or an offset must have the last `Axes` extents of x.
 template <class Dims, class Parameter, int Axes>
 struct last_axes_differ : mistake<!detail::fits_last_axes(Dims::spec, Parameter::spec, Axes)> {};
 
-/// The channels, the last axis of at least two, are not a known multiple of the groups.
+/// The groups must divide the channels, the last of at least two axes; the number of channels must be static.
 template <class Dims, int Groups>
 struct groups_do_not_divide_channels : mistake<!detail::divides_channels<Groups>(Dims::spec)> {};
 
@@ -200,7 +200,7 @@ using layer_normalization_mistake =
 
 namespace detail {
 
-/// The extents in front of the last `Axes`.
+/// The extents without the last `Axes`.
 template <class Dims, int Axes>
 using dims_before = without_axes<Dims, ((std::uint32_t{1} << Dims::rank) - (std::uint32_t{1} << (Dims::rank - Axes)))>;
 
@@ -225,7 +225,7 @@ auto normalize_rows(const Expr& e, double epsilon, const Parameters&... paramete
         call_operation<op>(std::tuple{typed_result<T, D>{extents}, each}, {epsilon}, x, materialize(parameters)...));
 }
 
-/// `[batch, ..., channels]` with the channels in groups: `[batch, ..., groups, channels / groups]`.
+/// `[batch, ..., channels]` with channels in groups: `[batch, ..., groups, channels / groups]`.
 template <class Dims, int Groups, class Indices>
 struct grouped_dims;
 template <class Dims, int Groups, std::size_t... Index>
@@ -245,7 +245,7 @@ auto normalize_groups(const Expr& e, const auto& scale, const auto& offset, doub
   extents[D::rank - 1] = Groups;
   extents.push_back(channels / Groups);
   const auto grouped = under_extents<Grouped>(x, extents);
-  // The positions, and the channels of a group.
+  // Over the positions, and the channels of a group.
   const auto [average, variance] = moments<(1 + static_cast<int>(Index))..., rank, keep_dims>(grouped);
   const auto y = materialize((grouped - average) * rsqrt(variance + static_cast<T>(epsilon)) *
                                  under_extents<parameters>(materialize(scale), parameters::spec) +
@@ -255,10 +255,10 @@ auto normalize_groups(const Expr& e, const auto& scale, const auto& offset, doub
 
 }  // namespace detail
 
-/// Normalizes each element of a batch over its last `Axes` axes, of which scale and offset have the extents
+/// Normalizes each element of a batch over its last `Axes` axes; scale and offset have the extents of these axes
 /// (torch.nn.functional.layer_norm, Keras's LayerNormalization): (x - mean) / sqrt(variance + epsilon) * scale +
-/// offset. `layer_normalization(x, scale, offset)` of `[batch, words, width]` takes parameters of `[width]`, and
-/// `layer_normalization<3>` of `[batch, h, w, c]` takes those of `[h, w, c]`.
+/// offset. `layer_normalization(x, scale, offset)` of `[batch, words, width]` takes parameters `[width]`, and
+/// `layer_normalization<3>` of `[batch, h, w, c]` takes parameters `[h, w, c]`.
 template <int Axes = 1, Expression X, Expression Scale, Expression Offset>
 [[nodiscard]] auto layer_normalization(const X& x, const Scale& scale, const Offset& offset,
                                        const normalization_options& options = {}) {
@@ -271,9 +271,8 @@ template <int Axes = 1, Expression X, Expression Scale, Expression Offset>
     return detail::normalize_rows<Axes>(x, options.epsilon, scale, offset);
 }
 
-/// Divides each element of a batch by the root of the mean of its squares, over its last `Axes` axes, of which scale
-/// has the extents (torch.nn.functional.rms_norm): x / sqrt(mean(x^2) + epsilon) * scale. Unless given, epsilon is
-/// 1e-6.
+/// Divides each element of a batch by its root mean square over its last `Axes` axes; scale has the extents of these
+/// axes (torch.nn.functional.rms_norm): x / sqrt(mean(x^2) + epsilon) * scale. The default epsilon is 1e-6.
 template <int Axes = 1, Expression X, Expression Scale>
 [[nodiscard]] auto rms_normalization(const X& x, const Scale& scale,
                                      const normalization_options& options = {.epsilon = 1e-6}) {
@@ -285,10 +284,10 @@ template <int Axes = 1, Expression X, Expression Scale>
     return detail::normalize_rows<Axes>(x, options.epsilon, scale);
 }
 
-/// Normalizes each element of a batch `[batch, ..., channels]` over its positions and groups of neighbouring channels,
-/// with scale and offset `[channels]` (torch.nn.functional.group_norm, whose channels come first):
-/// `group_normalization<8>(x, scale, offset)`. One group of all channels, or as many groups as channels, are layer and
-/// instance normalization of images.
+/// Normalizes each element of a batch `[batch, ..., channels]` over its positions and groups of adjacent channels, with
+/// scale and offset `[channels]` (torch.nn.functional.group_norm, whose channels come first):
+/// `group_normalization<8>(x, scale, offset)`. One group equals layer normalization, and one group for each channel
+/// equals instance normalization, of images.
 template <int Groups, Expression X, Expression Scale, Expression Offset>
 [[nodiscard]] auto group_normalization(const X& x, const Scale& scale, const Offset& offset,
                                        const normalization_options& options = {}) {

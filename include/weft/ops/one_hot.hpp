@@ -9,7 +9,8 @@
 
 namespace weft {
 
-/// Rows of zeros with a one at each label, `[..., Depth]`; zeros alone where a label is out of range (tf.one_hot).
+/// Returns rows of zeros with a one at each label, `[..., Depth]`, or only zeros if a label is out of range
+/// (tf.one_hot).
 template <int Depth, class T = float, Expression Expr>
 [[nodiscard]] auto one_hot(const Expr& labels);
 
@@ -27,8 +28,8 @@ struct one_hot_op {
 
 namespace detail {
 
-// Extents by their places: of a pack of them nvcc makes a name that the host's compiler does not know, wherever the
-// same dims are written down later.
+// Indexes the extents instead of expanding a pack: for a pack, nvcc creates a name that the host compiler does not know
+// wherever the same dims occur later.
 template <class Dims, int Depth, class Indices>
 struct append_to;
 template <class Dims, int Depth, std::size_t... Index>

@@ -40,20 +40,20 @@ class device;
 class allocator;
 }  // namespace gpu
 
-/// An operation applied to operands: all that distinguishes one node of a graph from another.
+/// An operation applied to operands: everything that distinguishes one node of a graph from another.
 struct node_def {
   const operation* op = nullptr;
-  const void* detail = nullptr;  ///< belongs to the operation: for a fused expression, its compiled loops
+  const void* detail = nullptr;  ///< defined by the operation: for a fused expression, its compiled loops
   sequence<value> inputs;
   sequence<value_info> outputs;
   sequence<std::int64_t> attributes;
-  sequence<std::uint64_t> literals;   ///< numbers in an expression, by their bits
-  sequence<std::uint32_t> subgraphs;  ///< graphs of its own, by their numbers among the graph's subgraphs
+  sequence<std::uint64_t> literals;   ///< numbers in an expression, as bits
+  sequence<std::uint32_t> subgraphs;  ///< subgraphs of the node, as indices into the graph's subgraphs
 };
 
 namespace detail {
 
-// A number as `literals` have it.
+// Converts the bits of an entry of `literals` to a number.
 
 template <class T>
 WEFT_HOST_DEVICE T literal_value(std::uint64_t bits) {
@@ -71,7 +71,7 @@ std::uint64_t literal_bits(T value) {
 
 }  // namespace detail
 
-/// One attribute of an operation, an integer, a double, a bool or an enumerator, as a node keeps it: in a word.
+/// One attribute of an operation, stored in a node as one word: an integer, a double, a bool or an enumerator.
 template <class T>
 class attribute {
  public:
@@ -93,9 +93,9 @@ class attribute {
   std::int64_t word_;
 };
 
-/// The attributes of an operation that has none.
+/// The attributes of an operation without attributes.
 struct no_attributes {};
-/// The attributes of an operation that has an axis alone.
+/// The attributes of an operation whose only attribute is an axis.
 struct axis_attribute {
   attribute<std::size_t> axis;
 };
@@ -112,11 +112,11 @@ struct attributes_type_of<Op> {
 };
 }  // namespace detail
 
-/// The attributes of an operation, `Op::attributes`, a structure of nothing but `attribute`s.
+/// The attributes of an operation, `Op::attributes`: a structure that contains only `attribute` members.
 template <class Op>
 using attributes_type = typename detail::attributes_type_of<Op>::type;
 
-/// As a node keeps them.
+/// Converts attributes to the words that a node stores.
 inline sequence<std::int64_t> words_of(no_attributes) { return {}; }
 template <class A>
 sequence<std::int64_t> words_of(const A& a) {
@@ -125,7 +125,7 @@ sequence<std::int64_t> words_of(const A& a) {
   __builtin_memcpy(words.data(), static_cast<const void*>(&a), sizeof a);
   return words;
 }
-/// The attributes of an operation from the node that keeps them.
+/// Returns the attributes of an operation from its node.
 template <class Op>
 typename Op::attributes attributes_of(const node_def& c) {
   typename Op::attributes a;
@@ -133,34 +133,36 @@ typename Op::attributes attributes_of(const node_def& c) {
   return a;
 }
 
-/// The use that an operation makes of an operand.
+/// How an operation uses an operand.
 enum class operand_use : unsigned char {
   read,     ///< reads its elements
-  extents,  ///< needs its extents alone
-  write,    ///< a variable: writes it, and does not read it
+  extents,  ///< uses only its extents
+  write,    ///< a variable: writes it without reading it
   update,   ///< a variable: reads and writes it
 };
 
 struct prepared_subgraphs;
 
-/// The context that an operation makes a kernel from: the call with every extent known, and the slots of its buffers in
-/// the frame.
+/// The context in which an operation creates a kernel: the call with all extents known, and the slots of its buffers in
+/// the kernel context.
 struct prepare_context {
   const node_def& node;
   const value_info* inputs;
   const value_info* outputs;
   const std::uint32_t* input_slots;
   const std::uint32_t* output_slots;
-  gpu::allocator* memory = nullptr;  ///< where a GPU's kernel takes memory for itself; null: from the device
-  image_layout layout = image_layout::channels_last;  ///< the images' among inputs and outputs
-  prepared_subgraphs* subgraphs = nullptr;            ///< a node's that has some (ops/subgraphs.hpp); taken over
-  const prepare_context* beside = nullptr;            ///< other updates by the same optimizer that the kernel makes too
+  gpu::allocator* memory = nullptr;  ///< allocates scratch memory of GPU kernels; null: the device does
+  image_layout layout = image_layout::channels_last;  ///< the layout of images among inputs and outputs
+  prepared_subgraphs* subgraphs = nullptr;            ///< the node's subgraphs, if any (ops/subgraphs.hpp); the kernel
+                                                      ///< takes ownership
+  const prepare_context* beside = nullptr;            ///< further updates by the same optimizer that the kernel
+                                                      ///< performs
   std::size_t beside_count = 0;
-  const content_version* const* versions = nullptr;  ///< by slot; null where no kernel may keep anything
-  bool zeros_arrive = false;  ///< whether an input of an operation that skips zeros may consist mostly of them
+  const content_version* const* versions = nullptr;  ///< by slot; null if no kernel may keep anything
+  bool zeros_arrive = false;  ///< true if an input of an operation that skips zeros may consist mostly of zeros
 
-  /// The version of an input that is a variable or a constant, so that the kernel may keep what it makes from the
-  /// values until the version changes; null of other inputs.
+  /// Returns the version of an input that is a variable or a constant, or null for other inputs. The kernel may keep
+  /// data derived from the input's values until the version changes.
   const content_version* version_of(std::size_t input) const {
     return versions ? versions[input_slots[input]] : nullptr;
   }
@@ -168,28 +170,28 @@ struct prepare_context {
 
 class gradient_context;
 
-/// The most lists of rows that one update takes: as many gathers there may be of a variable.
+/// The maximum number of row lists in one update, and thus of gathers from a variable.
 inline constexpr std::size_t max_row_lists = 8;
 
-/// The part that an operation can play in a kernel that does more than one.
+/// The role of an operation in a fused kernel.
 enum class fusion_kind : unsigned char {
   none,
   expression,  ///< elementwise: can follow a product, in place
-  gradient,    ///< an expression's: can follow what computes its upstream, in place of which it writes
-  product,     ///< can take in what follows it
+  gradient,    ///< of an expression: can follow the kernel that computes its upstream gradient, and writes in its place
+  product,     ///< can absorb the operation that follows it
   descent,     ///< adds a product to a variable
-  assignment,  ///< copies input 1 to a variable: nothing to do where it is computed there
+  assignment,  ///< copies input 1 to a variable; free if input 1 is computed there
 };
 
-/// How an operation, a product for the most part, takes in what follows it.
+/// How an operation, usually a product, absorbs the operations that follow it.
 struct product_fusion {
   std::uint32_t result;                        ///< slot of the final result, or of the variable
   double factor = 1;                           ///< multiplies the product
-  bool accumulate = false;                     ///< whether it is added to what is there
-  kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; taken over
-  const prepare_context* following = nullptr;  ///< the call that the epilogue is made from
+  bool accumulate = false;                     ///< true to add the product to the existing values
+  kernel* epilogue = nullptr;                  ///< reads the result and writes it in place; the kernel takes ownership
+  const prepare_context* following = nullptr;  ///< the call from which the epilogue was prepared
 
-  /// The epilogue, if there is one, of a CPU's kernel.
+  /// Returns the epilogue of a CPU kernel, or null if there is none.
   epilogue_kernel* epilogue_on_cpu() const {
     if (!epilogue) return nullptr;
     if (epilogue_kernel* const k = epilogue->as_epilogue()) return k;
@@ -199,42 +201,42 @@ struct product_fusion {
 
 namespace gpu {
 
-/// Says what a kernel would gain from images whose channels come first.
+/// The time that a kernel would save if the channels of its images came first.
 struct layout_offer {
-  static constexpr double always = 1e6;  ///< more than any copy takes
+  static constexpr double always = 1e6;  ///< exceeds the cost of any copy
 
   bool possible = false;
-  double gain = 0;                   ///< the seconds that it would take less
-  std::uint32_t other_operands = 0;  ///< inputs that are no images, one bit each
+  double gain = 0;                   ///< in seconds
+  std::uint32_t other_operands = 0;  ///< inputs that are not images, one bit each
   bool other_result = false;
 };
 
-/// How an operation is prepared for a GPU. Empty until a file fills it in that knows GPUs (<weft/cuda.hpp>), so that
-/// the operations themselves are the same in every file of a program, whichever compiler compiles it.
+/// How an operation is prepared for a GPU. Empty until a source file that includes <weft/cuda.hpp> fills it in, so that
+/// the operations are the same in every file of a program, whichever compiler compiles it.
 struct preparation {
-  /// Whether there is a kernel for this call; null: for every one.
+  /// Returns true if a kernel exists for this call; null: for every call.
   bool (*exists)(const node_def&) = nullptr;
   kernel* (*prepare)(const prepare_context&, device&) = nullptr;
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&, device&) = nullptr;
-  /// Null: its images lie channels last.
+  /// Null if images must have their channels last.
   layout_offer (*channels_first)(const prepare_context&, device&) = nullptr;
 };
 
-/// Make kernels that copy images out of the other layout into the context's; by the size of their elements. Set by the
-/// files that have them.
+/// Create kernels that copy images from the other layout into the context's layout, indexed by element size. Set by the
+/// files that contain the kernels.
 inline WEFT_API kernel* (*copy_into_layout[9])(const prepare_context&, device&) = {};
 
-/// The preparation of a declared operation.
+/// The GPU preparation of a declared operation.
 template <class Op>
 inline constinit WEFT_API preparation preparation_of{};
-/// The preparation of all operations that only move elements.
+/// The GPU preparation of all operations that only move elements.
 inline constinit WEFT_API preparation preparation_of_copies{};
 
 }  // namespace gpu
 
-/// Identifies an operation in every module of a process. The address of `operation_of<Op>` does not: each shared
-/// library with hidden visibility, and each plugin that dlopen loads, has an object of its own. A 64-bit FNV-1a hash of
-/// a name that begins with the library's or the project's, as in `operation_id id{"mine.attention"}`.
+/// Identifies an operation in every module of a process, unlike the address of `operation_of<Op>`: each shared library
+/// with hidden visibility, and each plugin that dlopen loads, has its own object. A 64-bit FNV-1a hash of a name that
+/// begins with the name of the library or project, as in `operation_id id{"mine.attention"}`.
 class operation_id {
  public:
   constexpr operation_id() = default;
@@ -244,68 +246,69 @@ class operation_id {
   friend constexpr bool operator==(operation_id, operation_id) = default;
 
  private:
-  std::uint64_t hash_ = 0;  // of an operation without an identifier
+  std::uint64_t hash_ = 0;  // 0 for an operation without an identifier
 };
 
-/// An operation, as the graph and the planner see it: what `declare` makes of its structure. Each module of a process
+/// An operation as the graph and the planner see it, created by `declare` from its structure. Each module of a process
 /// has its own objects, so compare operations with `is_operation<Op>`.
 struct operation {
   const char* name;
-  /// Set for an operation that `is_operation` recognizes.
+  /// Set for operations that `is_operation` recognizes.
   operation_id id = {};
-  /// Makes the kernel for a CPU device.
+  /// Creates the CPU kernel.
   kernel* (*prepare_cpu)(const prepare_context&) = nullptr;
-  /// Makes it for a GPU; null where no GPU can.
+  /// Creates the GPU kernel; null if the operation has none.
   const gpu::preparation* gpu = nullptr;
-  /// Lists the boxes of an operation that only moves elements. All kinds of devices are prepared from it
+  /// Lists the boxes of an operation that only moves elements, from which the kernels of all devices are created
   /// (ops/box_copies.hpp).
   strided_copies (*copies)(const prepare_context&) = nullptr;
-  /// Writes the gradient with respect to each input into the context; null where there is none.
+  /// Sets the gradient of each input in the context; null if there are no gradients.
   void (*gradient)(gradient_context&) = nullptr;
-  /// The expression that `detail` stands for, where it does.
+  /// Returns the expression in `detail`; null if the operation has none.
   const fused* (*expression)(const void* detail) = nullptr;
-  /// The use that it makes of its operand of this number; null: it reads them all.
+  /// Returns the use of an operand; null: all operands are read.
   operand_use (*use)(const node_def&, std::size_t operand) = nullptr;
-  /// Whether the first output may overwrite an input of equal extents that nobody needs any more.
+  /// Returns true if the first output may overwrite an input of equal extents that is no longer needed.
   bool (*in_place)(const node_def&, const value_info* inputs, const value_info& output) = nullptr;
-  /// Whether an output is computed only if somebody reads it. Its address is null otherwise.
+  /// Returns true if an output is computed only if it is used; the address of an unused output is null.
   bool (*optional)(const node_def&, std::uint32_t output) = nullptr;
-  /// Whether most elements of its results may be zeros; null: they are not. The gradient of an expression passes on
-  /// those that arrive.
+  /// Returns true if most elements of the results may be zeros; null: false. The gradient of an expression propagates
+  /// zeros in its upstream gradient.
   bool (*yields_zeros)(const node_def&) = nullptr;
-  /// Whether its kernel gains from knowing that an input may consist mostly of zeros (prepare_context::zeros_arrive).
+  /// True if its kernel is faster when it knows that an input may consist mostly of zeros
+  /// (prepare_context::zeros_arrive).
   bool skips_zeros = false;
-  /// The memory that an operation with subgraphs needs itself while it runs, in bytes.
+  /// Returns the bytes of memory that an operation with subgraphs needs itself while it runs.
   std::size_t (*workspace_bytes)(const prepare_context&) = nullptr;
-  /// The first output is the first input under other extents: no kernel, no buffer.
+  /// The first output is the first input with other extents; it has no kernel and no buffer.
   bool alias = false;
   /// Reads or writes state: never shared with an equal call, and run for its effect.
   bool stateful = false;
-  /// Acts on what is seen outside of the step, and may block: such operations of a step run in the order in which they
-  /// were written down. Stateful.
+  /// Has effects outside the step, and may block. A step runs such operations in the order in which they were recorded.
+  /// They are also stateful.
   bool ordered = false;
-  /// Its first inputs are variables that it writes; the first output is the first of them.
+  /// Its first inputs are variables that it writes; the first output is the first variable.
   bool writes = false;
   fusion_kind fusion = fusion_kind::none;
-  /// Whether it can take in the gradient of an expression that follows it, which may sum over its rows.
+  /// True if it can absorb the gradient of an expression that follows it, which may sum over its rows.
   bool takes_gradients = false;
-  /// Whether it is a product that can add itself, times a factor, to a variable.
+  /// True for a product that can add itself, times a factor, to a variable.
   bool adds_to_variables = false;
-  /// The multiply-adds of a product whose two operands and result have these extents. Null for all other operations.
+  /// Returns the multiply-adds of a product whose operands and result have the given extents. Null for all other
+  /// operations.
   double (*multiply_adds)(const shape& left, const shape& right, const shape& result) = nullptr;
-  /// How often a loop runs its subgraphs: a number, or one below 0 if that is not known. Null for all other operations.
+  /// Returns how often a loop runs its subgraphs, or a negative number if unknown. Null for all other operations.
   std::int64_t (*iterations)(const node_def&) = nullptr;
-  /// The attributes in words, where they are not printed as numbers.
+  /// Formats the attributes as text; null to print them as numbers.
   std::string (*attributes_text)(const node_def&) = nullptr;
   /// The layout of an update of a variable by an optimizer (ops/update_view.hpp). Null for everything else.
   const update_layout* update = nullptr;
-  /// The operation that adds up the rows of one number alone, which is all that an update by rows needs: set for one
-  /// that adds rows of input 0 up where the indices in input 1 say, along the axis in attribute 0. Null for everything
-  /// else.
+  /// For an operation that adds rows of input 0 at the indices in input 1, along the axis in attribute 0: the operation
+  /// that only sums rows of equal index, which is sufficient for an update by rows. Null for all other operations.
   const operation* row_sums = nullptr;
-  /// Whether the sum of many such calls is one call, of their operands stacked along a new first axis; null: it is not.
+  /// Returns true if a sum of many such calls equals one call on operands stacked along a new first axis; null: false.
   bool (*stacks)(const node_def&) = nullptr;
-  /// Makes the kernel that does both, for an operation that takes in what follows it.
+  /// Creates a kernel that includes the operations absorbed by this one.
   kernel* (*prepare_fused)(const prepare_context&, const product_fusion&) = nullptr;
 };
 
@@ -336,7 +339,7 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 
 }  // namespace detail
 
-/// From a structure to its `operation_of`. The members are static; all but `name` and `prepare` may be left out:
+/// Creates `operation_of` from a structure. Its members are static; all except `name` and `prepare` are optional:
 ///
 ///     template <class T>
 ///     struct cumsum_op {
@@ -344,11 +347,11 @@ void gradient_of_declared(gradient_context&);  // ops/symbol.hpp
 ///       struct attributes { attribute<std::size_t> axis; attribute<bool> exclusive, reverse; };
 ///       static kernel* prepare(const prepare_context&, const attributes&);      // for a CPU
 ///       static void gradient(gradient_context&, const attributes&);
-///       static constexpr operand_use use(const node_def&, std::size_t operand);  // without it all are read
+///       static constexpr operand_use use(const node_def&, std::size_t operand);  // default: all are read
 ///     };
-/// and whatever else `operation` has a word for. Kernels for GPUs are put into gpu::preparation_of<Op> (ops/gpu/).
-/// Without attributes, `prepare` and `gradient` take the context alone. An operation that only moves elements has
-/// `copies` in place of `prepare`. docs/how-to/operations.md has the details.
+/// and other members of `operation`. GPU kernels are registered in gpu::preparation_of<Op> (ops/gpu/). Without
+/// attributes, `prepare` and `gradient` take only the context. An operation that only moves elements has `copies`
+/// instead of `prepare`. See docs/how-to/operations.md.
 template <class Op>
 constexpr operation declare() {
   operation o{.name = Op::name};
@@ -391,8 +394,8 @@ constexpr operation declare() {
 template <class Op>
 inline constexpr operation operation_of = declare<Op>();
 
-/// Returns true if the operation was declared by `Op`, in this module or in another one. Instances of a template share
-/// an identifier; the node's element types distinguish them.
+/// Returns true if `Op` declared the operation, in this or another module. Instances of a template share an identifier;
+/// the node's element types distinguish them.
 template <class Op>
 constexpr bool is_operation(const operation* of) {
   static_assert(requires { Op::id; }, "is_operation<Op> requires `static constexpr operation_id id{\"...\"}` in Op");

@@ -11,12 +11,12 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// The parts of an optimizer (train/optimizers.hpp; docs/how-to/optimizers.md), found from its structure: members,
+/// The parts of an optimizer (train/optimizers.hpp; docs/how-to/optimizers.md), derived from its structure: members,
 /// slots, norms and functions.
 namespace weft {
 
-/// The state that an optimizer remembers between steps, in a variable of its own: a number beside each element of the
-/// variable that it trains, or one for all of them.
+/// State that an optimizer keeps between steps in a separate variable: one number for each element of the trained
+/// variable, or one for all elements.
 struct slot {
   const char* name;
   hyperparameter first = 0;  ///< its value before the first step
@@ -24,14 +24,14 @@ struct slot {
 
   constexpr slot(const char* slot_name, hyperparameter first_value = 0) : name(slot_name), first(first_value) {}
 };
-/// A slot of one number for all elements of the variable.
+/// Makes a slot of one number for all elements of the variable.
 constexpr slot scalar_slot(const char* name, hyperparameter first = 0) {
   slot s(name, first);
   s.scalar = true;
   return s;
 }
 
-/// The slots of an optimizer, which its `slots()` returns: `return slot_list{slot("m"), slot("v")};`
+/// The result of an optimizer's `slots()`: `return slot_list{slot("m"), slot("v")};`
 template <std::size_t Count>
 struct slot_list {
   slot all[Count];
@@ -39,7 +39,7 @@ struct slot_list {
 template <class... Slot>
 slot_list(Slot...) -> slot_list<sizeof...(Slot)>;
 
-/// The result of an optimizer's `norms`: for each the value at one element.
+/// The result of an optimizer's `norms`: the value of each norm at one element.
 template <class V, std::size_t Count>
 struct norm_list {
   V all[Count];
@@ -56,7 +56,7 @@ inline constexpr bool is_member_type =
     std::is_same_v<Member, hyperparameter> || std::is_same_v<Member, bool> || std::is_same_v<Member, float> ||
     std::is_same_v<Member, double> || ((std::is_integral_v<Member> || std::is_enum_v<Member>) && sizeof(Member) <= 4);
 
-/// A member of an optimizer, of its value as a double, which is exact.
+/// The value of an optimizer's member as a double, which represents it exactly.
 struct member_value {
   double number;
   template <class Member>
@@ -65,7 +65,7 @@ struct member_value {
     return static_cast<Member>(number);
   }
 };
-/// Becomes a hyperparameter and nothing else.
+/// Converts only to a hyperparameter.
 struct hyperparameter_probe {
   constexpr operator hyperparameter() const { return 0; }
 };
@@ -112,7 +112,7 @@ constexpr std::size_t count_slots() {
   else
     return 0;
 }
-/// One bit for each slot: whether it is a scalar.
+/// Returns a mask of the scalar slots.
 template <class Optimizer>
 constexpr std::uint32_t find_scalars() {
   std::uint32_t mask = 0;
@@ -128,7 +128,7 @@ template <class Optimizer>
 inline constexpr std::uint32_t scalars_of = find_scalars<Optimizer>();
 template <class Optimizer, std::size_t Slot>
 inline constexpr bool is_scalar = (scalars_of<Optimizer> & (1u << Slot)) != 0;
-/// How many of the slots before this one are scalars, or lie beside each element.
+/// Return how many of the preceding slots are scalars, or have one number for each element.
 constexpr std::size_t scalars_before(std::uint32_t scalars, std::size_t slot) {
   return static_cast<std::size_t>(__builtin_popcount(scalars & ((1u << slot) - 1)));
 }
@@ -147,7 +147,7 @@ constexpr bool has_right_members() {
                                         !is_made_of<Optimizer, any_member, members_of<Optimizer> + 1>);
 }
 
-/// A slot as `update` takes it: a scalar is for all elements, and not written.
+/// Returns a slot as `update` receives it: a scalar applies to all elements and is const.
 template <class Optimizer, std::size_t Slot, class V>
 WEFT_HOST_DEVICE WEFT_INLINE auto& as_operand(V& x) {
   if constexpr (is_scalar<Optimizer, Slot>)
@@ -156,7 +156,7 @@ WEFT_HOST_DEVICE WEFT_INLINE auto& as_operand(V& x) {
     return x;
 }
 
-// In traits and not in `requires`: nvcc 13 ends with an internal error at packs of operands there.
+// Uses traits instead of `requires`, in which packs of operands cause an internal error of nvcc 13.
 template <class Optimizer, std::size_t Slot>
 std::conditional_t<is_scalar<Optimizer, Slot>, const exact<float>&, exact<float>&> operand_of();
 template <std::size_t>
@@ -181,7 +181,7 @@ template <class Optimizer>
 inline constexpr std::size_t norms_of = find_norms<Optimizer>(slot_indices<Optimizer>(), nullptr, nullptr);
 template <class Optimizer>
 using norm_indices = typename make_indices<norms_of<Optimizer>>::type;
-/// The numbers of a step that are no slots: the members and, behind them, the norms.
+/// The number of values in a step that are not slots: the members, followed by the norms.
 template <class Optimizer>
 inline constexpr std::size_t hyperparameters_of = members_of<Optimizer> + norms_of<Optimizer>;
 
@@ -218,7 +218,7 @@ using scalar_indices = typename make_indices<scalar_count<Optimizer>>::type;
 
 }  // namespace detail
 
-/// An optimizer's members are its hyperparameters, each of type `hyperparameter`, or numbers, bools and enumerations.
+/// An optimizer's members must be hyperparameters, of type `hyperparameter`, or numbers, bools and enumerations.
 template <class Optimizer>
 struct optimizer_members_are_not_hyperparameters : mistake<!detail::has_right_members<Optimizer>()> {};
 
@@ -229,20 +229,20 @@ template <class Optimizer>
 struct optimizer_is_too_large : mistake<(detail::slots_of<Optimizer> > detail::max_slots) ||
                                         (detail::hyperparameters_of<Optimizer> > detail::max_hyperparameters)> {};
 
-/// It is called with the variable, the slots in the order in which slots() has them, scalars among them as `const V&`
-/// or `V`, the gradient, and the norms, if any, in the same way.
+/// `update` must take the variable, the slots in the order of slots(), with scalars as `const V&` or `V`, the gradient,
+/// and the norms, if any, like scalars.
 template <class Optimizer>
 struct optimizer_has_no_fitting_update
     : mistake<!detail::has_update<Optimizer>(detail::slot_indices<Optimizer>(), detail::norm_indices<Optimizer>(),
                                              nullptr, nullptr, nullptr)> {};
 
-/// Its scalar slots are brought to a step's values by `advance`, which is called with them once, before any element.
+/// An optimizer with scalar slots must have `advance`, which updates them once in each step, before any element.
 template <class Optimizer>
 struct optimizer_has_no_fitting_advance
     : mistake<detail::scalar_count<Optimizer> != 0 &&
               !detail::has_advance<Optimizer>(detail::scalar_indices<Optimizer>(), nullptr)> {};
 
-/// The mistake in an optimizer, if there is one.
+/// The first mistake in an optimizer, if any.
 template <class Optimizer>
 using optimizer_mistake =
     first_mistake<optimizer_members_are_not_hyperparameters<Optimizer>, optimizer_is_too_large<Optimizer>,
@@ -251,18 +251,19 @@ using optimizer_mistake =
 
 namespace detail {
 
-/// Uses the formula, so that what is wrong in it is said of the call that names the optimizer.
+/// Uses the formula, so that errors in it appear at the call that names the optimizer.
 template <class Optimizer, class V, std::size_t... Slot, std::size_t... Scalar, std::size_t... Norm>
 auto use_formula(const Optimizer& o, V* x, indices<Slot...>, indices<Scalar...>, indices<Norm...>) {
   if constexpr (sizeof...(Scalar) != 0) o.advance(x[Scalar]...);
   o.update(*x, as_operand<Optimizer, Slot>(x[Slot])..., *x, x[Norm]...);
 }
 
-/// The optimizer whose members have these values.
+/// Returns the optimizer whose members have these values.
 template <class Optimizer, std::size_t... Index>
 WEFT_HOST_DEVICE WEFT_INLINE constexpr Optimizer optimizer_of(const member_value* members, indices<Index...>) {
   static_cast<void>(members);
-  if constexpr (requires { typename Optimizer::extended; }) {  // one with another in it (train/decay.hpp)
+  if constexpr (requires { typename Optimizer::extended; }) {  // an optimizer that contains another one
+                                                               // (train/decay.hpp)
     using inner = typename Optimizer::extended;
     return Optimizer{optimizer_of<inner>(members, parameter_indices<inner>()), members[sizeof...(Index) - 1]};
   } else {

@@ -9,35 +9,35 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The largest element of each window of images `[batch, height, width, channels]`, channel by channel
-/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. Windows lie side by side unless a stride is given.
-/// The gradient goes to the first maximum of a window, row by row, as PyTorch's and TensorFlow's does. A NaN in a
-/// window is the window's value, as it is of `max`, and its gradient goes to the last of them: as PyTorch's, while
-/// TensorFlow's kernel for CPUs passes over it, so that training goes wrong without a word.
+/// Returns the largest element of each window of images `[batch, height, width, channels]`, for each channel
+/// (tf.nn.max_pool2d): `max_pool2d<2>(x)` halves height and width. By default, windows do not overlap. The gradient
+/// goes to the first maximum of a window, row by row, as in PyTorch and TensorFlow. If a window contains NaN, its value
+/// is NaN, as for `max`, and the gradient goes to the window's last NaN, as in PyTorch. TensorFlow's CPU kernel skips
+/// NaNs, which hides errors in training.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, Expression Expr>
 [[nodiscard]] auto max_pool2d(const Expr& images);
 
-/// Of average pools: padding counts as zeros (PyTorch's count_include_pad, its default).
+/// Makes average pools count padding as zeros (PyTorch's count_include_pad, its default).
 inline constexpr bool count_padding = true;
 
-/// The mean of each window of images `[batch, height, width, channels]`, channel by channel (tf.nn.avg_pool2d). By
-/// default, at the edges the mean is that of the image's elements in the window, as in TensorFlow. `avg_pool2d<3, 1,
-/// padding::of(1), count_padding>(x)` divides by the whole window, as PyTorch does unless told otherwise. Elements of
-/// half and bfloat16 are summed in float and rounded once; so are the gradients of all pools.
+/// Returns the mean of each window of images `[batch, height, width, channels]`, for each channel (tf.nn.avg_pool2d).
+/// By default, windows at the edges average only the elements inside the image, as in TensorFlow. `avg_pool2d<3, 1,
+/// padding::of(1), count_padding>(x)` divides by the whole window, like PyTorch's default. Elements of half and
+/// bfloat16 are summed in float and rounded once; so are the gradients of all pools.
 template <size2d Window, size2d Stride = Window, padding Padding = padding::valid, bool CountPadding = false,
           Expression Expr>
 [[nodiscard]] auto avg_pool2d(const Expr& images);
 
 namespace detail {
 
-/// Dilations are 1.
+/// The attributes of a pool. Dilations are 1.
 struct pool_attributes {
   window_attributes windows;
   attribute<std::int64_t> window_height, window_width;
   attribute<bool> counts_padding;
 };
 
-/// The call's extents, from the attributes and those of the images and of the result.
+/// Returns the extents of a call, from its attributes, its images and its result.
 inline convolution_shape pooling_of(const prepare_context& p, const pool_attributes& a, const shape& images,
                                     const shape& result) {
   convolution_shape s = convolution_of(a.windows, images, a.window_height, a.window_width, result);
@@ -65,8 +65,8 @@ struct max_pool_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Inputs: images, the pool's value, its gradient; output: the gradient of the images (tf.raw_ops.MaxPoolGrad). The
-/// value serves devices whose libraries ask for it; the CPU finds the maxima again.
+/// Inputs: images, the pool's value and its gradient. Output: the gradient of the images (tf.raw_ops.MaxPoolGrad). Only
+/// GPU libraries need the value; the CPU searches the maxima again.
 template <class T>
 struct max_pool_gradient_op {
   static constexpr const char* name = "max_pool2d_gradient";
@@ -87,8 +87,8 @@ struct max_pool_gradient_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Inputs: images, values of their extents; output: of each window the value where the images' maximum is
-/// (tf.raw_ops.MaxPoolGradGrad).
+/// Inputs: images, and values of the same extents. Output: for each window, the value at the position of the images'
+/// maximum (tf.raw_ops.MaxPoolGradGrad).
 template <class T>
 struct max_pool_choice_op {
   static constexpr const char* name = "max_pool2d_choice";
@@ -101,7 +101,7 @@ struct max_pool_choice_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Inputs: images; output: the mean of each window, padding not counted.
+/// Inputs: images. Output: the mean of each window.
 template <class T>
 struct average_pool_op {
   static constexpr const char* name = "avg_pool2d";
@@ -114,7 +114,7 @@ struct average_pool_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Inputs: the gradient of the pool's value; output: that of the images (tf.raw_ops.AvgPoolGrad).
+/// Inputs: the gradient of the pool's value. Output: the gradient of the images (tf.raw_ops.AvgPoolGrad).
 template <class T>
 struct average_pool_gradient_op {
   static constexpr const char* name = "avg_pool2d_gradient";
@@ -136,7 +136,7 @@ void max_pool_op<T>::gradient(gradient_context& g, const attributes& a) {
   const symbol x = g.input(0);
   g.set_gradient(0, record<max_pool_gradient_op<T>>({x, g.output(), g.upstream()}, x.info(), a));
 }
-// Which element is the largest does not change with a small change of the images: they get no second gradient.
+// A small change of the images does not move the maxima, so the images have no second gradient.
 template <class T>
 void max_pool_gradient_op<T>::gradient(gradient_context& g, const attributes& a) {
   if (g.needs_gradient(2))
@@ -174,7 +174,7 @@ constexpr bool window_fits(const shape& images, size2d window, const window_opti
   return images.rank != 4 || has_windows(images, window.height, window.width, o);
 }
 
-// A window that lies in the padding alone would have no elements.
+// A window entirely in the padding would contain no elements.
 constexpr bool pool_is_sensible(size2d window, const window_options& o) {
   return sensible(o) && window.height > 0 && window.width > 0 && o.pad.top < window.height &&
          o.pad.bottom < window.height && o.pad.left < window.width && o.pad.right < window.width;
@@ -182,19 +182,19 @@ constexpr bool pool_is_sensible(size2d window, const window_options& o) {
 
 }  // namespace detail
 
-/// The window of a pool is larger than the image with its padding: there is no position for it.
+/// The window of a pool is larger than the padded image.
 template <class Images, size2d Window, size2d Stride, padding Padding>
 struct window_is_larger_than_image : mistake<!detail::window_fits(Images::spec, Window, {Stride, Padding})> {};
 
-/// Windows and strides are at least 1; padding is at least 0 and less than the window.
+/// Windows and strides must be at least 1; padding must be at least 0 and less than the window.
 template <size2d Window, size2d Stride, padding Padding>
 struct pool_options_out_of_range : mistake<!detail::pool_is_sensible(Window, {Stride, Padding})> {};
 
-/// Pools exist of float, double, half and bfloat16.
+/// Pools are defined for float, double, half and bfloat16.
 template <class T>
 struct pool_undefined_for : mistake<!is_differentiable<T>> {};
 
-/// The mistake in a pool, if there is one.
+/// The first mistake in a pool, if any.
 template <class Expr, size2d Window, size2d Stride, padding Padding>
 using pool_mistake = std::conditional_t<
     pool_undefined_for<value_t<Expr>>::value, pool_undefined_for<value_t<Expr>>,

@@ -8,8 +8,8 @@ WEFT_COLD_BEGIN
 namespace weft {
 namespace detail {
 
-/// A single operation, whose gradient is written in others: gradients of gradients consist of these. Addition and
-/// multiplication, which first gradients need too, have their gradient in one pass.
+/// A single operation, from which second gradients are built; its gradient is written in other single operations.
+/// Addition and multiplication, which first gradients use as well, have a fused gradient.
 template <class Op, class T, class... S>
 inline constexpr fused single = [] {
   using skeleton_type = skeleton::apply<Op, T, S...>;
@@ -30,7 +30,7 @@ using arg0 = skeleton::argument<0, T>;
 template <class T>
 using arg1 = skeleton::argument<1, T>;
 
-/// The kernel of a formula on elements of T; conditions are bool.
+/// Returns the kernel of a formula for elements of type T; conditions are bool.
 template <class Op, class T>
 const fused* primitive_kernel() {
   using R = primitive_result<Op, T>;
@@ -48,7 +48,7 @@ const fused* primitive_kernel() {
 
 template <class T, primitive_set Set, class... Op>
 const fused* find_in(formula_list<Op...>, primitive p) {
-  // Functions, which nvcc does not run while it instantiates the kernels that name each other.
+  // Functions, because nvcc does not evaluate them while it instantiates kernels that refer to each other.
   constexpr const fused* (*kernels[])() = {[]() -> const fused* (*)() {
     if constexpr (Set.has(primitive_of<Op>))
       return primitive_kernel<Op, T>;
@@ -59,7 +59,8 @@ const fused* find_in(formula_list<Op...>, primitive p) {
   return kernel ? kernel() : nullptr;
 }
 
-/// A kernel of the set for elements of T. A conversion depends on two types: between float and double, or from bool.
+/// Returns a kernel of the set for elements of type T, or null. A conversion depends on two types: between float and
+/// double, or from bool.
 template <class T, primitive_set Set>
 const fused* find_primitive(primitive p, dtype type, dtype to) {
   using other = std::conditional_t<std::is_same_v<T, float>, double, float>;
@@ -73,7 +74,7 @@ const fused* find_primitive(primitive p, dtype type, dtype to) {
   return type == dtype_of<T> || p == primitive::logical_not ? find_in<T, Set>(primitive_formulas(), p) : nullptr;
 }
 
-/// Finds the primitives of a storage type: the sum of gradients that meet, and conversions.
+/// Returns a primitive of a storage type: the sum of several gradients of a value, or a conversion.
 template <class T>
 const fused* find_storage_primitive(primitive p, dtype type, dtype to) {
   if (p == primitive::add && type == dtype_of<T>) return &single<formula::add, T, arg0<T>, arg1<T>>;
@@ -95,11 +96,11 @@ const fused_reduction* kernel_of_sum() {
 
 }  // namespace detail
 
-/// The kernels behind symbols, for one element type: those that somebody needs, and no others are compiled.
+/// The kernels of symbols for one element type: only the kernels that are used are compiled.
 struct primitive_table {
   dtype type;
   const fused* (*find)(primitive, dtype, dtype to);
-  const fused_reduction* (*sum)();  ///< null: sums have no kernel of this type
+  const fused_reduction* (*sum)();  ///< null if this type has no kernel for sums
 };
 
 template <class T, primitive_set Set>
@@ -110,23 +111,23 @@ inline constexpr primitive_table primitives_in = {dtype_of<T>, detail::find_prim
 template <class T>
 inline constexpr const primitive_table& gradient_primitives = primitives_in<T, detail::in_first_gradients>;
 
-/// The primitives in which their gradients are, and those of the largest and the smallest element, and of products.
-/// An expression's own table has those that its formulas need beside these (fused::primitives).
+/// The primitives in the gradients of first gradients, and in the gradients of maxima, minima and products. An
+/// expression's table contains the others that its formulas need (fused::primitives).
 template <class T>
 inline constexpr const primitive_table& primitives = primitives_in<T, detail::in_gradients>;
 
-/// The same for half or bfloat16. Nothing is summed there: an expression converts what is broadcast before.
+/// The primitives of half or bfloat16. They include no sums, since an expression converts broadcast operands first.
 template <class T>
 inline constexpr primitive_table storage_primitives = {dtype_of<T>, detail::find_storage_primitive<T>, nullptr};
 
 namespace detail {
 
-/// Whether an expression's formulas can be run while the program is compiled.
+/// True if an expression's formulas can be evaluated at compile time.
 template <class S>
 concept constexpr_formulas = requires { typename std::bool_constant<(gradient_dependence<S, true>(), true)>; };
 
-/// The primitives of an expression's gradient, written in symbols. Formulas of a user's that are not constexpr may need
-/// any.
+/// The primitives of an expression's gradient, written in symbols. Users' formulas that are not constexpr may need any
+/// primitive.
 template <class S>
 inline constexpr primitive_set primitives_of = in_formulas;
 template <constexpr_formulas S>
@@ -167,7 +168,7 @@ WEFT_INSTANTIATE(const fused_reduction* kernel_of_sum<double>());
 
 }  // namespace detail
 
-// The sum of a value that is a node, or a tensor, already.
+// The sum of a plain node or tensor.
 WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, float>, device::reduce_op::sum, true>);
 WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, double>, device::reduce_op::sum, true>);
 WEFT_INSTANTIATE(const fused_reduction reduced<skeleton::argument<0, float>, device::reduce_op::sum, false>);

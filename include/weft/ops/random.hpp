@@ -4,7 +4,7 @@
 #include <weft/ops/fused.hpp>
 #include <weft/ops/random_position.hpp>
 
-/// Arrays of random numbers, new ones in every step; see random_uniform, random_normal and random_int in
+/// Arrays of random numbers, drawn anew in every step; see random_uniform, random_normal and random_int in
 /// graph/random.hpp.
 WEFT_COLD_BEGIN
 namespace weft {
@@ -23,7 +23,7 @@ struct random_op {
 
 }  // namespace detail
 
-/// inputs: the position.
+/// Input: the position.
 template <class T>
 struct random_uniform_op : detail::random_op<T, device::uniform_element<T>> {
   static constexpr const char* name = "random_uniform";
@@ -39,7 +39,7 @@ struct random_int_op : detail::random_op<T, device::integer_element<T>> {
 
 namespace detail {
 
-/// `Number`: std::int64_t of integers, else double.
+/// `Number`: std::int64_t for integers, otherwise double.
 template <class Op, class Number = double>
 symbol record_random(op_builder& where, const value_info& output, std::type_identity_t<Number> a,
                      std::type_identity_t<Number> b, const random_options& options) {

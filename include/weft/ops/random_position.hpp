@@ -5,19 +5,19 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// Where a step is in the random numbers, an operand of whatever draws some: a std::int64_t that sessions write before
-/// each step, and that kernels and recorded launches read. It has the step's number in its lower 48 bits, and above
-/// them that of the session's stream.
+/// The position of a step in the sequence of random numbers, an operand of all operations that draw. Sessions write
+/// this std::int64_t before each step; kernels and captured launches read it. The lower 48 bits contain the step
+/// number, and the upper bits the number of the session's stream.
 struct random_position_op {
   static constexpr const char* name = "random_position";
   static constexpr operation_id id{"weft.random_position"};
 };
 
-/// The seed of one operation, which then draws the same whatever else is in the graph, and the same as others of that
-/// seed and of equal extents. Without it each draws its own numbers, by its place among those of the graph that draw.
-/// The graph's seed counts in both cases.
+/// The seed of one operation. An operation with a seed draws the same numbers whatever else the graph contains, and the
+/// same as other operations with equal seed and extents. Without a seed, the numbers depend on its index among the
+/// graph's operations that draw. In both cases, they also depend on the graph's seed.
 struct random_options {
-  /// A seed, or none.
+  /// An optional seed.
   class optional_seed {
    public:
     constexpr optional_seed() = default;

@@ -4,11 +4,11 @@
 #include <weft/ops/cpu/range.hpp>
 #include <weft/ops/fused.hpp>
 
-/// Numbers at equal distances; see range in graph/fill.hpp.
+/// Arithmetic sequences; see range in graph/fill.hpp.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// No operand. literals: the first number, and from one to the next.
+/// No operands. literals: the first number and the step.
 template <class T>
 struct range_op {
   static constexpr const char* name = "range";

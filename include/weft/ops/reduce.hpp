@@ -6,47 +6,46 @@
 
 namespace weft {
 
-/// Among the axes of a reduction: those that are summed stay, with extents of 1, and the result broadcasts against the
+/// Among the axes of a reduction: keeps the reduced axes with extent 1, so that the result broadcasts against the
 /// operand (keepdims): `x - mean<-1, keep_dims>(x)`.
 struct keep_dims_option {};
 /// See keep_dims_option.
 inline constexpr keep_dims_option keep_dims{};
 
-/// Sum over the given axes, or over all (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and
-/// `sum<1, keep_dims>(x)` is `[n, 1, k]`; all reductions have `keep_dims`. Fuses the expression that it sums. It has
-/// the element type of what it sums, as TensorFlow's has: small integers soon wrap, and are cast before they are
-/// summed.
+/// Returns the sum over the given axes, or over all axes (tf.reduce_sum): `sum<1>(x)` of `[n, 3, k]` is `[n, k]`, and
+/// `sum<1, keep_dims>(x)` is `[n, 1, k]`; all reductions take `keep_dims`. Fuses the expression. The result has the
+/// element type of the operand, as in TensorFlow, so cast small integers first, before their sum wraps around.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto sum(const Expr& e, const More&...);
 
-/// Arithmetic mean over the given axes, or over all (tf.reduce_mean).
+/// Returns the arithmetic mean over the given axes, or over all axes (tf.reduce_mean).
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto mean(const Expr& e, const More&...);
 
-/// Product over the given axes, or over all (tf.reduce_prod). Its first gradient is the product of the other elements,
-/// as TensorFlow's is, and divides nothing: it is right whichever elements are 0 or infinite, and where the whole
-/// product overflows. Its second gradients divide by the elements that are not 0, and are right whichever are 0; third
-/// ones are so where no more than two are.
+/// Returns the product over the given axes, or over all axes (tf.reduce_prod). The first gradient is the product of the
+/// other elements, as in TensorFlow. It does not divide, so it is correct if elements are 0 or infinite, or if the
+/// whole product overflows. Second gradients divide by the nonzero elements, and are correct for any number of zeros;
+/// third gradients are correct for at most two zeros.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto prod(const Expr& e, const More&...);
 
-/// Largest element over the given axes, or over all (tf.reduce_max). Equal maxima share the gradient.
+/// Returns the largest element over the given axes, or over all axes (tf.reduce_max). Equal maxima share the gradient.
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto max(const Expr& e, const More&...);
 
-/// Smallest element over the given axes, or over all (tf.reduce_min).
+/// Returns the smallest element over the given axes, or over all axes (tf.reduce_min).
 template <auto... Axes, Expression Expr, class... More>
 [[nodiscard]] auto min(const Expr& e, const More&...);
 
-/// The reduction has no meaning for this element type.
+/// The reduction is not defined for this element type.
 template <class T>
 struct reduction_undefined_for : mistake<!std::is_arithmetic_v<T> || std::is_same_v<T, bool>> {};
 
-/// The compiler must know the axes: they are template arguments.
+/// Axes must be template arguments.
 template <class... Arguments>
 struct axis_is_not_a_template_argument : mistake<(sizeof...(Arguments) > 0)> {};
 
-/// An axis is an integer.
+/// An axis must be an integer.
 template <auto... Axes>
 struct axes_are_not_integers : mistake<!(std::is_integral_v<decltype(Axes)> && ...)> {};
 
@@ -89,7 +88,7 @@ constexpr auto find_reduction_mistake() {
 
 }  // namespace detail
 
-/// The mistake in a reduction, if there is one.
+/// The first mistake in a reduction, if any.
 template <class Expr, auto... Axes>
 using reduction_mistake = decltype(detail::find_reduction_mistake<Expr, reduction_undefined_for, Axes...>());
 template <class Expr, auto... Axes>
@@ -119,7 +118,7 @@ struct ones_at<Dims, Mask, indices<Index...>> {
   using type = dims<extent<Index>()...>;
 };
 
-/// A reduced value with the axes that were reduced, by `Mask`, of the operand's `Dims`.
+/// Returns a reduced value with the reduced axes of `Mask`, of the operand's `Dims`, restored as axes of extent 1.
 template <class Dims, std::uint32_t Mask, class X>
 auto with_reduced_axes(const X& x) {
   using To = typename ones_at<Dims, Mask, typename make_indices<Dims::rank>::type>::type;

@@ -9,52 +9,53 @@
 #include <weft/ops/shape.hpp>
 #include <weft/ops/stop_gradient.hpp>
 
-/// Reductions composed of those in ops/reduce.hpp. Included by name, not by <weft/weft.hpp>. Axes and `keep_dims` are
-/// given as there: `all<1>(x > 0)`, `variance<0, keep_dims>(x)`, and no axes for all of them.
+/// Reductions composed of the reductions in ops/reduce.hpp. Not part of <weft/weft.hpp>. They take axes and `keep_dims`
+/// in the same way: `all<1>(x > 0)`, `variance<0, keep_dims>(x)`; no axes means all axes.
 namespace weft {
 
-/// Whether a condition holds anywhere: bool of bool (tf.reduce_any). False of no elements.
+/// Returns true if any element is true: bool of bool (tf.reduce_any). False if there are no elements.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto any(const Expr& e);
 
-/// Whether a condition holds everywhere: bool of bool (tf.reduce_all). True of no elements.
+/// Returns true if all elements are true: bool of bool (tf.reduce_all). True if there are no elements.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto all(const Expr& e);
 
-/// Index of the smallest element along an axis, std::int32_t; of equals, the first (tf.argmin). Passes over NaN and
-/// throws as argmax does.
+/// Returns the index of the smallest element along an axis, std::int32_t, or of the first one if several are equal
+/// (tf.argmin). Skips NaNs and throws like argmax.
 template <int Axis, Expression Expr>
 [[nodiscard]] auto argmin(const Expr& e);
 
-/// log(sum(exp(x))) without overflow, float or double (tf.reduce_logsumexp). It is -inf where all elements are; there
-/// its gradient is NaN, as TensorFlow's and PyTorch's are.
+/// Returns log(sum(exp(x))) without overflow, float or double (tf.reduce_logsumexp). If all elements are -inf, the
+/// result is -inf and the gradient NaN, as in TensorFlow and PyTorch.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto logsumexp(const Expr& e);
 
-/// Which vector norm: the sum of magnitudes, the root of the sum of squares, or the largest magnitude.
+/// A vector norm: the sum of magnitudes, the root of the sum of squares, or the largest magnitude.
 enum class norm_order { one, two, infinity };
 
-/// The norm of vectors, float or double (tf.norm): Euclidean unless an order is given among the axes,
-/// `norm<1, norm_order::one>(x)`. Over two axes the Euclidean norm is that of Frobenius. The gradient at 0 is 0
-/// (torch.linalg.vector_norm; TensorFlow's is NaN), and equal largest magnitudes share it.
+/// Returns the norm of vectors, float or double (tf.norm). The default is the Euclidean norm; an order among the axes
+/// selects another one, `norm<1, norm_order::one>(x)`. Over two axes, the Euclidean norm is the Frobenius norm. The
+/// gradient at 0 is 0 (torch.linalg.vector_norm; TensorFlow's is NaN), and equal largest magnitudes share the gradient.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto norm(const Expr& e);
 
-/// Among the axes of variance and stddev: the sum of squares is divided by n - 1, not by n.
+/// Among the axes of variance and stddev: divides the sum of squares by n - 1 instead of n.
 struct unbiased_option {};
-/// The option itself: `variance<0, unbiased>(x)`.
+/// See unbiased_option: `variance<0, unbiased>(x)`.
 inline constexpr unbiased_option unbiased{};
 
-/// The mean square of differences from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`; of a
-/// sample, `variance<0, unbiased>(x)` (torch.var), which is NaN of one element.
+/// Returns the mean squared difference from the mean, float or double (tf.math.reduce_variance): `variance<0>(x)`. For
+/// a sample, `variance<0, unbiased>(x)` (torch.var) is NaN for one element.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto variance(const Expr& e);
 
-/// The root of the variance (tf.math.reduce_std, torch.std). Where the variance is 0 its gradient is 0, as PyTorch's.
+/// Returns the root of the variance (tf.math.reduce_std, torch.std). The gradient is 0 if the variance is 0, as in
+/// PyTorch.
 template <auto... Axes, Expression Expr>
 [[nodiscard]] auto stddev(const Expr& e);
 
-/// The operation is one of conditions.
+/// The operation takes elements of bool.
 template <class T>
 struct elements_are_not_bool : mistake<!std::is_same_v<T, bool>> {};
 
@@ -87,13 +88,13 @@ constexpr std::uint32_t mask_of(axis_list<Axes...>) {
   return reduced_axes<Dims, static_cast<int>(Axes)...>();
 }
 
-/// A reduced value with the axes that were reduced.
+/// Restores the reduced axes of a reduced value.
 template <class Dims, auto... Axes, class X>
 auto with_axes_of(const X& x, axis_list<Axes...>) {
   return with_reduced_axes<Dims, mask_of<Dims>(axis_list<Axes...>{})>(x);
 }
 
-/// A reduced value under the extents that `Axes` ask for: with the reduced axes if `keep_dims` is among them.
+/// Restores the reduced axes of a reduced value if `keep_dims` is among `Axes`.
 template <class Dims, auto... Axes, class X>
 auto kept_if_asked(const X& x) {
   if constexpr (keeps_dims<Axes...>)
@@ -101,7 +102,7 @@ auto kept_if_asked(const X& x) {
   else
     return x;
 }
-/// Calls a function template with the axes alone, without `keep_dims`.
+/// Calls a function template with the axes as template arguments, without `keep_dims`.
 template <class F, auto... Axes>
 auto with_axes(axis_list<Axes...>, const F& f) {
   return f.template operator()<Axes...>();
@@ -116,14 +117,14 @@ constexpr norm_order order_among(norm_order found, First first, More... more) {
     return order_among(found, more...);
 }
 
-/// The root, whose gradient at 0 is 0.
+/// Returns the square root, with gradient 0 at 0.
 template <class X>
 auto root(const X& e) {
   const auto x = materialize(e);
   return weft::select(x == 0, 0, weft::sqrt(weft::select(x == 0, 1, x)));
 }
 
-/// How many elements the axes of `Mask` have together, as a number or, where extents are named, a value of T.
+/// Returns the number of elements along the axes of `Mask`: a number or, for dynamic extents, a value of type T.
 template <class T, std::uint32_t Mask, class X>
 auto reduced_elements(const X& x) {
   using D = dims_t<X>;
@@ -151,7 +152,7 @@ auto any(const Expr& e) {
   using mistake = decltype(detail::find_reduction_mistake<Expr, elements_are_not_bool, Axes...>());
   static_assert(correct<mistake>, "any: needs axes of the operand and elements of bool: any<1>(x > 0)");
   if constexpr (correct<mistake>)
-    return materialize(max<Axes...>(cast<std::int32_t>(e)) > 0);  // of no elements the smallest number
+    return materialize(max<Axes...>(cast<std::int32_t>(e)) > 0);  // the maximum of no elements is the smallest number
   else
     return detail::after_mistake<bool, dims_t<Expr>>(e);
 }
@@ -175,7 +176,7 @@ auto argmin(const Expr& e) {
   else if constexpr (std::is_same_v<T, bool>)
     return argmax<Axis>(!e);
   else if constexpr (std::is_integral_v<T>)
-    return argmax<Axis>(static_cast<T>(-1) - e);  // in reverse order, of all numbers there are
+    return argmax<Axis>(static_cast<T>(-1) - e);  // reverses the order of all integers without overflow
   else if constexpr (std::is_floating_point_v<T>)
     return argmax<Axis>(-e);
   else

@@ -8,29 +8,29 @@
 
 namespace weft {
 
-/// The same elements, in row-major order, under other extents (tf.reshape): `reshape<dims<dyn<"batch">, 784>>(x)`.
-/// Extents may be computed, of `[b, t, 8]` `reshape<dims<dyn<"b"> * dyn<"t">, 8>>(x)` and back, and one may be -1,
-/// which is what is left: `reshape<dims<-1, 8>>(x)` is `[b * t, 8]` too. Throws invalid_argument where -1 leaves a
-/// rest, and in a step failed_precondition where nothing says how many elements a name stands for.
+/// Returns the same elements, in row-major order, with other extents (tf.reshape): `reshape<dims<dyn<"batch">,
+/// 784>>(x)`. Extents may be computed: `reshape<dims<dyn<"b"> * dyn<"t">, 8>>(x)` of `[b, t, 8]`, and back. One extent
+/// may be -1, which is inferred: `reshape<dims<-1, 8>>(x)` is also `[b * t, 8]`. Throws invalid_argument if the
+/// inferred extent is not an integer, and failed_precondition in a step in which nothing determines a named extent.
 template <class To, Expression Expr>
 [[nodiscard]] auto reshape(const Expr& e);
 
-/// Over tensors, with extents that the operand's do not tell: of `[b * t, 8]`
-/// `reshape<dims<dyn<"b">, dyn<"t">, 8>>(x, shape(2, 3, 8))`. Throws invalid_argument if they do not fit.
+/// Reshapes tensors to extents that the operand does not determine: for `[b * t, 8]`, `reshape<dims<dyn<"b">, dyn<"t">,
+/// 8>>(x, shape(2, 3, 8))`. Throws invalid_argument if they do not fit.
 template <class To, Expression Expr>
   requires(!Expr::symbolic)
 [[nodiscard]] auto reshape(const Expr& e, const shape& extents);
 
 namespace detail {
 
-/// The axis of the extent that is inferred; the rank if all are said.
+/// Returns the axis whose extent is inferred, or the rank if all extents are given.
 constexpr std::size_t inferred_axis(const shape& to) {
   std::size_t j = 0;
   while (j < to.rank && to[j] != inferred) ++j;
   return j;
 }
 
-/// The extents that are not on both sides: dynamic ones, one bit for each axis, and the product of the numbers.
+/// The extents that occur on only one side: dynamic ones, one bit for each axis, and the product of the numbers.
 struct unmatched_extents {
   std::uint32_t from = 0, to = 0;
   std::int64_t from_number = 1, to_number = 1;
@@ -57,7 +57,7 @@ constexpr unmatched_extents match_extents(const shape& from, const shape& to) {
   return left;
 }
 
-/// The dividend and the divisor of an inferred extent: numbers without what they have in common.
+/// The dividend and the divisor of an inferred extent, with numbers reduced by their greatest common divisor.
 constexpr unmatched_extents match_reduced(const shape& from, const shape& to) {
   unmatched_extents left = match_extents(from, to);
   std::int64_t common = left.from_number, rest = left.to_number;
@@ -69,7 +69,7 @@ constexpr unmatched_extents match_reduced(const shape& from, const shape& to) {
   return left;
 }
 
-/// A number, times those of the extents that the bits name.
+/// Returns a number times the extents selected by the bits.
 constexpr extent_definition number_of_elements(std::int64_t number, std::uint32_t axes,
                                                const extent_definition* const* each, bool& fits) {
   extent_definition product;
@@ -138,11 +138,12 @@ constexpr auto reshaped_dims() {
 
 }  // namespace detail
 
-/// A reshape keeps the number of elements, which the compiler sees, of named extents too.
+/// A reshape must keep the number of elements, which the compiler checks for named extents as well.
 template <class From, class To>
 struct reshape_changes_elements : mistake<!detail::reshapes<From, To>()> {};
 
-/// Over tensors no step knows how large an extent is that the operand's do not tell; one follows from the others.
+/// Over tensors, at most one extent of the result may be unknown from the operand's extents; it follows from the
+/// others.
 template <class From, class To>
 struct reshaped_extents_are_unknown : mistake<(detail::count_unknown<From, To>() > 1)> {};
 
@@ -165,7 +166,7 @@ constexpr auto find_reshape_mistake() {
 
 }  // namespace detail
 
-/// The mistake in a reshape, if there is one.
+/// The first mistake in a reshape, if any.
 template <class From, class To>
 using reshape_mistake = decltype(detail::find_reshape_mistake<From, To>());
 
@@ -181,7 +182,8 @@ constexpr auto find_unknown_extents() {
 template <class From, class To, bool Symbolic>
 using unknown_extents = decltype(find_unknown_extents<From, To, Symbolic>());
 
-/// The extents `to` in numbers, from those of a tensor; one that they do not tell follows from the number of elements.
+/// Returns the extents `to` as numbers, derived from a tensor's extents; an unknown extent follows from the number of
+/// elements.
 shape reshaped_extents(const shape& from, const shape& codes, const shape& to, const extent_definition* const* each);
 void check_elements_kept(const shape& from, const shape& to);
 

@@ -8,37 +8,38 @@
 #include <weft/ops/slice.hpp>
 #include <weft/ops/window.hpp>
 
-/// Images of another size. Included by name, not by <weft/weft.hpp>.
+/// Image resizing. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Where row or column i of a resized image lies in the original, of `in` rows that become `out`; the names are ONNX's.
+/// How row or column i of a resized image maps to a position in the original; `out` and `in` are their extents. The
+/// names are ONNX's.
 enum class resize_coordinates : unsigned char {
   half_pixel,     ///< (i + 0.5) * in / out - 0.5 (tf.image.resize, torch's align_corners=False)
   align_corners,  ///< i * (in - 1) / (out - 1): corners stay corners (torch's align_corners=True)
   asymmetric,     ///< i * in / out (TensorFlow 1's default; mode "nearest" of torch)
 };
 
-/// Images `[batch, height, width, channels]` as `[batch, Height, Width, channels]`, each element that of the nearest
-/// pixel (tf.image.resize with method "nearest", mode "nearest-exact" of torch.nn.functional.interpolate). Positions
-/// are computed in integers. All element types. Throws out_of_range if an image has no pixels.
+/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by taking the nearest pixel
+/// (tf.image.resize with method "nearest", mode "nearest-exact" of torch.nn.functional.interpolate). Positions are
+/// computed in integers. All element types. Throws out_of_range if an image has no pixels.
 template <int Height, int Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
 [[nodiscard]] auto resize_nearest(const Expr& images);
 
-/// Images `[batch, height, width, channels]` as `[batch, Height, Width, channels]`, each element interpolated between
-/// the four nearest pixels, without a filter when they shrink (tf.image.resize, mode "bilinear" of
-/// torch.nn.functional.interpolate): float or double. Positions beyond the outermost pixels have their values. Throws
+/// Resizes images `[batch, height, width, channels]` to `[batch, Height, Width, channels]` by interpolating between the
+/// four nearest pixels, without a filter for downscaling (tf.image.resize, mode "bilinear" of
+/// torch.nn.functional.interpolate): float or double. Positions beyond the outermost pixels take their values. Throws
 /// out_of_range if an image has no pixels.
 template <int Height, int Width, resize_coordinates Coordinates = resize_coordinates::half_pixel, Expression Expr>
 [[nodiscard]] auto resize_bilinear(const Expr& images);
 
-/// The new height and width are at least 1, and images have pixels.
+/// The new height and width must be at least 1, and images must have pixels.
 template <class Images, int Height, int Width>
 struct resize_extents_out_of_range
     : mistake<(Height < 1 || Width < 1 || (Images::rank == 4 && (Images::spec[1] == 0 || Images::spec[2] == 0)))> {};
 
 namespace detail {
 
-/// An extent: a number or, where only a step knows it, a scalar node.
+/// Returns an extent: a number or, if only a step knows it, a scalar node.
 template <int Axis, class X>
 auto extent_along(const X& x) {
   if constexpr (X::symbolic && dims_t<X>::spec[Axis] < 0)
@@ -61,7 +62,7 @@ constexpr std::int64_t resize_denominator(resize_coordinates how, std::int64_t o
                                                  : 1;
 }
 
-/// The numerators of the coordinates.
+/// Returns the numerators of the coordinates.
 template <resize_coordinates How, int Out, class In>
 auto resize_numerators(const In& in) {
   const auto i = numbers_up_to<Out>();

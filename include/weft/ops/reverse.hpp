@@ -2,21 +2,21 @@
 
 #include <weft/ops/box_copies.hpp>
 
-/// Elements in reverse. Included by name, not by <weft/weft.hpp>.
+/// Reversal of axes. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The elements in reverse order along the given axes, or along all (tf.reverse, numpy.flip): of
-/// `reverse<0>(x)`, the first row is the last of x.
+/// Reverses the order of the elements along the given axes, or along all axes (tf.reverse, numpy.flip): the first row
+/// of `reverse<0>(x)` is the last row of x.
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto reverse(const Expr& e);
 
 WEFT_COLD_BEGIN
 
-/// It is its own inverse, and its own gradient.
+/// Reversal is its own inverse, and its own gradient.
 struct reverse_op {
   static constexpr const char* name = "reverse";
   struct attributes {
-    attribute<std::int64_t> axes;  ///< a bit each
+    attribute<std::int64_t> axes;  ///< one bit for each axis
   };
 
   static strided_copies copies(const prepare_context& p, const attributes& a) {

@@ -6,11 +6,12 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Running sums. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
+/// Cumulative sums. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which adds seconds to the compile time
+/// of nvcc.
 namespace weft {
 
-/// The options of tf.math.cumsum. An exclusive sum leaves out the element itself: the first one is 0. A reversed one
-/// runs from the end of the axis to its beginning.
+/// The options of tf.math.cumsum. An exclusive sum omits the element itself, so the first sum is 0. A reversed sum runs
+/// from the end of the axis to its beginning.
 using cumsum_options = device::scan_direction;
 
 namespace detail {
@@ -40,7 +41,7 @@ struct cumsum_op {
   static kernel* prepare(const prepare_context& p, const attributes& a) {
     return new axis_kernel<T, detail::cumsum_rows<T>>(p, a.axis, {{a.exclusive, a.reverse}});
   }
-  /// An element reaches all sums behind it, so what arrives is summed the other way round.
+  /// An element contributes to all later sums, so the gradient is the cumulative sum in the opposite direction.
   static void gradient(gradient_context& g, attributes a) {
     a.reverse = !a.reverse;
     g.set_gradient(0, record<cumsum_op>({g.upstream()}, g.upstream().info(), a));
@@ -49,10 +50,9 @@ struct cumsum_op {
 
 WEFT_COLD_END
 
-/// Running sums along an axis, of the operand's extents (tf.math.cumsum): `cumsum<0>(x)`,
-/// `cumsum<-1>(x, {.exclusive = true, .reverse = true})`. half and bfloat16 are summed in float, float on a CPU in
-/// double, and rounded once for each element; integers wrap around. On a GPU the sums are made in another order than on
-/// a CPU, in the same one every time.
+/// Returns cumulative sums along an axis, in the operand's extents (tf.math.cumsum): `cumsum<0>(x)`, `cumsum<-1>(x,
+/// {.exclusive = true, .reverse = true})`. Sums half and bfloat16 in float, and float on a CPU in double, and rounds
+/// once for each element; integers wrap around. A GPU sums in another order than a CPU, but always in the same one.
 template <int Axis = 0, Expression Expr>
 [[nodiscard]] auto cumsum(const Expr& e, cumsum_options options = {}) {
   using T = value_t<Expr>;

@@ -7,21 +7,21 @@
 
 namespace weft {
 
-/// The extents as std::int64_t, `[rank]`; known when a step runs (tf.shape).
+/// Returns the extents as std::int64_t, `[rank]`, known when a step runs (tf.shape).
 template <Expression Expr>
 [[nodiscard]] auto shape_of(const Expr& e);
 
-/// The number of elements, std::int64_t (tf.size).
+/// Returns the number of elements, std::int64_t (tf.size).
 template <Expression Expr>
 [[nodiscard]] auto size(const Expr& e);
 
-/// The number of axes, known to the compiler (tf.rank).
+/// Returns the number of axes, a compile-time constant (tf.rank).
 template <Expression Expr>
 constexpr std::size_t rank(const Expr&) {
   return dims_t<Expr>::rank;
 }
 
-/// The operand's extents, and their product.
+/// Return the operand's extents, and their product.
 struct shape_op {
   static constexpr const char* name = "shape";
   static kernel* prepare(const prepare_context& p) { return new detail::extents_kernel(p, false); }

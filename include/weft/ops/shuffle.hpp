@@ -4,14 +4,14 @@
 #include <weft/ops/random.hpp>
 #include <weft/ops/sort.hpp>
 
-/// Rows in random order. Included by name, not by <weft/weft.hpp>.
+/// Random permutation of rows. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// The operand with its first axis in an order drawn at random (tf.random.shuffle): `shuffle(images)`. New in each
-/// step, and drawn as random_uniform draws, so it is the same on any number of threads, on CPUs and GPUs, and after a
-/// restart at that step. Two calls with one seed and axes of one length have the same order, so that images stay with
-/// their labels: `shuffle(images, {.seed = 1})`, `shuffle(labels, {.seed = 1})`. TensorFlow's has no gradient; this one
-/// takes what arrives back to the rows. In a graph only: tensors have no steps.
+/// Permutes the first axis at random (tf.random.shuffle): `shuffle(images)`. Every step draws a new order from the
+/// numbers of random_uniform, so the order is the same for any number of threads, on CPUs and GPUs, and after a restart
+/// at that step. Two calls with equal seeds and equal lengths of the first axis use the same order, so images stay
+/// aligned with labels: `shuffle(images, {.seed = 1})`, `shuffle(labels, {.seed = 1})`. Unlike TensorFlow's, it has a
+/// gradient, which returns to the original rows. Requires a graph, since tensors have no steps.
 template <Expression Expr>
 [[nodiscard]] auto shuffle(const Expr& e, random_options options = {}) {
   using D = dims_t<Expr>;
@@ -23,10 +23,10 @@ template <Expression Expr>
     using rows = dims<detail::extent_at<D, 0>::value>;
     gpu::compile_kernels<random_uniform_op, double>();
     const auto x = let(e);
-    // Draws numbers of 53 random bits: a million of them are all different but for once in twenty thousand times.
+    // Draws numbers of 53 random bits: among a million, two are equal with a probability of one in twenty thousand.
     const node<double, rows> drawn(detail::record_random<random_uniform_op<double>>(
         *x.erased().builder(), {dtype::float64, rows::spec}, 0, 1, options));
-    return gather<0, outer_indexing>(x, argsort(drawn));  // of [n, n], too
+    return gather<0, outer_indexing>(x, argsort(drawn));  // also for [n, n]
   }
 }
 

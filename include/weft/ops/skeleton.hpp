@@ -9,18 +9,18 @@
 
 WEFT_STRICT_BEGIN
 
-/// A skeleton is what remains of an expression when its leaves are replaced by numbered arguments. The skeleton's type
-/// names the kernel: it holds operations and element types, no extents and no names, so a hundred layers of different
-/// sizes share one, and a device compiler that cannot parse names in kernel types never meets any.
+/// A skeleton is an expression whose leaves are replaced by numbered arguments. Its type names the kernel. It contains
+/// operations and element types but no extents or names, so a hundred layers of different sizes share one kernel, and
+/// device compilers that cannot parse names in kernel types never encounter them.
 ///
-/// Every function here is generic over a context `C`, which says what a value is: an element in a register inside a
-/// kernel's loop, or a symbol when a gradient is itself to be differentiated.
+/// Every function here is generic over a context `C`, which defines a value: an element in a register inside a kernel's
+/// loop, or a symbol when a gradient is differentiated again.
 namespace weft::skeleton {
 
 template <class C, class T>
 using value_in = typename C::template value<T>;
 
-/// Gradients of an operation of several operands.
+/// The gradients of an operation with several operands.
 template <class V>
 struct pair {
   V a, b;
@@ -66,11 +66,11 @@ struct constant {
   }
 };
 
-/// Whether a context computes a part without gradient by itself: symbols do, in a kernel of that part.
+/// True if a context computes a part without a gradient as a whole: symbols do, in a kernel for that part.
 template <class C, class S>
 concept taken_whole = !S::differentiable && requires(const C& c) { c.template part<S>(); };
 
-/// Whether an operation's gradient exists, as far as the operation says.
+/// True unless an operation declares that it has no gradient.
 template <class Op>
 inline constexpr bool may_differentiate = !requires { Op::not_differentiable; };
 
@@ -98,7 +98,7 @@ struct apply<Op, T, A> {
     if constexpr (taken_whole<C, apply>) {
       return {{}, eval(c)};
     } else {
-      // In place: compilers keep a copied tape in memory, and loops over it without vectors.
+      // In place: compilers keep a copied tape in memory, and do not vectorize loops over it.
       tape<C> t{A::forward(c), {}};
       t.y = value_in<C, T>(Op::apply(t.a.y));
       return t;
@@ -147,7 +147,7 @@ struct apply<Op, T, A, B> {
   }
 };
 
-/// Three operands, of which the first is a condition.
+/// An operation of three operands, the first of which is a condition.
 template <class Op, class T, class P, class A, class B>
 struct apply<Op, T, P, A, B> {
   using value_type = T;
@@ -189,10 +189,11 @@ struct apply<Op, T, P, A, B> {
 /// The arguments and constants of a skeleton, in order.
 struct signature {
   std::size_t arguments = 0, constants = 0, operations = 0;
-  std::uint32_t reached = 0;   ///< the arguments that a gradient reaches, one bit each; not those of conditions alone
-  std::uint32_t refused = 0;   ///< those that pass through an operation which says that it has no gradient
-  std::uint32_t elements = 0;  ///< the element types of the arguments and of what is computed, one bit each
-  bool memory_bound = true;    ///< it takes less time than its operands take to come from memory: all of it is cheap
+  std::uint32_t reached = 0;   ///< the arguments that a gradient reaches, one bit each; excludes arguments that occur
+                               ///< only in conditions
+  std::uint32_t refused = 0;   ///< the arguments that pass through an operation declared without a gradient
+  std::uint32_t elements = 0;  ///< the element types of the arguments and of all results, one bit each
+  bool memory_bound = true;    ///< all operations are cheap: computing them takes less time than loading the operands
   dtype types[16]{};
   dtype constant_types[16]{};
 };
@@ -243,16 +244,16 @@ constexpr std::uint32_t refused(apply<Op, T, S...>*, bool by_operation) {
   return (refused(static_cast<S*>(nullptr), by_operation || !may_differentiate<Op>) | ...);
 }
 
-/// Identifies one of Weft's own formulas (ops/formulas.hpp); 0 is any other formula, whatever its name.
+/// Identifies one of Weft's own formulas (ops/formulas.hpp); 0 stands for any other formula, whatever its name.
 enum class formula_id : unsigned char;
 template <class Op>
 inline constexpr formula_id id_of_formula{};
 
-/// A skeleton in prefix order, for printing and recognizing: operations with their number of operands, arguments and
-/// constants.
+/// A token of a skeleton in prefix order, for printing and recognition: an operation with its number of operands, an
+/// argument or a constant.
 struct token {
-  const char* operation = nullptr;  // null for an argument or a constant
-  int number = 0;                   // how many operands, or which argument; a constant's is ~number
+  const char* operation = nullptr;  // null for arguments and constants
+  int number = 0;                   // the number of operands, or the index of an argument; ~index for a constant
   formula_id formula{};
   dtype type{};
 };
@@ -278,7 +279,7 @@ constexpr void list(apply<Op, T, S...>*, token_list& to) {
 
 WEFT_COLD_BEGIN
 
-/// Whether an expression applies an operation of this name.
+/// Returns true if an expression applies an operation of this name.
 __attribute__((noinline)) inline bool contains(const token* t, const char* operation) {
   for (int left = 1; left > 0; --left, ++t) {
     if (!t->operation) continue;
@@ -309,7 +310,7 @@ __attribute__((noinline)) inline bool applies_only(const token* t, formula_id fo
   return true;
 }
 
-/// "sigmoid(add(a0, c0))", with the constants in place of c0, ... where they are given.
+/// Appends "sigmoid(add(a0, c0))", with the values of the constants in place of c0 and so on if given.
 __attribute__((noinline)) inline const token* print(const token* t, std::string& out,
                                                     const std::string* constants = nullptr) {
   if (!t->operation) {

@@ -7,29 +7,29 @@
 
 namespace weft {
 
-/// `Size` elements of an axis, from the one of number `Begin` on (tf.slice): `slice<0, 2, 3>(x)` of `[8, n]` is `[3,
-/// n]`. Both may be named or computed, `slice<0, dyn<"n"> - extent<1>, 1>(x)` is the last row of `[n, 4]`, and a size
-/// of -1 is all that is left: `slice<0, 1, -1>(x)` is `[n - 1, 4]`. Between numbers there may be a `Step`, every so
-/// many-th element, backwards where it is negative (tf.strided_slice): `slice<0, 7, 4, -2>(x)` are the elements 7, 5, 3
-/// and 1. Throws out_of_range if a run-time extent is shorter.
+/// Returns `Size` elements of an axis, starting at `Begin` (tf.slice): `slice<0, 2, 3>(x)` of `[8, n]` is `[3, n]`.
+/// Both can be named or computed: `slice<0, dyn<"n"> - extent<1>, 1>(x)` is the last row of `[n, 4]`. A size of -1
+/// takes all remaining elements: `slice<0, 1, -1>(x)` is `[n - 1, 4]`. If both are numbers, `Step` is the distance
+/// between elements, and may be negative (tf.strided_slice): `slice<0, 7, 4, -2>(x)` takes the elements 7, 5, 3 and 1.
+/// Throws out_of_range if a run-time extent is shorter.
 template <int Axis, auto Begin, auto Size, int Step = 1, Expression Expr>
 [[nodiscard]] auto slice(const Expr& e);
 
-/// The same from an element on whose number is computed, a scalar of std::int32_t or std::int64_t, or a number:
-/// `slice<0, 3>(x, i)` of `[8, n]` is rows i to i + 2, `[3, n]` (tf.slice). Throws out_of_range if there are no such
-/// rows; on a GPU, which cannot, those that there are not are 0. Its gradient is that of the part, among zeros; i has
-/// none.
+/// Returns a slice that starts at a computed index, a number or a scalar of std::int32_t or std::int64_t: `slice<0,
+/// 3>(x, i)` of `[8, n]` is rows i to i + 2, `[3, n]` (tf.slice). Throws out_of_range if there are no such rows; on a
+/// GPU, which cannot throw, missing rows are 0. The gradient of x is the slice's gradient among zeros; i has no
+/// gradient.
 template <int Axis, auto Size, Expression Expr, class Index>
 [[nodiscard]] auto slice(const Expr& e, const Index& begin);
 
-/// Zeros before and behind an axis (tf.pad): `pad<1, 2, 0>(x)` of `[n, 8]` is `[n, 10]`.
+/// Pads an axis with zeros on both ends (tf.pad): `pad<1, 2, 0>(x)` of `[n, 8]` is `[n, 10]`.
 template <int Axis, int Before, int After, Expression Expr>
 [[nodiscard]] auto pad(const Expr& e);
 
 namespace detail {
 
-/// Whether an axis has the elements begin, begin + step and so on. An extent that is not known yet is negative, and
-/// has all from 0 on.
+/// Returns true if an axis contains the elements begin, begin + step and so on. An unknown extent is negative, and
+/// contains all elements from 0 on.
 constexpr bool has_elements(std::int64_t extent, std::int64_t begin, std::int64_t size, std::int64_t step) {
   if (size <= 0) return size == 0 && begin >= 0 && (extent < 0 || begin <= extent);
   const std::int64_t last = begin + (size - 1) * step;
@@ -43,7 +43,7 @@ constexpr auto rest_of_axis() {
   else
     return extent_of<Dims, Axis>() - operand_extent<Begin>();
 }
-/// The size of a slice, of which -1 is the rest of the axis.
+/// Returns the size of a slice; -1 stands for the rest of the axis.
 template <class Dims, std::size_t Axis, auto Begin, auto Size>
 constexpr auto slice_size() {
   if constexpr (code(Size) == inferred)
@@ -52,7 +52,7 @@ constexpr auto slice_size() {
     return operand_extent<Size>();
 }
 
-/// Whether a difference of extents is known to be less than 0.
+/// Returns true if A - B is known to be negative.
 template <class A, class B>
 constexpr bool is_less(A, B) {
   if constexpr (A::code >= 0 && B::code >= 0)
@@ -78,15 +78,15 @@ constexpr bool slice_fits() {
 
 }  // namespace detail
 
-/// A slice lies within its axis, where that is known.
+/// A slice must be within its axis, as far as extents are known.
 template <class Dims, std::size_t Axis, auto Begin, auto Size, int Step = 1>
 struct slice_is_out_of_range : mistake<!detail::slice_fits<Dims, Axis, Begin, Size, Step>()> {};
 
-/// A slice goes on: its step is not 0.
+/// The step of a slice must not be 0.
 template <int Step>
 struct step_is_zero : mistake<Step == 0> {};
 
-/// A slice begins at a scalar of std::int32_t or std::int64_t.
+/// A slice must begin at a scalar of std::int32_t or std::int64_t.
 template <class Index>
 struct slice_does_not_begin_at_an_index : mistake<!std::is_integral_v<Index> || std::is_same_v<Index, bool>> {};
 template <Expression Index>
@@ -94,17 +94,17 @@ struct slice_does_not_begin_at_an_index<Index>
     : mistake<dims_t<Index>::rank != 0 ||
               (!std::is_same_v<value_t<Index>, std::int32_t> && !std::is_same_v<value_t<Index>, std::int64_t>)> {};
 
-/// Over tensors the operand's extents tell those of a slice.
+/// Over tensors, the operand's extents must determine the extents of a slice.
 template <class From, class To>
 struct sliced_extents_are_unknown : mistake<(detail::count_unknown<From, To>() > 0)> {};
 
-/// Padding is at least 0.
+/// Padding must be at least 0.
 template <int Before, int After>
 struct padding_is_negative : mistake<(Before < 0 || After < 0)> {};
 
 WEFT_COLD_BEGIN
 
-/// Part of an axis: as much as the output has, from `begin` on by steps.
+/// Takes part of an axis: as many elements as the output has, starting at `begin`.
 struct slice_op {
   static constexpr const char* name = "slice";
   struct attributes {
@@ -116,8 +116,8 @@ struct slice_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// An operand among zeros or other equal elements: at `before` of an axis, and on by steps. literals: their bits, if
-/// they are not zeros.
+/// Places an operand among zeros or other equal elements, starting at `before` of an axis. literals: the bits of these
+/// elements, unless they are zeros.
 struct pad_op {
   static constexpr const char* name = "pad";
   struct attributes {
@@ -172,7 +172,7 @@ constexpr auto longer_extent() {
 
 namespace detail {
 
-/// An extent as a scalar of the graph that x is in.
+/// Returns an extent as a scalar of the graph that contains x.
 template <auto Extent, class X>
 auto extent_value(const X& x) {
   if constexpr (!is_dynamic(Extent)) {
@@ -189,7 +189,7 @@ auto extent_value(const X& x) {
   }
 }
 
-/// The extents of part of an axis, which over tensors must be numbers.
+/// Returns the extents of part of an axis; over tensors, they must be numbers.
 template <class To, class X>
 shape sliced_extents(const X& x) {
   if constexpr (X::symbolic || To::is_static)

@@ -3,11 +3,11 @@
 #include <weft/ops/cpu/slice_at.hpp>
 #include <weft/ops/fused.hpp>
 
-/// Part of an axis from an element on whose number a step computes; see slice in ops/slice.hpp.
+/// Slices that start at a computed index; see slice in ops/slice.hpp.
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// As much of the axis as the output has. Inputs: x, and the number of the first element.
+/// Takes as much of the axis as the output has. Inputs: x, and the index of the first element.
 template <class T>
 struct slice_at_op {
   static constexpr const char* name = "slice_at";
@@ -19,7 +19,7 @@ struct slice_at_op {
   static void gradient(gradient_context&, const attributes&);
 };
 
-/// Its transpose: the part among zeros.
+/// The transpose of slice_at: places the part among zeros.
 template <class T>
 struct pad_at_op {
   static constexpr const char* name = "pad_at";

@@ -9,18 +9,18 @@
 
 namespace weft {
 
-/// exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
+/// Returns exp(x) / sum(exp(x)) along the last axis (tf.nn.softmax).
 template <Expression Expr>
 [[nodiscard]] auto softmax(const Expr& logits);
 
-/// log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
+/// Returns log(softmax(x)) along the last axis, without overflow (tf.nn.log_softmax).
 template <Expression Expr>
 [[nodiscard]] auto log_softmax(const Expr& logits);
 
-/// Cross-entropy between softmax(logits) and labels, one loss per row. Labels are classes, integers of extents `[...]`
-/// against logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits; a label out of range is an error,
-/// and on a GPU, which cannot throw, a loss and gradients of NaN), or distributions of the logits' extents
-/// (tf.nn.softmax_cross_entropy_with_logits; each sums to 1). In a graph only: one of the two may be a tensor.
+/// Returns the cross-entropy between softmax(logits) and labels, one loss for each row. Labels are integer classes
+/// `[...]` for logits `[..., classes]` (tf.nn.sparse_softmax_cross_entropy_with_logits), or distributions of the
+/// logits' extents whose sums are 1 (tf.nn.softmax_cross_entropy_with_logits). A class out of range is an error; on a
+/// GPU, which cannot throw, it yields a loss and gradients of NaN. At least one operand must be in a graph.
 template <Expression L, Expression Y>
 [[nodiscard]] auto softmax_cross_entropy(const L& logits, const Y& labels);
 
@@ -63,7 +63,7 @@ struct log_softmax_op {
 
 namespace detail {
 
-/// The gradient of the logits. The second output is softmax - labels, the first one's gradient.
+/// Records the gradient of the logits. The second output is softmax - labels, the gradient of the first output.
 template <class T>
 symbol gradient_of_logits(const gradient_context& g) {
   const symbol logits = g.input(0);
@@ -96,7 +96,7 @@ struct cross_entropy_op {
   }
 };
 
-/// The same with classes for labels.
+/// Cross-entropy with classes as labels.
 template <class T, class Label>
 struct sparse_cross_entropy_op {
   static constexpr const char* name = "sparse_softmax_cross_entropy";
@@ -128,17 +128,16 @@ constexpr bool labels_fit(const shape& logits, const shape& labels) {
 
 }  // namespace detail
 
-/// Labels fit neither as classes, `[...]` of integers against logits `[..., classes]`, nor as distributions of equal
-/// extents.
+/// Labels must be classes, integers `[...]` for logits `[..., classes]`, or distributions of equal extents.
 template <class Logits, class Labels, bool Sparse>
 struct labels_do_not_fit_logits
     : mistake<!(Sparse ? detail::labels_fit(Logits::spec, Labels::spec) : Logits::spec == Labels::spec)> {};
 
-/// The operation works along the last axis, and a scalar has none.
+/// The operation works along the last axis, which a scalar does not have.
 template <class Dims>
 struct no_last_axis : mistake<Dims::rank == 0> {};
 
-/// The mistake in the logits of a softmax, if there is one.
+/// The first mistake in the logits of a softmax, if any.
 template <class Expr>
 using softmax_mistake =
     std::conditional_t<no_last_axis<dims_t<Expr>>::value, no_last_axis<dims_t<Expr>>, not_floating<value_t<Expr>>>;
@@ -168,7 +167,7 @@ constexpr auto find_cross_entropy_mistake() {
 
 }  // namespace detail
 
-/// The mistake in the operands of a cross-entropy, if there is one.
+/// The first mistake in the operands of a cross-entropy, if any.
 template <class Logits, class Labels>
 using cross_entropy_mistake = decltype(detail::find_cross_entropy_mistake<Logits, Labels>());
 

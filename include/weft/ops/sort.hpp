@@ -6,16 +6,17 @@
 #include <weft/ops/eager.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Sorts. Included by name, not by <weft/weft.hpp>: for GPUs it brings CUB, which takes nvcc seconds.
+/// Sorting. Not part of <weft/weft.hpp>, since for GPUs it includes CUB, which adds seconds to the compile time of
+/// nvcc.
 ///
-/// All are stable: of equal elements the lower index comes first, in both directions. A NaN is larger than every
-/// number, and equal to any other; -0 equals 0. On GPUs alike: they give the same bits as CPUs.
+/// All sorts are stable: of equal elements, the one with the lower index comes first, in both directions. A NaN is
+/// larger than every number, and all NaNs are equal; -0 equals 0. CPUs and GPUs yield the same bits.
 namespace weft {
 namespace detail {
 
 WEFT_COLD_BEGIN
 
-/// Throws invalid_argument if more elements are wanted than there are, and what check_indices throws.
+/// Throws invalid_argument if the axis has fewer elements than the output, in addition to the errors of check_indices.
 inline void check_sort(const prepare_context& p, std::size_t axis) {
   const std::int64_t extent = p.inputs[0].extents[axis], first = p.outputs[0].extents[axis];
   if (first > extent)
@@ -27,7 +28,7 @@ inline void check_sort(const prepare_context& p, std::size_t axis) {
 
 }  // namespace detail
 
-/// Inputs: x, and for each element of the output which one of x's, along the axis, it is.
+/// Inputs: x, and for each element of the output, the index along the axis of its source in x.
 template <class T>
 struct gather_along_op {
   static constexpr const char* name = "gather_along";
@@ -38,7 +39,7 @@ struct gather_along_op {
   }
   static void gradient(gradient_context&, const attributes&);
 };
-/// Its transpose: elements go where the indices say; what gets none is 0.
+/// The transpose of gather_along: moves elements to the given indices; all others are 0.
 template <class T>
 struct scatter_along_op {
   static constexpr const char* name = "scatter_along";
@@ -74,8 +75,7 @@ struct sort_op {
     detail::check_sort(p, a.axis);
     return new detail::sort_kernel<T>(p, a.axis, a.order);
   }
-  /// The gradient that arrives at a value goes to where the value came from; an element that is not among the values
-  /// gets 0.
+  /// The gradient of a value goes to the value's source; elements that are not among the values get 0.
   static void gradient(gradient_context& g, const attributes& a) {
     if (g.has_upstream(0))
       g.set_gradient(0, record<scatter_along_op<T>>({g.upstream(0), g.output(1)}, g.input(0).info(), {a.axis}));
@@ -97,15 +97,15 @@ constexpr bool last_axis_has(const shape& s, std::int64_t k) {
 }
 }  // namespace detail
 
-/// More elements are wanted than the last axis has, or fewer than none.
+/// k must be between 0 and the extent of the last axis.
 template <class Dims, int K>
 struct last_axis_is_shorter : mistake<!detail::last_axis_has(Dims::spec, K)> {};
 
-/// The compiler must know how many elements are wanted.
+/// The number of elements must be a template argument.
 template <class Dims>
 struct number_is_not_a_template_argument : mistake<true> {};
 
-/// The mistake in the operand of a sort, if there is one.
+/// The first mistake in the operand of a sort, if any.
 template <class Expr, int Axis>
 using sort_mistake = std::conditional_t<axis_out_of_range<dims_t<Expr>, Axis>::value,
                                         axis_out_of_range<dims_t<Expr>, Axis>, elements_not_numeric<value_t<Expr>>>;
@@ -141,24 +141,24 @@ auto sorted_along(const Expr& e, direction d) {
 
 }  // namespace detail
 
-/// The elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. The gradient that
-/// arrives at one goes to where the element came from.
+/// Returns the elements in order along an axis (tf.sort): `sort(x)`, `sort<0>(x, direction::descending)`. The gradient
+/// of an element goes to its source.
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto sort(const Expr& e, direction d = direction::ascending) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "sort: an axis that is there, and elements that are numbers");
   return detail::sorted_along<Axis>(e, d).values;
 }
 
-/// The indices of the elements along an axis, std::int32_t, in the elements' order (tf.argsort).
+/// Returns the indices that sort the elements along an axis, std::int32_t (tf.argsort).
 template <int Axis = -1, Expression Expr>
 [[nodiscard]] auto argsort(const Expr& e, direction d = direction::ascending) {
   static_assert(correct<sort_mistake<Expr, Axis>>, "argsort: an axis that is there, and elements that are numbers");
   return detail::sorted_along<Axis>(e, d).indices;
 }
 
-/// The K largest elements of the last axis, the largest first, and their indices (tf.math.top_k):
-/// `auto [values, indices] = top_k<5>(x)`. Throws invalid_argument, over tensors at once and in a graph when a step
-/// runs, if an axis whose extent is known at run time only is shorter.
+/// Returns the K largest elements of the last axis, largest first, and their indices (tf.math.top_k): `auto [values,
+/// indices] = top_k<5>(x)`. Throws invalid_argument if a run-time extent is shorter: at once for tensors, in the step
+/// for a graph.
 template <int K, Expression Expr>
 [[nodiscard]] auto top_k(const Expr& e) {
   using D = dims_t<Expr>;
@@ -172,7 +172,7 @@ template <int K, Expression Expr>
   }
 }
 
-// As others write it.
+// A call in the form of other libraries.
 template <Expression Expr>
 auto top_k(const Expr& e, detail::anything) {
   static_assert(correct<number_is_not_a_template_argument<dims_t<Expr>>>,
@@ -180,7 +180,7 @@ auto top_k(const Expr& e, detail::anything) {
   return detail::nothing_sorted(e);
 }
 
-// Calls as other libraries write them: with an axis or a bool behind the value.
+// Calls in the form of other libraries: with an axis or a bool after the value.
 template <auto... Given, Expression Expr, class Direction>
   requires(!std::is_same_v<Direction, direction>)
 auto sort(const Expr& e, const Direction&) {

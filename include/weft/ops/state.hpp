@@ -7,11 +7,11 @@
 #include <weft/ops/fused.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Operations that write variables. Input 0 is the variable. In one step every other node that reads the variable sees
-/// the value from before the step; the written node's own result is the new value.
+/// Operations that write variables. Input 0 is the variable. Every other node that reads the variable in the same step
+/// sees the value from before the step; the result of the writing node is the new value.
 namespace weft {
 
-/// Operands: the variable, its new value.
+/// Operands: the variable and its new value.
 struct assign_op {
   static constexpr const char* name = "assign";
   static constexpr bool writes = true;
@@ -23,7 +23,7 @@ struct assign_op {
   }
 };
 
-/// Operands: the variable, what is added to it.
+/// Operands: the variable and the summand.
 template <class T>
 struct assign_add_op {
   static constexpr const char* name = "assign_add";
@@ -46,14 +46,14 @@ auto record_write(const operation& op, const V& target, const Expr& what) {
   return node_of<V>(record_operation(op, dtype_of<value_t<V>>, dims_t<V>::spec, {}, sources, 2));
 }
 
-// A number of the variable's type, but for fractions that are assigned to integers.
+// The variable must be a scalar; a fraction cannot be assigned to an integer.
 template <class T, class D, class Num>
 using assigned_number_mistake =
     first_mistake<assigned_extents_differ<dims<>, D>, fraction_meets_integers<Num, variable_node<T, D>>>;
 
 }  // namespace detail
 
-/// Writes the value of an expression into a variable (tf.assign), or a tensor; the result is the new value.
+/// Assigns a tensor or the value of an expression to a variable (tf.assign); returns the new value.
 template <class T, class D, class Dev, Expression Expr>
 auto assign(const variable_node<T, D, Dev>& target, const Expr& value) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
@@ -61,7 +61,7 @@ auto assign(const variable_node<T, D, Dev>& target, const Expr& value) {
   return detail::record_write(operation_of<assign_op>, target, value);
 }
 
-/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
+/// Assigns a number to a scalar variable. Throws invalid_argument if the variable's type cannot represent the number.
 template <class T, class D, class Dev, Number Num>
 auto assign(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;
@@ -72,7 +72,7 @@ auto assign(const variable_node<T, D, Dev>& target, Num value) {
     return detail::after_mistake<T, D>(target);
 }
 
-/// Adds the value of an expression to a variable (tf.assign_add), or a tensor; the result is the new value.
+/// Adds a tensor or the value of an expression to a variable (tf.assign_add); returns the new value.
 template <class T, class D, class Dev, Expression Expr>
 auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   static_assert(correct<assignment_mistake<value_t<Expr>, dims_t<Expr>, T, D>>,
@@ -81,7 +81,7 @@ auto assign_add(const variable_node<T, D, Dev>& target, const Expr& value) {
   return detail::record_write(operation_of<assign_add_op<T>>, target, value);
 }
 
-/// The same of a number, to a variable that is a scalar. Throws invalid_argument if its type does not hold the number.
+/// Adds a number to a scalar variable. Throws invalid_argument if the variable's type cannot represent the number.
 template <class T, class D, class Dev, Number Num>
 auto assign_add(const variable_node<T, D, Dev>& target, Num value) {
   using mistake = detail::assigned_number_mistake<T, D, Num>;

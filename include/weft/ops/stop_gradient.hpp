@@ -6,7 +6,7 @@
 
 namespace weft {
 
-/// The operand, through which no gradient passes (tf.stop_gradient).
+/// Returns the operand, with no gradient (tf.stop_gradient).
 template <Expression Expr>
 [[nodiscard]] auto stop_gradient(const Expr& e) {
   if constexpr (Expr::symbolic) {

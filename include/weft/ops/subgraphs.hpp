@@ -7,26 +7,26 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// A subgraph of a node, a graph of its own, prepared for known extents on the node's device.
+/// A subgraph of a node, prepared for known extents on the node's device.
 class prepared_subgraph {
  public:
   virtual ~prepared_subgraph() = default;
-  /// Runs it on parameters that lie at these addresses, and leaves its results at those, which overlap with none of
-  /// them. `memory`: bytes() of it, for as long as this runs.
+  /// Runs the subgraph on the parameters at these addresses and writes its results to the given addresses, which must
+  /// not overlap with the parameters. `memory`: bytes() of scratch memory for the duration of the run.
   virtual void run(const kernel_context&, std::byte* memory, std::byte* const* parameters,
                    std::byte* const* results) = 0;
   virtual std::size_t bytes() const = 0;
-  /// That it holds between runs.
+  /// Returns the bytes that the subgraph holds between runs.
   virtual std::size_t memory_bytes() const = 0;
   virtual void describe(std::string& text, std::size_t spaces) const = 0;
 };
 
-/// All of a node's. Its kernel runs one at a time.
+/// All subgraphs of a node, whose kernel runs one at a time.
 struct prepared_subgraphs {
   sequence<owned<prepared_subgraph>> all;
   sequence<const char*> names;
-  std::uint32_t memory_slot = 0;  ///< in the frame: memory for the kernel itself, then for whichever subgraph runs
-  std::size_t own_bytes = 0;      ///< how many the kernel itself takes
+  std::uint32_t memory_slot = 0;  ///< slot of scratch memory: the kernel's own, followed by the running subgraph's
+  std::size_t own_bytes = 0;      ///< scratch bytes of the kernel itself
 };
 
 /// The kernel of a node with subgraphs.
@@ -50,7 +50,7 @@ class kernel_with_subgraphs : public kernel {
     }
   }
 
-  /// Within the device on which it runs.
+  /// Copies within the device.
   static void copy(const kernel_context& f, std::byte* to, const std::byte* from, std::size_t bytes) {
     if (f.queue)
       f.queue->copy(to, from, bytes);
@@ -65,7 +65,7 @@ class kernel_with_subgraphs : public kernel {
     subgraphs_.all[which]->run(f, memory(f) + subgraphs_.own_bytes, parameters, results);
   }
 
-  /// A value that the host decides by. A GPU is waited for.
+  /// Reads a value that controls the host's decisions. Waits for the GPU.
   template <class T>
   static T read(const kernel_context& f, const std::byte* from) {
     T x{};

@@ -6,10 +6,9 @@
 WEFT_COLD_BEGIN
 namespace weft {
 
-/// The sum of the rows that have one index, and nothing for an index that does not come (tf.unsorted_segment_sum of the
-/// rows and indices of an IndexedSlices). Inputs: what the rows are of, and any number of lists: rows, and their
-/// indices. Outputs: for each list the sums that stand in it, and their indices: a std::int64_t each, -1 where there is
-/// none and the row is not written. On a GPU an index that no row has becomes -1, too.
+/// Sums the rows of equal index (tf.unsorted_segment_sum of the rows and indices of an IndexedSlices). Inputs: the
+/// operand of the gathers, and any number of lists: rows, and their indices. Outputs: for each list, sums and their
+/// indices, std::int64_t; the index is -1 if the row is not written. On a GPU, an index out of range also becomes -1.
 template <class T>
 struct sum_rows_op {
   static constexpr const char* name = "sum_rows";

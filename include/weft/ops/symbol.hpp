@@ -18,44 +18,45 @@ struct fused;
 struct fused_reduction;
 struct primitive_table;
 
-/// The elementwise operations that gradients are written in, one kernel each (ops/formulas.hpp).
+/// The elementwise operations in which gradients are written, with one kernel each (ops/formulas.hpp).
 enum class primitive : unsigned char;
 
-/// A formula of a graph is written before its values are there.
+/// A graph's formula is evaluated before its values exist, so it cannot branch.
 template <class>
 struct formula_branches : mistake<true> {};
 
-/// Where operations are recorded; a graph is one. Symbols refer to the builder that stays where it is while its owner
-/// moves, `self()`, which is never freed: its generation tells whether the records that they mean are still there.
+/// Records operations; a graph is an op_builder. Symbols refer to `self()`, the builder that does not move with its
+/// owner and is never freed. Its generation shows whether the records of a symbol still exist.
 class op_builder {
  public:
   op_builder& self() { return *self_; }
   const op_builder& self() const { return *self_; }
-  /// Changes when the records end. Atomic: another thread may use them again while a stale symbol asks.
+  /// Changes when the records are released. Atomic, because another thread may reuse the records while a stale symbol
+  /// checks the generation.
   std::uint64_t generation() const { return __atomic_load_n(&generation_, __ATOMIC_RELAXED); }
 
-  /// The kernel of a single operation, and of a plain sum; null where there is none.
+  /// Returns the kernel of a primitive, and of a plain sum, or null if there is none.
   virtual const fused* kernels(primitive, dtype, dtype to) const = 0;
   virtual const fused_reduction* sums(dtype) const = 0;
-  /// Says where such kernels are.
+  /// Registers the kernels of a table.
   virtual void use(const primitive_table&) = 0;
-  /// The element type that a condition compares.
+  /// Returns the element type of the operands of a condition.
   virtual dtype compared_type(value condition) const = 0;
   virtual symbol record(node_def) = 0;
   virtual const value_info& info(value) const = 0;
-  /// `extents` are those of the data; of `declared`, some may be names for them.
+  /// `extents` are the data's; some extents of `declared` may be names.
   virtual symbol record_constant(const void* data, const value_info& declared, const shape& extents) = 0;
-  /// Says what an extent is that is computed from others.
+  /// Registers the formula of a computed extent.
   virtual void remember_extent(const extent_definition&) = 0;
-  /// The key of what a new operation draws: of the graph's seed and the operation's number among those that draw or,
-  /// where it is given one of its own, of that seed.
+  /// Returns the random key of a new operation, computed from the graph's seed and either `seed` or the operation's
+  /// index among the operations that draw.
   virtual std::uint64_t random_key(const std::uint64_t* seed) = 0;
-  /// The name of a value for messages: "'w'", or "an unnamed result of matmul".
+  /// Describes a value in messages: "'w'", or "an unnamed result of matmul".
   virtual std::string description(value) const = 0;
-  /// The value under a name of the caller's: its node's, or an identity's where the node has a name already.
+  /// Returns the value under the given name. If its node already has a name, this is an identity of the value.
   virtual value with_name(value, const char* name) = 0;
-  /// Sums of upstream * d(ys)/d(xs), one per x; a number 0 where x has no influence. Partial derivatives do not pass
-  /// through an x to another one.
+  /// Returns the sum of upstream * d(ys)/d(xs) for each x, or the number 0 if x has no influence. If `partial`,
+  /// derivatives do not pass through one x to another.
   virtual sequence<symbol> differentiate(const sequence<symbol>& ys, const sequence<symbol>& upstream,
                                          const sequence<symbol>& xs, bool partial) = 0;
 
@@ -67,10 +68,10 @@ class op_builder {
   std::uint64_t generation_ = 1;
 };
 
-/// A value of a graph without its static type. Operations' gradients are written in symbols: the types were checked
-/// when the operation itself was written, and gradients of any order need one instantiation instead of one per shape.
+/// A value of a graph without its static type. Gradients of operations are written in symbols: the compiler has checked
+/// the types at the forward operation, and gradients of any order need one instantiation instead of one for each shape.
 ///
-/// A symbol without a graph is a number that takes the element type of what it meets.
+/// A symbol without a graph is a number, which takes the element type of the other operand.
 class symbol {
  public:
   symbol() = default;
@@ -85,10 +86,10 @@ class symbol {
 
   op_builder* builder() const { return where_; }
   value id() const { return value_; }
-  /// Of a symbol without a graph alone.
+  /// Only for a symbol without a graph.
   WEFT_HOST_DEVICE constexpr double number() const { return number_; }
   constexpr bool is_number() const { return where_ == nullptr; }
-  /// Whether it is a value of a graph that still exists.
+  /// Returns true for a value of a graph that still exists.
   bool is_in_a_graph() const { return where_ && where_->generation() == generation_; }
   /// Throws failed_precondition if the graph no longer exists.
   const value_info& info() const;
@@ -96,7 +97,7 @@ class symbol {
   WEFT_HOST_DEVICE dtype type() const { return info().type; }
   WEFT_QUIET_END
   const shape& extents() const { return info().extents; }
-  /// An output of the call that this is an output of.
+  /// Returns another output of the same call.
   symbol output(std::uint32_t number) const { return {where_, {value_.node, number}}; }
 
  private:
@@ -104,13 +105,13 @@ class symbol {
   value value_;
   union {
     double number_ = 0;
-    std::uint64_t generation_;  // of where_
+    std::uint64_t generation_;  // of where_ when the symbol was created
   };
 };
 
 namespace detail {
 
-/// Throws failed_precondition that says why the symbol is not of use.
+/// Throws failed_precondition with the reason why the symbol is not usable.
 [[noreturn]] void refuse_symbol(const symbol&);
 
 #if WEFT_DEFINITIONS
@@ -141,7 +142,7 @@ inline symbol apply_primitive(primitive p, symbol a, symbol b) {
 }  // namespace detail
 
 namespace detail {
-/// Throws invalid_argument that names `operand` unless it is a value of this graph.
+/// Throws invalid_argument, naming `operand`, unless it is a value of this graph.
 void check_same_graph(const char* operation, const op_builder* where, const symbol& operand);
 #if WEFT_DEFINITIONS
 WEFT_DECL void check_same_graph(const char* operation, const op_builder* where, const symbol& operand) {
@@ -154,7 +155,7 @@ WEFT_DECL void check_same_graph(const char* operation, const op_builder* where, 
 #endif
 }  // namespace detail
 
-/// One gradient to be written: the call, its operands and results, and the gradients that arrive at the results.
+/// The gradient of one call: the call, its operands and results, and the upstream gradients.
 class gradient_context {
  public:
   gradient_context(const node_def& call, const symbol* inputs, const symbol* outputs, const symbol* upstream,
@@ -164,10 +165,10 @@ class gradient_context {
   const node_def& node;
   symbol input(std::size_t i) const { return inputs_[i]; }
   symbol output(std::size_t i = 0) const { return outputs_[i]; }
-  /// The gradient that arrives at an output; a number 0 where none does.
+  /// Returns the upstream gradient of an output, or the number 0 if there is none.
   symbol upstream(std::size_t i = 0) const { return upstream_[i]; }
   bool has_upstream(std::size_t i) const { return !upstream_[i].is_number(); }
-  /// Whether anybody asks for the gradient of an input.
+  /// Returns true if the gradient of an input is requested.
   bool needs_gradient(std::size_t i) const { return wanted_[i]; }
   void set_gradient(std::size_t i, symbol g) { results_[i] = g; }
 
@@ -181,7 +182,7 @@ class gradient_context {
 
 namespace detail {
 
-/// A call of an operation; its first output.
+/// Records a call of an operation and returns its first output.
 symbol record_call(const operation&, std::initializer_list<symbol> operands, const value_info& output,
                    sequence<std::int64_t> attributes = {}, const void* detail = nullptr);
 symbol record_call(const operation&, const symbol* operands, std::size_t count, sequence<value_info> outputs,
@@ -208,7 +209,7 @@ WEFT_DECL symbol record_call(const operation& op, const symbol* operands, std::s
 
 #endif
 
-/// Registers the functions that an operation says its gradient uses (ops/primitives.hpp).
+/// Registers the primitives that an operation declares for its gradient (ops/primitives.hpp).
 template <class Op>
 void use_gradient_primitives_of(op_builder&);
 
@@ -223,21 +224,21 @@ void gradient_of_declared(gradient_context& g) {
 
 }  // namespace detail
 
-/// A declared operation of symbols, with one output: `record<slice_op>({x}, {x.type(), extents}, {axis, begin})`.
-/// Gradients are written with it.
+/// Records a declared operation with one output, for use in gradients: `record<slice_op>({x}, {x.type(), extents},
+/// {axis, begin})`.
 template <class Op>
 symbol record(std::initializer_list<symbol> operands, const value_info& output, const attributes_type<Op>& a = {}) {
   return detail::record_call(operation_of<Op>, operands, output, words_of(a));
 }
-/// One of as many operands and outputs as there are: its first output, of which `output(1)` is the next.
+/// Records an operation with any number of operands and outputs. Returns its first output; `output(1)` is the second.
 template <class Op>
 symbol record(const sequence<symbol>& operands, const sequence<value_info>& outputs,
               const attributes_type<Op>& a = {}) {
   return detail::record_call(operation_of<Op>, operands.data(), operands.size(), outputs, words_of(a));
 }
 
-// ---- functions of arrays, over symbols: what gradients are written in beside + - * /, `math` and `record` ----
-// There is matmul too, in ops/matmul.hpp.
+// ---- array functions on symbols, for gradients, in addition to + - * /, `math` and `record` ----
+// matmul is in ops/matmul.hpp.
 
 /// Axes of a value, counted from 0: `{0, 2}`.
 class axis_set {
@@ -245,7 +246,7 @@ class axis_set {
   constexpr axis_set(std::initializer_list<std::size_t> axes) {
     for (const std::size_t axis : axes) bits_ |= std::uint64_t{1} << (axis < 63 ? axis : 63);
   }
-  /// Axis i is among them where bit i is 1.
+  /// Contains axis i if bit i is 1.
   static constexpr axis_set of_bits(std::int64_t bits) {
     axis_set s{};
     s.bits_ = static_cast<std::uint64_t>(bits);
@@ -259,26 +260,26 @@ class axis_set {
   std::uint64_t bits_ = 0;
 };
 
-/// The sum over some axes, which are dropped, or stay with extent 1 (tf.reduce_sum). half and bfloat16 are summed in
+/// Returns the sum over some axes, which are removed or kept with extent 1 (tf.reduce_sum). Sums half and bfloat16 in
 /// float. Throws invalid_argument if x has no such axis.
 symbol sum(symbol x, axis_set axes, bool keep_dims = false);
-/// The sum of all elements.
+/// Returns the sum of all elements.
 symbol sum(symbol x);
-/// The sum over the axes along which something of these extents was broadcast to those of x (torch's sum_to_size): the
-/// gradient of an operand that was broadcast.
+/// Returns the sum over the axes along which a value of these extents was broadcast to the extents of x (torch's
+/// sum_to_size): the gradient of a broadcast operand.
 symbol sum_to(symbol x, const shape& extents);
-/// x repeated to these extents (tf.broadcast_to). Operands of + - * / broadcast without it.
+/// Broadcasts x to these extents (tf.broadcast_to). The operands of + - * / broadcast without it.
 symbol broadcast_to(symbol x, const shape& extents);
-/// The same elements under other extents (tf.reshape). Throws invalid_argument if they are not as many.
+/// Returns the same elements with other extents (tf.reshape). Throws invalid_argument if the number of elements
+/// differs.
 symbol reshape(symbol x, const shape& extents);
-/// x with more axes of one element, at these places among those of the result (numpy.expand_dims): a reduction's result
-/// as it broadcasts against the operand. Throws invalid_argument if the result would have no such axis.
+/// Inserts axes of extent 1, at the given positions in the result (numpy.expand_dims), so that the result of a
+/// reduction broadcasts against the operand. Throws invalid_argument if the result would have no such axis.
 symbol expand_dims(symbol x, axis_set axes);
-/// The axes of x in another order: axis i of the result is axis `axes[i]` of x (tf.transpose). On a GPU it runs where
-/// the operation's function calls `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument if an axis is not
-/// named once.
+/// Permutes the axes of x: axis i of the result is axis `axes[i]` of x (tf.transpose). For GPUs, the operation's
+/// function must call `gpu::compile_kernels<gpu::moves, T>()`. Throws invalid_argument unless each axis is listed once.
 symbol transpose(symbol x, const sequence<std::int64_t>& axes);
-/// A number once for each element: `fill(*x.builder(), x.info(), 1)` for ones like x (tf.fill).
+/// Returns an array of equal numbers: `fill(*x.builder(), x.info(), 1)` for ones like x (tf.fill).
 symbol fill(op_builder&, const value_info&, double number);
 
 }  // namespace weft

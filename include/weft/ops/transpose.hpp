@@ -6,11 +6,11 @@
 
 namespace weft {
 
-/// The axes in another order, `transpose<1, 0>(x)`; in reverse where none are given (tf.transpose).
+/// Permutes the axes, `transpose<1, 0>(x)`, or reverses their order if none are given (tf.transpose).
 template <int... Axes, Expression Expr>
 [[nodiscard]] auto transpose(const Expr& e);
 
-/// The axes of a transpose are those of its operand, each once.
+/// transpose takes each axis of its operand exactly once.
 template <class Dims, int... Axes>
 struct axes_not_a_permutation
     : mistake<sizeof...(Axes) != Dims::rank || detail::axis_mask<Axes...>(Dims::rank) == detail::invalid_axes> {};

@@ -6,10 +6,10 @@
 #include <weft/ops/gather.hpp>
 #include <weft/ops/sort.hpp>
 
-/// The different values among elements. Included by name, not by <weft/weft.hpp>.
+/// Distinct values. Not part of <weft/weft.hpp>.
 namespace weft {
 
-/// Does the work of boolean_mask on rows that are known to be different.
+/// Implemented as boolean_mask, which selects the distinct elements.
 struct unique_op : boolean_mask_op {
   static constexpr const char* name = "unique";
   static void gradient(gradient_context& g, const attributes&) {
@@ -22,8 +22,8 @@ struct unique_op : boolean_mask_op {
 
 WEFT_COLD_BEGIN
 
-/// Inputs: elements in order, and the indices that they had. Outputs, by these indices: the index of the first element
-/// that equals it, whether it is that one itself, and, if it is, how many there are.
+/// Inputs: sorted elements, and their original indices. Outputs, in the original order: the index of the first equal
+/// element, true if this is the element itself, and the number of equal elements if so.
 template <class T>
 struct first_appearances_op {
   static constexpr const char* name = "first_appearances";
@@ -31,13 +31,13 @@ struct first_appearances_op {
   static bool optional(const node_def&, std::uint32_t output) { return output == 2; }
 };
 
-/// Values that are all different, and of each element the index of its value among them.
+/// Distinct values, and for each element the index of its value among them.
 template <class Values, class Indices>
 struct unique_values {
   Values values;
   Indices indices;
 };
-/// The same, and how many elements have each value.
+/// Distinct values, the index of each element's value, and the number of elements of each value.
 template <class Values, class Indices, class Counts>
 struct counted_values {
   Values values;
@@ -45,11 +45,11 @@ struct counted_values {
   Counts counts;
 };
 
-/// The elements are along one axis.
+/// The elements must be along one axis.
 template <class Dims>
 struct elements_not_along_one_axis : mistake<Dims::rank != 1> {};
 
-/// The mistake in the operand of unique, if there is one.
+/// The first mistake in the operand of unique, if any.
 template <class Expr>
 using unique_mistake = first_mistake<elements_not_along_one_axis<dims_t<Expr>>, elements_not_numeric<value_t<Expr>>>;
 
@@ -80,11 +80,11 @@ auto find_unique(const Expr& e) {
 
 }  // namespace detail
 
-/// The different values of `[n]`, in the order of their first appearance, and of each element the index of its value
-/// among them, std::int32_t (tf.unique): `auto [values, indices] = unique(ids)`. In a graph `values` is a bounded value
-/// (ops/bounded.hpp) whose bound is n, and 0 behind its count: rows of a table that it names are there. Over tensors it
-/// has as many elements as there are values. All NaNs are one value, where TensorFlow has as many as there are; -0 and
-/// 0 are one, as which the first one stands. There is no gradient, as in TensorFlow.
+/// Returns the distinct values of `[n]`, in the order of their first occurrence, and for each element the index of its
+/// value among them, std::int32_t (tf.unique): `auto [values, indices] = unique(ids)`. In a graph, `values` is a
+/// bounded value (ops/bounded.hpp) with bound n; later rows are 0, which is a valid index of a table. Over tensors, it
+/// has one element for each distinct value. All NaNs are one value (in TensorFlow, each NaN is distinct); so are -0 and
+/// 0, represented by whichever occurs first. There is no gradient, as in TensorFlow.
 ///
 ///     auto [ids, indices] = unique(words);
 ///     auto vectors = gather(gather(table, ids.values), indices);   // each row of the table is read once
@@ -98,8 +98,8 @@ template <auto Count = dyn<"count">, Expression Expr>
     return unique_values<decltype(x), decltype(x)>{x, x};
   }
 }
-/// The same, and how many elements have each value, std::int32_t and with the same count (tf.unique_with_counts):
-/// `auto [values, indices, counts] = unique_with_counts(ids)`.
+/// Returns the result of `unique` and the number of elements of each value, std::int32_t, with the same count
+/// (tf.unique_with_counts): `auto [values, indices, counts] = unique_with_counts(ids)`.
 template <auto Count = dyn<"count">, Expression Expr>
 [[nodiscard]] auto unique_with_counts(const Expr& e) {
   static_assert(correct<unique_mistake<Expr>>,

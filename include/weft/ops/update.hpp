@@ -9,11 +9,11 @@
 #include <weft/ops/state.hpp>
 #include <weft/ops/update_view.hpp>
 
-/// An optimizer (train/optimizers.hpp; docs/how-to/optimizers.md) as an operation. ops/gpu/update.hpp makes a GPU's
-/// kernels of its formula.
+/// An optimizer (train/optimizers.hpp; docs/how-to/optimizers.md) as an operation. ops/gpu/update.hpp generates GPU
+/// kernels from its formula.
 namespace weft {
 
-/// Operands: as `update_view` has them.
+/// Operands: see `update_view`.
 template <class Optimizer, class T>
 struct update_op {
   static constexpr const char* name = Optimizer::name;
@@ -40,7 +40,7 @@ struct update_op {
 
 namespace detail {
 
-/// Whether a row of a variable that has no gradient is left as it is, its slots too: the optimizer says so.
+/// True if the optimizer declares that it leaves rows without a gradient, and their slots, unchanged.
 template <class Optimizer>
 inline constexpr bool updates_by_rows = [] {
   if constexpr (requires { Optimizer::by_rows; })
@@ -51,7 +51,7 @@ inline constexpr bool updates_by_rows = [] {
 
 }  // namespace detail
 
-/// The operations that update variables by an optimizer, one for each element type.
+/// The update operations of an optimizer, one for each element type.
 template <class Optimizer>
 struct update_ops {
   template <class T>

@@ -10,15 +10,15 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// An update by an optimizer, as the graph and the planner see it.
+/// An optimizer's update as the graph and the planner see it.
 namespace weft {
 
-/// The parts of an optimizer, beside its loops for one element type.
+/// The parts of an optimizer that do not depend on the element type.
 struct update_layout {
   const char* name;
   std::size_t hyperparameters, slots;
   std::uint32_t scalars;  ///< one bit for each slot
-  std::size_t norms = 0;  ///< the last of the hyperparameters: values of the graph
+  std::size_t norms = 0;  ///< the number of norms: the last hyperparameters, which are values of the graph
 
   constexpr std::size_t arrays() const { return detail::arrays_before(scalars, slots); }
   constexpr bool is_scalar(std::size_t slot) const { return (scalars >> slot) & 1; }
@@ -27,23 +27,24 @@ struct update_layout {
 /// The attributes of an update.
 struct update_attributes {
   attribute<std::uint32_t> computed;  ///< one bit for each hyperparameter that is a value of the graph
-  attribute<std::size_t> row_lists;   ///< how many lists of rows a gradient is; 0 for a whole one
-  /// Its gradient has been summed by others, and is fed: of rows, all in one list, whose indices are -1 for a row that
-  /// has none. Such an update stands beside one of the same variable that depends on rows; no step runs it otherwise.
+  attribute<std::size_t> row_lists;   ///< the number of row lists in a sparse gradient; 0 for a dense gradient
+  /// The gradient was summed by other tasks and is fed. If sparse, it is one list of rows, with index -1 for rows
+  /// without a gradient. Each such update belongs to an update of the same variable that depends on rows; only a
+  /// replicated step runs it.
   attribute<bool> summed;
 };
 
-/// An update of a graph, its operands by name.
+/// An update of a graph, with operands by name.
 ///
 /// Inputs: the variable, its slots, the hyperparameters that are values of the graph, then the gradient. Literals: the
-/// other hyperparameters, in their places. An update by rows has lists in the gradient's place: rows, and their
-/// indices; no index is there twice, and -1 is none.
+/// other hyperparameters, at their positions. A sparse update has lists in place of the gradient: rows and their
+/// indices. No index occurs twice; -1 means no row.
 class update_view {
  public:
   explicit update_view(const node_def& update)
       : def_(update), layout_(*update.op->update), attributes_(attributes_of<any_update>(update)) {}
 
-  // Which input each is.
+  // Indices of the inputs.
   static constexpr std::size_t variable_input() { return 0; }
   static constexpr std::size_t slot_input(std::size_t slot) { return 1 + slot; }
   std::size_t hyperparameter_input(std::size_t k) const {
@@ -54,9 +55,9 @@ class update_view {
   std::size_t row_indices_input(std::size_t list) const { return rows_input(list) + 1; }
 
   value variable() const { return def_.inputs[variable_input()]; }
-  /// All of it; of rows, those of the first list.
+  /// The gradient; if sparse, the rows of the first list.
   value gradient() const { return def_.inputs[gradient_input()]; }
-  /// One that is computed.
+  /// A hyperparameter that is a value of the graph.
   value hyperparameter(std::size_t k) const { return def_.inputs[hyperparameter_input(k)]; }
   value rows(std::size_t list) const { return def_.inputs[rows_input(list)]; }
   value row_indices(std::size_t list) const { return def_.inputs[row_indices_input(list)]; }
@@ -70,7 +71,7 @@ class update_view {
   double number(std::size_t hyperparameter) const {
     return detail::literal_value<double>(def_.literals[hyperparameter]);
   }
-  /// The rate of gradient descent (fusion_kind::descent): its first hyperparameter is the factor of the gradient.
+  /// The rate of gradient descent (fusion_kind::descent), whose first hyperparameter is the factor of the gradient.
   double descent_rate() const { return number(0); }
 
   std::string attributes_text() const {

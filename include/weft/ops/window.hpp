@@ -9,18 +9,19 @@
 
 namespace weft {
 
-/// Two extents, of an image's height and width; one number stands for both.
+/// A height and a width; one number stands for both.
 struct size2d {
   int height = 1, width = 1;
   constexpr size2d(int both) : height(both), width(both) {}
   constexpr size2d(int h, int w) : height(h), width(w) {}
 };
 
-/// The margin that surrounds an image, so that windows may reach over its edges.
+/// The margin around an image over which windows may extend.
 ///
-/// `padding::valid` is none. `padding::same` is as much as makes the result's extents those of the image divided by the
-/// stride, rounded up: half on each side and, of an odd number, the larger half below and to the right (TensorFlow's).
-/// `padding::of(n)` is n elements on every side (PyTorch's), `padding::of(top, bottom, left, right)` what it says.
+/// `padding::valid` has no margin. `padding::same` makes the result's extents equal to the image's extents divided by
+/// the stride, rounded up; the margin is split in half, with the larger half below and to the right (as in TensorFlow).
+/// `padding::of(n)` adds n elements on every side (as in PyTorch), `padding::of(top, bottom, left, right)` the given
+/// numbers.
 struct padding {
   bool by_result = false;
   int top = 0, bottom = 0, left = 0, right = 0;
@@ -35,12 +36,12 @@ inline constexpr padding padding::same{.by_result = true};
 
 namespace detail {
 
-/// Along one axis: where windows begin, and how many there are.
+/// The padding and the number of windows along one axis.
 struct window_axis {
   std::int64_t before, after, result;
 };
 
-/// Padding that follows from an extent which is known when a step runs.
+/// Padding that depends on an extent known only when a step runs.
 inline constexpr std::int64_t padding_by_result = -1;
 
 constexpr window_axis place_windows(std::int64_t extent, std::int64_t window, std::int64_t stride,
@@ -68,9 +69,9 @@ constexpr window_axis columns_of(std::int64_t width, std::int64_t window, const 
   return place_windows(width, window, o.stride.width, o.dilation.width, o.pad.by_result, o.pad.left, o.pad.right);
 }
 
-/// The result's extent along an axis: a number or, of a dynamic extent, computed from it. That is
-/// floor((h + padding - reach - 1) / stride) + 1, written so that equal extents have one form: floor(h / 2) of windows
-/// of 2 with stride 2, ceil(h / 2) of windows of 3 with stride 2 and padding 1.
+/// Returns the result's extent along an axis: a number or, for a dynamic extent, a formula. It is floor((h + padding -
+/// reach - 1) / stride) + 1, written such that equal extents have one form: floor(h / 2) for windows of 2 with stride
+/// 2, ceil(h / 2) for windows of 3 with stride 2 and padding 1.
 template <auto Extent, std::int64_t Window, std::int64_t Stride, std::int64_t Dilation, bool ByResult,
           std::int64_t Padding>
 constexpr auto window_extent() {
@@ -100,7 +101,7 @@ constexpr auto columns_extent() {
   return window_extent<Extent, Window, O.stride.width, O.dilation.width, O.pad.by_result, O.pad.left + O.pad.right>();
 }
 
-/// How a window slides; of convolutions, their gradients and pools.
+/// The strides, dilations and paddings of convolutions, their gradients and pools.
 struct window_attributes {
   attribute<std::int64_t> stride_height, stride_width, dilation_height, dilation_width;
   attribute<std::int64_t> pad_top, pad_bottom, pad_left, pad_right;
@@ -115,7 +116,7 @@ struct window_call {
 window_call call_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                          std::int64_t filters, const window_options&);
 
-/// The convolution that attributes and extents, which are all known, describe.
+/// Returns the convolution given by attributes and extents, all of which are known.
 convolution_shape convolution_of(const window_attributes&, const shape& images, std::int64_t window_height,
                                  std::int64_t window_width, const shape& result);
 
@@ -147,7 +148,7 @@ WEFT_DECL window_call call_windows(const shape& images, std::int64_t window_heig
 
 #endif
 
-/// Whether there is a position for a window, as far as the image's extents are known.
+/// Returns true if at least one window fits, as far as the image's extents are known.
 constexpr bool has_windows(const shape& images, std::int64_t window_height, std::int64_t window_width,
                            const window_options& o) {
   return (images[1] < 0 || rows_of(images[1], window_height, o).result > 0) &&
@@ -161,7 +162,7 @@ constexpr bool sensible(const window_options& o) {
 
 }  // namespace detail
 
-/// Images are of rank 4: batch, height, width, channels.
+/// Images must be of rank 4: batch, height, width, channels.
 template <class Images>
 struct images_are_not_of_rank_4 : mistake<Images::rank != 4> {};
 

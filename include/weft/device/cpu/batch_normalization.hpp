@@ -10,13 +10,13 @@
 /// The passes of batch normalization over a matrix of rows [row][channel], which threads share in pieces.
 namespace weft::device {
 
-/// How the matrix is divided. Several rows of few channels form one line, so that a line fills vectors; the rows that
-/// are left form a shorter line at the end. The division depends on the extents alone.
+/// The division of the matrix. Several rows of few channels form one line, so that lines fill vectors; the remaining
+/// rows form a shorter line at the end. The division depends only on the extents.
 struct normalization_pieces {
   std::size_t rows = 0, channels = 0;
-  std::size_t repeats = 1, width = 0;  ///< rows of a line, and its elements
-  std::size_t lines = 0, rest = 0;     ///< complete lines, and the elements of the last, shorter one
-  std::size_t blocks = 1, chunks = 1;  ///< of columns, and of lines
+  std::size_t repeats = 1, width = 0;  ///< the rows in a line, and its elements
+  std::size_t lines = 0, rest = 0;     ///< complete lines, and the elements in the shorter last line
+  std::size_t blocks = 1, chunks = 1;  ///< the number of column blocks, and of line chunks
 
   normalization_pieces() = default;
   normalization_pieces(std::size_t all_rows, std::size_t of_channels) : rows(all_rows), channels(of_channels) {
@@ -37,7 +37,7 @@ struct normalization_pieces {
   std::size_t first_line(std::size_t chunk) const { return lines * chunk / chunks; }
   std::size_t first_column(std::size_t block) const { return width * block / blocks; }
 
-  /// Some columns of some lines. `rest`: the columns that the shorter line has of them, in the last chunk.
+  /// Some columns of some lines. `rest`: how many of the columns the shorter line contains, in the last chunk.
   struct piece {
     std::size_t chunk, first, lines, column, columns, rest;
   };
@@ -54,9 +54,9 @@ struct normalization_pieces {
   }
 };
 
-// All loops run along columns, which lie next to each other. Their pointers are to a piece's first column.
+// All loops run along columns, which are adjacent. Their pointers refer to a piece's first column.
 
-/// Sums of columns and of their squares, both of the difference from the columns' first element.
+/// Computes sums of columns and of their squares, both of the difference from the column's first element.
 template <class T, class S>
 struct sums_of_columns {
   std::size_t lines, columns, width;
@@ -89,11 +89,11 @@ struct sums_of_columns {
   }
 };
 
-/// Adds the sums of a chunk to columns' means and their sums of squared deviations (Chan, Golub and LeVeque 1979).
+/// Merges the sums of a chunk into the columns' means and sums of squared deviations (Chan, Golub and LeVeque 1979).
 template <class T, class S>
 struct merge_moments {
   std::size_t columns;
-  double before, lines;  ///< elements of each column so far, and in the chunk
+  double before, lines;  ///< elements of each column in previous chunks, and in this chunk
   const T* x;            ///< the chunk's first line
   const S* sums;
   const S* squares;
@@ -112,7 +112,7 @@ struct merge_moments {
   }
 };
 
-/// y = (x - mean) * scale + shift [+ residual], but no less than `least`.
+/// Computes y = (x - mean) * scale + shift [+ residual], but at least `least`.
 template <class T, class S, bool Residual>
 struct normalize_columns {
   std::size_t lines, columns, width;
@@ -139,12 +139,12 @@ struct normalize_columns {
   }
 };
 
-/// Says which elements a ReLU has passed: all without one; by the sign of the value that it had, computed as it was
-/// computed, or of the result.
+/// How to find the elements that a ReLU passed: all of them without a ReLU; by the sign of its operand, recomputed in
+/// the same way; or by the sign of the result.
 enum class relu_mask : unsigned char { none, computed, result };
 
-/// The sums of columns of the gradient that arrives behind the ReLU, and of its product with x - mean. Where the
-/// result decides, that gradient is written too.
+/// Computes column sums of the gradient after the ReLU, and of its product with x - mean. If the mask comes from the
+/// result, also writes this gradient.
 template <class T, class S, relu_mask Mask>
 struct sums_of_gradients {
   std::size_t lines, columns, width;
@@ -191,7 +191,7 @@ struct sums_of_gradients {
   }
 };
 
-/// dx = g * scale + (x - mean) * slope + constant, where g is the gradient behind the ReLU.
+/// Computes dx = g * scale + (x - mean) * slope + constant, where g is the gradient after the ReLU.
 template <class T, class S, bool Masked>
 struct gradients_of_columns {
   std::size_t lines, columns, width;

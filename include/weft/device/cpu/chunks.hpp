@@ -6,19 +6,19 @@
 
 namespace weft::device {
 
-/// Items of work, rows for the most part, in chunks of neighbours that threads take. How they are cut depends on the
-/// work alone, not on the threads.
+/// Work items, usually rows, in chunks of adjacent items for threads. The division depends on the work, not on the
+/// number of threads.
 struct chunks {
   std::size_t items = 0, count = 0;
 
   chunks() = default;
-  /// Cut so that a chunk has about `per_chunk` elements.
+  /// Divides the items into chunks of about `per_chunk` elements.
   chunks(std::size_t n, std::size_t elements, std::size_t per_chunk = 16384)
       : items(n), count(elements / per_chunk + 1) {
     if (count > items) count = items;
   }
 
-  /// part(chunk, begin, end): items [begin, end) are that chunk's.
+  /// Calls part(chunk, begin, end) for the items [begin, end) of each chunk.
   template <class Part>
   void run(const kernel_context& f, const Part& part) const {
     if (count == 0) return;

@@ -9,8 +9,8 @@
   #include <weft/device/cpu/convolution_dnnl.hpp>
 #endif
 
-// The library that convolves: oneDNN, where it is there, knows the element type and has fast code for the shape; else
-// Weft's own kernels. half, and bfloat16 on most processors, are convolved in float.
+// Chooses oneDNN if it is linked, supports the element type and has fast code for the shape, and Weft's own kernels
+// otherwise. half, and bfloat16 on most processors, are convolved in float.
 namespace weft::device {
 
 namespace detail {
@@ -20,7 +20,7 @@ kernel* make_convolution(convolution_kind, const convolution_shape&, std::uint32
                          std::uint32_t out, bool zeros_arrive, epilogue_kernel* epilogue = nullptr,
                          const content_version* filters = nullptr);
 
-// A template, so that a program that does not convolve compiles no convolution.
+// A template, so that a program without convolutions compiles none.
 template <class T>
 kernel* make_convolution_of(convolution_kind k, const convolution_shape& s, bool zeros_arrive) {
   return make_convolution<T>(k, s, 0, 1, 2, zeros_arrive);
@@ -47,8 +47,8 @@ kernel* make_dense_convolution(convolution_kind k, const convolution_shape& s, s
   }
 }
 
-/// `a` and `b` are images and filters; filters and what arrives; images and what arrives. `filters`: the version of
-/// those that are read, if they have one.
+/// `a` and `b` are images and filters, filters and upstream gradient, or images and upstream gradient. `filters`: the
+/// version of the filters that are read, if they have one.
 template <class T>
 kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                          std::uint32_t out, bool zeros_arrive, epilogue_kernel* epilogue,
@@ -64,15 +64,15 @@ kernel* make_convolution(convolution_kind k, const convolution_shape& s, std::ui
 
 }  // namespace detail
 
-/// result = images convolved with filters, then the epilogue, which is taken over. `version`: see
-/// prepare_context::version_of.
+/// Computes result = images convolved with filters, followed by the epilogue, of which it takes ownership. `version`:
+/// see prepare_context::version_of.
 template <class T>
 kernel* make_convolution(const convolution_shape& s, std::uint32_t images, std::uint32_t filters, std::uint32_t out,
                          epilogue_kernel* epilogue, const content_version* version = nullptr) {
   return detail::make_convolution<T>(convolution_kind::forward, s, images, filters, out, false, epilogue, version);
 }
 
-/// `zeros_arrive`: whether the gradient that arrives may consist mostly of zeros.
+/// `zeros_arrive`: true if the upstream gradient may consist mostly of zeros.
 template <class T>
 kernel* make_convolution_input_gradient(const convolution_shape& s, std::uint32_t filters, std::uint32_t upstream,
                                         std::uint32_t out, bool zeros_arrive,

@@ -18,13 +18,13 @@
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Filters of a convolution, as oneDNN counts them.
+/// Returns a description of the filters of a convolution, in oneDNN's order.
 inline dnnl_description filters_of(const convolution_shape& s, dnnl_format_tag_t tag, dnnl_data_type_t type) {
   return {{s.filters, s.channels, s.window_height, s.window_width}, tag, type};
 }
 
-/// Describes a convolution of some images of the batch, all of one element type but for the gradient of filters;
-/// `filters` is a layout found before, or that of any.
+/// Describes a convolution of some images of the batch, all of one element type except for filter gradients. `filters`
+/// is a known layout, or any.
 inline dnnl_primitive_desc_t describe(convolution_kind kind, const convolution_shape& s, std::int64_t images,
                                       dnnl_data_type_t type, dnnl_layout filters, dnnl_primitive_attr_t attributes) {
   const dnnl_description in({images, s.channels, s.height, s.width}, dnnl_nhwc, type);
@@ -80,22 +80,22 @@ inline dnnl_primitive_desc_t describe_reorder(dnnl_layout from, dnnl_layout to) 
 
 namespace weft::device {
 
-/// A convolution, or one of its gradients, by oneDNN: images stay in their plain layout, filters are brought into
-/// oneDNN's when they have changed or, where they have no version, in every run. Filters with a version stay in that
-/// layout between runs; others, and their gradients, lie in the workspace. The batch is cut among Weft's threads, each
-/// of which calls oneDNN for its part alone; the gradients of the filters, one for each part, are then summed in order.
-/// Fewer than four images are each cut into bands of rows, which are images with less padding. The epilogue follows
-/// each part while the caches hold the result. How the work is cut depends on the shape alone.
+/// A convolution, or one of its gradients, by oneDNN. Images keep their plain layout. Filters are converted to oneDNN's
+/// layout when their version changes or, if they have no version, in every run. Converted filters with a version are
+/// kept between runs; others, and filter gradients, are in the workspace. Weft's threads share the batch; each calls
+/// oneDNN for its part. Filter gradients are computed for each part and then summed in order. If the batch has fewer
+/// than four images, each is cut into bands of rows, which are images with less padding. The epilogue follows each part
+/// while the result is in the caches. The division depends only on the shape.
 ///
-/// The kernel sums bfloat16 in float, the gradients of filters over the parts too, and rounds once; the epilogue reads
-/// the rounded values. Subnormal numbers are taken for zeros.
+/// The kernel sums bfloat16 in float, including filter gradients over the parts, and rounds once; the epilogue reads
+/// the rounded values. Treats subnormal numbers as zeros.
 class dnnl_convolution_kernel final : public dnnl_kernel {
  public:
   using kind = convolution_kind;
 
-  /// Makes the kernel for float or bfloat16. Null where oneDNN has no fast code, or the work is so small that Weft's
-  /// own kernels cut it better. Slots of what is read (images or filters, then filters or what arrives at the result)
-  /// and of what is written; takes over the epilogue unless it returns null.
+  /// Creates the kernel for float or bfloat16. Returns null if oneDNN has no fast code, or if the work is so small that
+  /// Weft's own kernels divide it better. Takes the slots of its operands (images or filters, then filters or upstream
+  /// gradient) and of its result. Takes ownership of the epilogue unless it returns null.
   static kernel* make(kind k, dtype type, const convolution_shape& s, std::uint32_t a, std::uint32_t b,
                       std::uint32_t out, epilogue_kernel* epilogue, const content_version* filters) {
     if (type == dtype::bfloat16 && !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
@@ -139,12 +139,12 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   struct part {
     std::int64_t begin, end;          ///< rows of the result, see rows_
     std::size_t first_in, first_out;  ///< elements of images, and of results
-    std::int64_t calls, call_rows;    ///< of oneDNN, each for so many rows of the result; see gather()
+    std::int64_t calls, call_rows;    ///< calls of oneDNN, and the rows of the result for each; see gather()
     const weft::detail::dnnl_code* code;
     dnnl_stream_t stream;
     weft::detail::dnnl_buffer images, filters, result, scratch;
   };
-  /// Some filters, in both layouts.
+  /// A block of filters, in both layouts.
   struct reordering {
     weft::detail::dnnl_code code;
     weft::detail::dnnl_buffer plain, blocked;
@@ -153,11 +153,11 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   static constexpr std::int64_t max_bands = 4;
   static constexpr std::size_t max_reorderings = 4;
 
-  /// The bands of rows that an image of a small batch is cut into; 0 where Weft's own kernels are as good.
+  /// Returns the number of row bands for each image of a small batch, or 0 if Weft's own kernels are as fast.
   static std::int64_t bands_of(kind k, const convolution_shape& s) {
     if (k != kind::forward || s.batch == 0) return 0;
     const std::size_t work = detail::multiply_adds(s) / static_cast<std::size_t>(s.batch);
-    // Few pixels have many filters, which each band reads.
+    // Images with few pixels have many filters, all of which each band reads.
     const std::int64_t most = s.out_height * s.out_width < 400 ? 2 : max_bands;
     return work < 4 * detail::convolution_chunk || s.out_height < most ? 0 : most;
   }
@@ -173,7 +173,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   }
 
   bool prepare() override {
-    const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
+    const weft::detail::one_openmp_thread guard;  // primitives store the number of threads for which they were created
     const bool gather = kind_ == kind::filter_gradient;
     const dnnl_data_type_t type = type_ == dtype::bfloat16 ? dnnl_bf16 : dnnl_f32;
     const weft::detail::dnnl_description any =
@@ -206,7 +206,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return true;
   }
 
-  /// Makes code number `i` for some images of a shape; all codes have the layout of the first one's filters.
+  /// Creates code `i` for some images of a shape; all codes use the filter layout of the first one.
   bool make_code(std::size_t i, const convolution_shape& s, std::int64_t images, dnnl_data_type_t type,
                  weft::detail::dnnl_layout any) {
     const bool gather = kind_ == kind::filter_gradient;
@@ -215,7 +215,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return d && codes_[i].make(d) && is_fast(codes_[i].name());
   }
 
-  /// Parts of the batch, of two sizes that differ by one.
+  /// Divides the batch into parts of two sizes that differ by one.
   bool cut_batch(dnnl_data_type_t type, weft::detail::dnnl_layout any) {
     std::size_t count = detail::between(1, detail::multiply_adds(shape_) / detail::convolution_chunk,
                                         static_cast<std::size_t>(shape_.batch));
@@ -251,7 +251,8 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return true;
   }
 
-  /// Bands of rows of each image. The rows that a band reads are an image of their own, padded where it is at an edge.
+  /// Divides each image into bands of rows. The rows that a band reads are treated as an image, padded at the original
+  /// edges.
   bool cut_into_bands(dnnl_data_type_t type, weft::detail::dnnl_layout any) {
     const std::int64_t reach = (shape_.window_height - 1) * shape_.dilation_height + 1;
     const std::size_t in_row = static_cast<std::size_t>(shape_.width * shape_.channels),
@@ -286,9 +287,9 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return true;
   }
 
-  /// Many filters are brought from one layout into the other by several threads, each some of them.
+  /// Prepares the conversion of filters between layouts; several threads share many filters.
   bool make_reorderings(weft::detail::dnnl_layout plain, weft::detail::dnnl_layout blocked) {
-    constexpr std::int64_t block = 64;  // a multiple of every block of filters that oneDNN has
+    constexpr std::int64_t block = 64;  // a multiple of all filter blocks of oneDNN
     const std::int64_t blocks =
         shape_.filters % block == 0 && shape_.filter_elements() > 65536 ? shape_.filters / block : 1;
     reorderings_ = detail::between(1, static_cast<std::size_t>(blocks), max_reorderings);
@@ -311,26 +312,26 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     return true;
   }
 
-  // oneDNN 2.6 gathers the pixels of strided 1 x 1 windows in scratch memory, and its code for AVX2 writes beyond what
-  // it has asked for unless the channels fill its vectors.
+  // oneDNN 2.6 gathers the pixels of strided 1 x 1 windows in scratch memory. Its AVX2 code writes beyond the requested
+  // size unless the channels fill its vectors.
   static bool writes_beyond_scratch(const convolution_shape& s) {
     constexpr std::int64_t widest_vector = 16;
     return s.window_height == 1 && s.window_width == 1 && (s.stride_height > 1 || s.stride_width > 1) &&
            s.channels % widest_vector != 0;
   }
 
-  // By name: oneDNN falls back to code that is hundreds of times slower without a word.
+  // Checks the name, since oneDNN silently falls back to code that is hundreds of times slower.
   static bool is_fast(const char* name) { return !std::strstr(name, "ref") && !std::strstr(name, "gemm:"); }
 
-  /// The filters in oneDNN's layout, or the gradient that a part computes of them.
+  /// Returns the filters in oneDNN's layout, or a part's gradient of the filters.
   std::byte* filters_of(const kernel_context& f, std::size_t number) {
     if (version_) return reinterpret_cast<std::byte*>(blocked_.data());
     const std::size_t first = kind_ == kind::filter_gradient ? number * filter_lines_ : 0;
     return f.workspace + of_filters_ + first * sizeof(line);
   }
 
-  /// Whether windows are single pixels and skip some, none of them in the padding. oneDNN's code for strides takes up
-  /// to three times as long as its code for the pixels that are left.
+  /// Returns true if windows are single pixels that skip some pixels, none of them in the padding. oneDNN's code for
+  /// strides takes up to three times as long as its code for the remaining pixels.
   static bool skips_pixels(kind k, const convolution_shape& s) {
     return k == kind::forward && s.window_height == 1 && s.window_width == 1 &&
            (s.stride_height > 1 || s.stride_width > 1) && s.pad_top == 0 && s.pad_left == 0 &&
@@ -345,7 +346,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     gathered_ = reserve_lines(gathered_of_part_ * parts_.size());
   }
 
-  /// Copies the pixels of an image that windows do not skip, for the rows of one call.
+  /// Copies the pixels that windows use, for the rows of one call.
   std::byte* gather(const kernel_context& f, std::size_t number, const std::byte* image) {
     const std::size_t pixel = static_cast<std::size_t>(shape_.channels) * size_of(type_),
                       step = pixel * static_cast<std::size_t>(shape_.stride_width),
@@ -367,7 +368,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     if (by_parts_) epilogue_->run_part(f, static_cast<std::size_t>(p.begin), static_cast<std::size_t>(p.end), rows_);
   }
 
-  /// One call for a part, from these elements of the images and of the results on.
+  /// Performs one call of a part, starting at the given elements of the images and of the results.
   void convolve(const kernel_context& f, std::size_t i, std::size_t images, std::size_t results) {
     part& p = parts_[i];
     const auto at = [&](std::uint32_t slot, std::size_t first) { return f.buffers[slot] + first * size_of(type_); };
@@ -393,7 +394,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
   void pack_filters(const kernel_context& f, std::byte* plain) {
     const std::uint64_t now = version_ ? version_->number() : 0;
     if (now != 0 && now == packed_) return;
-    packed_ = 0;  // an error leaves them half packed
+    packed_ = 0;  // an error leaves them partly converted
     reorder(f, plain);
     packed_ = now;
   }
@@ -410,7 +411,7 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
     });
   }
 
-  /// Adds the gradients of all parts to the first one's, element by element in the order of the parts.
+  /// Adds the gradients of all parts to the first one, element by element in the order of the parts.
   void sum_parts(const kernel_context& f) {
     constexpr std::size_t block = 8192;
     const std::size_t elements = filter_bytes_ / sizeof(float), blocks = (elements + block - 1) / block;
@@ -431,20 +432,20 @@ class dnnl_convolution_kernel final : public dnnl_kernel {
 
   kind kind_;
   dtype type_;
-  convolution_shape shape_, convolved_;  // the call's, and the one that oneDNN knows: see gather()
+  convolution_shape shape_, convolved_;  // the shape of the call, and the shape passed to oneDNN; see gather()
   bool gathers_ = false;
   std::uint32_t a_, b_, out_;
-  const content_version* version_;  // of the filters, if they have one
-  std::uint64_t packed_ = 0;        // the version that blocked_ holds; 0: none
-  std::int64_t bands_ = 0;          // of each image; 0 where the batch is cut
-  std::size_t rows_ = 0;            // of the result: images or, where these are cut, rows of pixels
-  bool by_parts_ = false;           // whether the epilogue runs part by part
+  const content_version* version_;  // the filters' version, if they have one
+  std::uint64_t packed_ = 0;        // the version of the contents of blocked_; 0: none
+  std::int64_t bands_ = 0;          // for each image; 0 if the batch is divided
+  std::size_t rows_ = 0;            // of the result: images, or rows of pixels if images are divided
+  bool by_parts_ = false;           // true if the epilogue runs for each part
   weft::detail::dnnl_code codes_[max_bands];
   reordering reordering_[max_reorderings];
   std::size_t reorderings_ = 0, filter_bytes_ = 0, filter_lines_ = 0;
-  std::size_t of_filters_ = 0, gathered_ = 0;  // in the workspace
+  std::size_t of_filters_ = 0, gathered_ = 0;  // offsets in the workspace
   std::size_t gathered_of_part_ = 0;           // lines
-  sequence<line> blocked_;                     // filters that are kept between runs
+  sequence<line> blocked_;                     // converted filters that are kept between runs
   sequence<part> parts_;
 };
 

@@ -26,7 +26,7 @@ inline std::size_t multiply_adds(const convolution_shape& s) {
   return static_cast<std::size_t>(s.batch * s.out_height * s.out_width) * s.filter_elements();
 }
 
-// How much work is worth a chunk of its own: it depends on the shape alone, as all cuts do.
+// The work that justifies a separate chunk. Depends only on the shape, like every division of work.
 inline constexpr std::size_t convolution_chunk = std::size_t{1} << 21;
 
 inline std::size_t between(std::size_t least, std::size_t n, std::size_t most) {
@@ -35,12 +35,12 @@ inline std::size_t between(std::size_t least, std::size_t n, std::size_t most) {
 
 }  // namespace detail
 
-/// A convolution by Weft's own kernels, or the gradient of its images: that is a convolution of what arrives, with its
-/// pixels spread by the stride, and with the filters turned round.
+/// A convolution by Weft's own kernels, or the gradient of its images. The latter is a convolution of the upstream
+/// gradient, with its pixels spread by the stride, with reversed filters.
 template <class T>
 class convolution_kernel final : public kernel {
  public:
-  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  /// Takes ownership of the epilogue, a kernel that reads the result and writes it in place.
   convolution_kernel(const convolution_shape& s, bool gradient, std::uint32_t in, std::uint32_t filters,
                      std::uint32_t out, epilogue_kernel* epilogue)
       : shape_(s), gradient_(gradient), in_(in), filters_(filters), out_(out), epilogue_(epilogue) {
@@ -76,7 +76,7 @@ class convolution_kernel final : public kernel {
       for (std::int64_t x = 0; x < out_width_; ++x)
         offsets_.push_back(y * stride_height * pitch + x * stride_width * channels);
 
-    // Whole images where there are enough, else bands of rows.
+    // Divides by whole images if there are enough, otherwise by bands of rows.
     const std::size_t work = detail::multiply_adds(s) / detail::convolution_chunk, images = size(s.batch);
     if (images >= 8 || images == 0 || work < 2 * images)
       chunks_ = detail::between(1, work, images < 32 ? images : 32);
@@ -151,7 +151,7 @@ class convolution_kernel final : public kernel {
                              out + (image * size(out_height_ * out_width_) + skipped) * columns_, columns_, false});
   }
 
-  // Panels of columns, the last one filled up with zeros; for the gradient turned round and transposed.
+  // Packs filters into panels of columns, the last one padded with zeros; for the gradient, reversed and transposed.
   void pack(const T* filters, std::size_t tap, std::size_t taps) {
     const std::size_t width = weft::detail::window_panel<T>(set_), inner = size(image_.channels);
     const T* const from = filters + tap * inner * columns_;
@@ -159,7 +159,7 @@ class convolution_kernel final : public kernel {
       T* const to = packed_.data() + j * depth_ + (gradient_ ? taps - 1 - tap : tap) * inner * width;
       const std::size_t n = columns_ - j < width ? columns_ - j : width;
       if (gradient_) {
-        // In squares, so that both sides stay in the first cache.
+        // In squares, so that both sides stay in the first-level cache.
         for (std::size_t p0 = 0; p0 < inner; p0 += 16)
           for (std::size_t c = 0; c < n; ++c)
             for (std::size_t p = p0; p < inner && p < p0 + 16; ++p) to[p * width + c] = from[(j + c) * inner + p];
@@ -183,8 +183,8 @@ class convolution_kernel final : public kernel {
   sequence<T> packed_, scratch_;
 };
 
-/// The gradient of the filters by Weft's own kernels: the elements of the window are the rows of a product, the pixels
-/// its depth. Chunks have rows of their own or, where those are few, images and sums of their own.
+/// The gradient of the filters by Weft's own kernels, as a matrix product: the elements of the window are its rows, and
+/// the pixels its depth. Chunks cover different rows or, if there are few rows, different images with separate sums.
 template <class T>
 class convolution_filter_gradient_kernel final : public kernel {
  public:
@@ -234,7 +234,7 @@ class convolution_filter_gradient_kernel final : public kernel {
     }
     const auto chunk = [&](std::size_t c) {
       const std::size_t by_row = c % row_chunks_, by_image = c / row_chunks_;
-      // Tiles are not cut, but at the end.
+      // Tiles are not divided, except at the end.
       const std::size_t tall = weft::detail::window_rows(set_), tiles = (rows_ + tall - 1) / tall;
       const std::size_t begin = tiles * by_row / row_chunks_ * tall, last = tiles * (by_row + 1) / row_chunks_ * tall;
       T* const to = by_image == 0 ? out : partials_.data() + (by_image - 1) * elements;

@@ -8,7 +8,7 @@
 WEFT_QUIET_BEGIN
 namespace weft {
 
-/// The definition: what every other convolution is tested against.
+/// The definition of a convolution, against which all implementations are tested.
 template <class T>
 void convolution_naive(const convolution_shape& s, const T* images, const T* filters, T* result) {
   for (std::int64_t n = 0; n < s.batch; ++n)
@@ -29,11 +29,11 @@ void convolution_naive(const convolution_shape& s, const T* images, const T* fil
         }
 }
 
-// The kernels. A convolution is a matrix product whose left rows overlap: the window of a pixel is a few runs of
-// adjacent elements, one for each row of the window, and needs no copy of its own. A tile of rows x (vectors * lanes)
-// results lives in registers while the runs pass. Rows are given by pointers, so that they may lie anywhere: pixels of
-// the image, or elements of the window in the gradient of the filters. Every result is one chain of multiply-adds in
-// the same order, whichever tile holds it.
+// The kernels. A convolution is a matrix product whose left rows overlap: the window of a pixel consists of a few runs
+// of adjacent elements, one for each row of the window, and needs no copy. A tile of rows x (vectors * lanes) results
+// stays in registers while the runs pass. Pointers give the rows, which can therefore be anywhere: pixels of the image,
+// or elements of the window in the gradient of the filters. Every result is one chain of multiply-adds in the same
+// order, whichever tile contains it.
 namespace detail {
 
 /// The elements that belong to one row of a tile, as offsets from its pointer: three nested loops.
@@ -42,8 +42,8 @@ struct window_runs {
   std::ptrdiff_t step[3];
 };
 
-/// A tile: rows of the left matrix, vectors of the right one. Rows that are left over are done by tiles of half as
-/// many, and by single rows.
+/// The size of a tile: rows of the left matrix, vectors of the right one. Smaller tiles of half the rows, and single
+/// rows, process the remaining rows.
 constexpr std::size_t window_rows(isa set) { return set == isa::avx512 ? 14 : 6; }
 inline constexpr std::size_t window_vectors = 2;
 
@@ -80,7 +80,8 @@ WEFT_INLINE void window_tile(const window_runs& w, const T* const* pointers, con
     }
 }
 
-/// Rows times columns: the runs of row i begin at base + offsets[i], the right matrix lies in panels of two vectors.
+/// Multiplies rows by columns: the runs of row i begin at base + offsets[i], and the right matrix is stored in panels
+/// of two vectors.
 template <class T>
 struct window_product {
   window_runs runs;
@@ -128,45 +129,44 @@ struct window_product {
   }
 };
 
-/// The instruction set whose panels waste least: few columns do not fill the widest vectors.
+/// Returns the instruction set whose panels waste least: few columns do not fill the widest vectors.
 template <class T>
 isa window_isa(std::size_t columns) {
   const isa set = detected_isa();
   return set == isa::avx512 && columns <= 64 / sizeof(T) ? isa::avx2 : set;
 }
 
-/// The columns of a panel.
+/// Returns the number of columns in a panel.
 template <class T>
 constexpr std::size_t window_panel(isa set) {
   return window_vectors * (set == isa::avx512 ? 64 : set == isa::avx2 ? 32 : 16) / sizeof(T);
 }
 
-/// Whether a right matrix of so many columns is copied into panels: its last panel is not full, or its rows lie so far
-/// apart that they would share few sets of the caches.
+/// Returns true if a right matrix with this many columns is copied into panels: its last panel is not full, or its rows
+/// are so far apart that they would compete for few cache sets.
 template <class T>
 constexpr bool window_packs(isa set, std::size_t columns) {
   return columns % window_panel<T>(set) != 0 || columns * sizeof(T) >= 1024;
 }
 
-/// Images as a convolution reads them: with padding around them and, in the gradient of a strided one, with zeros
-/// between their pixels.
+/// Images as a convolution reads them: with padding and, for the gradient of a strided convolution, with zeros between
+/// their pixels.
 struct padded_image {
   std::int64_t height, width, channels;  // of the image
-  std::int64_t pad_top, pad_left;        // negative ones cut
+  std::int64_t pad_top, pad_left;        // negative padding crops
   std::int64_t spread_height, spread_width;
   std::int64_t padded_height, padded_width;
 
-  /// Whether the image can be read where it lies.
+  /// Returns true if the image can be read without a copy.
   bool is_plain() const {
     return pad_top == 0 && pad_left == 0 && spread_height == 1 && spread_width == 1 && padded_height <= height &&
            padded_width <= width;
   }
-  /// From one row to the next.
+  /// Returns the distance from one row to the next.
   std::int64_t pitch() const { return (is_plain() ? width : padded_width) * channels; }
   std::size_t elements() const { return static_cast<std::size_t>(padded_height * padded_width * channels); }
 
-  /// Writes rows [begin, begin + rows) of the padded image. Elements that are not the image's are left as they are:
-  /// zeros.
+  /// Writes rows [begin, begin + rows) of the padded image. Padding elements are left unchanged: zeros.
   template <class T>
   void copy(const T* image, T* to, std::int64_t begin, std::int64_t rows) const {
     std::int64_t first = pad_left < 0 ? (-pad_left + spread_width - 1) / spread_width : 0;

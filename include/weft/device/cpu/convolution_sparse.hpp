@@ -11,30 +11,30 @@
 #include <weft/tensor/host_memory.hpp>
 #include <weft/tensor/sequence.hpp>
 
-// The gradient that arrives at a convolution is mostly zeros where a max pool or a relu follows it: a max pool passes
-// the gradient to one element of each window of 2x2. These kernels multiply what is not zero only. Which elements are
-// is found anew in every run, channel by channel, and where too many are, the dense kernels run. A step has such a
-// kernel only where its plan finds a max pool or a ReLU directly behind the convolution: the gradient of a batch
-// normalization has no zeros.
+// The upstream gradient of a convolution is mostly zeros if a max pool or a ReLU follows it: a max pool passes the
+// gradient to one element of each 2x2 window. These kernels multiply only nonzero elements. They search these in every
+// run, channel by channel, and run the dense kernels if there are too many. A step uses these kernels only if its plan
+// finds a max pool or a ReLU directly after the convolution, because the gradient of a batch normalization has no
+// zeros.
 WEFT_QUIET_BEGIN
 namespace weft::detail {
 
-/// One element that is not zero: where its window begins in the padded image, and its value.
+/// A nonzero element: the start of its window in the padded image, and its value.
 template <class T>
 struct window_element {
   std::int32_t at;
   T value;
 };
 
-/// How many channels are looked through at a time: those of one cache line.
+/// The number of channels that are searched at a time, one cache line.
 inline constexpr std::size_t sparse_channels = 16;
 
-/// The elements of some channels that are not zero, a list for each; `counts` are how long they are.
+/// Lists of the nonzero elements of some channels, one for each; `counts` are their lengths.
 template <class T>
 struct sparse_lists {
   const T* from;
   std::size_t filters, channels, pixels;
-  const std::int32_t* at;  // of each pixel
+  const std::int32_t* at;  // the window of each pixel
   window_element<T>* lists;
   std::size_t* counts;
 
@@ -55,7 +55,8 @@ struct sparse_lists {
   }
 };
 
-/// Into runs of how many vectors a row of the window is cut: few and long ones; the last may reach over its end.
+/// Returns the number of vectors in the next run of a window's row. Runs are few and long; the last may extend beyond
+/// the row.
 constexpr std::size_t sparse_group(std::size_t vectors) {
   return vectors >= 12 ? (vectors % 10 == 0 ? 10 : 12) : vectors > 10 ? 12 : vectors > 8 ? 10 : vectors > 4 ? 8 : 4;
 }
@@ -65,7 +66,7 @@ constexpr std::size_t sparse_vectors(std::size_t vectors) {
   return n;
 }
 
-/// One channel of one image: the rows of the window, of `vectors` vectors each, against all elements of a list.
+/// One channel of one image: applies the rows of the window, of `vectors` vectors each, to all elements of a list.
 template <class T>
 struct sparse_channel {
   const window_element<T>* list;
@@ -73,7 +74,7 @@ struct sparse_channel {
   std::ptrdiff_t row_step;  // in the padded image
   std::size_t row_elements;
   T* image;   // padded
-  T* filter;  // rows one after another, each filled up to whole groups of vectors
+  T* filter;  // consecutive rows, each padded to whole groups of vectors
   bool to_image;
 
   template <isa set>
@@ -148,19 +149,19 @@ std::size_t count_nonzero(const T* x, std::size_t n) {
 
 namespace weft::device {
 
-/// A gradient of a convolution that leaves out the zeros of what arrives; runs another kernel where they are few.
+/// A gradient of a convolution that skips zeros in its upstream gradient; runs another kernel if there are few zeros.
 template <class T>
 class sparse_convolution_kernel final : public kernel {
  public:
-  /// Whether leaving out zeros can pay: each element found must be worth finding. Measured on AVX-512: windows of
-  /// 5x5x32 gain a third, those of 3x3x64 nothing.
+  /// Returns true if skipping zeros can pay off: the work for each element must exceed the cost of the search. Measured
+  /// on AVX-512: windows of 5x5x32 gain a third, windows of 3x3x64 nothing.
   static bool handles(const convolution_shape& s) {
     return s.dilation_width == 1 && s.window_width * s.channels >= 64 && s.batch >= 8 &&
            s.window_height * s.window_width * s.channels >= 768 &&
            detail::multiply_adds(s) >= 8 * detail::convolution_chunk && s.image_elements() < (std::size_t{1} << 28);
   }
 
-  /// Takes over the kernel for what is not sparse. `other` is the slot of the filters or of the images.
+  /// Takes ownership of the kernel for dense gradients. `other` is the slot of the filters or of the images.
   sparse_convolution_kernel(const convolution_shape& s, bool to_images, std::uint32_t other, std::uint32_t upstream,
                             std::uint32_t out, kernel* dense)
       : shape_(s), to_images_(to_images), other_(other), upstream_(upstream), out_(out), dense_(dense) {
@@ -175,7 +176,7 @@ class sparse_convolution_kernel final : public kernel {
     row_ = weft::detail::sparse_vectors((row_elements_ + lanes_ - 1) / lanes_) * lanes_;
     filter_ = size(s.window_height) * row_;
     pixels_ = size(s.out_height * s.out_width);
-    // The last group of a window's last row may reach over the end of the image.
+    // The last group of a window's last row may extend beyond the image.
     padded_ = (image_.elements() + 12 * lanes_ + 15) / 16 * 16;
     const std::size_t images = size(s.batch), most = to_images ? 16 : 8;
     chunks_ = images < most ? images : most;
@@ -205,7 +206,7 @@ class sparse_convolution_kernel final : public kernel {
     });
     std::size_t nonzero = 0;
     for (std::size_t c = 0; c < chunks_; ++c) nonzero += nonzero_[c];
-    // The inverse of how much more an element costs than in a dense product.
+    // The inverse of the cost of an element relative to a dense product.
     if (static_cast<double>(nonzero) > (to_images_ ? 0.22 : 0.3) * static_cast<double>(images * shape_.out_elements()))
       return dense_->run(f);
 
@@ -273,7 +274,7 @@ class sparse_convolution_kernel final : public kernel {
                        row * sizeof(T));
   }
 
-  // From [height, width, channels, filters] to filters of rows, each filled up with zeros.
+  // Converts [height, width, channels, filters] to rows for each filter, each padded with zeros.
   void pack(const T* filters, T* packed) const {
     const std::size_t count = size(shape_.filters);
     for (std::size_t r = 0; r < size(shape_.window_height); ++r)
@@ -285,7 +286,7 @@ class sparse_convolution_kernel final : public kernel {
       for (std::size_t i = row_elements_; i < row_; ++i) packed[row * row_ + i] = 0;
   }
 
-  // Back again, adding what the chunks have summed in their order.
+  // Converts back and sums the chunks' results in order.
   void unpack(T* filters, T* out, std::size_t r) const {
     const std::size_t count = size(shape_.filters), chunk = filter_ * count;
     for (std::size_t o = 0; o < count; ++o) {
@@ -308,7 +309,7 @@ class sparse_convolution_kernel final : public kernel {
   weft::detail::padded_image image_{};
   std::int64_t pitch_;
   std::size_t row_elements_, lanes_, row_, filter_, pixels_, padded_, chunks_;
-  std::size_t workspace_ = 0, filters_, padded_images_, lists_;  // its bytes; where these begin in it
+  std::size_t workspace_ = 0, filters_, padded_images_, lists_;  // its size in bytes; the offsets of these in it
   sequence<std::int32_t> at_;
   sequence<std::size_t> nonzero_;
 };

@@ -16,22 +16,22 @@ WEFT_COLD_BEGIN
 namespace weft::device {
 
 /// A convolution of half or bfloat16, or one of its gradients, by the kernels for float: some images at a time are
-/// widened, convolved, and rounded. The gradient of the filters is summed over all of them in float and rounded once.
-/// The epilogue reads what was rounded, as it would in a kernel of its own. How the batch is cut depends on the shape
-/// alone.
+/// widened, convolved, and rounded. The gradient of the filters is summed over all images in float and rounded once.
+/// The epilogue reads rounded values, as it would in a separate kernel. The division of the batch depends only on the
+/// shape.
 template <class T>
 class widened_convolution_kernel final : public kernel {
  public:
   using kind = convolution_kind;
 
-  /// `of_floats` makes a kernel that reads slots 0 and 1 and writes slot 2: images, filters and result; filters, what
-  /// arrives and images; or images, what arrives and filters. Takes over the epilogue.
+  /// `of_floats` creates a kernel that reads slots 0 and 1 and writes slot 2: images, filters and result; filters,
+  /// upstream gradient and images; or images, upstream gradient and filters. Takes ownership of the epilogue.
   widened_convolution_kernel(kind k, const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                              bool zeros_arrive, epilogue_kernel* epilogue,
                              kernel* (*of_floats)(kind, const convolution_shape&, bool zeros_arrive))
       : kind_(k), batch_(static_cast<std::size_t>(s.batch)), slots_{a, b, out}, epilogue_(epilogue) {
     const std::size_t image = s.image_elements(), result = s.out_elements(), filters = s.filter_elements();
-    // From 8 to 16 MB of images and results at a time; or four to seven images, for libraries cut those.
+    // From 8 to 16 MB of images and results at a time, or four to seven images, which libraries divide.
     const std::size_t fits = (std::size_t{1} << 21) / (image + result + 1), least = fits < 4 ? 4 : fits;
     parts_ = batch_ < least ? 1 : batch_ / least;
     convolution_shape part = s;
@@ -121,10 +121,10 @@ class widened_convolution_kernel final : public kernel {
   std::uint32_t slots_[3];
   epilogue_kernel* epilogue_;
   kernel *larger_, *smaller_ = nullptr;
-  // Elements of each operand that belong to one image; and of the operand that all images share.
+  // The elements of each operand for one image, and of the operand that all images share.
   std::size_t of_image_[3] = {}, whole_[3] = {};
-  std::size_t workspace_ = 0;                     // its bytes
-  std::size_t floats_[3], sums_ = 0, of_kernel_;  // where these begin in it
+  std::size_t workspace_ = 0;                     // in bytes
+  std::size_t floats_[3], sums_ = 0, of_kernel_;  // offsets in the workspace
 };
 
 }  // namespace weft::device

@@ -12,13 +12,13 @@ namespace weft::device {
 
 namespace detail {
 
-/// A part of a depthwise convolution, whose filters are [window_height, window_width, channels, multiplier]: a row of
-/// the result or of the images' gradient, or one element of the window of the filters' gradient. All loops end in one
-/// over channels, which lie next to each other.
+/// A part of a depthwise convolution with filters [window_height, window_width, channels, multiplier]: a row of the
+/// result or of the images' gradient, or one element of the window in the filters' gradient. The innermost loops run
+/// over channels, which are adjacent.
 template <class T, convolution_kind Kind>
 struct depthwise_part {
   const convolution_shape& s;
-  const T* a;  // images, or the filters of the images' gradient
+  const T* a;  // images, or filters for the images' gradient
   const T* b;  // filters, or the result's gradient
   T* out;
   std::int64_t part;
@@ -39,7 +39,7 @@ struct depthwise_part {
   std::int64_t image_column(std::int64_t x, std::int64_t q) const {
     return x * s.stride_width - s.pad_left + q * s.dilation_width;
   }
-  /// The filters of an element of the window.
+  /// Returns the offset of the filters for one element of the window.
   std::int64_t tap(std::int64_t r, std::int64_t q) const { return (r * s.window_width + q) * s.filters; }
 
   static WEFT_INLINE void clear(T* to, std::int64_t n) {
@@ -115,12 +115,12 @@ struct depthwise_part {
 
 }  // namespace detail
 
-/// A depthwise convolution or one of its gradients. Threads share rows of what is written; those of the filters'
-/// gradient share the elements of the window, each of which one thread sums, so that the sums have one order.
+/// A depthwise convolution or one of its gradients. Threads share the rows of the output. For the filters' gradient,
+/// they share the elements of the window; one thread sums each element, so the order of the sums is fixed.
 template <class T, convolution_kind Kind>
 class depthwise_convolution_kernel final : public kernel {
  public:
-  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  /// Takes ownership of the epilogue, a kernel that reads the result and writes it in place.
   depthwise_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                                epilogue_kernel* epilogue)
       : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
@@ -129,7 +129,7 @@ class depthwise_convolution_kernel final : public kernel {
                                : Kind == input_gradient ? s.batch * s.height
                                                         : s.window_height * s.window_width;
     parts_ = static_cast<std::size_t>(parts);
-    // A chunk has work enough to be worth a thread; how many are made depends on the shape alone.
+    // A chunk has enough work for a thread; the number of chunks depends only on the shape.
     const std::int64_t all = s.batch * s.out_height * s.out_width * s.window_height * s.window_width * s.filters;
     const std::size_t worth = static_cast<std::size_t>(all >> 16);
     chunks_ = worth < 1 ? 1 : worth < parts_ ? worth : parts_;

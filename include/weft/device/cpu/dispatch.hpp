@@ -5,29 +5,30 @@
 #include <weft/config.hpp>
 #include <weft/error.hpp>
 
-// How a plain -O2 build reaches wide vectors.
+// How a plain -O2 build uses wide vectors.
 //
-// Loops are written once, as ordinary lambdas over ordinary inline functions; multiversioned(f) instantiates the call
-// for each instruction set, and `flatten` pulls the whole loop into the marked function, where it is vectorised anew.
-// Functions that are to be inlined must carry no target or optimize attribute of their own: g++ refuses to mix them.
+// Loops are written once, as ordinary lambdas over ordinary inline functions. multiversioned(f) instantiates the call
+// for each instruction set, and `flatten` inlines the whole loop into the marked function, where it is vectorised
+// again. Functions to be inlined must have no target or optimize attribute: g++ does not inline across different ones.
 //
-// Rounding: where the instruction set has a fused multiply-add, a*b + c is contracted to it, so the last bit may differ
-// between instruction sets. It does not differ between a loop's vector body and its tail, hence not with where the
-// work was cut. WEFT_ISA=baseline|avx2|avx512 pins the choice when machines of different age must agree.
+// Rounding: if the instruction set has a fused multiply-add, a*b + c is contracted to it, so the last bit may differ
+// between instruction sets. It does not differ between a loop's vector body and its tail, so the result does not depend
+// on the division of the work. WEFT_ISA=baseline|avx2|avx512 selects an instruction set when different machines must
+// agree.
 
 namespace weft {
 
-/// The instruction sets that loops are compiled for.
+/// The instruction sets for which loops are compiled.
 enum class isa : unsigned char { baseline, avx2, avx512 };
 
 constexpr const char* name(isa set) { return set == isa::avx512 ? "avx512" : set == isa::avx2 ? "avx2" : "baseline"; }
 
-/// An instruction set as a type: what a multiversioned function may ask for, to know what it is compiled for.
+/// An instruction set as a type, passed to a multiversioned function that depends on it.
 template <isa set>
 struct isa_constant {
   static constexpr isa value = set;
 
-  /// How many T fit into one vector register.
+  /// The number of T in one vector register.
   template <class T>
   static constexpr int lanes = static_cast<int>((set == isa::avx512 ? 64
                                                  : set == isa::avx2 ? 32
@@ -38,7 +39,7 @@ struct isa_constant {
 namespace detail {
 
 inline isa processor_isa() {
-#if defined(__x86_64__) && !defined(__CUDA_ARCH__)  // clang reads the host's functions when it compiles for a GPU, too
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)  // clang also parses host functions when it compiles for a GPU
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return isa::baseline;
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
@@ -60,8 +61,8 @@ inline isa requested_isa(isa available) {
 
 }  // namespace detail
 
-/// The widest instruction set of this processor, or a narrower one that the environment variable WEFT_ISA names. Throws
-/// invalid_argument if that names none.
+/// Returns the widest instruction set of this processor, or a narrower one named by the environment variable WEFT_ISA.
+/// Throws invalid_argument if the variable has another value.
 inline isa detected_isa() {
   static const isa set = detail::requested_isa(detail::processor_isa());
   return set;
@@ -69,12 +70,12 @@ inline isa detected_isa() {
 
 #if defined(__clang__)
   #pragma clang diagnostic push
-  #pragma clang diagnostic ignored "-Wpass-failed"  // a loop that calls into libm stays scalar; that is no mistake
+  #pragma clang diagnostic ignored "-Wpass-failed"  // loops that call libm stay scalar on purpose
 #endif
 
 namespace detail {
 
-// f takes the constant or no argument at all.
+// f takes either the constant or no argument.
 template <isa set, class F>
 WEFT_ALWAYS_INLINE void call(F& f) {
   if constexpr (requires { f(isa_constant<set>{}); })
@@ -83,8 +84,8 @@ WEFT_ALWAYS_INLINE void call(F& f) {
     f();
 }
 
-// An f with `written_in_vectors` leaves the compiler nothing to vectorize, so trying would only cost compile time. Its
-// functions are WEFT_ALWAYS_INLINE.
+// An f with `written_in_vectors` contains nothing to vectorize, so attempts would only cost compile time. Its functions
+// are WEFT_ALWAYS_INLINE.
 template <class F>
 concept WrittenInVectors = F::written_in_vectors;
 
@@ -119,8 +120,8 @@ WEFT_TARGET_AVX512 WEFT_VECTORS void call_avx512(F& f) {
 
 }  // namespace detail
 
-/// Calls f(), compiled for the instruction set `set`; the loops in f are vectorised for it. An f with a parameter is
-/// given isa_constant<set>.
+/// Calls f(), compiled for the instruction set `set`, with its loops vectorised. An f with a parameter receives
+/// isa_constant<set>.
 template <class F>
 void multiversioned([[maybe_unused]] isa set, F f) {
 #if defined(__x86_64__)
@@ -140,7 +141,7 @@ void multiversioned(F f) {
   #pragma clang diagnostic pop
 #endif
 
-/// Calls f, compiled for AVX2 where the processor has it or more, and plainly elsewhere: for loops that gain nothing
+/// Calls f, compiled for AVX2 if the processor has AVX2, and for the baseline otherwise. For loops that gain nothing
 /// from wider vectors, at a third of the compile time.
 template <class F>
 void multiversioned_up_to_avx2(F f) {

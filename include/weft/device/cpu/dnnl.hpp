@@ -10,18 +10,18 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 
-/// oneDNN's objects, 2.6 or 3.x: descriptions of memory, primitives, memory.
+/// Wrappers for objects of oneDNN 2.6 or 3.x: memory descriptors, primitives, memory.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-// The difference between oneDNN 2.6 and 3.x: descriptions of memory are structures here and handles there.
+// Memory descriptors are structures in oneDNN 2.6 and handles in 3.x.
 #if DNNL_VERSION_MAJOR >= 3
 using dnnl_layout = const_dnnl_memory_desc_t;
 #else
 using dnnl_layout = const dnnl_memory_desc_t*;
 #endif
 
-/// A description of plain memory, or of memory whose layout oneDNN is to choose.
+/// A descriptor of plain memory, or of memory whose layout oneDNN chooses.
 class dnnl_description {
  public:
   dnnl_description(const std::int64_t (&extents)[4], dnnl_format_tag_t tag, dnnl_data_type_t type) {
@@ -31,7 +31,7 @@ class dnnl_description {
     good_ = dnnl_memory_desc_init_by_tag(&it_, 4, extents, type, tag) == dnnl_success;
 #endif
   }
-  /// A matrix: its extents, and the steps from one row or column to the next.
+  /// A matrix: its extents, and the strides of rows and columns.
   dnnl_description(const std::int64_t (&extents)[2], const std::int64_t (&steps)[2], dnnl_data_type_t type) {
 #if DNNL_VERSION_MAJOR >= 3
     good_ = dnnl_memory_desc_create_with_strides(&it_, 2, extents, type, steps) == dnnl_success;
@@ -39,7 +39,7 @@ class dnnl_description {
     good_ = dnnl_memory_desc_init_by_strides(&it_, 2, extents, type, steps) == dnnl_success;
 #endif
   }
-  /// A part of memory that is described.
+  /// A part of the described memory.
   dnnl_description(dnnl_layout whole, const std::int64_t (&extents)[4], const std::int64_t (&offsets)[4]) {
 #if DNNL_VERSION_MAJOR >= 3
     good_ = dnnl_memory_desc_create_submemory(&it_, whole, extents, offsets) == dnnl_success;
@@ -62,7 +62,7 @@ class dnnl_description {
   bool good_;
 };
 
-/// The processor, for the life of the process.
+/// Returns the engine of the processor, which lives as long as the process.
 inline dnnl_engine_t dnnl_processor() {
   static const dnnl_engine_t engine = [] {
     dnnl_engine_t e = nullptr;
@@ -72,15 +72,15 @@ inline dnnl_engine_t dnnl_processor() {
   return engine;
 }
 
-/// Whether this processor multiplies bfloat16 itself. Such instructions take subnormal numbers for zeros.
+/// Returns true if this processor multiplies bfloat16 in hardware. These instructions treat subnormal numbers as zeros.
 inline bool dnnl_multiplies_bfloat16() {
   return detected_isa() == isa::avx512 &&
          (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) == dnnl_cpu_isa_avx512_core_bf16;
 }
 
-/// Whether it does so faster than it multiplies float. With AMX it does; and with AVX512-BF16 alone, but for the
-/// processors that have AMX and whose virtual machine hides it: they take twice as long as for float (measured on a
-/// Sapphire Rapids). AVX512-FP16 tells them.
+/// Returns true if it multiplies bfloat16 faster than float. This holds with AMX. With AVX512-BF16 alone it holds too,
+/// except on processors with AMX whose virtual machine hides it: these take twice as long as for float (measured on a
+/// Sapphire Rapids). AVX512-FP16 identifies such processors.
 inline bool dnnl_multiplies_bfloat16_fast() {
   if (!dnnl_multiplies_bfloat16()) return false;
   if ((dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_amx) == dnnl_cpu_isa_avx512_core_amx) return true;
@@ -92,7 +92,7 @@ inline bool dnnl_multiplies_bfloat16_fast() {
 #endif
 }
 
-/// A primitive and its description; null where oneDNN has none.
+/// A primitive and its descriptor; null if oneDNN has none.
 class dnnl_code {
  public:
   dnnl_code() = default;
@@ -103,7 +103,7 @@ class dnnl_code {
     if (description_) dnnl_primitive_desc_destroy(description_);
   }
 
-  /// Takes over the description. Returns whether there is a primitive now.
+  /// Takes ownership of the descriptor. Returns true if the primitive was created.
   bool make(dnnl_primitive_desc_t description) {
     description_ = description;
     return dnnl_primitive_create(&primitive_, description) == dnnl_success;
@@ -121,7 +121,7 @@ class dnnl_code {
   dnnl_primitive_t primitive_ = nullptr;
 };
 
-/// Memory as oneDNN sees it; where it lies may change from run to run.
+/// oneDNN's memory object; its address may change from run to run.
 class dnnl_buffer {
  public:
   dnnl_buffer() = default;
@@ -136,7 +136,7 @@ class dnnl_buffer {
     at_ = at;
     return dnnl_memory_create(&it_, layout, dnnl_processor(), const_cast<void*>(at)) == dnnl_success;
   }
-  /// Telling oneDNN costs an allocation of its own, so it is told only what has changed.
+  /// Setting the address costs an allocation in oneDNN, so it is set only if it has changed.
   dnnl_memory_t at(const void* data) {
     if (data != at_) dnnl_memory_set_data_handle(it_, const_cast<void*>(data));
     at_ = data;

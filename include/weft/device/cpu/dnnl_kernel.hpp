@@ -12,8 +12,8 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// The common part of kernels by oneDNN: work that Weft's threads share in parts, each of which has its own scratch
-/// memory in the kernel's workspace, and an expression that follows.
+/// The common part of oneDNN kernels: work divided into parts for Weft's threads, each with its own scratch memory in
+/// the workspace, and an optional epilogue.
 class dnnl_kernel : public kernel {
  public:
   ~dnnl_kernel() override {
@@ -31,10 +31,10 @@ class dnnl_kernel : public kernel {
 
   static std::size_t lines_of(std::size_t bytes) { return (bytes + sizeof(line) - 1) / sizeof(line); }
 
-  /// False where oneDNN has no fast code.
+  /// Returns false if oneDNN has no fast code.
   virtual bool prepare() = 0;
 
-  /// The kernel, which takes over the epilogue; or null, and the kernel is gone, if it cannot be prepared.
+  /// Returns the kernel, which then owns the epilogue, or deletes the kernel and returns null if it cannot be prepared.
   static kernel* prepared(dnnl_kernel* made, epilogue_kernel* epilogue) {
     if (made->prepare()) {
       made->epilogue_ = epilogue;
@@ -44,20 +44,20 @@ class dnnl_kernel : public kernel {
     return nullptr;
   }
 
-  /// Attributes by which the caller gives scratch memory.
+  /// Creates attributes with which the caller provides scratch memory.
   bool make_attributes() {
     return weft::detail::dnnl_processor() && dnnl_primitive_attr_create(&attributes_) == dnnl_success &&
            dnnl_primitive_attr_set_scratchpad_mode(attributes_, dnnl_scratchpad_mode_user) == dnnl_success;
   }
 
-  /// Adds memory to the workspace. Returns its offset there.
+  /// Adds memory to the workspace and returns its offset.
   std::size_t reserve_lines(std::size_t lines) {
     const std::size_t at = workspace_;
     workspace_ += lines * sizeof(line);
     return at;
   }
 
-  /// Reserves scratch memory for the parts, each of which runs one of the codes; codes that were not made need none.
+  /// Reserves scratch memory for the parts, each of which runs one of the codes. Missing codes need none.
   void reserve_scratch(std::size_t parts, std::initializer_list<const weft::detail::dnnl_code*> codes) {
     for (const weft::detail::dnnl_code* code : codes) {
       const std::size_t bytes = code->get() ? weft::detail::bytes_of(code->layout(dnnl_query_scratchpad_md)) : 0;
@@ -70,7 +70,7 @@ class dnnl_kernel : public kernel {
     return f.workspace + scratch_ + part * scratch_of_part_ * sizeof(line);
   }
 
-  /// Throws internal, in the operation's name.
+  /// Runs a primitive. Throws internal, in the operation's name.
   static void execute(const char* operation, dnnl_primitive_t code, dnnl_stream_t stream, int count,
                       const dnnl_exec_arg_t* arguments) {
     if (dnnl_primitive_execute(code, stream, count, arguments) != dnnl_success)
@@ -81,7 +81,7 @@ class dnnl_kernel : public kernel {
   epilogue_kernel* epilogue_ = nullptr;
 
  private:
-  std::size_t workspace_ = 0, scratch_ = 0, scratch_of_part_ = 0;  // the last in lines
+  std::size_t workspace_ = 0, scratch_ = 0, scratch_of_part_ = 0;  // scratch_of_part_ is in lines
 };
 
 }  // namespace weft::device

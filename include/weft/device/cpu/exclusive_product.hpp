@@ -9,12 +9,13 @@
 
 namespace weft::device {
 
-/// The type of the products on the way: double for float, so that they may leave a float's range.
+/// The type of intermediate products: double for float, so that they may exceed the range of float.
 template <class T>
 using exclusive_product_of = std::conditional_t<std::is_same_v<T, float>, double, scan_sum<T>>;
 
-/// The product of the other elements of a row, for a group of rows side by side: of the elements before, then times
-/// that of the elements behind. Nothing is divided, so zeros and infinities come out right.
+/// Computes the product of all other elements in each row, for a group of adjacent rows: the product of the preceding
+/// elements, then times the product of the following elements. It does not divide, so zeros and infinities yield
+/// correct results.
 template <class T>
 struct exclusive_product_columns {
   using product = exclusive_product_of<T>;
@@ -49,7 +50,7 @@ struct exclusive_product_columns {
   }
 };
 
-/// For groups [begin, end) of rows; `before` has x's shape.
+/// Processes groups [begin, end) of rows; `before` has the shape of x.
 template <class T>
 void exclusive_products(const axis_rows& s, const T* x, exclusive_product_of<T>* before, T* y, std::size_t begin,
                         std::size_t end) {

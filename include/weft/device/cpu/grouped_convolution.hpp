@@ -11,13 +11,13 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// A convolution in groups, or one of its gradients: one convolution for each image and group, of copies in which a
-/// group's channels lie next to each other. Threads share the images; a gradient of filters has sums for each thread's
-/// images, how many depends on the batch alone. half and bfloat16 are convolved and summed in float.
+/// A grouped convolution, or one of its gradients: one convolution for each image and group, of copies in which a
+/// group's channels are adjacent. Threads share the images; filter gradients have separate sums for each thread's
+/// images, whose number depends only on the batch. half and bfloat16 are convolved and summed in float.
 template <class T, convolution_kind Kind>
 class grouped_convolution_kernel final : public kernel {
  public:
-  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  /// Takes ownership of the epilogue, a kernel that reads the result and writes it in place.
   grouped_convolution_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                              epilogue_kernel* epilogue)
       : batch_(size(s.batch)),
@@ -99,7 +99,7 @@ class grouped_convolution_kernel final : public kernel {
     std::size_t rows, width;
     std::size_t elements() const { return rows * width; }
   };
-  /// Convolves some of the images, one after the other; the numbers say where its copies begin in the workspace.
+  /// Convolves some of the images, one after another; the numbers are the offsets of its copies in the workspace.
   struct lane {
     kernel* convolution = nullptr;
     std::size_t image = 0, result = 0, filter = 0, sums = 0, inner = 0;
@@ -146,7 +146,7 @@ class grouped_convolution_kernel final : public kernel {
     else
       __builtin_memcpy(to, from, n * sizeof(T));
   }
-  /// From rows that have all groups to one group after the other, and back.
+  /// Convert between rows that contain all groups and consecutive groups.
   void split(const T* from, computed* to, const part& p) const {
     for (std::size_t r = 0; r < p.rows; ++r)
       for (std::size_t g = 0; g < groups_; ++g, from += p.width) copy(to + (g * p.rows + r) * p.width, from, p.width);
@@ -162,12 +162,12 @@ class grouped_convolution_kernel final : public kernel {
   std::uint32_t slots_[3];
   epilogue_kernel* epilogue_;
   std::size_t lane_count_;
-  std::size_t workspace_ = 0, filters_ = 0;  // its bytes; where the copy of the filters begins in it
+  std::size_t workspace_ = 0, filters_ = 0;  // its size in bytes; the offset of the copied filters
   lane lanes_[max_lanes];
 };
 
-/// `a` and `b` are images and filters; filters and what arrives; images and what arrives. Takes over the epilogue of a
-/// forward convolution.
+/// `a` and `b` are images and filters, filters and upstream gradient, or images and upstream gradient. Takes ownership
+/// of the epilogue of a forward convolution.
 template <class T, convolution_kind Kind>
 kernel* make_grouped_convolution(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                                  epilogue_kernel* epilogue = nullptr) {

@@ -5,13 +5,13 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 
-/// Normalization of rows, each by its own moments. A row stays in the caches while it is read several times.
+/// Normalization of rows by their own moments. A row stays in the caches while it is read several times.
 namespace weft::device {
 
 namespace detail {
 
-/// The sums of two functions of an index below n: in lanes, and of a few thousand terms at a time, so that small terms
-/// do not vanish.
+/// Sums two functions of an index below n, in lanes and in blocks of a few thousand terms, so that small terms do not
+/// vanish.
 template <class T, class F>
 WEFT_INLINE void add_two(std::size_t n, const F& terms, double& first, double& second) {
   constexpr std::size_t lanes = 32, most = 4096;
@@ -34,8 +34,8 @@ WEFT_INLINE void add_two(std::size_t n, const F& terms, double& first, double& s
 
 }  // namespace detail
 
-/// y = (x - mean) * reciprocal * scale + offset, where reciprocal is 1 / sqrt(variance + epsilon); or, unless
-/// `Centred`, x * reciprocal * scale with the mean of squares for the variance.
+/// Computes y = (x - mean) * reciprocal * scale + offset, where reciprocal is 1 / sqrt(variance + epsilon); unless
+/// `Centred`, y = x * reciprocal * scale, with the mean of squares as the variance.
 template <class T, bool Centred>
 struct normalize_rows {
   std::size_t rows, columns;
@@ -68,7 +68,7 @@ struct normalize_rows {
           if (Centred) rest += d;
         },
         squares, of_rest);
-    // The part of the mean that T cannot hold.
+    // The part of the mean that T cannot represent.
     const double lost = Centred ? of_rest / n : 0;
     const double reciprocal = 1 / std::sqrt(squares / n - lost * lost + epsilon);
     const T factor = static_cast<T>(reciprocal), shift = static_cast<T>(-lost * reciprocal);
@@ -80,7 +80,7 @@ struct normalize_rows {
   }
 };
 
-/// The gradients of x, and those of scale and offset summed over the rows. `few` has room for two rows.
+/// Computes the gradient of x, and the gradients of scale and offset summed over the rows. `few` has room for two rows.
 template <class T, bool Centred>
 struct gradients_of_rows {
   std::size_t rows, columns;
@@ -91,10 +91,10 @@ struct gradients_of_rows {
   const T* means;
   T* dx;
   T* few;
-  double* sums;  ///< of scale, then of offset
+  double* sums;  ///< for scale, then for offset
 
   WEFT_INLINE void operator()() const {
-    constexpr std::size_t at_once = 32;  // rows that are added in T
+    constexpr std::size_t at_once = 32;  // rows that are summed in T
     T *const of_scale = few, *const of_offset = few + columns;
     for (std::size_t i = 0; i < 2 * columns; ++i) sums[i] = 0;
     for (std::size_t begin = 0; begin < rows; begin += at_once) {

@@ -10,23 +10,24 @@
 
 namespace weft::device {
 
-/// The inner loop of a fused elementwise kernel: reads n consecutive elements of every input, writes n of every output.
+/// The inner loop of a fused elementwise kernel: reads n consecutive elements of every input and writes n elements of
+/// every output.
 using block_function = void (*)(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals);
 
 inline constexpr std::size_t max_operands = 16;
 
-/// Whether a pass over so many bytes leaves little of them in the caches of any processor.
+/// Returns true if a pass over this many bytes exceeds the caches of any processor.
 constexpr bool exceeds_caches(std::size_t bytes) { return bytes > std::size_t{64} << 20; }
 
 WEFT_COLD_BEGIN
 
-/// Sums in levels: sixteen terms are added one after another, sixteen of these sums, and so on, so that what is small
-/// is not lost on what is large. A term is an array of elements; the order depends on the number of terms alone.
+/// A hierarchical sum: adds sixteen terms one after another, sixteen of these sums, and so on, so that small terms do
+/// not vanish. A term is an array of elements; the order depends only on the number of terms.
 class cascade {
  public:
   static constexpr std::size_t terms = 16;
 
-  /// Memory for so many terms of so many bytes.
+  /// Returns the bytes of memory required for `count` terms of `bytes` bytes.
   static std::size_t room(std::size_t count, std::size_t bytes) {
     std::size_t levels = 1;
     for (; count >= terms; count /= terms) ++levels;
@@ -34,11 +35,12 @@ class cascade {
   }
 
   cascade() = default;
-  /// Sums terms of so many bytes at most.
+  /// Sums terms of at most `bytes` bytes.
   cascade(const arithmetic& of, std::size_t bytes, std::byte* memory)
       : of_(&of), count_(0), step_(step_of(bytes)), memory_(memory) {}
 
-  /// Where the next term, of so many elements as those before it, is to be added; `close` when it is.
+  /// Returns the memory to which the next term must be added; all terms have the same number of elements. Call `close`
+  /// afterwards.
   std::byte* open(std::size_t elements) {
     elements_ = elements;
     if (count_ % terms == 0) __builtin_memset(memory_, 0, step_);
@@ -54,7 +56,7 @@ class cascade {
         add(from, from + step_);
     }
   }
-  /// Adds all of them to `to`, the smaller sums first, and begins anew.
+  /// Adds the total to `to`, smaller sums first, and restarts.
   void finish(void* to) {
     std::byte *sum = nullptr, *level = memory_;
     for (std::size_t n = count_; n != 0; n /= terms, level += step_) {
@@ -78,52 +80,53 @@ class cascade {
 
 WEFT_COLD_END
 
-/// An operand as a loop keeps it.
+/// An operand in a loop.
 struct loop_operand : operand {
   std::uint32_t size;
-  // In a tile, axes from `run` on are one run of elements, and those from `rows` to there one axis of such runs.
+  // In a tile, the axes from `run` on are one contiguous run, and the axes from `rows` to `run` form one axis of such
+  // runs.
   std::uint8_t rows, run;
-  std::uint16_t results;       // an output's: of a row of several axes
-  reduce_op how;               // an output's
-  const arithmetic* elements;  // an output's
+  std::uint16_t results;       // for outputs: results in a row of several axes
+  reduce_op how;               // for outputs
+  const arithmetic* elements;  // for outputs
 };
 
 /// A loop nest over broadcast and reduced operands, run block by block through one `block_function`.
 ///
-/// Axes that every operand walks alike are merged first, so that most loops are one long run. The axes that are left
-/// are cut into tiles of at most `tile_bytes` per operand: rows of the last axis or, if it is short, of as many axes as
-/// fit. An operand that is not contiguous in a tile is copied to a buffer, which the first-level cache holds. The
-/// function itself sees contiguous runs only.
+/// Axes that all operands traverse in the same way are merged first, so most loops are one long run. The remaining axes
+/// are divided into tiles of at most `tile_bytes` per operand: rows of the last axis or, if it is short, of as many
+/// axes as fit. An operand that is not contiguous within a tile is copied to a buffer in the first-level cache. The
+/// function only processes contiguous runs.
 ///
-/// Sums run in levels: within a tile, over the tiles that share results, over each axis outside of them, and over the
-/// pieces for threads. So no rounding error grows with the number of terms, only with its logarithm.
+/// Sums are hierarchical: within a tile, over the tiles that share results, over each outer axis, and over the pieces
+/// for threads. Rounding errors therefore grow only with the logarithm of the number of terms.
 ///
-/// Where the operands of a memory-bound function together exceed the caches and results are stored, all is cut into
-/// small tiles: while one is computed the next is fetched, and results are staged too, to be streamed to where they
-/// belong.
+/// If the operands of a memory-bound function together exceed the caches and results are stored, the work is divided
+/// into small tiles. The next tile is prefetched during the computation of the current one, and results are staged and
+/// then streamed to their destination.
 class loop {
  public:
-  /// Elements that are reduced by one call at most. Each call has to find its way in memory again, so they are many.
+  /// The maximum number of elements that one call reduces. Large, because memory access restarts in each call.
   static constexpr std::size_t piece = 262144;
 
-  /// Whether the sum of all n elements of contiguous operands is one such call.
+  /// Returns true if the sum of n elements of contiguous operands is a single call.
   static bool is_one_call(std::size_t n, bool memory_bound) {
     return memory_bound ? n <= piece : n < 2 * chunk_elements;
   }
 
   loop() = default;
 
-  /// `elements[k]` combines output k; it is not asked for outputs that are stored whole, and may then be null. A null
-  /// `block` combines the one input as it is.
-  /// `reduce`, when given, is a block function that combines all n elements into the one at out[0]; it is used where
-  /// whole runs fall on one result. `memory_bound` says that memory takes longer than the function.
+  /// `elements[k]` combines output k; it may be null for outputs that are stored. A null `block` combines the one input
+  /// unchanged.
+  /// `reduce`, if given, is a block function that combines all n elements into the element at out[0]; it is used if
+  /// whole runs have one result. `memory_bound` means that memory access takes longer than the function.
   loop(const shape& space, std::size_t inputs, const operand* in, std::size_t outputs, const operand* out,
        const reduce_op* how, const arithmetic* const* elements, block_function block, block_function reduce,
        bool memory_bound = true);
 
   std::size_t elements() const { return space_.elements(); }
 
-  /// How many chunks it is cut into: from the extents alone, so that threads do not change bits.
+  /// Returns the number of chunks, which depends only on the extents, so that threads do not change bits.
   std::size_t chunks() const {
     const std::size_t n = elements(), most = extent(cut_axis_);
     const std::size_t least = memory_bound_ && reduce_runs_ && space_.rank == 1 ? piece : chunk_elements;
@@ -133,35 +136,35 @@ class loop {
     return wanted < most ? wanted : most;
   }
 
-  /// Whether an output is combined, and whether chunks of an axis share it, so that each needs its own copy: of the one
-  /// that `run` cuts, or of the outermost, that of rows.
+  /// Return true if an output is combined, and if the chunks of an axis share it and therefore need separate copies:
+  /// chunks of the axis that `run` divides, or of the outermost one, for rows.
   bool combines(std::size_t output) const {
     return how(output) != reduce_op::store && how(output) != reduce_op::discard;
   }
   bool chunks_share_output(std::size_t output) const { return combines(output) && stride(output, cut_axis_) == 0; }
   bool rows_share_output(std::size_t output) const { return combines(output) && stride(output, 0) == 0; }
 
-  /// Memory in which a call of `run`, or of `run_rows`, keeps sums.
+  /// Return the bytes of memory in which a call of `run` or `run_rows` keeps sums.
   std::size_t scratch_bytes() const;
   std::size_t rows_scratch_bytes() const { return scratch_bytes({0, 0, extent(0)}); }
 
-  /// Runs one of `chunks`. Combining outputs must hold their identity (or a value to add to) before.
+  /// Runs one of `chunks`. Combining outputs must contain their identity, or a value to which results are added.
   void run(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t chunk = 0,
            std::size_t chunks = 1, std::byte* scratch = nullptr) const {
     if (is_line_ && chunks == 1) return run_line(in, out, literals);
     run_range(in, out, literals, {cut_axis_, cut(chunk, chunks), cut(chunk + 1, chunks)}, scratch);
   }
 
-  /// Whether all of it is one call of the function, where it is not cut into chunks.
+  /// Returns true if the whole loop is one call of the function, unless it is divided into chunks.
   bool is_line() const { return is_line_; }
   void run_line(const void* const* in, void* const* out, const std::uint64_t* literals) const {
     block_(in, out, extent(0), literals);
   }
 
-  /// Whether the outermost axis, or several that are one since axes were merged, can be cut into so many rows.
+  /// Returns true if the outermost axis, or several that were merged into it, can be divided into this many rows.
   bool has_rows(std::size_t rows) const { return rows != 0 && extent(0) % rows == 0; }
 
-  /// Runs rows [begin, end) of so many.
+  /// Runs rows [begin, end) of `rows`.
   void run_rows(const void* const* in, void* const* out, const std::uint64_t* literals, std::size_t begin,
                 std::size_t end, std::size_t rows, std::byte* scratch) const {
     const std::size_t unit = extent(0) / rows;
@@ -177,9 +180,9 @@ class loop {
  private:
   static constexpr std::size_t tile_bytes = detail::tile_bytes, chunk_elements = 32768, max_chunks = 16;
   static constexpr std::size_t page = 4096, cache_line = 64;
-  static constexpr std::size_t long_row = 128;  // below this many elements a call per row costs more than staging
-  // From so many columns on what is summed over rows is cut into columns, so narrow that the first caches hold the
-  // sums.
+  static constexpr std::size_t long_row = 128;  // for shorter rows, a call for each row costs more than staging
+  // From this many columns on, sums over rows are divided into blocks of columns, narrow enough for their sums to fit
+  // into the first-level cache.
   static constexpr std::size_t many_columns = 16384, narrow = 8192;
 
   std::size_t count() const { return inputs_ + outputs_; }
@@ -191,7 +194,7 @@ class loop {
   }
   bool contiguous_inner(std::size_t k) const { return inner_stride(k) == 1 || space_[space_.rank - 1] == 1; }
 
-  /// The bytes of all operands, each counted once.
+  /// Returns the bytes of all operands, each counted once.
   std::size_t bytes() const {
     std::size_t all = 0;
     for (std::size_t k = 0; k < count(); ++k) {
@@ -208,7 +211,7 @@ class loop {
     std::byte* out[max_operands];
   };
 
-  /// The part of the space where one axis runs from `begin` to `end`.
+  /// The part of the space in which one axis runs from `begin` to `end`.
   struct part {
     std::size_t axis, begin, end;
   };
@@ -221,13 +224,13 @@ class loop {
   std::size_t choose_cut() const;
   bool cuts_columns() const { return cut_axis_ != 0 && cut_axis_ + 1 == space_.rank; }
   std::size_t cut(std::size_t chunk, std::size_t chunks) const {
-    // No chunk begins inside a line or, where it is fetched ahead page by page, inside a page.
+    // No chunk begins within a cache line or, if memory is prefetched by pages, within a page.
     const std::size_t n = extent(cut_axis_);
     const std::size_t unit = cut_axis_ + 1 < space_.rank ? 1 : far_ ? page : cache_line;
     return chunk == chunks ? n : n * chunk / chunks / unit * unit;
   }
 
-  /// How rows of so many columns are cut into tiles.
+  /// The division of rows of this many columns into tiles.
   struct tiling {
     tiling(const loop& l, std::size_t all_rows, std::size_t all_columns)
         : rows(all_columns < l.tile_ ? l.tile_ / (all_columns ? all_columns : 1) : 1),
@@ -235,7 +238,7 @@ class loop {
           down((all_rows + rows - 1) / rows),
           across(columns ? (all_columns + columns - 1) / columns : 0) {}
 
-    /// The number of tiles in a row that are terms of the same results of a sum; 1 for what is not a sum.
+    /// Returns the number of consecutive tiles that are terms of the same sums; 1 if the output is not a sum.
     std::size_t terms(const loop& l, std::size_t output) const {
       if (l.how(output) != reduce_op::sum) return 1;
       const std::size_t o = l.inputs_ + output;
@@ -244,13 +247,13 @@ class loop {
     std::size_t term_bytes(const loop& l, std::size_t output) const {
       return l.results_of_row(output, columns) * l.operands_[l.inputs_ + output].size;
     }
-    /// The memory for these sums.
+    /// Returns the bytes of memory for these sums.
     std::size_t room(const loop& l, std::size_t output) const {
       const std::size_t n = terms(l, output);
       return n == 1 ? 0 : cascade::room(n, term_bytes(l, output));
     }
 
-    std::size_t rows, columns, down, across;  // of a tile; and how many tiles
+    std::size_t rows, columns, down, across;  // rows and columns of a tile; the number of tiles down and across
   };
 
   std::size_t scratch_bytes(const part&) const;
@@ -266,8 +269,8 @@ class loop {
     for (std::size_t k = 0; k < outputs_; ++k) at.out[k] += bytes(inputs_ + k, stride(k, axis), steps);
   }
 
-  /// Whether an axis outside of the tiles has so many terms of a sum that they are added in levels; and over how many
-  /// elements of the result that is.
+  /// Return true if an axis outside of the tiles has enough terms of a sum for a hierarchical sum, and the number of
+  /// result elements it covers.
   bool sums_along(std::size_t output, const part& p, std::size_t axis) const {
     return how(output) == reduce_op::sum && stride(output, axis) == 0 && extent_in(p, axis) > cascade::terms;
   }
@@ -287,7 +290,7 @@ class loop {
   void reduce_rows(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
                    std::byte* scratch) const;
 
-  /// The results of a row of a tile, which is one term of a sum.
+  /// Returns the number of results in a row of a tile, which is one term of a sum.
   std::size_t results_of_row(std::size_t output, std::size_t columns) const {
     const loop_operand& o = operands_[inputs_ + output];
     return rows_of_axes_ ? o.results : inner_stride(inputs_ + output) != 0 ? columns : 1;
@@ -296,7 +299,7 @@ class loop {
   struct tile_extents {
     std::size_t rows, columns;
   };
-  /// The elements of a tile in the axes from this one on, and how far it goes along it.
+  /// Return the elements of a tile in the axes from this one on, and the tile's extent along it.
   std::size_t elements_from(std::size_t axis, const tile_extents& t) const {
     if (axis <= inner_axis_) return t.rows * t.columns;
     if (!rows_of_axes_) return t.columns;
@@ -307,7 +310,7 @@ class loop {
   std::size_t extent_in(const tile_extents& t, std::size_t axis) const {
     return axis == inner_axis_ ? t.rows : extent(axis);
   }
-  /// The part of a tile from an axis on, where an operand walks it as rows of runs.
+  /// The part of a tile from an axis on, as rows of contiguous runs of an operand.
   struct rows_of_runs {
     std::size_t rows, columns;
     std::int64_t stride;
@@ -333,10 +336,10 @@ class loop {
   shape space_;
   std::size_t inputs_ = 0, outputs_ = 0, tile_ = 0;
   short_array<loop_operand, 4> operands_;
-  std::size_t cut_axis_ = 0;    // that chunks are cut from
-  std::size_t inner_axis_ = 0;  // the outermost one that tiles are cut from
+  std::size_t cut_axis_ = 0;    // the axis that chunks divide
+  std::size_t inner_axis_ = 0;  // the outermost axis that tiles divide
   std::size_t row_ = 0;         // the elements of a row of tiles
-  bool rows_of_axes_ = false;   // a row is more than the last axis
+  bool rows_of_axes_ = false;   // a row spans several axes
   block_function block_ = nullptr, reduce_ = nullptr;
   bool direct_ = false, reduces_ = false, reduce_runs_ = false, memory_bound_ = true, far_ = false, is_line_ = false;
 };
@@ -389,7 +392,7 @@ inline loop::loop(const shape& space, std::size_t inputs, const operand* in, std
 
 inline void loop::choose_tiles() {
   const std::size_t last = space_.rank - 1;
-  // Rows that are longer than tiles are terms of a sum one by one.
+  // Rows longer than a tile are separate terms of a sum.
   bool row_by_row = last == 0;
   for (std::size_t k = 0; k < outputs_ && extent(last) > tile_; ++k)
     if (how(k) == reduce_op::sum && inner_stride(inputs_ + k) != 0 && row_stride(inputs_ + k) == 0) row_by_row = true;
@@ -417,8 +420,8 @@ inline void loop::choose_tiles() {
   }
 }
 
-// The outermost axis, unless every result has to be summed over it: then the first one that they are not summed over,
-// where that is long, so that no two chunks share a result.
+// Chooses the outermost axis, unless every result is summed over it. In that case, chooses the first long axis over
+// which results are not summed, so that no two chunks share a result.
 inline std::size_t loop::choose_cut() const {
   for (std::size_t axis = 0; axis < space_.rank; ++axis) {
     if (rows_of_axes_ && axis > inner_axis_) break;
@@ -552,7 +555,7 @@ inline void loop::combine(std::size_t output, std::size_t axis, const tile_exten
   for (std::size_t i = 0; i < n; ++i) combine(output, axis + 1, t, tile + i * step, to + bytes(k, o.stride[axis], i));
 }
 
-// Compiled in full: what it inlines, streaming and fetching ahead, is a third slower otherwise.
+// Compiled with full optimization: otherwise the inlined streaming and prefetching are a third slower.
 inline void loop::run_tiles(const position& at, const std::uint64_t* literals, std::size_t rows, std::size_t columns,
                             std::byte* scratch) const {
   if (reduce_runs_) return reduce_rows(at, literals, rows, columns, scratch);
@@ -581,7 +584,7 @@ inline void loop::run_tiles(const position& at, const std::uint64_t* literals, s
   const tiling tiles(*this, rows, columns);
   const std::size_t tile_rows = tiles.rows, tile_columns = tiles.columns;
 
-  // `terms` says for each sum how many tiles in a row are terms of the same results.
+  // For each sum, `terms` is the number of consecutive tiles that are terms of the same results.
   cascade sums[max_operands];
   std::size_t terms[max_operands];
   for (std::size_t k = 0; k < outputs_; ++k) {

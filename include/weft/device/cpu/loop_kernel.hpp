@@ -9,15 +9,15 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// A loop and its buffers: the kernel of every fused expression, reduction, and their gradients.
+/// A loop with its buffers: the kernel of every fused expression, reduction, and their gradients.
 class loop_kernel final : public epilogue_kernel {
  public:
-  /// The slot of the buffer of each operand of the loop, and how many elements each output has.
+  /// The slots of the operands' buffers, and the number of elements of each output.
   struct buffers {
     const std::uint32_t *in, *out;
     const std::size_t* out_elements;
   };
-  /// Made when it is asked for: what is done, and whatever `print` has words for.
+  /// The description of a kernel, created on demand from its task and the object that `print` formats.
   struct description {
     const char* what = "";
     const void* of = nullptr;
@@ -34,7 +34,7 @@ class loop_kernel final : public epilogue_kernel {
     take_memory(chunks_, body_.scratch_bytes(), 1);
   }
 
-  /// False if a divisor is for all of it.
+  /// Returns false if a divisor applies to the whole output.
   bool prepare_pieces(std::size_t pieces, std::size_t calls = 1) override {
     if (output_divisor_ != 1 || divided_input_ >= 0) return false;
     for (std::size_t k = 0; k < body_.outputs(); ++k) apart_[k] = body_.rows_share_output(k);
@@ -42,7 +42,7 @@ class loop_kernel final : public epilogue_kernel {
     return true;
   }
 
-  /// Divides output 0 when the loop is done, as a mean does, or operand `input` before it starts, as its gradient does.
+  /// Divides output 0 after the loop, as for a mean, or operand `input` before it, as for the gradient of a mean.
   void divide_output(double divisor) { output_divisor_ = divisor; }
   void divide_input(std::size_t input, double divisor, std::size_t elements, dtype type,
                     const arithmetic& type_arithmetic) {
@@ -54,7 +54,8 @@ class loop_kernel final : public epilogue_kernel {
     divided_.resize((elements * size_of(type) + 63) / 64);
   }
 
-  // WEFT_DECL here too: a virtual function that is inline only where it is defined makes every file emit the class.
+  // WEFT_DECL is repeated here: a virtual function declared inline only at its definition makes every file emit the
+  // class.
   WEFT_DECL void run(const kernel_context& f) override;
   WEFT_DECL void run_part(const kernel_context& f, std::size_t begin, std::size_t end, std::size_t rows) override;
   bool has_rows(std::size_t rows) const override { return body_.has_rows(rows); }
@@ -80,7 +81,7 @@ class loop_kernel final : public epilogue_kernel {
 
   std::size_t bytes_of(std::size_t k) const { return out(k).elements * size_of(body_.output_type(k)); }
 
-  /// For each of so many pieces memory in which it keeps sums and, where they share results, what it combines.
+  /// Allocates memory for each piece: scratch memory for sums and, for outputs that pieces share, partial results.
   void take_memory(std::size_t pieces, std::size_t scratch_bytes, std::size_t calls) {
     std::size_t bytes = (scratch_bytes + 63) / 64 * 64;
     for (std::size_t k = 0; k < body_.outputs(); ++k) {
@@ -98,7 +99,8 @@ class loop_kernel final : public epilogue_kernel {
     for (std::size_t k = 0; k < sums_.size(); ++k)
       if (sums_calls(k)) sums_[k].sum = cascade(*body_.elements_of(k), bytes_of(k), memory(sums_[k].offset));
   }
-  /// True if the calls of run_part are terms of a sum in levels. Maxima and the like are combined where they belong.
+  /// Returns true if the calls of run_part are terms of a hierarchical sum. Other reductions are combined directly in
+  /// the output.
   bool sums_calls(std::size_t k) const { return k < sums_.size() && apart_[k] && body_.how(k) == reduce_op::sum; }
   std::byte* memory(std::size_t offset) { return reinterpret_cast<std::byte*>(memory_.data()) + offset; }
 
@@ -123,7 +125,7 @@ class loop_kernel final : public epilogue_kernel {
 
   void run_in_chunks(const kernel_context& f, operands& at);
 
-  /// Values that a piece combines go to memory of its own.
+  /// Redirects outputs that a piece combines to the piece's own memory.
   struct outputs {
     void* out[max_operands];
   };
@@ -143,7 +145,7 @@ class loop_kernel final : public epilogue_kernel {
   std::byte* scratch(std::size_t piece) { return memory(piece * piece_bytes_); }
   void* partial(std::size_t piece, std::size_t k) { return scratch(piece) + out(k).partial_offset; }
 
-  /// A sum that the calls of run_part add to.
+  /// A sum that accumulates over calls of run_part.
   struct sum_of_calls {
     std::size_t offset = 0;
     cascade sum = {};
@@ -155,7 +157,7 @@ class loop_kernel final : public epilogue_kernel {
   description words_;
   std::size_t chunks_ = 1, piece_bytes_ = 0, divided_elements_ = 0;
   bool is_line_ = false;
-  bool apart_[max_operands]{};  // whether pieces combine this output each for itself
+  bool apart_[max_operands]{};  // true if each piece combines this output separately
   sequence<sum_of_calls> sums_;
   sequence<cache_line> memory_, divided_;
   double output_divisor_ = 1, input_divisor_ = 1;
@@ -167,7 +169,7 @@ class loop_kernel final : public epilogue_kernel {
 
 WEFT_COLD_END
 
-// The code that a small step spends its time on is compiled in full.
+// The code that dominates small steps is compiled with full optimization.
 WEFT_DECL void loop_kernel::run(const kernel_context& f) {
   operands at = operands_in(f);
   if (is_line_) return body_.run_line(at.in, at.out, literals_.data());
@@ -199,7 +201,7 @@ WEFT_DECL void loop_kernel::run_part(const kernel_context& f, std::size_t begin,
   const std::size_t n = end - begin, parts = n * body_.elements() / rows < 65536 ? 1 : n < max_parts ? n : max_parts;
   if (begin == 0) {
     clear_combined(at.out);
-    for (sum_of_calls& s : sums_) s.sum.restart();  // a step before may have ended in an error
+    for (sum_of_calls& s : sums_) s.sum.restart();  // a previous step may have failed midway
   }
   void* to[max_operands];
   for (std::size_t k = 0; k < body_.outputs(); ++k) {

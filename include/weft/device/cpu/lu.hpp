@@ -21,7 +21,7 @@ WEFT_INLINE void subtract_multiple(std::size_t n, T f, const T* y, T* x) {
   for (std::size_t i = 0; i < n; ++i) x[i] -= f * y[i];
 }
 
-/// C -= op(A) * B of parts of larger matrices; of many rows, strip by strip.
+/// C -= op(A) * B for parts of larger matrices, in strips if there are many rows.
 template <class T>
 void subtract_product(const matmul_shape& s, const T* a, std::size_t lda, const T* b, std::size_t ldb, T* c,
                       std::size_t ldc, thread_pool* pool) {
@@ -43,13 +43,13 @@ void subtract_product(const matmul_shape& s, const T* a, std::size_t lda, const 
 
 namespace library {
 
-/// LU factorizations with partial pivoting by Weft's own code, in blocks, whose products are the libraries'.
+/// LU factorization with partial pivoting by Weft's own code, in blocks, with matrix products by the libraries.
 struct reference_lu {
   static constexpr bool takes_threads = true;
   static constexpr std::size_t width = 64;  // of a block
 
-  /// Makes L, whose diagonal is 1, and U of a matrix of n rows, in its place: rows i and pivots[i] were swapped, in the
-  /// order of i. False if a pivot is 0.
+  /// Factorizes a matrix of n rows in place into L, with a unit diagonal, and U. Rows i and pivots[i] were swapped, in
+  /// the order of i. Returns false if a pivot is 0.
   template <class T>
   static bool factorize(std::size_t n, T* a, std::int32_t* pivots, thread_pool* pool) {
     bool regular = true;
@@ -65,7 +65,7 @@ struct reference_lu {
     return regular;
   }
 
-  /// From x, n rows of m, the solution of A y = x, or of A' y = x, in its place.
+  /// Solves A y = x or A' y = x in place, where x has n rows of m.
   template <class T>
   static void solve(std::size_t n, std::size_t m, const T* lu, const std::int32_t* pivots, bool transposed, T* x,
                     thread_pool* pool) {
@@ -105,7 +105,7 @@ struct reference_lu {
 
   struct triangle {
     std::size_t n, lda;
-    bool upper, transposed;  // the diagonal of the lower one is 1
+    bool upper, transposed;  // lower triangles have a unit diagonal
   };
   template <class T>
   static void solve_triangle(const triangle& t, const T* a, std::size_t m, T* x, std::size_t ldx, thread_pool* pool) {

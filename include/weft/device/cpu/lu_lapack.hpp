@@ -12,8 +12,8 @@
 WEFT_COLD_BEGIN
 namespace weft::library {
 
-// LAPACK and the BLAS under it as Fortran has them, the lengths of texts behind. Names of Weft's own: a program's
-// headers may declare them otherwise.
+// LAPACK and BLAS with Fortran's calling convention, in which the lengths of strings come last. The functions have
+// names of Weft's own, since a program's headers may declare them differently.
 namespace fortran {
 extern "C" {
 void weft_sgetrf(const int* m, const int* n, float* a, const int* lda, int* pivots, int* info) __asm__("sgetrf_");
@@ -27,8 +27,8 @@ void weft_dtrsm(const char* side, const char* which, const char* transposed, con
 }
 }  // namespace fortran
 
-/// LAPACK: OpenBLAS's, MKL's, netlib's. It counts columns where Weft counts rows, so it factorizes the transposed
-/// matrix, A' = P L U, and solves y' A' = x': no memory moves.
+/// LAPACK from OpenBLAS, MKL or netlib. LAPACK stores matrices by columns, and Weft by rows. Weft therefore factorizes
+/// the transposed matrix, A' = P L U, and solves y' A' = x', so no elements move.
 struct lapack {
   static constexpr bool takes_threads = false;
 

@@ -6,14 +6,15 @@
 #include <weft/tensor/dtype.hpp>
 
 // Elementary functions that compilers vectorise: inline, without branches, tables or calls into libm, so that a loop
-// over them becomes vector code (see dispatch.hpp). Special values are those of C's functions of the same names; no
-// errno, no exception flags. Coefficients are our own minimax fits. Errors, in units in the last place over all floats
-// and a dense sweep of doubles, are stated at each function and held by test/device/math_test.cpp.
+// over them becomes vector code (see dispatch.hpp). Special values match C's functions of the same names; errno and
+// exception flags are not set. Coefficients are our own minimax fits. Each function states its error in units in the
+// last place, over all floats and a dense sweep of doubles; test/device/math_test.cpp checks it.
 //
-// A kernel for GPUs takes the first of them out of device/gpu/math.hpp. Those at the end are written once for both.
+// GPU kernels take the functions in the first part from device/gpu/math.hpp instead. The functions at the end serve
+// both.
 
 extern "C" {
-// Redeclared as `const` because g++ and clang vectorise a square root only when it cannot write errno.
+// Redeclared as `const` because g++ and clang vectorise a square root only if it cannot write errno.
 #if defined(__GLIBC__)
 float sqrtf(float) noexcept __attribute__((const));
 double sqrt(double) noexcept __attribute__((const));
@@ -27,9 +28,9 @@ double sqrt(double) __attribute__((const));
   #include <weft/device/gpu/math.hpp>
 #else
 
-  // Flags like -ffast-math let a compiler move the terms of sums, and with them what is added and subtracted to round,
-  // and take every number for finite. Clang is told that it may not, here. g++ would no longer inline what it is told
-  // so of: sums that matter are `kept`, and special values found by their bits.
+  // Flags like -ffast-math let a compiler reassociate sums, including those that round by adding and subtracting a
+  // constant, and assume that every number is finite. A pragma forbids this in Clang. g++ would no longer inline
+  // functions with such an attribute, so sums that matter are `kept`, and special values are found by their bits.
   #if defined(__clang__)
     #pragma float_control(push)
     #if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__
@@ -49,7 +50,7 @@ WEFT_HOST_DEVICE WEFT_INLINE float as_float(std::uint32_t x) { return __builtin_
 WEFT_HOST_DEVICE WEFT_INLINE double as_double(std::uint64_t x) { return __builtin_bit_cast(double, x); }
 
   #if defined(__ASSOCIATIVE_MATH__) && !defined(__clang__) && !defined(__CUDACC__)
-// Zero, which the compiler cannot know. (__builtin_assoc_barrier is gone once g++ 12 has vectorised a loop.)
+// Zero, but unknown to the compiler. (g++ 12 drops __builtin_assoc_barrier when it vectorises a loop.)
 __attribute__((used)) inline std::uint64_t nothing = 0;
 WEFT_INLINE float kept(float sum) { return as_float(bits(sum) ^ static_cast<std::uint32_t>(nothing)); }
 WEFT_INLINE double kept(double sum) { return as_double(bits(sum) ^ nothing); }
@@ -60,10 +61,11 @@ WEFT_HOST_DEVICE WEFT_INLINE T kept(T sum) {
 }
   #endif
 
-// condition ? a : b, spelt in bits: a conditional expression would be turned into a branch, and the loop with it.
+// condition ? a : b in bit operations: a conditional expression could become a branch, which would prevent
+// vectorisation.
 //
-// The mask is used once if every number is taken for finite: the compiler would compute ~mask by the opposite
-// comparison, and of NaN both would be false.
+// With finite math, the mask is used only once: the compiler would compute ~mask by the opposite comparison, and both
+// are false for NaN.
 WEFT_HOST_DEVICE WEFT_INLINE float select(bool condition, float a, float b) {
   const std::uint32_t mask = 0u - static_cast<std::uint32_t>(condition);
   #if __FINITE_MATH_ONLY__
@@ -81,11 +83,11 @@ WEFT_HOST_DEVICE WEFT_INLINE double select(bool condition, double a, double b) {
   #endif
 }
 
-// Without a branch.
+// Avoid branches.
 WEFT_HOST_DEVICE WEFT_INLINE bool both(bool a, bool b) { return a & b; }
 WEFT_HOST_DEVICE WEFT_INLINE bool either(bool a, bool b) { return a | b; }
 
-  // Comparisons that are false of NaN.
+  // Comparisons that are false for NaN.
   #if __FINITE_MATH_ONLY__
 WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(float x) { return (bits(x) & 0x7fffffffu) > 0x7f800000u; }
 WEFT_HOST_DEVICE WEFT_INLINE bool is_nan(double x) { return (bits(x) & 0x7fffffffffffffffu) > 0x7ff0000000000000u; }
@@ -126,12 +128,12 @@ template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE bool is_equal(T a, T nonzero) {
   return a == nonzero;
 }
-// Expects x > 0.
+// Requires x > 0.
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE bool below_infinity(T x) {
   return x < T(__builtin_inff());
 }
-// x, within a limit; NaN stays.
+// Clamp x to a limit; NaN stays NaN.
 template <class T>
 WEFT_HOST_DEVICE WEFT_INLINE T at_most(T limit, T x) {
   return select(x > limit, limit, x);
@@ -152,13 +154,13 @@ WEFT_HOST_DEVICE WEFT_INLINE T polynomial(T x, T c0, Ts... c) {
   return c0 + x * polynomial(x, c...);
 }
 
-// Adding 1.5 * 2^23 (2^52) rounds to the nearest integer and leaves it, in two's complement, in the low bits of the
-// sum.
+// Adding 1.5 * 2^23 (2^52) rounds to the nearest integer, which the low bits of the sum then contain in two's
+// complement.
 inline constexpr float round_float = 0x1.8p23f;
 inline constexpr double round_double = 0x1.8p52;
 
-// The part that the exponentials share: x = power * ln 2 + remainder, and e^remainder - 1. In float power + Bias lies
-// in the low bits of a word, to be shifted into an exponent; what is above them is not cleared.
+// The common part of the exponentials: x = power * ln 2 + remainder, and e^remainder - 1. In float, power + Bias is in
+// the low bits of a word, ready to be shifted into an exponent; the bits above are not cleared.
 struct exp_parts_float {
   std::uint32_t biased;
   float expm1;
@@ -196,7 +198,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double abs(double x) { return __builtin_fabs(x); }
 WEFT_HOST_DEVICE WEFT_INLINE float sqrt(float x) { return ::sqrtf(x); }
 WEFT_HOST_DEVICE WEFT_INLINE double sqrt(double x) { return ::sqrt(x); }
 
-/// The largest integer not above x.
+/// Returns the largest integer not above x.
 WEFT_HOST_DEVICE WEFT_INLINE float floor(float x) {
   const float magnitude = abs(x);
   float r = detail::kept(magnitude + 0x1p23f) - 0x1p23f;
@@ -210,7 +212,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double floor(double x) {
   return r - detail::select(r > x, 1.0, 0.0);
 }
 
-/// The larger operand; NaN if either is NaN.
+/// Returns the larger operand; NaN if either is NaN.
 WEFT_HOST_DEVICE WEFT_INLINE float maximum(float a, float b) {
   return detail::select(detail::either(detail::is_above(a, b), detail::is_nan(a)), a, b);
 }
@@ -218,7 +220,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double maximum(double a, double b) {
   return detail::select(detail::either(detail::is_above(a, b), detail::is_nan(a)), a, b);
 }
 
-/// The smaller operand; NaN if either is NaN.
+/// Returns the smaller operand; NaN if either is NaN.
 WEFT_HOST_DEVICE WEFT_INLINE float minimum(float a, float b) {
   return detail::select(detail::either(detail::is_above(b, a), detail::is_nan(a)), a, b);
 }
@@ -228,8 +230,8 @@ WEFT_HOST_DEVICE WEFT_INLINE double minimum(double a, double b) {
 
 /// e^x.
 WEFT_HOST_DEVICE WEFT_INLINE float exp(float x) {
-  // Clamped to where the result is inf or 0. 2^power is applied in two factors, so that both ends round as they should;
-  // their product would overflow before the result does.
+  // Clamps x to the range whose results are neither inf nor 0. Applies 2^power in two factors, so that both ends round
+  // correctly; their product would overflow before the result does.
   x = detail::at_most(89.0f, x);
   x = detail::at_least(-104.0f, x);
   const auto [biased, expm1] = detail::split_exp<254>(x);
@@ -286,7 +288,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double log(double x) {
   const bool denormal = x < 0x1p-1022;
   const double scaled = detail::select(denormal, x * 0x1p52, x);
   const std::uint64_t u = detail::bits(scaled) - sqrt_half + (std::uint64_t{1023} << 52);
-  // 2^52 with an integer in its low bits is 2^52 plus that integer: a conversion that needs no AVX-512.
+  // 2^52 with an integer in its low bits equals 2^52 plus that integer: a conversion that needs no AVX-512.
   const double power =
       detail::as_double((u >> 52) | detail::bits(0x1p52)) - detail::select(denormal, 0x1p52 + 1075.0, 0x1p52 + 1023.0);
   const double f = detail::as_double((u & 0xfffffffffffff) + sqrt_half) - 1.0;
@@ -329,8 +331,8 @@ WEFT_HOST_DEVICE WEFT_INLINE double sigmoid(double x) {
 
 /// The hyperbolic tangent, from one exponential and one division.
 WEFT_HOST_DEVICE WEFT_INLINE float tanh(float x) {
-  // e^2x - 1 as in split_exp, by halves of its remainder; there is no need of ln 2 in two parts, since tanh hardly
-  // changes where the second would count. A clamped rational function would be cheaper, and 8 ulp off where tanh
+  // e^2x - 1 as in split_exp, by halves of its remainder. ln 2 in one part suffices, since tanh hardly changes where
+  // the second part would matter. A clamped rational function would be cheaper, but its error is 8 ulp where tanh
   // saturates.
   const float a = abs(x);
   const float clamped = detail::at_most(10.0f, a);
@@ -396,7 +398,7 @@ template <class T>
 WEFT_HOST_DEVICE T minimum(T a, T b) {
   return a < b ? a : b;
 }
-/// A value that is neither above nor below zero is returned as it is: NaN, and zero.
+/// Returns the sign of x; zero and NaN are returned unchanged.
 template <class T>
   requires std::is_arithmetic_v<T>
 WEFT_HOST_DEVICE T sign(T x) {
@@ -410,23 +412,23 @@ WEFT_HOST_DEVICE T sign(T x) {
 WEFT_HOST_DEVICE inline float rsqrt(float x) { return 1.0f / sqrt(x); }
 WEFT_HOST_DEVICE inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 
-/// x * y, and 0 where y is 0, whatever x is.
+/// x * y, and 0 if y is 0, for any x.
 WEFT_HOST_DEVICE inline float multiply_no_nan(float x, float y) { return select(detail::is_zero(y), 0.0f, x * y); }
 WEFT_HOST_DEVICE inline double multiply_no_nan(double x, double y) { return select(detail::is_zero(y), 0.0, x * y); }
-/// x / y, and 0 where x is 0, whatever y is.
+/// x / y, and 0 if x is 0, for any y.
 WEFT_HOST_DEVICE inline float xdivy(float x, float y) { return select(detail::is_zero(x), 0.0f, x / y); }
 WEFT_HOST_DEVICE inline double xdivy(double x, double y) { return select(detail::is_zero(x), 0.0, x / y); }
 
-/// Whether V, a type of fractions, has numbers that the integers of To do not.
+/// True if V, a floating-point type, has numbers outside the range of the integer type To.
 template <class V, class To>
 inline constexpr bool exceeds = is_differentiable<V> && std::is_integral_v<To> && !std::is_same_v<To, bool>;
 
-/// x towards zero; the nearest that To has where it has none, and 0 of NaN.
+/// Truncates x towards zero. Numbers outside the range of To become its nearest number, and NaN becomes 0.
 template <class To, class V>
 WEFT_HOST_DEVICE WEFT_INLINE constexpr To nearest_integer(V x) {
   constexpr To least = std::is_signed_v<To> ? static_cast<To>(To(1) << (8 * sizeof(To) - 1)) : To(0);
   constexpr To most = static_cast<To>(~least);
-  constexpr V limit = static_cast<V>(most / 2 + 1) * V(2);  // the first behind them, a power of two
+  constexpr V limit = static_cast<V>(most / 2 + 1) * V(2);  // the first number beyond the range, a power of two
   constexpr V last = limit - limit * (sizeof(V) == 4 ? V(0x1p-24) : V(0x1p-53));
   const V below = x < limit ? x : last;
   const To inside = static_cast<To>(below > static_cast<V>(least) ? below : static_cast<V>(least));
@@ -439,13 +441,13 @@ WEFT_HOST_DEVICE WEFT_INLINE constexpr To nearest_integer(V x) {
   return !is_number ? To(0) : x >= limit ? most : inside;
 }
 
-/// e^(-x^2). 2 ulp: x^2 is rounded before it is an exponent, and that the result is corrected for.
+/// e^(-x^2). 2 ulp: corrects for the rounding of x^2.
 WEFT_HOST_DEVICE WEFT_INLINE float exp_of_minus_square(float x) {
 #if defined(__CUDA_ARCH__)
   const float a = ::fabsf(x) > 11.0f ? 11.0f : x;
   const float square = __fmul_rn(a, a), lost = ::fmaf(a, a, -square);
 #else
-  // The leading half of the digits has an exact square. e^-121 is 0.
+  // The upper half of the digits has an exact square. e^-121 is 0.
   const float a = detail::at_most(11.0f, abs(x));
   const float high = detail::as_float(detail::bits(a) & 0xfffff000u), low = detail::kept(a - high);
   const float square = detail::kept(a * a);
@@ -473,7 +475,7 @@ WEFT_HOST_DEVICE WEFT_INLINE float erf(float x) {
 #if defined(__CUDA_ARCH__)
   return ::erff(x);
 #else
-  // x + x p(x^2) near 0, and 1 - e^-p(x) elsewhere: what rounds the exponent is small beside 1 there.
+  // x + x p(x^2) near 0, and 1 - e^-p(x) elsewhere, where the rounding of the exponent is small compared with 1.
   const float a = detail::at_most(4.0f, abs(x));
   const float s = a * a;
   const float near = x + x * detail::polynomial(s, 0x1.06eba8p-3f, -0x1.812742p-2f, 0x1.ce2e0ap-4f, -0x1.b80e94p-6f,
@@ -506,12 +508,12 @@ WEFT_HOST_DEVICE WEFT_INLINE double erf(double x) {
 #if !defined(__CUDA_ARCH__)
 namespace detail {
 
-// sin(x + quarters * pi / 2), in double. 2 / pi comes in pieces: of the products with the first five each is exact, and
-// after each sum its nearest integer, a number of quarter turns, is taken off, so that however large x is what is left
-// has lost nothing. A product that is a multiple of four quarters, all of it, is left out.
+// sin(x + quarters * pi / 2), in double. 2 / pi is split into pieces. The products with the first five are exact, and
+// after each sum its nearest integer, a number of quarter turns, is subtracted. The remainder is therefore exact for
+// any x. Products that are multiples of four quarter turns are skipped.
 WEFT_INLINE float sine(float x, std::uint64_t quarters) {
   const double v = x, a = abs(v);
-  double rest = -0.0;  // so that -0 stays
+  double rest = -0.0;  // preserves -0
   const auto add = [&](double part, double piece) {
     const double turned = kept(part * piece + rest);
     const double t = kept(turned + round_double);
@@ -537,7 +539,7 @@ WEFT_INLINE float sine(float x, std::uint64_t quarters) {
 }  // namespace detail
 #endif
 
-/// The sine, of however large numbers. 0.6 ulp; of double it is libm's.
+/// The sine of numbers of any size. 0.6 ulp; libm's for double.
 WEFT_HOST_DEVICE WEFT_INLINE float sin(float x) {
 #if defined(__CUDA_ARCH__)
   return ::sinf(x);
@@ -553,7 +555,7 @@ WEFT_HOST_DEVICE WEFT_INLINE double sin(double x) {
 #endif
 }
 
-/// The cosine, as the sine.
+/// The cosine; see sin.
 WEFT_HOST_DEVICE WEFT_INLINE float cos(float x) {
 #if defined(__CUDA_ARCH__)
   return ::cosf(x);

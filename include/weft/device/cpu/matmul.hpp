@@ -29,7 +29,7 @@ using best = reference;
 
 namespace detail {
 
-// The library that multiplies T under a policy: the policy, or the one that is left where it does not know T.
+// The library that multiplies T under a policy: the policy itself, or the fallback if the policy does not support T.
 #if defined(WEFT_HAS_CBLAS)
 using matmul_fallback = library::cblas;
 #else
@@ -40,21 +40,21 @@ using matmul_library =
     std::conditional_t<Policy::template handles<T>, Policy,
                        std::conditional_t<matmul_fallback::template handles<T>, matmul_fallback, library::reference>>;
 
-// Elements of an operand that the second cache holds.
+// The number of elements of an operand that fit into the second-level cache.
 inline constexpr std::size_t in_second_cache = std::size_t{1} << 18;
 
-// Whether a product is cut into strips of rows of C, or of columns.
+// Returns true if a product is divided into strips of rows of C, false for strips of columns.
 inline bool cuts_rows(const matmul_shape& s) {
-  // Packing A twice takes less time than packing B where no cache holds the square.
+  // If no cache holds the square, packing A twice takes less time than packing B.
   return s.m > s.n || (s.m == s.n && s.n * s.k <= in_second_cache);
 }
 
-// Into how many. It depends on the shape alone, because a library's bits may change with the cut, and must not change
-// with the number of threads. Every strip packs the other operand again: where the second cache holds that one, strips
-// are many, for many threads and so that one that is late holds up little (of columns half as many, for packing a
-// narrow strip of B's rows uses little of each page); where it does not, they are few and wide.
+// Returns the number of strips. It depends only on the shape, because a library's bits may change with the division but
+// must not change with the number of threads. Every strip packs the other operand again. If that operand fits into the
+// second-level cache, there are many strips, for many threads and so that a late strip delays little (half as many for
+// columns, because packing a narrow strip of B's rows uses little of each page). Otherwise, strips are few and wide.
 inline std::size_t matmul_strips(const matmul_shape& s) {
-  constexpr std::size_t worth_waking = std::size_t{1} << 21;  // multiply-adds: some 45 microseconds
+  constexpr std::size_t worth_waking = std::size_t{1} << 21;  // multiply-adds: about 45 microseconds
   const std::size_t longer = s.m > s.n ? s.m : s.n, shorter = s.m > s.n ? s.n : s.m;
   const std::size_t work = s.m * s.n * s.k;
   if (work < worth_waking || longer < 64) return 1;
@@ -64,7 +64,7 @@ inline std::size_t matmul_strips(const matmul_shape& s) {
   return strips < 2 ? 2 : strips > 64 ? 64 : strips;
 }
 
-// Shared among the threads of the pool, strip by strip.
+// The threads of the pool share the strips.
 template <class Policy, class T>
 void matmul_in_strips(const matmul_shape& s, T alpha, const T* a, const T* b, T beta, T* c, thread_pool* pool) {
   using chosen = matmul_library<Policy, T>;
@@ -95,8 +95,8 @@ void matmul_in_strips(const matmul_shape& s, T alpha, const T* a, const T* b, T 
 
 }  // namespace detail
 
-/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape. Large products are shared among the threads of the pool, if
-/// one is given; the result has the same bits without it.
+/// C = alpha * op(A) * op(B) + beta * C; see matmul_shape. The threads of the pool, if given, share large products; the
+/// bits are the same without it.
 template <class Policy = library::best, class T>
 void matmul(const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b, accumulator<T> beta, T* c,
             thread_pool* pool = nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// OpenBLAS's header puts a `bfloat16` of its own into the global namespace, where it would hide Weft's.
+// OpenBLAS's header declares its own `bfloat16` in the global namespace, which would hide Weft's.
 #define bfloat16 openblas_bfloat16
 #include <cblas.h>
 #undef bfloat16
@@ -13,7 +13,7 @@
 
 namespace weft::library {
 
-/// Any CBLAS: OpenBLAS, BLIS, MKL, netlib. float and double.
+/// Any CBLAS: OpenBLAS, BLIS, MKL, netlib. For float and double.
 struct cblas {
   template <class T>
   static constexpr bool handles = std::is_same_v<T, float> || std::is_same_v<T, double>;

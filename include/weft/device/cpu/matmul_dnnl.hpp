@@ -9,8 +9,8 @@
 #include <weft/device/cpu/matmul_reference.hpp>
 #include <weft/error.hpp>
 
-// oneDNN is most often built on OpenMP, whose threads would come on top of our own. The two functions are there at run
-// time exactly when its library is; no header, no link flag.
+// oneDNN is usually built with OpenMP, whose threads would compete with Weft's. These two functions exist at run time
+// exactly if OpenMP's library is loaded; they need no header and no link flag.
 extern "C" {
 int omp_get_max_threads() __attribute__((weak));
 void omp_set_num_threads(int) __attribute__((weak));
@@ -20,7 +20,7 @@ namespace weft {
 
 namespace detail {
 
-// While it lives, what this thread asks of OpenMP runs on this thread alone.
+// During its lifetime, OpenMP regions of this thread run on this thread alone.
 class one_openmp_thread {
  public:
   one_openmp_thread() : threads_(omp_set_num_threads && omp_get_max_threads ? omp_get_max_threads() : 1) {
@@ -40,12 +40,12 @@ class one_openmp_thread {
 
 namespace library {
 
-/// oneDNN, 2.6 or 3.x. It multiplies float only.
+/// oneDNN, 2.6 or 3.x. Multiplies float only.
 ///
-/// Small products stay with Weft's own kernels, which are as fast as dnnl_sgemm or faster there (measured against
-/// 2.6): one or two rows, and an outer product; on AVX2 also a B that fits the first cache, unless C is narrow and k is
-/// not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only what takes less time than a call of it. Never where
-/// B is transposed.
+/// Weft's own kernels compute small products, for which they are at least as fast as dnnl_sgemm (measured against 2.6):
+/// one or two rows, and outer products; on AVX2, also a B that fits into the first-level cache, unless C is narrow and
+/// k is not short; on AVX-512, whose wider vectors dnnl_sgemm uses, only products that take less time than a call.
+/// Never if B is transposed.
 struct dnnl {
   template <class T>
   static constexpr bool handles = std::is_same_v<T, float>;
@@ -58,8 +58,9 @@ struct dnnl {
     return s.k * s.n <= 8192 && (s.n >= 32 || s.k <= 16);
   }
 
-  // How much of k one call sums. Rows of B that lie a page or more apart meet in few sets of the second cache; of more
-  // of them than those hold, packing fetches each line twice, which is felt where A has few rows to multiply it with.
+  // Returns the part of k that one call sums. Rows of B that are a page or more apart share few sets of the
+  // second-level cache. If there are more rows than these sets hold, packing fetches each line twice, which is
+  // noticeable if A has few rows.
   static std::size_t depth_at_once(const matmul_shape& s, std::size_t ldb) {
     constexpr std::size_t most = 400;
     if (s.transpose_b || ldb < 1024 || s.m > 512) return s.k;

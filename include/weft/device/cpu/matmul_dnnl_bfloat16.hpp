@@ -13,13 +13,13 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// A product of bfloat16 by oneDNN, on processors that multiply bfloat16 themselves: several times as fast as in float.
-/// Such instructions take subnormal numbers for zeros. The rows of the result, or its columns, are cut among Weft's
-/// threads, by the shape alone.
+/// A product of bfloat16 by oneDNN, on processors that multiply bfloat16 in hardware: several times as fast as in
+/// float. These instructions treat subnormal numbers as zeros. Weft's threads share the rows or the columns of the
+/// result; the division depends only on the shape.
 class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
  public:
-  /// Null where the processor does not, or the product takes less time than a call. Takes over the epilogue, which
-  /// reads c and writes it in place, unless it returns null.
+  /// Returns null if the processor lacks bfloat16 or the product is too small to pay for a call. Otherwise takes
+  /// ownership of the epilogue, which reads c and writes it in place.
   static kernel* make(const matmul_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
                       epilogue_kernel* epilogue) {
     if (s.m * s.n * s.k < 8192 || !weft::detail::dnnl_multiplies_bfloat16()) return nullptr;
@@ -55,9 +55,9 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
       : shape_(s), a_(a), b_(b), c_(c), by_rows_(s.m >= s.n) {}
 
   bool prepare() override {
-    const weft::detail::one_openmp_thread guard;  // primitives remember for how many threads they were made
+    const weft::detail::one_openmp_thread guard;  // primitives store the number of threads for which they were created
     if (!make_attributes()) return false;
-    constexpr std::size_t worth_waking = std::size_t{1} << 23;  // multiply-adds: some 50 microseconds
+    constexpr std::size_t worth_waking = std::size_t{1} << 23;  // multiply-adds: about 50 microseconds
     const std::size_t extent = by_rows_ ? shape_.m : shape_.n, work = shape_.m * shape_.n * shape_.k;
     const std::size_t wanted = work < 2 * worth_waking ? 1 : work < 16 * worth_waking ? work / worth_waking : 16;
     const std::size_t even = ((extent + wanted - 1) / wanted + 31) / 32 * 32, width = even < extent ? even : extent;
@@ -78,7 +78,7 @@ class dnnl_bfloat16_matmul_kernel final : public dnnl_kernel {
     return true;
   }
 
-  /// The product of so many rows, or columns.
+  /// Creates the code for a product of this many rows, or columns.
   bool make(weft::detail::dnnl_code& code, std::size_t extent) {
     const auto m = static_cast<std::int64_t>(shape_.m), n = static_cast<std::int64_t>(shape_.n);
     const auto k = static_cast<std::int64_t>(shape_.k), some = static_cast<std::int64_t>(extent);

@@ -12,19 +12,19 @@
 
 namespace weft::device {
 
-/// A matrix product, or a batch of them, and what follows it on its result: an elementwise epilogue or a gradient, run
-/// over each panel while the cache still has it, or the scaling and accumulation into a variable.
+/// A matrix product, or a batch of them, with the work that follows it: an elementwise epilogue or a gradient, run on
+/// each panel while it is in the cache, or the scaling and accumulation into a variable.
 template <class T>
 class matmul_kernel final : public kernel {
  public:
-  /// Takes over the epilogue: a kernel that reads c and writes it in place.
+  /// Takes ownership of the epilogue, a kernel that reads c and writes it in place.
   matmul_kernel(const matmul_batch& all, std::uint32_t a, std::uint32_t b, std::uint32_t c, accumulator<T> alpha = 1,
                 accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr)
       : product_(all.each), count_(all.count), a_(a), b_(b), c_(c), alpha_(alpha), beta_(beta), epilogue_(epilogue) {
     const std::size_t rows = product_.m * count_;
     if (!epilogue_ || all.outer == 0 || rows <= 2 * panel_rows()) return;
     if (count_ == 1 && product_.transpose_a) return;
-    if (is_storage_type<T> && count_ == 1) return;  // it would be widened anew for each panel
+    if (is_storage_type<T> && count_ == 1) return;  // b would be widened again for each panel
     const std::size_t panels = rows / panel_rows() < all.outer ? rows / panel_rows() : all.outer;
     if (epilogue_->prepare_pieces(epilogue_kernel::max_parts, panels)) panels_ = panels, outer_ = all.outer;
   }
@@ -57,13 +57,13 @@ class matmul_kernel final : public kernel {
   }
 
  private:
-  /// Rows whose results fill about half of a second-level cache.
+  /// Returns the number of rows whose results fill about half of a second-level cache.
   std::size_t panel_rows() const {
     const std::size_t rows = (std::size_t{1} << 18) / (product_.n * sizeof(T) + 1);
     return rows < 128 ? 128 : rows;
   }
 
-  /// Rows [begin, end) of all results: of a batch, those of whole products.
+  /// Computes rows [begin, end) of all results; for a batch, these are whole products.
   void multiply(const kernel_context& f, std::size_t begin, std::size_t end) const {
     const T* a = reinterpret_cast<const T*>(f.buffers[a_]);
     const T* b = reinterpret_cast<const T*>(f.buffers[b_]);
@@ -73,7 +73,8 @@ class matmul_kernel final : public kernel {
     part.m = end - begin;
     matmul(part, alpha_, a + begin * product_.k, b, beta_, c + begin * product_.n, f.threads);
   }
-  /// Threads share a product that is large, where there are few; else each has its own. The bits are the same.
+  /// If there are few large products, threads share each one; otherwise, each thread computes different products. The
+  /// bits are the same.
   void multiply_each(const kernel_context& f, const T* a, const T* b, T* c, std::size_t begin, std::size_t end) const {
     const std::size_t m = product_.m, n = product_.n, k = product_.k;
     if (m == 0) return;
@@ -97,7 +98,7 @@ class matmul_kernel final : public kernel {
   std::size_t panels_ = 0, outer_ = 0;
 };
 
-/// A product of T, by the kernel that multiplies it fastest; takes over the epilogue.
+/// Returns the fastest kernel for a product of T, which takes ownership of the epilogue.
 template <class T>
 kernel* make_matmul_kernel(const matmul_batch& s, std::uint32_t a, std::uint32_t b, std::uint32_t c,
                            accumulator<T> alpha = 1, accumulator<T> beta = 0, epilogue_kernel* epilogue = nullptr) {

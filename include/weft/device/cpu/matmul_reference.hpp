@@ -8,18 +8,19 @@
 
 namespace weft {
 
-/// C[m, n] = alpha * op(A) * op(B) + beta * C, all contiguous and row-major; op(A) is m x k, op(B) is k x n, and a
-/// transposed operand is stored the other way round. With beta 0, C need not be initialised. Products of half and
-/// bfloat16 are summed in float, scaled there, and rounded once.
+/// C[m, n] = alpha * op(A) * op(B) + beta * C, all contiguous and row-major. op(A) is m x k and op(B) is k x n;
+/// transposed operands are stored as k x m and n x k. With beta 0, C need not be initialised. Products of half and
+/// bfloat16 are summed and scaled in float, and rounded once.
 struct matmul_shape {
   std::size_t m, n, k;
   bool transpose_a = false, transpose_b = false;
 };
 
-/// So many products, the matrices of each operand one behind the other.
+/// A number of products; the matrices of each operand are consecutive.
 struct matmul_batch {
   matmul_shape each;
-  std::size_t count, outer;  ///< outer: how long the first axis of the result is, which holds all rows of all of them
+  std::size_t count, outer;  ///< outer: the extent of the first axis of the result, which covers the rows of all
+                             ///< products
 
   matmul_batch(const matmul_shape& s) : each(s), count(1), outer(s.m) {}
   matmul_batch(const matmul_shape& s, std::size_t n, std::size_t rows) : each(s), count(n), outer(rows) {}
@@ -27,7 +28,7 @@ struct matmul_batch {
 
 namespace detail {
 
-/// A matrix seen through two strides, so that a transposed one needs no other code.
+/// A matrix with two strides, so that transposed matrices need no separate code.
 template <class T>
 struct strided {
   const T* data;
@@ -46,7 +47,7 @@ strided<T> operand_b(const matmul_shape& s, const T* b) {
   return s.transpose_b ? strided<T>{b, 1, s.k} : strided<T>{b, s.n, 1};
 }
 
-// Scales C where beta asks for it; what is left to do is then to add to C (true) or to overwrite it.
+// Scales C if required by beta. Returns true if the product must be added to C, false if it overwrites C.
 template <class T>
 bool adds_to(T* c, std::size_t m, std::size_t n, std::size_t ldc, T beta) {
   if (beta != T(0) && beta != T(1))
@@ -57,7 +58,7 @@ bool adds_to(T* c, std::size_t m, std::size_t n, std::size_t ldc, T beta) {
 
 }  // namespace detail
 
-/// The definition: what every other matmul is tested against.
+/// The definition of a matrix product, against which all implementations are tested.
 template <class T>
 void matmul_naive(const matmul_shape& s, accumulator<T> alpha, const T* a, const T* b, accumulator<T> beta, T* c) {
   using sum_type = accumulator<T>;
@@ -73,17 +74,18 @@ void matmul_naive(const matmul_shape& s, accumulator<T> alpha, const T* a, const
     }
 }
 
-// The kernels. A tile of rows x (vectors * lanes) elements of C lives in registers while k runs: for each p, that many
-// broadcasts of A times that many loads of B. Every element is one chain of multiply-adds in the order of k, whichever
-// tile holds it, so that a block's bits do not depend on where tiles begin. Which kernel runs depends on the shape.
+// The kernels. A tile of rows x (vectors * lanes) elements of C stays in registers while k runs: each p multiplies that
+// many broadcasts of A by that many loads of B. Every element is one chain of multiply-adds in the order of k,
+// whichever tile contains it, so a block's bits do not depend on the positions of the tiles. The shape determines the
+// kernel.
 namespace detail {
 
-// The block of packed operands: a tile's rows of A stay in the first cache while B streams past them.
+// The block of packed operands: a tile's rows of A stay in the first-level cache while B streams past.
 inline constexpr std::size_t matmul_depth = 256;  // of k
 inline constexpr std::size_t matmul_rows = 96;
 inline constexpr std::size_t matmul_columns = 2048;
 
-// The columns of a full tile and of a packed panel: two vectors.
+// Returns the number of columns in a full tile and in a packed panel: two vectors.
 template <class T>
 constexpr std::size_t matmul_width(isa set) {
   return (set == isa::avx512 ? 128 : set == isa::avx2 ? 64 : 32) / sizeof(T);
@@ -91,7 +93,7 @@ constexpr std::size_t matmul_width(isa set) {
 
 WEFT_QUIET_BEGIN
 
-// One tile: out = alpha * A * B, or out += that.
+// Computes one tile: out = alpha * A * B, or out += alpha * A * B.
 template <std::size_t rows, std::size_t vectors, std::size_t lanes, class T>
 WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_t ldb, T* out, std::size_t ldo, T alpha,
                              bool add) {
@@ -120,9 +122,9 @@ WEFT_ALWAYS_INLINE void tile(std::size_t k, strided<T> a, const T* b, std::size_
 
 WEFT_QUIET_END
 
-// One block of C by tiles, all two vectors wide. B is packed into panels of that width, filled up with zeros, or lies
-// as it is, with n >= the width: then the last tile is moved left to end with C. Only the new columns of a last tile
-// are kept.
+// Computes one block of C by tiles, all two vectors wide. B is packed into panels of that width, padded with zeros, or
+// is used in place, with n >= the width. In the latter case, the last tile is shifted left to end with C, and only its
+// new columns are stored.
 template <class T>
 struct matmul_block {
   static constexpr bool written_in_vectors = true;
@@ -173,7 +175,8 @@ struct matmul_block {
   }
 };
 
-// Row by row of C, eight rows of B at a time: B and C stream through once, in order. For one row of A, or a short k.
+// Computes C row by row, with eight rows of B at a time, so that B and C stream through once, in order. For one row of
+// A, or a short k.
 template <class T>
 struct matmul_rows_of_c {
   std::size_t m, n, k;
@@ -213,7 +216,8 @@ struct matmul_rows_of_c {
   }
 
  private:
-  // In runs of a fixed length, which become straight lines: a loop around a row of a hundred takes as long as the row.
+  // In runs of a fixed length, which compile to straight-line code: a loop over a row of a hundred elements takes as
+  // long as the row.
   template <class F>
   WEFT_INLINE void along_row(F element) const {
     constexpr std::size_t run = 128 / sizeof(T);
@@ -227,7 +231,7 @@ struct matmul_rows_of_c {
   }
 };
 
-// Memory of a thread for packed operands; it grows to the largest block met, and stays.
+// A thread's memory for packed operands. It grows to the largest block and is kept.
 class matmul_scratch {
  public:
   ~matmul_scratch() { release(); }
@@ -265,7 +269,7 @@ void pack_a(strided<T> a, std::size_t m, std::size_t k, T* to) {
 
 template <class T>
 struct pack_b {
-  static constexpr bool written_in_vectors = true;  // it copies whole panels
+  static constexpr bool written_in_vectors = true;  // copies whole panels
 
   strided<T> b;
   std::size_t k, n;
@@ -318,11 +322,12 @@ void matmul_packed(std::size_t m, std::size_t n, std::size_t k, T alpha, strided
 
 WEFT_COLD_END
 
-// Whether to stream: few rows would leave a tile's registers empty, and with k = 1 C itself is the traffic.
+// Returns true if the product should stream: few rows would leave a tile's registers empty, and with k = 1 C itself is
+// the traffic.
 inline bool matmul_streams(std::size_t m, std::size_t n, std::size_t k) { return m <= 2 || (k == 1 && n >= 32); }
 
-// Whether B may stay where it lies: a tile fits its rows, and it fits the second cache or is read too seldom to be
-// copied.
+// Returns true if B can be used in place: a tile fits its rows, and B fits into the second-level cache or is read too
+// seldom to be copied.
 template <class T>
 bool matmul_stays_in_place(std::size_t m, std::size_t n, std::size_t k) {
   return n >= matmul_width<T>(detected_isa()) && (m < 48 || n * k * sizeof(T) <= (std::size_t{1} << 18));
@@ -332,19 +337,19 @@ bool matmul_stays_in_place(std::size_t m, std::size_t n, std::size_t k) {
 
 namespace library {
 
-/// Weft's own kernels: they need no library.
+/// Weft's own kernels, which need no library.
 struct reference {
   template <class T>
   static constexpr bool handles = true;
 
-  /// One call, one thread. The leading dimensions allow for blocks of larger matrices.
+  /// Computes a product on one thread. The leading dimensions allow blocks of larger matrices.
   template <class T>
   static void matmul(const matmul_shape& s, T alpha, const T* a, std::size_t lda, const T* b, std::size_t ldb, T beta,
                      T* c, std::size_t ldc) {
     const detail::strided<T> left = s.transpose_a ? detail::strided<T>{a, 1, lda} : detail::strided<T>{a, lda, 1};
     const detail::strided<T> right = s.transpose_b ? detail::strided<T>{b, 1, ldb} : detail::strided<T>{b, ldb, 1};
     const bool add = detail::adds_to(c, s.m, s.n, ldc, beta);
-    if (s.k == 0) {  // operands without elements may lie nowhere, and then have no rows to point to
+    if (s.k == 0) {  // operands without elements may be null and then have no rows
       for (std::size_t i = 0; !add && i < s.m; ++i)
         for (std::size_t j = 0; j < s.n; ++j) c[i * ldc + j] = T(0);
       return;

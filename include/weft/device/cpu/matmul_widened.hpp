@@ -6,13 +6,14 @@
 #include <weft/device/cpu/thread_pool.hpp>
 #include <weft/device/cpu/widen.hpp>
 
-/// Products of half and bfloat16: widened to float block by block, multiplied there, and rounded once.
+/// Products of half and bfloat16, widened to float block by block, multiplied in float, and rounded once.
 namespace weft::detail {
 
-// Blocks of each extent: three of them in float are 12 MB at most, and a float product takes far longer than widening.
+// The maximum block extent: three blocks in float are at most 12 MB, and a float product takes far longer than
+// widening.
 inline constexpr std::size_t widened_block = 1024;
 
-/// `multiply(shape, a, b, beta, c)` is the product of floats.
+/// `multiply(shape, a, b, beta, c)` computes the product of floats.
 template <class T, class Multiply>
 void matmul_widened(const matmul_shape& s, float alpha, const T* a, const T* b, float beta, T* c, thread_pool* pool,
                     Multiply multiply) {
@@ -31,7 +32,7 @@ void matmul_widened(const matmul_shape& s, float alpha, const T* a, const T* b, 
         const T* const from_a = a + (s.transpose_a ? p * lda + i : i * lda + p);
         const T* const from_b = b + (s.transpose_b ? j * ldb + p : p * ldb + j);
         widen(s.transpose_a ? k : m, s.transpose_a ? m : k, from_a, lda, left, pool);
-        // B does not change from one block of rows to the next where all of k is one block.
+        // If all of k is one block, B does not change from one block of rows to the next.
         if (i == 0 || s.k > widened_block)
           widen(s.transpose_b ? n : k, s.transpose_b ? k : n, from_b, ldb, right, pool);
         multiply(matmul_shape{m, n, k, s.transpose_a, s.transpose_b}, left, right, p == 0 ? 0.0f : 1.0f, sums);

@@ -2,8 +2,7 @@
 
 #include <weft/config.hpp>
 
-// OpenBLAS brings threads of its own, for the whole process; where it is OpenBLAS that was linked, it is told to use
-// none.
+// OpenBLAS has its own threads for the whole process. If OpenBLAS is linked, disables them.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 
 namespace weft::library {

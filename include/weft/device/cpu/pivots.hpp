@@ -15,7 +15,7 @@ void swap_rows(std::size_t n, T* a, T* b) {
   }
 }
 
-/// Row i of x, rows of m elements, and the row that a factorization put in its place.
+/// Exchanges row i of x, with rows of m elements, with the row by which the factorization replaced it.
 template <class T>
 void exchange_pivot(std::size_t i, std::int32_t with, std::size_t m, T* x) {
   const auto k = static_cast<std::size_t>(with);

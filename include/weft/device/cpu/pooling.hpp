@@ -14,13 +14,13 @@ namespace weft::device {
 
 namespace detail {
 
-/// Some rows of windows of one image; all of them for the gradients of images. All loops end in one over channels,
-/// which lie next to each other.
+/// Some rows of windows of one image, or all of them for the gradients of images. The innermost loops run over
+/// channels, which are adjacent.
 template <class T, pool_kind Kind>
 struct pool_image {
   const convolution_shape& s;
-  const T* a;  // images, or what arrives at an average
-  const T* b;  // what arrives at a maximum, or the values to choose from
+  const T* a;  // images, or the upstream gradient of an average
+  const T* b;  // the upstream gradient of a maximum, or the values to choose from
   T* out;
   std::int64_t begin, end;  // rows
 
@@ -38,7 +38,7 @@ struct pool_image {
   }
 
  private:
-  // The most common pool: windows of 2x2 side by side over the whole image.
+  // True for the most common pool: adjacent windows of 2x2 that cover the image.
   bool covers_in_fours() const {
     return s.window_height == 2 && s.window_width == 2 && s.stride_height == 2 && s.stride_width == 2 &&
            s.pad_top == 0 && s.pad_left == 0 && s.height == 2 * s.out_height && s.width == 2 * s.out_width;
@@ -58,7 +58,7 @@ struct pool_image {
         WEFT_VECTORIZE
         for (std::int64_t k = 0; k < n; ++k) out[small + k] = (a0[k] + a1[k] + a2[k] + a3[k]) / T(4);
       } else {
-        // Everything is read before anything is chosen: a load that depends on a choice is not vectorised.
+        // Reads everything before choosing: a load that depends on a choice is not vectorised.
         WEFT_VECTORIZE
         for (std::int64_t k = 0; k < n; ++k) {
           const T v0 = a0[k], v1 = a1[k], v2 = a2[k], v3 = a3[k];
@@ -83,7 +83,7 @@ struct pool_image {
     }
   }
 
-  // The first of equals stays; what is no number wins, so that it shows, and of several the last.
+  // Keeps the first of equal elements. NaN wins, so that it propagates; of several NaNs, the last one wins.
   static WEFT_INLINE bool beats(T later, T earlier) { return (later > earlier) | is_nan(later); }
   static WEFT_INLINE T later_if(T later, T earlier, T yes, T no) {
     const T chosen = later > earlier ? yes : no;
@@ -96,7 +96,7 @@ struct pool_image {
     const std::int64_t row1 = top + s.window_height < s.height ? top + s.window_height : s.height;
     const std::int64_t column1 = left + s.window_width < s.width ? left + s.window_width : s.width;
     const std::int64_t channels = s.channels, result = (y * s.out_width + x) * channels;
-    // Some channels at a time, so that what is known of the window so far stays in registers.
+    // Processes some channels at a time, so that intermediate results stay in registers.
     constexpr std::int64_t block = 32;
     for (std::int64_t c = 0; c < channels; c += block) {
       if (channels - c >= block)
@@ -124,7 +124,7 @@ struct pool_image {
     }
     T best[32];
     std::int32_t where[32];
-    if constexpr (Kind == pool_kind::average) {  // row by row, so that large windows lose nothing
+    if constexpr (Kind == pool_kind::average) {  // row by row, to limit rounding in large windows
       for (std::int64_t k = 0; k < n; ++k) best[k] = 0;
       for (std::int64_t i = row0; i < row1; ++i) {
         T row[32];
@@ -183,13 +183,12 @@ struct pool_image {
 
 }  // namespace detail
 
-/// A pool by rows of its result, or the gradient of one image by image, those of half and bfloat16 image by image in
-/// float, rounded once; and the gradient that follows it on its result, on each few images while the cache still has
-/// them.
+/// A pool, divided by rows of its result, or its gradient, divided by images. half and bfloat16 are computed image by
+/// image in float and rounded once. A following gradient runs on a few images at a time while they are in the cache.
 template <class T, pool_kind Kind>
 class pooling_kernel final : public kernel {
  public:
-  /// Takes over the epilogue: a kernel that reads the result and writes it in place.
+  /// Takes ownership of the epilogue, a kernel that reads the result and writes it in place.
   pooling_kernel(const convolution_shape& s, std::uint32_t a, std::uint32_t b, std::uint32_t out,
                  epilogue_kernel* epilogue = nullptr)
       : shape_(s), a_(a), b_(b), out_(out), epilogue_(epilogue) {
@@ -230,7 +229,7 @@ class pooling_kernel final : public kernel {
   static constexpr bool by_rows = !spreads && !is_storage_type<T>;
   static constexpr bool reads_b = Kind == pool_kind::max_gradient || Kind == pool_kind::max_choice;
 
-  // The elements that belong to one image.
+  // The numbers of elements in one image.
   std::size_t a_elements() const {
     return Kind == pool_kind::average_gradient ? shape_.out_elements() : shape_.image_elements();
   }
@@ -258,7 +257,7 @@ class pooling_kernel final : public kernel {
       epilogue_->run(f);
   }
 
-  /// Rows of windows, those of all images counted together.
+  /// Processes rows of windows, counted over all images.
   void run_rows(const kernel_context& f, const T* a, const T* b, T* out) {
     const auto height = static_cast<std::size_t>(shape_.out_height),
                rows = static_cast<std::size_t>(shape_.batch) * height;
@@ -297,7 +296,7 @@ class pooling_kernel final : public kernel {
   epilogue_kernel* epilogue_;
   std::size_t chunks_;
   bool in_pieces_;
-  sequence<float> floats_;  // of half and bfloat16: an image for each chunk
+  sequence<float> floats_;  // for half and bfloat16: an image for each chunk
 };
 
 template <class T>

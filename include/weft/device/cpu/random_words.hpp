@@ -4,7 +4,7 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/random_words.hpp>
 
-// clang cannot vectorise the loops that call into libm, and warns where they are inlined.
+// clang cannot vectorise loops that call libm, and warns about them where they are inlined.
 #if defined(__clang__)
   #pragma clang diagnostic push
   #pragma clang diagnostic ignored "-Wpass-failed"
@@ -12,8 +12,8 @@
 
 namespace weft::device {
 
-/// The words of a group of blocks, from block `first` on, a multiple of 32. See philox; here the lanes of a vector have
-/// counters of their own.
+/// Draws the words of a group of blocks, starting at block `first`, a multiple of 32. Like philox, but the lanes of a
+/// vector have separate counters.
 WEFT_INLINE void draw_group(const random_source& from, std::uint64_t first, std::uint32_t (&word)[4][blocks_in_group]) {
   for (std::uint32_t k = 0; k < blocks_in_group; ++k) {
     word[0][k] = static_cast<std::uint32_t>(first) + k;
@@ -36,8 +36,8 @@ WEFT_INLINE void draw_group(const random_source& from, std::uint64_t first, std:
   }
 }
 
-/// Elements of groups [begin, end) of an array of n: `Element` is called with an element's words and, where there is an
-/// x, its element. y may be x.
+/// Computes groups [begin, end) of an array of n elements. `Element` is called with an element's words and, if x is
+/// given, its element of x. y may equal x.
 template <class T, class Element, class... X>
 struct drawn_groups {
   random_source from;
@@ -78,7 +78,7 @@ struct drawn_groups {
   }
 };
 
-/// Draws an array of n elements: y[i] = element(words of i, x[i]...), with all threads.
+/// Draws an array of n elements, y[i] = element(words of i, x[i]...), on all threads.
 template <class T, class Element, class... X>
 void draw(const kernel_context& f, random_source from, const Element& element, std::size_t n, T* y, const X*... x) {
   constexpr std::size_t size = elements_in_group<Element::words>;

@@ -7,16 +7,16 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/scan.hpp>
 
-/// Running sums along an axis. Every row is summed from its beginning to its end, so that bits do not depend on where
-/// the work was cut.
+/// Cumulative sums along an axis. Every row is summed from beginning to end, so the bits do not depend on the division
+/// of the work.
 namespace weft::device {
 
-/// How the sums run. Exclusive ones leave out the element itself; reversed ones begin at the end.
+/// The direction of a sum. An exclusive sum omits the element itself; a reversed one starts at the end.
 struct scan_direction {
   bool exclusive = false, reverse = false;
 };
 
-/// The type that sums run in. A sum from end to end has no levels: in float a million equal terms are 1 % off.
+/// The accumulator type. A sequential sum is not hierarchical: in float, a million equal terms would be off by 1 %.
 template <class T>
 using running_sum = std::conditional_t<std::is_same_v<T, float>, double, scan_sum<T>>;
 
@@ -31,7 +31,7 @@ void scan_row(const T* x, T* y, std::size_t extent, scan_direction d) {
   }
 }
 
-/// A group of rows side by side: their sums stay in the first-level cache.
+/// A group of adjacent rows, whose sums stay in the first-level cache.
 template <class T>
 struct scan_columns {
   const T* x;
@@ -63,7 +63,7 @@ struct scan_columns {
   }
 };
 
-/// Groups [begin, end) of rows.
+/// Computes groups [begin, end) of rows.
 template <class T>
 void scan(const axis_rows& s, scan_direction d, const T* x, T* y, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {

@@ -9,17 +9,17 @@
 
 namespace weft::device {
 
-/// The elements from which on a row is worth a call of code for vectors.
+/// The row length from which a call of vectorised code pays off.
 inline constexpr std::size_t long_row = 64;
 
-/// Computes for one row what softmax, its logarithm and the cross-entropies share: y = x - max(x) and z = exp(y), which
-/// may be the same memory.
+/// Computes the common part of softmax, its logarithm and the cross-entropies for one row: y = x - max(x) and z =
+/// exp(y), which may be the same memory.
 template <class T>
 void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   T largest = n ? x[0] : T();
   std::size_t first = 0;
   if (n >= long_row) {
-    // The maxima of every sixteenth element: each is independent of the others, so they fill vectors.
+    // The maxima of every sixteenth element, which are independent of each other and fill vectors.
     constexpr std::size_t lanes = 16;
     T most[lanes];
     for (T& m : most) m = largest;
@@ -47,7 +47,7 @@ WEFT_TARGET_AVX2 WEFT_LOOPS void shifted_exp_avx2(const T* x, T* y, T* z, std::s
 }
 #endif
 
-/// The same by what this processor has; returns the sum of z.
+/// Computes shifted_exp for the instruction set of this processor; returns the sum of z.
 template <class T>
 T sum_of_shifted_exp(const T* x, T* y, T* z, std::size_t n) {
 #if defined(__x86_64__)
@@ -72,7 +72,7 @@ void scale_row(T* y, T factor, T term, std::size_t n) {
   });
 }
 
-/// y = softmax(x) of each row.
+/// Computes y = softmax(x) for each row.
 template <class T>
 void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
@@ -80,7 +80,7 @@ void softmax_rows(const T* x, T* y, std::size_t rows, std::size_t columns) {
   }
 }
 
-/// y = log(softmax(x)) of each row.
+/// Computes y = log(softmax(x)) for each row.
 template <class T>
 void log_softmax_rows(const T* x, T* y, T* scratch, std::size_t rows, std::size_t columns) {
   for (std::size_t r = 0; r < rows; ++r, x += columns, y += columns) {
@@ -88,7 +88,8 @@ void log_softmax_rows(const T* x, T* y, T* scratch, std::size_t rows, std::size_
   }
 }
 
-/// losses[r] = -sum(labels * log_softmax(x)) and backprop = softmax(x) - labels, labels being rows of distributions.
+/// Computes losses[r] = -sum(labels * log_softmax(x)) and backprop = softmax(x) - labels, where the rows of labels are
+/// distributions.
 template <class T>
 void cross_entropy_rows(const T* x, const T* labels, T* losses, T* backprop, T* scratch, std::size_t rows,
                         std::size_t columns) {
@@ -102,7 +103,8 @@ void cross_entropy_rows(const T* x, const T* labels, T* losses, T* backprop, T* 
   }
 }
 
-/// The same with labels as classes. Returns the first row whose label is no class, or `rows`.
+/// Computes the losses and gradients for labels that are classes. Returns the first row whose label is out of range, or
+/// `rows`.
 template <class T, class Label>
 std::size_t sparse_cross_entropy_rows(const T* x, const Label* labels, T* losses, T* backprop, T* scratch,
                                       std::size_t rows, std::size_t columns) {

@@ -6,8 +6,8 @@
 #include <weft/device/axis_rows.hpp>
 #include <weft/device/sort.hpp>
 
-/// Sorts along an axis, and what takes elements from where they came and back. All sorts are stable: of equal elements
-/// the lower index comes first.
+/// Sorts along an axis, and gathers and scatters of sorted elements. All sorts are stable: of equal elements, the one
+/// with the lower index comes first.
 namespace weft::device {
 
 template <class Key>
@@ -16,11 +16,11 @@ struct sort_entry {
   std::uint32_t index;
 };
 
-/// So many are kept in order by insertion; more are sorted digit by digit.
+/// The largest number of elements sorted by insertion; larger sorts use a radix sort.
 inline constexpr std::size_t max_inserted = 64;
 
-/// The `first` entries of the `n` elements of a row that lie `stride` apart: each is put to its place among the best
-/// before it, if it has one.
+/// Finds the `first` entries in order among the `n` elements of a row, which are `stride` apart. Inserts each element
+/// into the best entries found so far, if it is among them.
 template <class T>
 void sort_by_insertion(const T* x, std::size_t n, std::size_t stride, direction d, std::size_t first,
                        sort_entry<sort_key<T>>* best) {
@@ -34,8 +34,8 @@ void sort_by_insertion(const T* x, std::size_t n, std::size_t stride, direction 
   }
 }
 
-/// All entries of a row, in one half of `scratch`, which holds 2 * n; returns which. From the lowest byte to the
-/// highest, passing over those that all keys share.
+/// Sorts all entries of a row by radix; `scratch` holds 2 * n entries. Returns the half of `scratch` with the result.
+/// Proceeds from the lowest byte to the highest, skipping bytes that all keys share.
 template <class T>
 sort_entry<sort_key<T>>* sort_by_digits(const T* x, std::size_t n, std::size_t stride, direction d,
                                         sort_entry<sort_key<T>>* scratch) {
@@ -61,12 +61,12 @@ sort_entry<sort_key<T>>* sort_by_digits(const T* x, std::size_t n, std::size_t s
   return from;
 }
 
-/// Entries of scratch memory that a thread needs.
+/// Returns the number of scratch entries that a thread needs.
 inline std::size_t sort_scratch(std::size_t extent, std::size_t first) {
   return first <= max_inserted ? max_inserted : 2 * extent;
 }
 
-/// The `first` elements of rows [begin, end) in order, and their indices in their row.
+/// Computes the `first` elements in order of rows [begin, end), and their indices in the row.
 template <class T>
 void sort_rows(const axis_rows& s, std::size_t first, direction d, const T* x, T* values, std::int32_t* indices,
                sort_entry<sort_key<T>>* scratch, std::size_t begin, std::size_t end) {
@@ -87,8 +87,8 @@ void sort_rows(const axis_rows& s, std::size_t first, direction d, const T* x, T
   }
 }
 
-/// y[.., j, ..] = x[.., indices[.., j, ..], ..] for groups [begin, end) of rows; `s` are the rows of x, those of y have
-/// `count` elements.
+/// y[.., j, ..] = x[.., indices[.., j, ..], ..] for groups [begin, end) of rows; `s` describes the rows of x, and rows
+/// of y have `count` elements.
 template <class T>
 void gather_along(const axis_rows& s, std::size_t count, const T* x, const std::int32_t* indices, T* y,
                   std::size_t begin, std::size_t end) {
@@ -104,7 +104,7 @@ void gather_along(const axis_rows& s, std::size_t count, const T* x, const std::
 }
 
 /// The transpose: y[.., indices[.., j, ..], ..] = x[.., j, ..], and 0 elsewhere. No index occurs twice in a row. `s`
-/// are the rows of y.
+/// describes the rows of y.
 template <class T>
 void scatter_along(const axis_rows& s, std::size_t count, const T* x, const std::int32_t* indices, T* y,
                    std::size_t begin, std::size_t end) {

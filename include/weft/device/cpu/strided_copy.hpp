@@ -10,7 +10,7 @@
 WEFT_COLD_BEGIN
 namespace weft::device {
 
-/// Runs strided copies: whole rows by memcpy, transposes in squares that the first-level cache holds from both sides.
+/// Runs strided copies: whole rows by memcpy, transposes in squares that fit into the first-level cache on both sides.
 class strided_copy_kernel final : public kernel {
  public:
   strided_copy_kernel(const char* name, strided_copies what, sequence<std::uint32_t> in, sequence<std::uint32_t> out,
@@ -48,7 +48,7 @@ class strided_copy_kernel final : public kernel {
   std::string describe() const override { return description_; }
 
  private:
-  /// `outer`: how many of the outermost axis.
+  /// `outer`: the number of elements along the outermost axis.
   static void copy(const strided_region& r, const std::byte* from, std::byte* to, std::int64_t outer,
                    std::size_t size) {
     switch (size) {
@@ -70,7 +70,7 @@ class strided_copy_kernel final : public kernel {
     const std::size_t rank = r.extents.rank;
     if (rank == 1) return row(from, to, outer, r.from_stride()[0], r.to_stride()[0]);
     std::int64_t index[max_rank]{};
-    const std::size_t rows = rank - 2;  // the last two axes are walked together
+    const std::size_t rows = rank - 2;  // the last two axes are processed together
     for (;;) {
       plane(from, to, rows == 0 ? outer : r.extents[rows], r.extents[rows + 1], r.from_stride() + rows,
             r.to_stride() + rows);

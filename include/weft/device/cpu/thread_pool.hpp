@@ -36,12 +36,12 @@ inline void cpu_relax() {
 #endif
 }
 
-// Whether this thread runs a chunk of some pool: a parallel_for inside it runs inline.
+// True if this thread runs a chunk of a pool: a nested parallel_for runs inline.
 inline constinit WEFT_API thread_local bool inside_parallel_for = false;
 
 }  // namespace detail
 
-/// The cores that this process may run on.
+/// Returns the cores on which this process may run.
 inline sequence<int> available_cores() {
   sequence<int> cores;
   cpu_set_t set;
@@ -61,7 +61,7 @@ inline cpu_set_t set_of(const sequence<int>& cores) {
   return set;
 }
 
-/// Keeps this thread on some cores while it lives; where no cores are given, it is left alone.
+/// Binds this thread to some cores during its lifetime; does nothing if no cores are given.
 class stay_on_cores {
  public:
   explicit stay_on_cores(const sequence<int>& cores) {
@@ -82,20 +82,21 @@ class stay_on_cores {
 
 }  // namespace detail
 
-/// The threads that share the work inside one kernel. The caller is one of them, so a pool of one owns no thread.
+/// The threads that share the work of a kernel. The caller is one of them, so a pool of one owns no thread.
 ///
-/// Chunks are handed out one at a time, in any order, to any thread; what a chunk computes must depend on its number
-/// alone, and then the result does not depend on the number of threads. One call runs at a time: a second thread that
-/// calls while the pool is busy, and a chunk that calls again, run their chunks themselves. The caller waits for the
-/// chunks, not for the workers: where they are late, asleep or, after a fork, gone, it does the work alone.
+/// Chunks are handed out one at a time, in any order, to any thread. A chunk's result must depend only on its index, so
+/// that it does not depend on the number of threads. The pool runs one call at a time: if it is busy, or a chunk calls
+/// it again, the caller runs its chunks itself. The caller waits for the chunks, not for the workers; if these are
+/// late, asleep or, after a fork, gone, it does all the work itself.
 ///
-/// A worker that has nothing to do polls for some tens of microseconds, because waking it costs more, and sleeps after
-/// that. Nobody polls where threads outnumber the cores.
+/// An idle worker polls for some tens of microseconds, because waking it costs more, and then sleeps. No thread polls
+/// if threads outnumber the cores.
 ///
-/// Workers take no signals that are sent to the process: the program's own threads do.
+/// Workers block signals sent to the process; the program's own threads receive them.
 class thread_pool {
  public:
-  /// `threads` counts the caller. Worker i = 1, 2, ... is bound to cores[i % size]; to none where no cores are given.
+  /// `threads` includes the caller. Worker i = 1, 2, ... is bound to cores[i % size], or not bound if no cores are
+  /// given.
   explicit thread_pool(int threads, const sequence<int>& cores = {});
 
   thread_pool(const thread_pool&) = delete;
@@ -103,11 +104,11 @@ class thread_pool {
 
   ~thread_pool() { stop(); }
 
-  /// How many threads share the work, the caller included.
+  /// Returns the number of threads that share the work, including the caller.
   int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls f(0), ..., f(chunks - 1), shared among the threads, and returns when all have returned. The first exception
-  /// that leaves f is thrown here; chunks not begun by then are skipped. Allocates nothing.
+  /// Calls f(0), ..., f(chunks - 1) on all threads, and returns when all calls have returned. Rethrows the first
+  /// exception that leaves f; chunks that have not started by then are skipped. Allocates nothing.
   template <class F>
   void parallel_for(std::size_t chunks, F&& f) {
     if (chunks < 2 || chunks >= stopping || workers_.empty() || detail::inside_parallel_for || !acquire()) {
@@ -121,7 +122,7 @@ class thread_pool {
 
  private:
   static constexpr std::uint32_t poll_limit = 1500;      // of 40 to 140 cycles each
-  static constexpr std::uint32_t stopping = 0xffffffff;  // the value of remaining_ that ends the workers
+  static constexpr std::uint32_t stopping = 0xffffffff;  // value of remaining_ that ends the workers
 
   static void* enter(void* self) {
     static_cast<thread_pool*>(self)->work();
@@ -130,7 +131,8 @@ class thread_pool {
 
   static void bind(pthread_t thread, int core) {
     const cpu_set_t set = detail::set_of({core});
-    pthread_setaffinity_np(thread, sizeof set, &set);  // a wish: a core outside the process's own set is no error
+    pthread_setaffinity_np(thread, sizeof set, &set);  // best effort: a core outside the process's own set is not an
+                                                       // error
   }
 
   bool acquire() noexcept { return !__atomic_test_and_set(&busy_, __ATOMIC_ACQUIRE); }
@@ -156,8 +158,8 @@ class thread_pool {
       take_chunks();
   }
 
-  // The thread that lowers remaining_ owns the chunk that it counted, and keeps the call alive until it has run it:
-  // only then may what describes the call be read.
+  // The thread that decrements remaining_ owns the chunk that it counted, and keeps the call alive until the chunk has
+  // run. Only then may it read the fields that describe the call.
   void take_chunks() noexcept {
     std::uint32_t remaining = __atomic_load_n(&remaining_, __ATOMIC_RELAXED);
     while (remaining != 0 && remaining != stopping) {
@@ -183,9 +185,9 @@ class thread_pool {
     if (__atomic_load_n(&workers_asleep_, __ATOMIC_SEQ_CST) != 0) detail::futex_wake(&remaining_, helpers);
   }
 
-  // Polls, then sleeps, while `waiting(word)`, and returns the word. The thread that sleeps is counted first and looks
-  // again after, and the thread that changes the word looks at the count after: in the one order of these accesses, one
-  // of the two sees the other.
+  // Polls, then sleeps, while `waiting(word)`, and returns the word. The sleeping thread first increments the count and
+  // then checks the word again; the thread that changes the word then reads the count. In the total order of these
+  // accesses, one of the two sees the other's change.
   template <class Condition>
   std::uint32_t wait_while(std::uint32_t& word, std::uint32_t& asleep, Condition waiting) noexcept {
     std::uint32_t value = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
@@ -206,8 +208,8 @@ class thread_pool {
     for (pthread_t worker : workers_) pthread_join(worker, nullptr);
   }
 
-  // Words that several threads write stand on lines of their own.
-  alignas(64) std::uint32_t remaining_ = 0;   // chunks that nobody has begun
+  // Words that several threads write are on separate cache lines.
+  alignas(64) std::uint32_t remaining_ = 0;   // chunks that have not started
   alignas(64) std::uint32_t unfinished_ = 0;  // chunks that have not returned
   alignas(64) std::uint32_t workers_asleep_ = 0;
   std::uint32_t callers_asleep_ = 0;
@@ -226,9 +228,9 @@ WEFT_COLD_BEGIN
 
 namespace detail {
 
-/// While it lives, this thread, and those that it starts for good, take only the signals that their own faults raise,
-/// and what profilers send them. Inside oneDNN's products the stack pointer stands in the heap: the frame of a signal
-/// would be written over other things there.
+/// During its lifetime, this thread, and the permanent threads that it starts, receive only signals from their own
+/// faults and from profilers. oneDNN's products set the stack pointer to heap memory, where a signal's frame would
+/// overwrite other data.
 class without_signals {
  public:
   without_signals() {

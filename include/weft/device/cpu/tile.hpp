@@ -7,24 +7,24 @@
 #include <weft/device/cpu/math.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Tiles: the parts of an iteration space that a loop computes at once. How operands are copied into them, and how
-/// results are combined or streamed out of them.
+/// Tiles: the parts of an iteration space that a loop computes at once. Copies operands into tiles, and combines or
+/// streams results out of them.
 namespace weft::device {
 
-/// How an output takes the values computed for it: stored, combined where several land on one element, or dropped.
+/// How an output receives computed values: stored, combined if several have the same position, or discarded.
 enum class reduce_op : unsigned char { store, sum, product, maximum, minimum, discard };
 
 namespace detail {
 
 inline constexpr std::size_t tile_bytes = 4096, slack = 16, fetched_ahead = 1024;
 
-/// Asks for the first bytes of what is read next: the processor itself does not look beyond a page.
+/// Prefetches the first bytes of the next read, since the hardware prefetcher does not cross a page.
 inline void fetch(const std::byte* from) {
   for (std::size_t i = 0; i < fetched_ahead; i += 64) __builtin_prefetch(from + i);
 }
 
-/// Copies past the caches, which would otherwise read each line before it is overwritten. (By built-in functions: the
-/// header of their names is a twentieth of what including Weft costs the compiler.)
+/// Copies with non-temporal stores, because caches would read each line before it is overwritten. (Uses built-in
+/// functions, because the header of the intrinsics takes a twentieth of the compile time of including Weft.)
 inline void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__x86_64__)
   typedef float vector __attribute__((vector_size(16)));
@@ -45,7 +45,7 @@ inline void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
   __builtin_memcpy(to, from, bytes);
 }
 
-/// Call it before another thread reads what `stream` has written.
+/// Makes the writes of `stream` visible; call it before another thread reads them.
 inline void finish_streams() {
 #if defined(__x86_64__)
   __builtin_ia32_sfence();
@@ -72,8 +72,8 @@ inline void splat(std::size_t size, void* to, const void* from, std::size_t n) {
   }
 }
 
-/// Writes `columns` copies of each of `rows` elements that lie `stride` apart. It stores whole vectors, so the buffer
-/// needs `slack` bytes more than the copies.
+/// Writes `columns` copies of each of `rows` elements, which are `stride` apart. Stores whole vectors, so the buffer
+/// needs `slack` more bytes than the copies.
 template <class T>
 void spread(void* into, const void* elements, std::int64_t stride, std::size_t rows, std::size_t columns) {
   typedef T vector __attribute__((vector_size(16)));
@@ -99,10 +99,10 @@ inline void spread(std::size_t size, void* to, const void* from, std::int64_t st
   }
 }
 
-/// memcpy without a call if there are few bytes.
+/// Calls memcpy, or copies inline if there are few bytes.
 inline void copy_run(std::byte* to, const std::byte* from, std::size_t n) {
   if (n > 32) return static_cast<void>(__builtin_memcpy(to, from, n));
-  const auto ends = [&](auto word) {  // both ends, which overlap
+  const auto ends = [&](auto word) {  // both ends, which may overlap
     decltype(word) last;
     __builtin_memcpy(&word, from, sizeof word);
     __builtin_memcpy(&last, from + n - sizeof last, sizeof last);
@@ -119,7 +119,7 @@ inline void copy_run(std::byte* to, const std::byte* from, std::size_t n) {
   if (n == 1) *to = *from;
 }
 
-/// Makes `copies` of the first n bytes, which are one of them.
+/// Repeats the first n bytes so that there are `copies` of them in total.
 inline void repeat(std::byte* to, std::size_t n, std::size_t copies) {
   const std::size_t all = n * copies;
   if (all <= 256)
@@ -129,7 +129,8 @@ inline void repeat(std::byte* to, std::size_t n, std::size_t copies) {
       __builtin_memcpy(to + done, to, all - done < done ? all - done : done);
 }
 
-/// Fills rows x columns elements of so many bytes from those `row_stride` and `column_stride`, 0 or 1, apart.
+/// Fills rows x columns elements of `size` bytes from elements that are `row_stride` and `column_stride` apart; the
+/// latter is 0 or 1.
 inline void fill_tile(std::size_t size, std::byte* to, const std::byte* from, std::size_t rows, std::size_t columns,
                       std::int64_t row_stride, std::int64_t column_stride) {
   if (column_stride == 0) {
@@ -169,7 +170,7 @@ WEFT_HOST_DEVICE T merge(reduce_op how, T a, T b) {
   }
 }
 
-/// The elements of an array, combined two by two.
+/// Combines the elements of an array pairwise.
 template <reduce_op How, std::size_t Half, class T>
 WEFT_INLINE void fold(T* x) {
   if constexpr (Half > 0) {
@@ -184,7 +185,8 @@ void add_run(const T* x, T* to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(wrapping(to[i]) + wrapping(x[i]));
 }
 
-/// Sum of n elements of a tile, in an order that depends on n alone: the bits are the same whatever the vectors' width.
+/// Returns the sum of n elements of a tile, in an order that depends only on n, so the bits do not depend on the vector
+/// width.
 template <class T>
 T sum_run(const T* x, std::size_t n) {
   constexpr std::size_t lanes = 16;
@@ -211,7 +213,7 @@ WEFT_TARGET_AVX2 WEFT_LOOPS T sum_run_avx2(const T* x, std::size_t n) {
 }
 #endif
 
-/// The two for this processor.
+/// The two functions for this processor.
 template <class T>
 struct sums_of_runs {
   void (*add)(const T* x, T* to, std::size_t n) = add_run<T>;
@@ -227,8 +229,7 @@ struct sums_of_runs {
 
 WEFT_COLD_BEGIN
 
-/// Combines all rows of a tile into one by `add`: so many of them side by side that a vector has work, and those two by
-/// two.
+/// Combines all rows of a tile into one by `add`: first groups of rows that together fill vectors, then these pairwise.
 template <class T, class Add>
 void fold_rows(const Add& add, const T* x, T* to, std::size_t rows, std::size_t columns) {
   constexpr std::size_t room = tile_bytes / 2 / sizeof(T);
@@ -247,7 +248,7 @@ void fold_rows(const Add& add, const T* x, T* to, std::size_t rows, std::size_t 
   add(folded, to, columns);
 }
 
-/// Adds up each of many short rows, one term after another.
+/// Sums each of many short rows, one term after another.
 template <class T>
 void sum_each_row(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride) {
   for (; rows > 0; --rows, x += columns, to += row_stride) {
@@ -263,7 +264,7 @@ WEFT_INLINE T sum_of_few(const T* x) {
   else
     return static_cast<T>(wrapping(sum_of_few<Count - 1>(x)) + wrapping(x[Count - 1]));
 }
-/// The same of rows of a length that is known.
+/// Sums rows of a static length.
 template <std::size_t Columns, class T>
 WEFT_LOOPS void sum_short_rows(const T* x, T* to, std::size_t rows, std::int64_t row_stride) {
   if (row_stride != 1) return sum_each_row(x, to, rows, Columns, row_stride);
@@ -301,7 +302,7 @@ WEFT_LOOPS void merge_run(const T* x, T* to, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) to[i] = merge(How, to[i], x[i]);
 }
 
-/// Anything but a sum: what it is a constant of the loops.
+/// Combines rows by operations other than sums; the operation is a constant in the loops.
 template <reduce_op How, class T>
 WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t columns, std::int64_t row_stride,
                            std::int64_t column_stride) {
@@ -317,7 +318,7 @@ WEFT_LOOPS void merge_rows(const T* x, T* to, std::size_t rows, std::size_t colu
     }
 }
 
-/// Combines a tile of rows x columns into elements `row_stride` and `column_stride` apart.
+/// Combines a tile of rows x columns into elements that are `row_stride` and `column_stride` apart.
 template <class T>
 void merge_tile(reduce_op how, const void* tile, void* into, std::size_t rows, std::size_t columns,
                 std::int64_t row_stride, std::int64_t column_stride) {
@@ -337,7 +338,7 @@ void merge_tile(reduce_op how, const void* tile, void* into, std::size_t rows, s
   }
 }
 
-/// Returns the sum of n contiguous elements. It adds the sums of both halves, down to tiles.
+/// Returns the sum of n contiguous elements, by recursively adding the sums of both halves, down to tiles.
 template <class T>
 T sum_of(const T* x, std::size_t n) {
   constexpr std::size_t tile = tile_bytes / sizeof(T);
@@ -392,8 +393,8 @@ void divide(double divisor, const void* from, void* to, std::size_t n) {
 
 }  // namespace detail
 
-/// The functions for combining values of one element type. Reached through a pointer, so that loops are compiled once,
-/// and for the element types that a program uses.
+/// The functions that combine values of one element type. Called through a pointer, so that loops are compiled once,
+/// and only for the element types that a program uses.
 struct arithmetic {
   void (*merge_tile)(reduce_op, const void* tile, void* into, std::size_t rows, std::size_t columns,
                      std::int64_t row_stride, std::int64_t column_stride);

@@ -8,12 +8,12 @@
 
 #include <weft/device/cpu/dispatch.hpp>
 
-/// Loops over gradients and values on their way between tasks.
+/// Loops over gradients and values that are transferred between tasks.
 namespace weft {
 namespace detail {
 
-// A plain -O2 build reaches AVX2 here. Contraction to fused multiply-add stays off, so that every machine, and every
-// path to the same sum, gives the same bits.
+// Uses AVX2 in a plain -O2 build. Contraction to fused multiply-add stays off, so that every machine, and every path to
+// the same sum, yields the same bits.
 template <typename Loop>
 WEFT_UNFUSED("O3,")
 void run_plain(const Loop& loop) {
@@ -26,7 +26,7 @@ __attribute__((target("avx2"))) WEFT_UNFUSED("O3,") void run_avx2(const Loop& lo
 }
 #endif
 
-/// Runs a simple loop with AVX2 where this processor has it.
+/// Runs a simple loop, with AVX2 if this processor has it.
 template <typename Loop>
 void vectorised(const Loop& loop) {
 #if defined(__x86_64__)
@@ -35,7 +35,7 @@ void vectorised(const Loop& loop) {
   run_plain(loop);
 }
 
-/// to += from
+/// Computes to += from.
 template <typename T>
 void accumulate(T* into, const T* values, std::size_t count) {
   vectorised([=] {
@@ -45,7 +45,7 @@ void accumulate(T* into, const T* values, std::size_t count) {
   });
 }
 
-/// to = a + b
+/// Computes to = a + b.
 template <typename T>
 void add(T* into, const T* left, const T* right, std::size_t count) {
   vectorised([=] {
@@ -56,7 +56,7 @@ void add(T* into, const T* left, const T* right, std::size_t count) {
   });
 }
 
-/// to = by * from
+/// Computes to = by * from.
 template <typename T>
 void scale(T* into, const T* values, std::size_t count, T by) {
   vectorised([=] {
@@ -66,7 +66,7 @@ void scale(T* into, const T* values, std::size_t count, T by) {
   });
 }
 
-/// values *= by
+/// Computes values *= by.
 template <typename T>
 void scale(T* values, std::size_t count, T by) {
   vectorised([=] {
@@ -77,7 +77,7 @@ void scale(T* values, std::size_t count, T by) {
 template <typename T>
 using bits_of = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-/// The bits of an element to its sign's place, which is set where the element is infinite or not a number.
+/// Returns a word whose sign bit is set if the value is infinite or NaN.
 template <typename T>
 constexpr bits_of<T> nonfinite_bit(T value) {
   constexpr bits_of<T> sign = bits_of<T>{1} << (8 * sizeof(T) - 1);
@@ -85,7 +85,7 @@ constexpr bits_of<T> nonfinite_bit(T value) {
   return (std::bit_cast<bits_of<T>>(value) & ~sign) + least_exponent;
 }
 
-/// Whether all of them are finite.
+/// Returns true if all values are finite.
 template <typename T>
 bool all_finite(const T* values, std::size_t count) {
   bits_of<T> seen = 0;
@@ -98,8 +98,8 @@ bool all_finite(const T* values, std::size_t count) {
   return (seen >> (8 * sizeof(T) - 1)) == 0;
 }
 
-/// Whether all of them are finite, and so far from the largest number that no mean of them overflows, whatever their
-/// weights: |x| < 2^64 in float, 2^512 in double.
+/// Returns true if all values are finite and small enough that no weighted mean of them overflows: |x| < 2^64 in float,
+/// 2^512 in double.
 template <typename T>
 bool all_moderate(const T* values, std::size_t count) {
   constexpr bits_of<T> sign = bits_of<T>{1} << (8 * sizeof(T) - 1);
@@ -115,7 +115,7 @@ bool all_moderate(const T* values, std::size_t count) {
   return (seen & sign) == 0;
 }
 
-/// The first that is not finite; `count` where all are.
+/// Returns the index of the first value that is not finite, or `count` if there is none.
 template <typename T>
 std::size_t first_nonfinite(const T* values, std::size_t count) {
   constexpr std::size_t at_once = 4096;
@@ -128,7 +128,7 @@ std::size_t first_nonfinite(const T* values, std::size_t count) {
   return count;
 }
 
-/// to = (a + b) / by; returns whether all of it is finite.
+/// Computes to = (a + b) / by; returns true if all results are finite.
 template <typename T>
 bool mean_of_two(T* into, const T* left, const T* right, std::size_t count, T by) {
   bits_of<T> seen = 0;
@@ -147,7 +147,7 @@ bool mean_of_two(T* into, const T* left, const T* right, std::size_t count, T by
   return (seen >> (8 * sizeof(T) - 1)) == 0;
 }
 
-/// values /= by; returns whether all of it is finite.
+/// Computes values /= by; returns true if all results are finite.
 template <typename T>
 bool divide(T* values, std::size_t count, T by) {
   bits_of<T> seen = 0;

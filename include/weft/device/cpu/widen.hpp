@@ -5,10 +5,10 @@
 #include <weft/device/cpu/dispatch.hpp>
 #include <weft/device/cpu/thread_pool.hpp>
 
-/// From one element type to another, in vectors: what computes with half and bfloat16 in float begins and ends with it.
+/// Vectorised conversion of element types, with which computations of half and bfloat16 in float begin and end.
 namespace weft::detail {
 
-/// Rows of one matrix into another, element by element.
+/// Converts rows of one matrix to rows of another.
 template <class F, class From, class To>
 struct converted_rows {
   F convert;
@@ -40,13 +40,13 @@ void convert_rows(std::size_t rows, std::size_t columns, const From* from, std::
   pool->parallel_for(parts, [&](std::size_t i) { part(rows * i / parts, rows * (i + 1) / parts); });
 }
 
-/// To float, close together.
+/// Widens rows to float, without gaps.
 template <class T>
 void widen(std::size_t rows, std::size_t columns, const T* from, std::size_t from_row, float* to, thread_pool* pool) {
   convert_rows(rows, columns, from, from_row, to, columns, pool, [](T x, float) { return static_cast<float>(x); });
 }
 
-/// As many elements, one after another.
+/// Converts n consecutive elements.
 template <class From, class To, class F>
 void convert(std::size_t n, const From* from, To* to, thread_pool* pool, F convert) {
   constexpr std::size_t row = 4096;
@@ -58,7 +58,7 @@ template <class T>
 void widen(std::size_t n, const T* from, float* to, thread_pool* pool) {
   convert(n, from, to, pool, [](T x, float) { return static_cast<float>(x); });
 }
-/// Back from float, rounded.
+/// Rounds float back to T.
 template <class T>
 void narrow(std::size_t n, const float* from, T* to, thread_pool* pool) {
   convert(n, from, to, pool, [](float x, T) { return T(x); });

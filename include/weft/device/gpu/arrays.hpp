@@ -5,35 +5,36 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/index_at.hpp>
 
-/// Kernels that look for an element, or tell of where one is.
+/// Kernels that search an element, or write at the positions of elements.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// The number of the largest element along an axis; of equal ones the first, and no NaN (device/argmax.hpp). Where few
-/// results have long rows, `splits` blocks share each, and a second launch looks through what they found.
+/// Finds the index of the largest element along an axis, or of the first if several are equal; skips NaNs
+/// (device/argmax.hpp). If there are few results of long rows, `splits` blocks share each row, and a second launch
+/// combines their results.
 template <class T>
 struct argmax_body {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 3;
   struct block_memory {
     T value[threads];
-    std::int32_t index[threads];  // -1: none
+    std::int32_t index[threads];  // -1: no element found
   };
   using thread_memory = nothing;
 
   const T* x;
   std::int32_t* to;
   std::uint32_t results, extent, results_log;  ///< results of a block: 2^results_log
-  divisor inner;                               ///< elements between neighbours along the axis
-  std::uint32_t split;                         ///< elements that a block looks at of each of its rows
-  T* found;                                    ///< if there are splits: their values, and
-  std::int32_t* found_at;                      ///< numbers
+  divisor inner;                               ///< distance between adjacent elements along the axis
+  std::uint32_t split;                         ///< elements of each row that a block examines
+  T* found;                                    ///< with splits: the values found, and
+  std::int32_t* found_at;                      ///< their indices
 
   template <int Phase>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
     const std::uint32_t lanes_log = 8 - results_log, lanes = 1u << lanes_log;
-    // Neighbouring threads take neighbouring elements: of the axis if it is the innermost, of different results else.
+    // Adjacent threads read adjacent elements: along the axis if it is the innermost, otherwise of different results.
     const bool across = inner.extent > 1;
     const std::uint32_t column = across ? at.thread & ((1u << results_log) - 1) : at.thread >> lanes_log;
     const std::uint32_t lane = across ? at.thread >> results_log : at.thread & (lanes - 1);
@@ -81,7 +82,7 @@ struct argmax_body {
   }
 };
 
-/// The same of what splits found, one after another: the first has the smallest numbers.
+/// Combines the results of splits in order; the first has the smallest indices.
 template <class T>
 struct argmax_of_found {
   static constexpr unsigned threads = 256;
@@ -109,7 +110,7 @@ struct argmax_of_found {
   }
 };
 
-/// Rows of zeros with a one where the label says.
+/// Writes rows of zeros with a one at each label.
 template <class T>
 struct one_hot_body {
   static constexpr unsigned threads = 256;
@@ -132,7 +133,7 @@ struct one_hot_body {
   }
 };
 
-/// A few numbers that are known when the step is prepared.
+/// Writes a few numbers that are known when the step is prepared.
 struct numbers_body {
   static constexpr unsigned threads = 32;
   static constexpr int phases = 1;

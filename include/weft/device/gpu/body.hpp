@@ -7,14 +7,15 @@
 #include <weft/config.hpp>
 #include <weft/device/gpu/device.hpp>
 
-/// How a kernel is written: as a plain structure, its arguments, with what one thread does between two barriers.
+/// How to write a kernel: as a plain structure that contains its arguments and the code of a thread between two
+/// barriers.
 ///
 ///     struct body {
 ///       static constexpr unsigned threads = 256;         // of a block
-///       static constexpr int phases = 2;                 // a barrier between each two
-///       static constexpr unsigned emulated_phases = 0;   // may be left out: phases that a GPU skips, one bit each
+///       static constexpr int phases = 2;                 // separated by barriers
+///       static constexpr unsigned emulated_phases = 0;   // optional: phases that a GPU skips, one bit each
 ///       struct block_memory { float x[threads]; };       // shared by the threads of a block
-///       struct thread_memory { float sum; };             // what a thread keeps from phase to phase
+///       struct thread_memory { float sum; };             // a thread's state between phases
 ///       template <int Phase>
 ///       WEFT_HOST_DEVICE void run(const gpu::place& at, thread_memory& mine, block_memory& ours) const;
 ///     };
@@ -22,7 +23,7 @@
 /// A GPU runs it as a `__global__` function; the emulation runs the same code, thread by thread and phase by phase.
 namespace weft::gpu {
 
-/// Which thread of which block this is.
+/// The indices of a thread and its block.
 struct place {
   unsigned thread, block, blocks, block_y, blocks_y;
 };
@@ -56,7 +57,7 @@ __device__ __forceinline__ void run_phases(const Body& body, const place& at, ty
   }
 }
 
-    // Whether the parameter is read where it lies. Clang copies it, where it has to.
+    // Lets nvcc read the parameter in place; clang copies it if necessary.
     #if defined(__NVCC__)
       #define WEFT_IN_PLACE __grid_constant__
     #else
@@ -66,7 +67,7 @@ __device__ __forceinline__ void run_phases(const Body& body, const place& at, ty
 template <class Body>
 __global__ void __launch_bounds__(Body::threads) run_body(const WEFT_IN_PLACE Body body) {
   using block_memory = typename Body::block_memory;
-  alignas(block_memory) __shared__ unsigned char bytes[sizeof(block_memory)];  // which no constructor touches
+  alignas(block_memory) __shared__ unsigned char bytes[sizeof(block_memory)];  // untouched by constructors
   auto& ours = reinterpret_cast<block_memory&>(bytes);
   typename Body::thread_memory mine;
   const place at{threadIdx.x, blockIdx.x, gridDim.x, blockIdx.y, gridDim.y};
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(Body::threads) run_body(const WEFT_IN_PLACE Bo
 
   #if defined(WEFT_GPU_EMULATION)
 
-/// The order in which the emulation runs what a GPU runs in any order: forwards, or backwards. Both must give the same.
+/// The order in which the emulation runs concurrent work: forwards, or backwards. Both must yield the same result.
 inline bool emulate_backwards = false;
 
 namespace detail {
@@ -101,7 +102,7 @@ void emulate(const launch_size& size, void** arguments) {
   const unsigned n = size.blocks * size.blocks_y;
   for (unsigned k = 0; k < n; ++k) {
     const unsigned b = emulate_backwards ? n - 1 - k : k;
-    std::memset(static_cast<void*>(ours.get()), 0xff, sizeof *ours);  // a block begins with what another left there
+    std::memset(static_cast<void*>(ours.get()), 0xff, sizeof *ours);  // a block's memory starts with arbitrary contents
     emulate_phases<0>(body, place{0, b % size.blocks, size.blocks, b / size.blocks, size.blocks_y}, mine.get(), *ours);
   }
 }
@@ -110,7 +111,7 @@ void emulate(const launch_size& size, void** arguments) {
 
   #endif
 
-/// The code of a body, for the devices that this file is compiled for.
+/// Returns the code of a body, for the devices for which this file is compiled.
 template <class Body>
 function function_of(const char* name) {
   static_assert(sizeof(Body) <= 4096, "the arguments of a kernel take at most 4096 bytes");
@@ -126,7 +127,7 @@ function function_of(const char* name) {
   return f;
 }
 
-/// Puts a body into a queue: `blocks` of them in x, and in y.
+/// Adds a launch of a body to a queue, with `blocks` blocks in x and `blocks_y` in y.
 template <class Body>
 void launch(queue& q, const function& f, Body& body, unsigned blocks, unsigned blocks_y = 1) {
   void* arguments[] = {&body};

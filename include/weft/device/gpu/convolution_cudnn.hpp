@@ -22,14 +22,14 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Convolutions of float, half and bfloat16 and their gradients by cuDNN: deterministic algorithms alone, in the order
-/// of its heuristic. That one can be called is only known when it has been: on the first run, the next one takes the
-/// place of one that is refused. half and bfloat16 are summed in float, by tensor cores, and rounded once.
+/// Convolutions of float, half and bfloat16 and their gradients by cuDNN. Uses only deterministic algorithms, in the
+/// order of cuDNN's heuristic. Only a call shows if an algorithm is usable: on the first run, the next algorithm
+/// replaces one that is refused. half and bfloat16 are summed in float, by tensor cores, and rounded once.
 ///
-/// Images lie as cuDNN's NHWC or NCHW. Filters do not: [height, width, channels, filters] here, [filters, height,
-/// width, channels] or [filters, channels, height, width] there, so they are turned on the way, in the queue's
-/// workspace; they are small. So are images whose padding differs from side to side, which cuDNN does not know: they
-/// get their zeros there.
+/// Images use cuDNN's NHWC or NCHW layout. Filters do not: Weft's are [height, width, channels, filters], cuDNN's
+/// [filters, height, width, channels] or [filters, channels, height, width]. They are small, and are transposed into
+/// the queue's workspace. Images with asymmetric padding, which cuDNN does not support, are copied there with their
+/// zeros.
 namespace weft::gpu {
 
 namespace detail {
@@ -44,8 +44,8 @@ constexpr cudnnDataType_t cudnn_type(dtype t) {
   return t == dtype::float16 ? CUDNN_DATA_HALF : t == dtype::bfloat16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-/// Whether an algorithm (Winograd's, Fourier's) changes images and filters to multiply less, which half and bfloat16
-/// have no room for.
+/// Returns true if an algorithm transforms images and filters to save multiplications (Winograd, FFT), for which half
+/// and bfloat16 lack precision.
 constexpr bool transforms(cudnnConvolutionFwdAlgo_t a) {
   return a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD || a == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED ||
          a == CUDNN_CONVOLUTION_FWD_ALGO_FFT || a == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING;
@@ -59,7 +59,7 @@ constexpr bool transforms(cudnnConvolutionBwdFilterAlgo_t a) {
          a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || a == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING;
 }
 
-/// A cuDNN descriptor, made and destroyed with this object.
+/// Owns a cuDNN descriptor.
 template <class Descriptor, cudnnStatus_t (*Create)(Descriptor*), cudnnStatus_t (*Destroy)(Descriptor)>
 class cudnn_descriptor {
  public:
@@ -84,7 +84,7 @@ using cudnn_activation =
 
 }  // namespace detail
 
-/// One device's cuDNN. Its handle is for one call at a time.
+/// The cuDNN handle of one device, which allows one call at a time.
 class cudnn final : public library_part {
  public:
   explicit cudnn(int ordinal) : ordinal_(ordinal) {
@@ -92,10 +92,10 @@ class cudnn final : public library_part {
   }
   ~cudnn() override { cudnnDestroy(handle_); }
 
-  /// The handle, for as long as the guard lives.
+  /// Locks the handle during its lifetime.
   class use {
    public:
-    /// Without a stream: that of an earlier use may be gone.
+    /// Resets the stream, since the previous one may no longer exist.
     explicit use(cudnn& c) : use(c, nullptr) {}
     use(cudnn& c, const cuda_queue& q) : use(c, q.stream()) {}
     operator cudnnHandle_t() const { return handle_; }
@@ -116,24 +116,25 @@ class cudnn final : public library_part {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// One of the three calls, for known extents. `a` and `b` are images and filters; filters and what arrives; images and
-/// what arrives.
+/// A convolution or one of its gradients, for known extents. `a` and `b` are images and filters, filters and upstream
+/// gradient, or images and upstream gradient.
 class cudnn_convolution_kernel final : public kernel {
  public:
   struct slots {
     std::uint32_t a, b, out;
     std::uint32_t bias = 0;
   };
-  /// The memory that it may use at most. The work after a forward convolution: a bias and perhaps ReLU that cuDNN may
-  /// take in, and the kernel that does the same, or anything else, where it does not. Last, the kernel that convolves
-  /// where every call of cuDNN is refused; it may be null.
+  /// The maximum workspace, and the kernels around a convolution. `takes_bias` and `takes_relu`: the forward
+  /// convolution is followed by a bias and perhaps ReLU that cuDNN may fuse. `then` does this work, or any other, if
+  /// cuDNN does not. `instead` convolves if cuDNN refuses every call; it may be null.
   struct surroundings {
     std::size_t room = 0;
     bool takes_bias = false, takes_relu = false;
     owned<kernel> then, instead;
   };
 
-  /// Null where the library is not asked or has no usable algorithm, and `why` says so. Else takes over `around`.
+  /// Returns null, with the reason in `why`, if cuDNN is not used or has no usable algorithm. Otherwise takes ownership
+  /// of `around`.
   static kernel* make(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
                       image_layout layout, slots where, surroundings& around, std::string& why) {
     auto k = chosen(on, kind, s, type, layout, around.room, why);
@@ -144,7 +145,8 @@ class cudnn_convolution_kernel final : public kernel {
     return k.release();
   }
 
-  /// The seconds that it should take; infinite where there is no algorithm. Measured if the policy is to tune.
+  /// Returns the expected time in seconds, or infinity if there is no algorithm. Measured if the policy requests
+  /// tuning.
   static double expected_seconds(cuda_libraries& on, convolution_kind kind, const convolution_shape& s, dtype type,
                                  image_layout layout, std::size_t room, double multiply_adds_per_second) {
     std::string why;
@@ -152,7 +154,7 @@ class cudnn_convolution_kernel final : public kernel {
     if (!k) return std::numeric_limits<double>::infinity();
     const offer& best = k->offers_[0];
     if (best.seconds > 0) return best.seconds;
-    // cuDNN does not say. Its transforms save multiplications; tensor cores want channels last.
+    // cuDNN gives no time, so it is estimated: transforms save multiplications, and tensor cores prefer channels last.
     const bool tensor_cores = k->any_math_ && best.arithmetic != CUDNN_FMA_MATH;
     const double rate = tensor_cores ? (layout == image_layout::channels_last ? 8 : 4) : best.transforms ? 1.5 : 1;
     const double pixels = static_cast<double>(s.batch) * static_cast<double>(s.out_height * s.out_width);
@@ -193,18 +195,18 @@ class cudnn_convolution_kernel final : public kernel {
   }
 
  private:
-  /// Null where the library is not asked or has no usable algorithm, and `why` says so.
+  /// Returns null, with the reason in `why`, if cuDNN is not used or has no usable algorithm.
   static std::unique_ptr<cudnn_convolution_kernel> chosen(cuda_libraries& on, convolution_kind kind,
                                                           const convolution_shape& s, dtype type, image_layout layout,
                                                           std::size_t room, std::string& why) {
-    why = "cuDNN is not asked for doubles";  // what it does with them channels last, PyTorch does not trust either
+    why = "cuDNN is not asked for doubles";  // PyTorch avoids cuDNN's doubles with channels last as well
     if (type == dtype::float64) return nullptr;
     why = "it has more elements than cuDNN counts, or none";
     const std::int64_t extents[] = {s.batch,         s.height,       s.width,      s.channels, s.filters,
                                     s.window_height, s.window_width, s.out_height, s.out_width};
     for (const std::int64_t e : extents)
       if (e <= 0 || e > std::numeric_limits<int>::max()) return nullptr;
-    // It counts elements in 32 bits.
+    // cuDNN counts elements in 32 bits.
     const std::int64_t rows = s.height + s.pad_top + s.pad_bottom, columns = s.width + s.pad_left + s.pad_right;
     const double elements[] = {static_cast<double>(s.batch * rows) * static_cast<double>(columns * s.channels),
                                static_cast<double>(s.batch) * static_cast<double>(s.out_elements()),
@@ -222,7 +224,7 @@ class cudnn_convolution_kernel final : public kernel {
     const cudnnDataType_t element = detail::cudnn_type(type);
     const bool first = layout == image_layout::channels_first;
     const cudnnTensorFormat_t format = first ? CUDNN_TENSOR_NCHW : CUDNN_TENSOR_NHWC;
-    // Padding that cuDNN does not know is put around the images beforehand.
+    // Asymmetric padding is added to the images beforehand.
     const bool even = s.pad_top == s.pad_bottom && s.pad_left == s.pad_right;
     const std::int64_t height = even ? s.height : s.height + s.pad_top + s.pad_bottom;
     const std::int64_t width = even ? s.width : s.width + s.pad_left + s.pad_right;
@@ -243,7 +245,7 @@ class cudnn_convolution_kernel final : public kernel {
     };
     const std::int64_t k = s.filters, c = s.channels, r = s.window_height, q = s.window_width;
     const std::int64_t of_group = c / s.groups;  // the channels that a filter reads
-    const std::int64_t pixel = first ? 1 : c;    // from one to the next in a row
+    const std::int64_t pixel = first ? 1 : c;    // distance between adjacent pixels in a row
     strided(inner_, s.batch, c, s.height, s.width, height * width * c, first ? height * width : 1, width * pixel,
             pixel);
     const std::int64_t tap = first ? 1 : of_group;
@@ -266,7 +268,7 @@ class cudnn_convolution_kernel final : public kernel {
     inner_offset_ = static_cast<std::size_t>((s.pad_top * width + s.pad_left) * pixel) * size;
   }
 
-  /// From now on; the number behind the last one stands for the kernel that is none of cuDNN's.
+  /// Selects an offer; the number after the last one selects the kernel that does not use cuDNN.
   void use_offer(std::size_t number) {
     offer_ = number;
     can_fuse_ = false;
@@ -274,7 +276,7 @@ class cudnn_convolution_kernel final : public kernel {
     const offer& o = offers_[number];
     if (any_math_) set_math(o.arithmetic);
     if (!around_.takes_bias) return;
-    // Without an activation there is one algorithm that takes in a bias; and none does that lets NaN through ReLU.
+    // Without an activation, only one algorithm can fuse a bias. No algorithm propagates NaN through ReLU.
     const auto activation = around_.takes_relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY;
     detail::check_cudnn(cudnnSetActivationDescriptor(activation_, activation, CUDNN_NOT_PROPAGATE_NAN, 0), name(),
                         "describe the activation");
@@ -290,15 +292,15 @@ class cudnn_convolution_kernel final : public kernel {
   // ---- the algorithms ----
 
   struct offer {
-    int algorithm;  ///< a cudnnConvolutionFwdAlgo_t, or one of the two for gradients
+    int algorithm;  ///< a cudnnConvolutionFwdAlgo_t, or the corresponding type for a gradient
     cudnnMathType_t arithmetic;
     std::size_t room;
     double seconds;  ///< not positive: unknown
     bool transforms;
   };
 
-  /// Keeps, in the library's order of expected or measured times, what is deterministic and whose workspace is allowed.
-  /// It asks once more for the workspace that each needs: an offer may be for other arithmetic than this convolution's.
+  /// Keeps the deterministic algorithms whose workspace is allowed, in the library's order of expected or measured
+  /// times. Queries each workspace again, since an offer may be for another arithmetic than this convolution's.
   template <class Performance, class RoomOf>
   bool keep(cudnnStatus_t s, const std::vector<Performance>& offered, int number, std::size_t most, std::string& why,
             RoomOf&& room_of) {
@@ -361,7 +363,8 @@ class cudnn_convolution_kernel final : public kernel {
 
   // ---- the calls ----
 
-  /// By the current offer, with all that comes after. False where it is refused, and nothing was launched that matters.
+  /// Runs the current offer and all work that follows. Returns false if it is refused, before any launch with lasting
+  /// effects.
   bool convolve(const kernel_context& f) {
     auto& q = static_cast<cuda_queue&>(*f.queue);
     const offer& o = offers_[offer_];
@@ -414,7 +417,7 @@ class cudnn_convolution_kernel final : public kernel {
     return true;
   }
 
-  /// Null where there is no room, and another algorithm may want less.
+  /// Returns null if memory is exhausted and another algorithm may need less.
   std::byte* workspace(queue& q, std::size_t bytes) const {
     try {
       return q.workspace(bytes);
@@ -424,10 +427,10 @@ class cudnn_convolution_kernel final : public kernel {
     }
   }
 
-  /// Whether a call was made. False where it was refused before anything was launched: not supported, or more workspace
-  /// wanted than was said.
+  /// Returns true if the call was made. Returns false if cuDNN refused it before any launch, because it is not
+  /// supported or needs more workspace than announced.
   bool done(cudnnStatus_t s) {
-    // From cuDNN 9 on such codes are from 2000 and from 3000 on, and say in which way.
+    // Since cuDNN 9, such codes are in 2000 to 3999 and specify the reason.
     const int code = static_cast<int>(s);
     const bool refused =
         s == CUDNN_STATUS_BAD_PARAM || s == CUDNN_STATUS_NOT_SUPPORTED || (code >= 2000 && code < 4000);
@@ -448,7 +451,7 @@ class cudnn_convolution_kernel final : public kernel {
 
   std::byte* inner_of(void* padded) const { return static_cast<std::byte*>(padded) + inner_offset_; }
 
-  /// Gives the images the padding that cuDNN does not know, if they need it.
+  /// Adds asymmetric padding to the images if required.
   bool pad(cudnnHandle_t handle, cuda_queue& q, const void* images, void* padded) {
     if (!image_room_) return true;
     q.clear(padded, image_room_);
@@ -465,13 +468,14 @@ class cudnn_convolution_kernel final : public kernel {
   convolution_shape shape_;
   dtype type_;
   image_layout layout_;
-  bool any_math_ = false, can_fuse_ = false;  // whether each offer brings its kind of arithmetic; see use_offer
+  bool any_math_ = false, can_fuse_ = false;  // any_math_: each offer has its own kind of arithmetic; can_fuse_: see
+                                              // use_offer
   slots slots_{};
   surroundings around_;
-  std::vector<offer> offers_;                     // the fastest first
-  std::size_t offer_ = 0;                         // the current one
-  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last one
-  // `filters_here_` is Weft's order, `filters_there_` cuDNN's; `inner_` the images inside of their padding.
+  std::vector<offer> offers_;                     // fastest first
+  std::size_t offer_ = 0;                         // the current offer
+  cudnnStatus_t refusal_ = CUDNN_STATUS_SUCCESS;  // the last refusal
+  // `filters_here_` has Weft's order, `filters_there_` cuDNN's; `inner_` is the images within their padding.
   detail::cudnn_tensor images_, plain_images_, results_, bias_, inner_, filters_here_, filters_there_;
   detail::cudnn_filter filters_;
   detail::cudnn_convolution_descriptor convolution_;

@@ -15,24 +15,24 @@
 #include <weft/device/gpu/device.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// GPUs by the CUDA runtime. Host code throughout: it compiles with or without a CUDA compiler.
+/// GPUs by the CUDA runtime. Host code only, which compiles with or without a CUDA compiler.
 namespace weft::gpu {
 
-/// The part of one library that a device holds: its handle.
+/// A device's handle of one library.
 class library_part {
  public:
   virtual ~library_part() = default;
 };
 
-/// The libraries of a CUDA device. Each is opened when the first kernel asks for it: a program without convolutions
-/// pays nothing for them.
+/// The libraries of a CUDA device. Each is loaded when the first kernel requests it, so programs without convolutions
+/// do not load cuDNN.
 class cuda_libraries final : public libraries {
  public:
   explicit cuda_libraries(int ordinal) : ordinal_(ordinal) {}
 
   int ordinal() const { return ordinal_; }
 
-  /// The part of type `Part`, made as `Part(ordinal)`. The device is current from then on.
+  /// Returns the part of type `Part`, created as `Part(ordinal)`. Makes the device current.
   template <class Part>
   Part& get() {
     static const char key = 0;
@@ -96,7 +96,7 @@ class cuda_device : public device {
   }
   bool is_page_locked(const void* at, std::size_t bytes) noexcept override {
     if (bytes == 0 || cudaSetDevice(ordinal_) != cudaSuccess) return cudaGetLastError(), false;
-    const auto is = [](const std::byte* p) {  // what a part of is registered may begin or end elsewhere
+    const auto is = [](const std::byte* p) {  // a registered region may begin or end elsewhere
       cudaPointerAttributes what{};
       const bool known = cudaPointerGetAttributes(&what, p) == cudaSuccess;
       if (!known) cudaGetLastError();
@@ -119,12 +119,12 @@ class cuda_device : public device {
     check(cudaGetDeviceProperties(&p, ordinal), "cuda", "read the device's properties");
     device_info info{p.name, p.totalGlobalMem, p.multiProcessorCount, p.major, p.minor};
     const auto attribute = [&](cudaDeviceAttr what) {
-      int value = 0;  // where the driver does not say
+      int value = 0;  // if the driver does not report it
       if (cudaDeviceGetAttribute(&value, what, ordinal) != cudaSuccess) cudaGetLastError();
       return static_cast<double>(value);
     };
-    // Memory moves bits at both edges of its clock. A multiprocessor has 128 lanes for floats; Volta's, Turing's and a
-    // data centre's before Hopper 64.
+    // Memory transfers bits at both edges of its clock. A multiprocessor has 128 lanes for float; 64 on Volta, Turing,
+    // and data-centre GPUs before Hopper.
     const double clock = 1e3 * attribute(cudaDevAttrClockRate),
                  memory_clock = 1e3 * attribute(cudaDevAttrMemoryClockRate);
     const int lanes = p.major == 7 || (p.minor == 0 && p.major < 9) ? 64 : 128;
@@ -133,7 +133,7 @@ class cuda_device : public device {
     return info;
   }
 
-  /// cuBLASLt, cuDNN, the code of kernels, recorded steps.
+  /// for cuBLASLt, cuDNN, the code of kernels, captured steps
   static constexpr std::size_t for_libraries = std::size_t{512} << 20;
 
   int ordinal_;
@@ -185,7 +185,7 @@ class cuda_platform final : public platform {
   }
 
  private:
-  /// Asked once: a device that is plugged in later needs a new process anyway.
+  /// Counts the devices once; a device added later requires a new process anyway.
   int look() {
     if (count_ >= 0) return count_;
     failure_ = cudaGetDeviceCount(&count_);
@@ -196,12 +196,12 @@ class cuda_platform final : public platform {
     return count_;
   }
 
-  /// Lets one device read the other's memory; without it copies go through the host's.
+  /// Lets one device read the other's memory; without peer access, copies go through host memory.
   static void reach(cuda_device& from, cuda_device& to) {
     int can = 0;
     const bool known = cudaSetDevice(from.ordinal()) == cudaSuccess &&
                        cudaDeviceCanAccessPeer(&can, from.ordinal(), to.ordinal()) == cudaSuccess;
-    if (known && can) cudaDeviceEnablePeerAccess(to.ordinal(), 0);  // for what comes from no pool
+    if (known && can) cudaDeviceEnablePeerAccess(to.ordinal(), 0);  // for memory outside the pools
     cudaGetLastError();
     if (known && can) to.let_reach(from.ordinal());
   }
@@ -214,7 +214,7 @@ class cuda_platform final : public platform {
   std::vector<std::unique_ptr<cuda_device>> devices_;
 };
 
-/// The GPUs of this process. Never destroyed: the driver takes everything back, and may be gone before other static
+/// The GPUs of this process. Never destroyed: the driver releases everything, and may be gone before other static
 /// objects are.
 inline cuda_platform& cuda_devices() {
   static auto& all = *new cuda_platform;

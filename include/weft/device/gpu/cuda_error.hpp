@@ -6,12 +6,12 @@
 
 #include <weft/error.hpp>
 
-/// The CUDA runtime's reports, as errors of Weft.
+/// Converts errors of the CUDA runtime to errors of Weft.
 namespace weft::gpu {
 
-/// Whether every later call fails the same way: only a new process gets the device back.
+/// Returns true if every later call fails in the same way, so that only a new process can use the device again.
 constexpr bool device_is_lost(cudaError_t e) {
-  switch (static_cast<int>(e)) {  // those that not every toolkit has a name for go by their numbers
+  switch (static_cast<int>(e)) {  // errors without a name in every toolkit, by number
     case 226:                     // cudaErrorContained
     case 721:                     // cudaErrorTensorMemoryLeak
     case 810:                     // cudaErrorMpsClientTerminated
@@ -33,7 +33,7 @@ constexpr bool device_is_lost(cudaError_t e) {
   }
 }
 
-/// The error for a failed call; `doing` says what it was to do, "to copy 400 bytes".
+/// Returns the error for a failed call; `doing` is its purpose, such as "to copy 400 bytes".
 inline error cuda_error(cudaError_t e, const std::string& operation, const std::string& doing) {
   const std::string reason = std::string(cudaGetErrorString(e)) + " (" + cudaGetErrorName(e) + ")";
   if (device_is_lost(e))
@@ -60,8 +60,8 @@ inline error cuda_error(cudaError_t e, const std::string& operation, const std::
   }
 }
 
-/// Throws the error of a failed call. An error that is not the end of the device is taken back, so that the next call
-/// is clean.
+/// Throws the error of a failed call. Clears an error that is not fatal to the device, so that the next call starts
+/// clean.
 inline void check(cudaError_t e, const char* operation, const char* doing) {
   if (e == cudaSuccess) return;
   cudaGetLastError();

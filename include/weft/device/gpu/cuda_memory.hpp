@@ -9,27 +9,27 @@
 #include <weft/device/gpu/cuda_error.hpp>
 #include <weft/device/gpu/cuda_queue.hpp>
 
-/// Memory of GPUs by the CUDA runtime.
+/// GPU memory by the CUDA runtime.
 namespace weft::gpu {
 
-/// The memory of one device, from a stream-ordered pool of Weft's own: other libraries share the default one, and
-/// trimming that or lending it to other devices is not for Weft to decide.
+/// The memory of one device, from Weft's own stream-ordered pool: other libraries share the default pool, so Weft must
+/// not trim it or open it to other devices.
 ///
-/// The waits are these. Memory is taken and given back in one stream, which does little else. A block is taken when the
-/// host has waited for that stream: any queue of any device may use it then. A block is given back when all that the
-/// process's queues had been given by then is done, as far as it is not only being recorded; the host does not wait for
-/// that. So it is not handed out again while any of them may still read or write it, and the next wish waits for them,
-/// as cudaFree would at once. Nothing of this becomes a part of a recording: the stream takes part in none.
+/// Synchronization: one stream allocates and frees, and does little else. The host waits for that stream after an
+/// allocation, so that any queue of any device may then use the block. A block is freed when all work that the
+/// process's queues contain at that moment is done, except work that is only being captured; the host does not wait. A
+/// block is therefore not reused while a queue may still access it, and the next allocation waits for these queues, as
+/// cudaFree would at once. None of this becomes part of a capture, because the stream joins none.
 ///
-/// Memory that is given back stays in the pool as far as the shares of open sessions reach: it makes room before more
-/// is taken from the driver, so that the pool holds no more than they may, but for the driver's steps of some MiB. It
-/// goes back to the driver, and so to others, when a session closes, and when there is no room.
+/// Freed memory stays in the pool up to the shares of open sessions. The pool is trimmed before it takes more from the
+/// driver, so it never holds more than these shares, apart from the driver's granularity of some MiB. Memory returns to
+/// the driver, and thus to others, when a session closes and when memory is exhausted.
 ///
-/// Without a pool it is cudaMalloc and cudaFree: where the device has none, and beside a GPU that cannot reach this
-/// one, for copies from a pool are only certain where that pool is open to the other GPU.
+/// Falls back to cudaMalloc and cudaFree if the device has no pools, or if a GPU cannot access this one: copies from a
+/// pool are only reliable if the pool is open to the other GPU.
 class cuda_memory {
  public:
-  /// `most` bytes are kept at the most, for libraries need some of the device, too.
+  /// The pool keeps at most `most` bytes, since libraries need some of the device's memory too.
   cuda_memory(int ordinal, std::size_t most) : most_(most), stream_(ordinal) {
     if (!has_pools(ordinal) || !is_reached_by_all(ordinal)) return;
     cudaMemPoolProps wish{};
@@ -54,7 +54,7 @@ class cuda_memory {
     cudaGetLastError();
   }
 
-  /// Null if there is no room.
+  /// Returns null if memory is exhausted.
   std::byte* allocate(std::size_t bytes) {
     stream_.use();
     if (bytes == 0) bytes = 1;
@@ -63,7 +63,7 @@ class cuda_memory {
     if (pool_ && attribute(cudaMemPoolAttrReservedMemCurrent) + bytes > kept_at_most())
       trim(bytes < kept_at_most() ? kept_at_most() - bytes : 0);
     cudaError_t e = take(data, bytes);
-    if (e == cudaErrorMemoryAllocation && pool_) {  // it may be there, in pieces
+    if (e == cudaErrorMemoryAllocation && pool_) {  // the pool may hold enough memory, in pieces
       cudaGetLastError();
       trim(0);
       e = take(data, bytes);
@@ -87,14 +87,14 @@ class cuda_memory {
     cudaGetLastError();
   }
 
-  /// Waits until it is done. In the stream in which memory is given back: not even what fails half-way is in its way.
+  /// Clears memory and waits. Uses the stream that frees memory, so a step that fails midway cannot block it.
   void clear(std::byte* to, std::size_t bytes) {
     stream_.use();
     check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear memory of the GPU");
     check(cudaStreamSynchronize(stream_), "clear", "clear memory of the GPU");
   }
 
-  /// Lets another device, which can, read and write what is here and will be.
+  /// Lets another device that supports peer access read and write the pool's memory, present and future.
   void let_reach(int peer) {
     if (!pool_) return;
     cudaMemAccessDesc access{};
@@ -118,7 +118,7 @@ class cuda_memory {
     trim(0);
   }
 
-  /// The bytes that were given back and are still here.
+  /// Returns the bytes in the pool that have been freed.
   std::size_t kept_bytes() {
     if (!pool_) return 0;
     const std::size_t reserved = attribute(cudaMemPoolAttrReservedMemCurrent);
@@ -161,12 +161,12 @@ class cuda_memory {
   void set_shares(std::size_t bytes) noexcept {
     shares_ = bytes;
     std::uint64_t threshold = kept_at_most();
-    cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold);  // only saves time
+    cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold);  // an optimization only
     cudaGetLastError();
   }
 
-  /// Gives to the driver what is not held, until it holds no more than so much. Waits for the blocks that wait for
-  /// queues.
+  /// Returns unused memory to the driver until the pool holds at most `to` bytes. Waits for blocks whose release waits
+  /// for queues.
   void trim(std::size_t to) noexcept {
     cudaStreamSynchronize(stream_);
     cudaMemPoolTrimTo(pool_, to);
@@ -177,7 +177,7 @@ class cuda_memory {
   cuda_stream stream_;
   cudaMemPool_t pool_ = nullptr;
   std::mutex mutex_;
-  std::size_t shares_ = 0;  // bytes
+  std::size_t shares_ = 0;  // in bytes
 };
 
 }  // namespace weft::gpu

@@ -11,10 +11,10 @@
 #include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// Queues and recorded work by the CUDA runtime: streams and graphs.
+/// Queues and captured work by the CUDA runtime: streams and graphs.
 namespace weft::gpu {
 
-/// A stream of a device. Not the blocking kind: that one waits for whatever else the process does on the legacy default
+/// A stream of a device. Non-blocking: a blocking stream waits for all other work of the process on the legacy default
 /// stream.
 class cuda_stream {
  public:
@@ -39,7 +39,7 @@ class cuda_stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A place in a stream of the device that is current when it is made.
+/// An event on the device that is current at its creation.
 class cuda_event {
  public:
   cuda_event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cuda", "make an event"); }
@@ -57,7 +57,7 @@ class cuda_event {
 
 class cuda_recording final : public recording {
  public:
-  /// Takes over both. The graph has the nodes by whose names parts of the work are changed.
+  /// Takes ownership of both. The graph contains the nodes that identify parts of the work to update.
   cuda_recording(cudaGraph_t graph, cudaGraphExec_t work) : graph_(graph), work_(work) {}
   cuda_recording(const cuda_recording&) = delete;
   cuda_recording& operator=(const cuda_recording&) = delete;
@@ -81,7 +81,7 @@ class cuda_recording final : public recording {
     cudaGraphNode_t node;
   };
 
-  /// Null if there is none.
+  /// Returns null if there is none.
   cudaGraphNode_t copy_to(const void* to) {
     if (copies_.empty()) list_copies();
     for (const copy& c : copies_)
@@ -105,24 +105,25 @@ class cuda_recording final : public recording {
 
   cudaGraph_t graph_;
   cudaGraphExec_t work_;
-  sequence<copy> copies_;  // listed when one is to be changed
+  sequence<copy> copies_;  // listed when a copy is updated for the first time
 };
 
 class cuda_queue;
 
-/// The queues of this process. A caller that takes memory back does not know which of them use it, so it waits for all.
+/// The queues of this process. A caller that frees memory does not know which queues use it, so it waits for all of
+/// them.
 class cuda_queues {
  public:
-  /// Lets the later work of a stream, which is no queue's, wait for all that queues were given until now.
+  /// Makes later work of a stream outside the queues wait for all work that the queues contain now.
   void precede(cudaStream_t later) noexcept;
 
  private:
   friend class cuda_queue;
-  std::mutex mutex_;  // held, too, while a queue begins or ends to record, or to take part
+  std::mutex mutex_;  // also held while a queue starts, ends or joins a capture
   sequence<cuda_queue*> queues_;
 };
 
-/// Never destroyed: a static object may own a queue.
+/// Never destroyed, because a static object may own a queue.
 inline cuda_queues& all_cuda_queues() {
   static auto& all = *new cuda_queues;
   return all;
@@ -136,7 +137,7 @@ class cuda_queue : public queue {
   }
   ~cuda_queue() override {
     cudaSetDevice(ordinal());
-    if (recorder_)  // nothing of the recording is done
+    if (recorder_)  // captured work is not being executed
       cudaEventSynchronize(given_);
     else
       cudaStreamSynchronize(stream_);
@@ -181,8 +182,8 @@ class cuda_queue : public queue {
     check(cudaMemsetAsync(to, 0, bytes, stream_), "clear", "clear memory of the GPU");
   }
 
-  // One event for each queue is enough: an event that is recorded again before another thread waits for it only makes
-  // that thread's queue wait for more.
+  // One event for each queue suffices: if an event is recorded again before another thread waits for it, that thread's
+  // queue merely waits for more work.
   void wait_for(queue& other) override {
     auto& from = static_cast<cuda_queue&>(other);
     if (from.recorder_ && !recorder_) {
@@ -200,7 +201,7 @@ class cuda_queue : public queue {
     check(cudaStreamSynchronize(stream_), "cuda", "finish the work of a stream");
   }
 
-  // Relaxed: libraries load kernels and take memory the first time they are called, and may do so while recording.
+  // Relaxed mode: libraries load kernels and allocate memory in their first call, which may occur during a capture.
   void begin_recording() override {
     const std::lock_guard lock(all_cuda_queues().mutex_);
     take_part(this);
@@ -232,7 +233,7 @@ class cuda_queue : public queue {
  private:
   friend class cuda_queues;
 
-  /// Work that this queue is given from here on is recorded. Work that it was given before is being done.
+  /// Captures the work added to this queue from now on. Earlier work is being executed.
   void take_part(cuda_queue* recorder) {
     stream_.use();
     check(cudaEventRecord(given_, stream_), "cuda", "record an event");
@@ -248,16 +249,17 @@ class cuda_queue : public queue {
   }
 
   cuda_stream stream_;
-  cuda_event reached_;              // by wait_for
-  cuda_event given_;                // before memory is taken back, or before this queue began to record
-  cuda_queue* recorder_ = nullptr;  // whose recording it takes part in; changed under the lock of all queues
+  cuda_event reached_;              // recorded by wait_for
+  cuda_event given_;                // recorded before memory is freed, or before this queue joined a capture
+  cuda_queue* recorder_ = nullptr;  // the queue whose capture this queue has joined; changed under the lock of all
+                                    // queues
 };
 
 inline void cuda_queues::precede(cudaStream_t later) noexcept {
   const std::lock_guard lock(mutex_);
   for (cuda_queue* q : queues_) {
     cudaSetDevice(q->ordinal());
-    // An event cannot be recorded beside a recording, and what is recorded is not done yet.
+    // An event cannot be recorded during a capture, and captured work is not being executed.
     cudaError_t e = q->recorder_ ? cudaSuccess : cudaEventRecord(q->given_, q->stream_);
     if (e == cudaSuccess) e = cudaStreamWaitEvent(later, q->given_, 0);
     if (e != cudaSuccess && !q->recorder_) cudaStreamSynchronize(q->stream_);

@@ -8,12 +8,12 @@
 #include <weft/tensor/owned.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// The interface by which Weft uses GPUs. CUDA stands behind it (cuda.hpp), or a device that runs kernels on the CPU
-/// one thread after another (emulated.hpp): what is planned, captured and launched is then tested on machines without a
-/// GPU.
+/// The interface through which Weft uses GPUs. It is implemented by CUDA (cuda.hpp), and by a device that runs kernels
+/// on the CPU one thread after another (emulated.hpp), so that planning, capture and launches can be tested on machines
+/// without a GPU.
 namespace weft::gpu {
 
-/// Bytes that `Source` gave, and that `Return` gives back to it.
+/// Memory that `Source` allocated and `Return` releases.
 template <class Source, void (Source::*Return)(std::byte*) noexcept>
 class held_bytes {
  public:
@@ -37,18 +37,18 @@ class held_bytes {
   std::byte* at_ = nullptr;
 };
 
-/// Gives out memory of a device: the device itself, or a session's share of it, which counts what it gave.
+/// Allocates memory of a device: the device itself, or a session's share of it, which counts its allocations.
 class allocator {
  public:
   virtual ~allocator() = default;
-  /// Throws resource_exhausted. `owner` tells a user what the memory is for: "workspace of sum".
+  /// Throws resource_exhausted. `owner` describes the memory for error messages: "workspace of sum".
   virtual std::byte* allocate(std::size_t bytes, const std::string& owner) = 0;
   virtual void deallocate(std::byte*) noexcept = 0;
-  /// The bytes that can be taken now without leaving libraries too little.
+  /// Returns the bytes that can be allocated without depriving libraries of memory.
   virtual std::size_t free_bytes() = 0;
 };
 
-/// A block of it.
+/// An allocated block.
 class device_memory : public held_bytes<allocator, &allocator::deallocate> {
  public:
   device_memory() = default;
@@ -67,52 +67,55 @@ struct launch_size {
   unsigned shared_bytes = 0;  ///< dynamic shared memory of a block
 };
 
-/// The code of a kernel: what a GPU runs, and the same written out for the CPU. One of the two may be missing. It has
-/// one argument, a structure.
+/// The code of a kernel, for a GPU and for emulation on the CPU. One of the two may be missing. Takes one argument, a
+/// structure.
 struct function {
   const char* name = "";
-  const void* device = nullptr;  ///< the `__global__` function, where a CUDA compiler saw it
+  const void* device = nullptr;  ///< the `__global__` function, if a CUDA compiler compiled it
   void (*emulated)(const launch_size&, void** arguments) = nullptr;
   std::size_t argument_bytes = 0;
 };
 
-/// Recorded work of a queue, to be launched as a whole any number of times.
+/// Captured work of a queue, which can be launched as a whole any number of times.
 class recording {
  public:
   virtual ~recording() = default;
-  /// From its next launch on, the recorded copy of so many bytes that writes `to` reads from here, which is page-locked
-  /// memory of the host as what it read before is. False where that cannot be: it is to be recorded again.
+  /// Redirects the captured copy of `bytes` bytes that writes `to`: from the next launch on, it reads `from`, which
+  /// must be page-locked host memory, like its previous source. Returns false if this is impossible and the work must
+  /// be captured again.
   virtual bool copy_from(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) { return false; }
 };
 
-/// Work for one device, done in order: a CUDA stream. Everything but `synchronize` returns at once.
+/// Work for one device, executed in order: a CUDA stream. Every function except `synchronize` returns at once.
 class queue {
  public:
   explicit queue(allocator* workspaces = nullptr) : workspaces_(workspaces) {}
   queue(const queue&) = delete;
   queue& operator=(const queue&) = delete;
   virtual ~queue() = default;
-  /// Errors: unimplemented if the function is not compiled for this device; internal if it cannot be launched.
+  /// Throws unimplemented if the function is not compiled for this device, and internal if it cannot be launched.
   virtual void launch(const function&, const launch_size&, void** arguments) = 0;
-  /// Between any two memories: of this device, of another one, of the host (page-locked, or it does not overlap).
+  /// Copies between any memories: of this device, of another device, or of the host. A copy from or to pageable host
+  /// memory does not overlap with other work.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
-  /// This queue's later work starts when the other queue has done all that it was given until now. If the other one
-  /// records, this one's work is recorded, too, from now on; the queue that began to record must wait for it before the
-  /// recording ends.
+  /// Delays this queue's later work until the other queue has finished all work that it contains now. If the other
+  /// queue is capturing, this queue joins the capture; the queue that started the capture must wait for it before the
+  /// capture ends.
   virtual void wait_for(queue& other) = 0;
-  /// Waits until all is done. Throws what went wrong in it; `internal` means that the device is lost to this process.
+  /// Waits until all work is done. Throws the errors of that work; `internal` means that this process has lost the
+  /// device.
   virtual void synchronize() = 0;
-  /// Between the two, work is recorded instead of done.
+  /// Start and end a capture, during which work is recorded instead of executed.
   virtual void begin_recording() = 0;
   virtual owned<recording> end_recording() = 0;
   virtual void launch(recording&) = 0;
-  /// The cudaStream_t; null where there is none.
+  /// Returns the cudaStream_t, or null if there is none.
   virtual void* native() const { return nullptr; }
 
-  /// Memory for the library call that comes next in this queue, and for no other. It stays where it is as long as the
-  /// queue lives, for recorded calls keep its address; a larger wish gets another block beside it. That is twice as
-  /// large as the one before, where there is room: all blocks together have less than four times the largest wish.
+  /// Returns memory for the next library call in this queue only. Its address stays valid as long as the queue lives,
+  /// because captured calls store it; a larger request adds another block. If memory permits, a new block is twice as
+  /// large as the previous one, so all blocks together have less than four times the size of the largest request.
   /// Throws resource_exhausted.
   std::byte* workspace(std::size_t bytes) {
     if (bytes == 0) return nullptr;
@@ -123,13 +126,13 @@ class queue {
     const bool room = twice > bytes && twice <= workspaces_->free_bytes() / 2;
     try {
       add_workspace(room ? twice : bytes);
-    } catch (const error&) {  // it is there in pieces
+    } catch (const error&) {  // the memory may be fragmented
       if (!room) throw;
       add_workspace(bytes);
     }
     return workspace_.back().data();
   }
-  /// The bytes of all blocks.
+  /// Returns the bytes of all blocks.
   std::size_t workspace_bytes() const {
     std::size_t bytes = 0;
     for (const device_memory& b : workspace_) bytes += b.bytes();
@@ -150,12 +153,13 @@ struct device_info {
   std::size_t memory_bytes = 0;
   int multiprocessors = 1;
   int compute_major = 0, compute_minor = 0;
-  // The most that it can do, to weigh one way to compute a step against another.
+  // Peak rates, by which the planner compares ways to compute a step.
   double bytes_per_second = 1e12;          ///< of its memory
-  double multiply_adds_per_second = 1e13;  ///< of floats, by its plain units
+  double multiply_adds_per_second = 1e13;  ///< of float, without tensor cores
 };
 
-/// The libraries of one device (cuBLASLt, cuDNN): handles and workspace. Kernels that need them know the type.
+/// The libraries of one device (cuBLASLt, cuDNN): handles and workspace. Only kernels that need them know the derived
+/// type.
 class libraries {
  public:
   virtual ~libraries() = default;
@@ -165,44 +169,45 @@ class device : public allocator {
  public:
   virtual int ordinal() const = 0;
   virtual device_info info() const = 0;
-  /// Any queue may use it from then on. Null if there is no room.
+  /// Allocates memory that any queue may use at once. Returns null if memory is exhausted.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  /// Work that queues were given before may go on using it until it is done; it is handed out again after that.
+  /// Releases memory. Work that queues already contain may use it until it is done; the memory is reused only
+  /// afterwards.
   void deallocate(std::byte*) noexcept override = 0;
   std::byte* allocate(std::size_t bytes, const std::string& owner) override {
     if (std::byte* const at = allocate(bytes)) return at;
     throw error(error_code::resource_exhausted, owner, {"no room for ", bytes, " bytes on GPU ", ordinal()});
   }
-  /// For as long as a session lives whose memory grows: it may hold so much, and the device keeps what is given back at
-  /// hand within that. When it closes, what nobody holds goes to the other users of the card.
+  /// Open and close the share of a session whose memory grows: the session may hold `bytes` bytes, and the device keeps
+  /// freed memory within that limit. When the share closes, unused memory returns to the other users of the card.
   virtual void open_share(std::size_t /*bytes*/) {}
   virtual void close_share(std::size_t /*bytes*/) noexcept {}
-  /// Clears memory of this device, in no queue; waits until it is done.
+  /// Clears memory of this device, in no queue, and waits.
   virtual void clear(std::byte* to, std::size_t bytes) = 0;
-  /// Page-locked memory of the host. Null if there is no room.
+  /// Allocates page-locked host memory. Returns null if memory is exhausted.
   virtual std::byte* allocate_host(std::size_t bytes) = 0;
   virtual void deallocate_host(std::byte*) noexcept = 0;
-  /// Whether all of this memory of the host is page-locked, no matter what took it: queues' copies read it where it
-  /// lies.
+  /// Returns true if all of this host memory is page-locked, whoever allocated it, so that queues can copy from it
+  /// directly.
   virtual bool is_page_locked(const void* at, std::size_t bytes) noexcept = 0;
-  /// `workspaces`: where the queue takes memory for libraries' calls; null: from the device.
+  /// `workspaces`: the allocator of workspaces for library calls; null: the device.
   virtual owned<queue> make_queue(allocator* workspaces = nullptr) = 0;
-  /// Null where there are none: plain kernels do the work then.
+  /// Returns null if there are none, in which case built-in kernels are used.
   virtual libraries* library() { return nullptr; }
 };
 
-/// The GPUs that this process can see.
+/// The GPUs visible to this process.
 class platform {
  public:
   virtual ~platform() = default;
   virtual int count() = 0;
-  /// Why there is none, in a sentence.
+  /// Returns a sentence that explains why there is no GPU.
   virtual std::string reason() { return {}; }
-  /// Opens the device when it is first asked for.
+  /// Returns a device, which the first call opens.
   virtual device& at(int ordinal) = 0;
 };
 
-/// The platform of this program: set when it starts by a file that includes <weft/cuda.hpp>.
+/// The platform of this program, set at startup by a file that includes <weft/cuda.hpp>.
 inline WEFT_API platform* installed_platform = nullptr;
 
 }  // namespace weft::gpu

@@ -4,9 +4,9 @@
 
 #include <weft/device/gpu/body.hpp>
 
-/// A program may have files compiled for GPUs and others that are not, and both kinds include the headers of GPU
-/// operations. Code that is not the same in both, because kernels stand behind it or none, lies in an inline namespace
-/// named after the kind, so that the linker does not take the one for the other.
+/// A program may contain files that are compiled for GPUs and files that are not, and both include the headers of GPU
+/// operations. Code that differs between the two, because only one has kernels, is in an inline namespace named after
+/// the kind of file, so that the linker does not merge the versions.
 #if defined(WEFT_GPU_EMULATION)
   #define WEFT_GPU_FILE for_emulated_gpus
 #elif WEFT_COMPILES_FOR_GPU
@@ -19,7 +19,7 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-/// A kernel whose threads have nothing to do with each other: `work(0)` ... `work(n - 1)`, in any order.
+/// A kernel with independent threads: runs `work(0)` ... `work(n - 1)` in any order.
 template <class Work>
 struct each {
   static constexpr unsigned threads = 256;
@@ -37,7 +37,7 @@ struct each {
   }
 };
 
-/// Puts `work` into the queue: a struct of pointers and numbers whose call operator is WEFT_HOST_DEVICE.
+/// Adds `work` to the queue: a struct of pointers and numbers whose call operator is WEFT_HOST_DEVICE.
 template <class Work>
 void launch_each(queue& q, const char* name, const Work& work, std::size_t n) {
   if (n == 0) return;

@@ -18,12 +18,12 @@
 #include <weft/error.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// GPUs that are none: kernels run on the CPU, one thread of a block after another. For tests, on any machine.
+/// Emulated GPUs: kernels run on the CPU, one thread of a block after another. For tests on any machine.
 ///
-/// Mistakes that are easy to make with a GPU fail here: work is done when somebody waits for it and not before; the
-/// host cannot touch a device's memory (a fault), new memory holds NaN, memory written past its end is noticed when it
-/// is given back, memory that is given back is taken from under whatever is given to a queue later, a copy from or to
-/// anything that is not one allocation is an error, and so is, while work is recorded, whatever CUDA refuses to record.
+/// Detects common mistakes: work is executed only when a thread waits for it; the host cannot access a device's memory
+/// (a fault); new memory contains NaN; writes beyond the end of a block are reported when it is freed; freed memory
+/// becomes invalid for work that is added to a queue later. A copy from or to anything other than one allocation is an
+/// error, and so are, during a capture, all calls that CUDA does not capture.
 ///
 ///     gpu::emulated_platform gpus({.devices = 2, .memory_bytes = 64 << 20});   // installed as long as it lives
 ///     ...
@@ -38,29 +38,31 @@ struct emulated_settings {
   std::size_t memory_bytes = std::size_t{256} << 20;  ///< of each device
   int multiprocessors = 4;
   bool install = true;   ///< as the platform of this program, until it is destroyed
-  bool deferred = true;  ///< work waits for `synchronize`; else it is done at once
-  /// The one of several queues that is waited for works, and the others as late as it waits for them; or, if `early`,
-  /// as soon as they need not wait. A program that is right on a GPU is right in both orders.
+  bool deferred = true;  ///< work is executed by `synchronize`; otherwise at once
+  /// If false, only the queue for which a thread waits executes its work, and other queues as late as it waits for
+  /// them; if true, all queues execute as soon as they need not wait. A program that is correct on a GPU is correct in
+  /// both orders.
   bool early = false;
   bool guarded = true;             ///< the host faults when it touches a device's memory
-  bool changes_recordings = true;  ///< else a recorded copy goes on reading what it read
+  bool changes_recordings = true;  ///< otherwise a captured copy keeps its source
 };
 
-/// The counts of what a device was asked to do since it was opened.
+/// What a device has done since it was opened.
 struct emulated_counts {
   std::size_t allocations = 0, deallocations = 0, host_allocations = 0;
   std::size_t live_bytes = 0, peak_bytes = 0, live_host_bytes = 0;
-  std::size_t kept_bytes = 0, peak_reserved_bytes = 0;  ///< given back and at hand; the most with what is live
-  std::size_t reuses = 0;                               ///< allocations that took what was kept
+  std::size_t kept_bytes = 0, peak_reserved_bytes = 0;  ///< freed and kept for reuse; the maximum of kept and live
+                                                        ///< bytes
+  std::size_t reuses = 0;                               ///< allocations that reused kept memory
   std::size_t queues = 0;
-  std::size_t launches = 0;         ///< given to a queue: run or recorded
-  std::size_t kernels = 0;          ///< that ran, those of recordings included
-  std::size_t copies = 0;           ///< given to a queue
-  std::size_t pageable_copies = 0;  ///< of these, with host memory that is not page-locked
+  std::size_t launches = 0;         ///< added to a queue: executed or captured
+  std::size_t kernels = 0;          ///< executed, including captured kernels
+  std::size_t copies = 0;           ///< added to a queue
+  std::size_t pageable_copies = 0;  ///< copies from or to host memory that is not page-locked
   std::size_t clears = 0;
   std::size_t waits = 0;  ///< wait_for
   std::size_t synchronizations = 0;
-  std::size_t recordings = 0;  ///< made
+  std::size_t recordings = 0;  ///< captures created
   std::size_t recording_launches = 0;
   std::size_t recorded_copies_changed = 0;
 };
@@ -71,13 +73,13 @@ class emulated_queue;
 
 namespace detail {
 
-/// One thing that a queue does, or the wait until another queue has done a number of things. While it is recorded, the
-/// other queue is told by its place in the recording.
+/// One piece of work of a queue, or a wait until another queue has finished a number of pieces. During a capture, the
+/// other queue is identified by its index in the recording.
 struct emulated_work {
   std::function<void()> run;
   emulated_queue* awaited = nullptr;
   std::size_t lane = 0, until = 0;
-  void* copied_to = nullptr;  // by a copy
+  void* copied_to = nullptr;  // the destination of a copy
 };
 
 }  // namespace detail
@@ -100,14 +102,13 @@ class emulated_queue final : public queue {
   friend class emulated_device;
   friend class emulated_platform;
 
-  /// The work that one queue put into a recording, and how much of it the first one, which began to record, has waited
-  /// for.
+  /// The work that one queue added to a capture, and how much of it the queue that started the capture has waited for.
   struct lane {
     emulated_queue* queue;
     std::vector<detail::emulated_work> work;
     std::size_t joined = 0;
   };
-  /// A recording in the making: queues that waited for one of its queues take part in it until it ends.
+  /// An open capture. A queue joins it when it waits for a captured queue.
   struct capture {
     std::vector<lane> lanes;
     bool broken = false;
@@ -128,7 +129,7 @@ class emulated_queue final : public queue {
 
   emulated_device& device_;
   std::deque<detail::emulated_work> waiting_;
-  std::size_t done_ = 0;  ///< pieces of work, since the beginning
+  std::size_t done_ = 0;  ///< pieces of work finished since the creation
   bool running_ = false;
   std::shared_ptr<capture> capture_;
 };
@@ -153,13 +154,14 @@ class emulated_device final : public device {
   owned<queue> make_queue(allocator* workspaces = nullptr) override;
 
   const emulated_counts& count() const { return counts_; }
-  /// The errors from places where nothing can be thrown: memory that was written past its end or never allocated.
+  /// Returns the errors from functions that cannot throw: writes beyond the end of a block, and releases of memory that
+  /// was never allocated.
   const std::vector<std::string>& mistakes();
-  /// Whether a queue has work that nobody has waited for.
+  /// Returns true if a queue has work for which no thread has waited.
   bool is_busy() const;
-  /// The addresses in the host's memory that its copies have read, in order.
+  /// Returns the host addresses from which its copies have read, in order.
   const std::vector<const void*>& reads_of_host() const { return reads_of_host_; }
-  /// Whether all of [p, p + bytes) lies in one live allocation of this device.
+  /// Returns true if [p, p + bytes) is within one live allocation of this device.
   bool owns(const void* p, std::size_t bytes) const { return within(allocations_, p, bytes); }
 
  private:
@@ -168,14 +170,14 @@ class emulated_device final : public device {
 
   using blocks = std::map<const std::byte*, std::size_t>;
 
-  /// A block that was given back while queues had work, which may be with it.
+  /// A block that was freed while queues had work that may use it.
   struct leaving_block {
     std::byte* at;
     std::size_t bytes;
     std::vector<std::pair<emulated_queue*, std::size_t>> until;
   };
 
-  static constexpr unsigned char poison = 0xff;  // a float or double of such bytes is NaN
+  static constexpr unsigned char poison = 0xff;  // a float or double of these bytes is NaN
 
   static bool within(const blocks& all, const void* p, std::size_t bytes) {
     const auto* at = static_cast<const std::byte*>(p);
@@ -186,10 +188,10 @@ class emulated_device final : public device {
   }
   static std::size_t pages(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    return (bytes / page + 1) * page;  // at least a byte behind the end, to notice writes there
+    return (bytes / page + 1) * page;  // at least one byte beyond the end, to detect writes there
   }
 
-  /// As owns(), for work that was given before the block was given back.
+  /// Like owns(), for work that was added before the block was freed.
   bool still_has(const void* p, std::size_t bytes) const {
     for (const leaving_block& l : leaving_)
       if (within({{l.at, l.bytes}}, p, bytes)) return true;
@@ -205,7 +207,7 @@ class emulated_device final : public device {
   std::byte* base_;
   blocks allocations_, kept_, host_allocations_;
   std::vector<leaving_block> leaving_;
-  std::size_t shares_ = 0;  // bytes
+  std::size_t shares_ = 0;  // in bytes
   std::vector<emulated_queue*> queues_;
   emulated_counts counts_;
   std::vector<const void*> reads_of_host_;
@@ -215,7 +217,7 @@ class emulated_device final : public device {
 class emulated_platform final : public platform {
  public:
   explicit emulated_platform(emulated_settings s = {}) : settings_(s), devices_(static_cast<std::size_t>(s.devices)) {
-    stride_ = 2 * s.memory_bytes + (std::size_t{1} << 20);  // pages and holes take some of it
+    stride_ = 2 * s.memory_bytes + (std::size_t{1} << 20);  // rounding to pages and fragmentation take some of it
     stride_ = (stride_ + 0xfffff) & ~std::size_t{0xfffff};
     void* const all = ::mmap(nullptr, stride_ * devices_.size() + 1, s.guarded ? PROT_NONE : PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -246,7 +248,7 @@ class emulated_platform final : public platform {
       d = std::make_unique<emulated_device>(*this, ordinal, memory_ + stride_ * static_cast<std::size_t>(ordinal));
     return *d;
   }
-  /// How many devices were opened: a process that uses no GPU opens none.
+  /// Returns the number of opened devices: a process that uses no GPU opens none.
   int opened() const {
     int n = 0;
     for (auto& d : devices_) n += d != nullptr;
@@ -254,17 +256,17 @@ class emulated_platform final : public platform {
   }
   const emulated_settings& settings() const { return settings_; }
 
-  // ---- failures on request; n counts from 1, from now on and over all devices; 0 takes the request back ----
+  // ---- requested failures; n counts from 1, from now on and over all devices; 0 cancels the request ----
 
   void fail_allocation(std::size_t n) { allocation_ = n; }
-  /// The n-th launch of a kernel is refused when it is given to a queue.
+  /// Refuses the n-th launch of a kernel when it is added to a queue.
   void fail_launch(std::size_t n) { launch_ = n; }
-  /// The n-th kernel that runs fails: each call that waits for its device, then and ever after, gets `internal`.
+  /// Makes the n-th executed kernel fail: every call that waits for its device throws `internal` from then on.
   void fail_execution(std::size_t n) { execution_ = n; }
-  /// The n-th launch while work is recorded is refused and breaks the recording, as a library's call may.
+  /// Refuses the n-th launch during a capture and breaks the capture, as a library call may do.
   void break_recording(std::size_t n) { recording_ = n; }
 
-  /// Calls f with the devices' memory open to the host: to look at it from a test.
+  /// Calls f with the devices' memory accessible to the host, for inspection by tests.
   template <class F>
   void look(F&& f) {
     const std::lock_guard lock(mutex_);
@@ -348,7 +350,7 @@ inline std::size_t emulated_device::free_bytes() {
   return platform_.settings().memory_bytes - counts_.live_bytes;
 }
 
-/// The first hole that is large enough; null if there is none.
+/// Returns the first gap that is large enough, or null if there is none.
 inline std::byte* emulated_device::find_hole(std::size_t bytes) const {
   std::byte* at = base_;
   for (auto a = allocations_.begin(), k = kept_.begin(); a != allocations_.end() || k != kept_.end();) {
@@ -360,8 +362,7 @@ inline std::byte* emulated_device::find_hole(std::size_t bytes) const {
   return static_cast<std::size_t>(base_ + platform_.stride_ - at) < pages(bytes) ? nullptr : at;
 }
 
-/// As CUDA's stream-ordered pools in one stream: what was given back before is waited for, and what is kept is used
-/// again or makes room.
+/// Like CUDA's stream-ordered pools in one stream: waits for freed blocks, and reuses kept memory or trims it.
 inline std::byte* emulated_device::allocate(std::size_t bytes) {
   const std::lock_guard lock(platform_.mutex_);
   if (emulated_platform::due(platform_.allocation_)) return nullptr;
@@ -506,8 +507,8 @@ inline owned<queue> emulated_device::make_queue(allocator* workspaces) {
 
 // ---- the queue ----
 
-/// A recording: work in lanes. All but the first, whose queue is the one that it is launched in, have queues of their
-/// own.
+/// A recording: work in lanes. The first lane runs in the queue in which the recording is launched; all others have
+/// their own queues.
 class emulated_queue::recorded final : public recording {
  public:
   std::vector<std::vector<detail::emulated_work>> work;
@@ -571,7 +572,7 @@ inline bool emulated_queue::exists(const emulated_platform& p, const emulated_qu
   return false;
 }
 
-/// Whether the next piece need not wait.
+/// Returns true if the next piece need not wait.
 inline bool emulated_queue::can_step() const {
   if (running_ || waiting_.empty()) return false;
   const auto& w = waiting_.front();
@@ -589,7 +590,7 @@ inline void emulated_queue::step() {
   }
 }
 
-/// Does the work that was given first until `end` pieces are done.
+/// Executes the oldest work until `end` pieces are done.
 inline void emulated_queue::drain_to(std::size_t end) {
   if (running_) refuse("synchronize", "two queues wait for each other");
   running_ = true;
@@ -625,7 +626,7 @@ inline void emulated_queue::launch(const function& f, const launch_size& size, v
                        " blocks of " + std::to_string(size.threads) + " threads with " +
                        std::to_string(size.shared_bytes) + " bytes");
   ++device_.counts_.launches;
-  // A copy, as CUDA makes one: the caller's object may change before the kernel runs.
+  // A copy, as in CUDA: the caller's object may change before the kernel runs.
   std::vector<std::max_align_t> argument(f.argument_bytes / sizeof(std::max_align_t) + 1);
   std::memcpy(argument.data(), arguments[0], f.argument_bytes);
   add({[this, &p, f, size, argument = std::move(argument)]() mutable {
@@ -686,7 +687,7 @@ inline void emulated_queue::wait_for(queue& q) {
   if (capture_ && other.capture_ != capture_)
     refuse("wait_for", "a queue that records cannot wait for work that is not recorded with it");
   if (other.capture_) {
-    if (!capture_) {  // takes part from now on
+    if (!capture_) {  // joins the capture
       drain_to(given());
       capture_ = other.capture_;
       capture_->lanes.push_back({this, {}});
@@ -740,7 +741,7 @@ inline void emulated_queue::launch(recording& what) {
   const std::lock_guard lock(device_.platform_.mutex_);
   if (capture_) refuse("launch", "a recording is launched while another is made");
   ++device_.counts_.recording_launches;
-  // The pieces are copied: the recording may be destroyed before they ran, as cudaGraphExecDestroy allows.
+  // Copies the pieces, since the recording may be destroyed before they run, as cudaGraphExecDestroy allows.
   const auto& r = static_cast<recorded&>(what);
   std::vector<emulated_queue*> queues;
   std::vector<std::size_t> before;

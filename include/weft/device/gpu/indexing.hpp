@@ -9,10 +9,10 @@
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
 
-/// Where the elements of broadcast and reduced operands lie, in the 32-bit arithmetic of kernels.
+/// Positions of the elements of broadcast and reduced operands, in the 32-bit arithmetic of kernels.
 namespace weft::gpu {
 
-/// n / extent without a division, for n below 2^31: multiply, add, shift.
+/// Computes n / extent without a division, for n below 2^31: multiply, add, shift.
 struct divisor {
   std::uint32_t extent = 1, multiplier = 1, shift = 0;
 
@@ -30,8 +30,8 @@ struct divisor {
   }
 };
 
-/// From the number of an element to where it lies in each of `Operands` operands: axes from the innermost outwards, and
-/// per axis every operand's stride in elements.
+/// Maps the index of an element to its offset in each of `Operands` operands. Axes are listed from the innermost
+/// outwards, each with the strides of all operands in elements.
 template <int Operands>
 struct walk {
   std::uint32_t rank = 0;
@@ -57,7 +57,8 @@ struct walk {
   }
 };
 
-/// An iteration space and the operands that walk it, on the host. Axes that all walk alike are one.
+/// An iteration space and its operands, on the host. merge_axes() joins axes that all operands traverse in the same
+/// way.
 struct iteration {
   shape space;
   weft::device::operand operands[2 * weft::device::max_operands + 2];
@@ -68,7 +69,7 @@ struct iteration {
   void merge_axes() { weft::device::merge_axes(space, operands, count); }
 };
 
-/// The same for a kernel: the axes of a space that `mask` has, for the first `Operands` operands.
+/// Fills a kernel's walk with the axes of a space in `mask`, for the first `Operands` operands.
 template <int Operands>
 void fill_walk(walk<Operands>& to, const shape& space, const weft::device::operand* operands, std::uint32_t mask) {
   to.rank = 0;
@@ -84,7 +85,7 @@ void fill_walk(walk<Operands>& to, const iteration& from, std::uint32_t mask) {
   fill_walk(to, from.space, from.operands, mask);
 }
 
-/// The rows of axis_rows, on a GPU.
+/// The rows of axis_rows on a GPU.
 struct row_places {
   std::uint32_t rows = 0, extent = 0;
   divisor inner;
@@ -95,14 +96,15 @@ struct row_places {
         extent(static_cast<std::uint32_t>(r.extent)),
         inner(static_cast<std::uint32_t>(r.inner)) {}
 
-  /// Where a row begins.
+  /// Returns the start of a row.
   WEFT_HOST_DEVICE std::uint32_t start_of(std::uint32_t row) const {
     const std::uint32_t outer = inner.divide(row);
     return outer * extent * inner.extent + (row - outer * inner.extent);
   }
 };
 
-/// How blocks share rows where there are few of them: each has so many elements of a row, and a row so many blocks.
+/// The division of rows among blocks if there are few rows: the elements of each block, and the number of blocks for a
+/// row.
 struct row_shares {
   std::uint32_t elements = 1, count = 1;
 
@@ -116,7 +118,7 @@ struct row_shares {
   }
 };
 
-/// Throws unimplemented for more elements than kernels' 32-bit arithmetic can count.
+/// Throws unimplemented if the number of elements exceeds the kernels' 32-bit arithmetic.
 inline void check_size(const char* operation, const shape& space) {
   if (space.elements() > 0x7fffffffu)
     throw error(error_code::unimplemented, operation,

@@ -8,25 +8,25 @@
 
 namespace weft::gpu {
 
-/// Memory that a kernel keeps for itself, all zero. Throws resource_exhausted.
+/// Returns zeroed memory for a kernel's own use. Throws resource_exhausted.
 inline device_memory cleared_memory(device& d, allocator& from, std::size_t bytes, const std::string& owner) {
   device_memory memory(from, bytes, owner);
   d.clear(memory.data(), bytes);
   return memory;
 }
 
-/// The kernel of a GPU: a few launches, one after another, whose arguments are kept here. When it runs, the pointers
-/// among them are looked up in the frame, and that is all.
+/// A GPU kernel: a sequence of launches with stored arguments. A run only looks up their pointers in the kernel
+/// context.
 class launch_kernel final : public kernel {
  public:
   explicit launch_kernel(std::string description) : description_(static_cast<std::string&&>(description)) {}
 
-  /// One launch. A map has a second form, for when the buffers are aligned to `alignment`; where it has no other, the
-  /// launch that follows takes its place when they are not.
+  /// One launch. A map has a second form for buffers aligned to `alignment`. If it has none, the launch after it
+  /// replaces it for unaligned buffers.
   struct launch {
     function code, aligned_code;
     unsigned blocks = 1, aligned_blocks = 1, blocks_y = 1, threads = 256;
-    bool spare = false;  ///< only runs in place of the one before it
+    bool spare = false;  ///< runs only in place of the previous launch
     sequence<std::uint64_t> arguments;
     struct pointer {
       std::uint32_t offset, slot, alignment;
@@ -73,14 +73,14 @@ class launch_kernel final : public kernel {
   sequence<device_memory> memory_;
 };
 
-/// Where a member lies in a body.
+/// Returns the offset of a member in a body.
 template <class Body, class Member>
 std::size_t offset_in(const Body& body, const Member& member) {
   return static_cast<std::size_t>(reinterpret_cast<const std::byte*>(&member) -
                                   reinterpret_cast<const std::byte*>(&body));
 }
 
-/// Adds one launch of a body, whose arguments stay but for the pointers.
+/// Adds one launch of a body. Its arguments are fixed, except for the pointers.
 template <class Body>
 launch_kernel::launch& add_body(launch_kernel& k, const Body& body, const function& code, std::size_t blocks) {
   auto& l = k.add();

@@ -4,10 +4,10 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/program.hpp>
 
-/// The elementwise kernel: every element of an iteration space, inputs broadcast, outputs contiguous.
+/// The elementwise kernel: processes every element of an iteration space, with broadcast inputs and contiguous outputs.
 namespace weft::gpu {
 
-/// The arguments of a map. An input that is null is not read, an output that is null not written.
+/// The arguments of a map. Null inputs are not read, and null outputs are not written.
 template <int Inputs, int Outputs, int Constants>
 struct map_arguments {
   std::uint32_t elements;
@@ -18,22 +18,22 @@ struct map_arguments {
   walk<Inputs> where;
 };
 
-/// How the arguments of a map are filled in, whatever its counts.
+/// The layout of a map's arguments, independent of its template arguments.
 struct map_layout {
-  std::size_t bytes, in, out;  ///< in, out: where the pointers lie
+  std::size_t bytes, in, out;  ///< in, out: offsets of the pointers
   void (*fill)(void* arguments, const iteration&, double factor, const std::uint64_t* constants);
 };
 
-/// A compiled map. The vector form takes `lanes` elements at once: they lie in one row, and aligned.
+/// A compiled map. The vector form processes `lanes` elements at once, which must be aligned and within one row.
 struct map_code {
   function plain, vector;
-  unsigned lanes = 1, plain_unroll = 1, vector_unroll = 1;  ///< unroll: groups that a thread has in flight
+  unsigned lanes = 1, plain_unroll = 1, vector_unroll = 1;  ///< unroll: groups in flight for each thread
   const map_layout* layout = nullptr;
-  double factor = 1;  ///< which one, for programs that are several
+  double factor = 1;  ///< selects the operation of a program with several operations
 };
 
-/// The forms that a program is compiled in. Without the vector form a kernel moves element by element; without the
-/// plain form its buffers must be aligned, and all elements in one row.
+/// The forms in which a program is compiled. Without the vector form, a kernel moves single elements; without the plain
+/// form, its buffers must be aligned, and all elements must be in one row.
 enum class map_forms : unsigned char { both, plain, vector };
 
 namespace detail {
@@ -62,8 +62,8 @@ inline constexpr map_layout map_layout_of = detail::make_map_layout<Inputs, Outp
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// Moves the elements of a group between memory and registers. `count` of them exist; `step` is 0 where one element
-/// stands for all.
+/// Move the elements of a group between memory and registers. `count` of them exist; `step` is 0 if all are the same
+/// element.
 template <class T, int Count>
 WEFT_HOST_DEVICE void load_group(T (&to)[Count], const T* from, std::uint32_t step, std::uint32_t count) {
   if constexpr (Count == 1) {
@@ -99,7 +99,7 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   static constexpr int phases = 1;
   using block_memory = nothing;
   using thread_memory = nothing;
-  // About 64 bytes on their way to each thread: then memory, not its latency, is what a full GPU waits for.
+  // With about 64 bytes in flight for each thread, bandwidth rather than latency limits a full GPU.
   static constexpr int unroll = reads_of<P> >= 3 ? 1 : reads_of<P> == 2 ? 2 : 4;
 
   template <int>
@@ -112,7 +112,8 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   WEFT_HOST_DEVICE void run_groups(const place& at, weft::detail::indices<Index...>,
                                    weft::detail::indices<O...>) const {
     const std::uint32_t groups = (this->elements + Count - 1) / Count;
-    const bool one_each = groups <= at.blocks * threads;  // so that few groups keep as many threads busy as they can
+    const bool one_each = groups <= at.blocks * threads;  // keeps as many threads busy as possible if there are few
+                                                          // groups
     const std::uint32_t of_a_block = one_each ? threads : threads * unroll, apart = one_each ? groups : threads;
     for (std::uint32_t base = at.block * of_a_block + at.thread; base < groups; base += at.blocks * of_a_block) {
       inputs_of<P, Count> x[unroll];
@@ -160,7 +161,7 @@ struct map_body : map_arguments<P::inputs, P::outputs, P::constants> {
   }
 };
 
-/// A program as a map. One form takes half the time of two to compile.
+/// Compiles a program as a map. One form compiles in half the time of two.
 template <class P, map_forms Forms = map_forms::both>
 map_code compile_map(const char* name) {
   constexpr int lanes = lanes_of<P>(detail::index_list<P::inputs>{}, detail::index_list<P::outputs>{});

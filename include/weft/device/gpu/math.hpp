@@ -2,8 +2,9 @@
 
 #include <weft/config.hpp>
 
-// The functions of device/cpu/math.hpp for kernels, out of CUDA's: included by it, when it is compiled for a GPU. Their
-// errors are those of CUDA's programming guide, at most 2 units in the last place (powf 4, sigmoid 3).
+// The functions of device/cpu/math.hpp for GPU kernels, based on CUDA's; that header includes this one when it is
+// compiled for a GPU. CUDA's programming guide states their errors, at most 2 units in the last place (powf 4, sigmoid
+// 3).
 
 #if defined(__CUDA_ARCH__)
 

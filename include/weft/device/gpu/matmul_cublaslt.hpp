@@ -20,10 +20,10 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Matrix products by cuBLASLt, with what it can take in: scaling, accumulation, a bias for each column, ReLU.
+/// Matrix products by cuBLASLt, fused with scaling, accumulation, a bias for each column, and ReLU.
 namespace weft::gpu {
 
-/// The product's work after the product.
+/// The epilogue that cuBLASLt fuses into a product.
 enum class matmul_epilogue : unsigned char { none, bias, relu, bias_relu };
 
 constexpr const char* name(matmul_epilogue e) {
@@ -31,17 +31,17 @@ constexpr const char* name(matmul_epilogue e) {
   return names[static_cast<unsigned>(e)];
 }
 
-/// All that a product's algorithm depends on.
+/// The parameters that determine a product's algorithm.
 struct cublaslt_problem {
   matmul_shape shape;
   dtype type;
   matmul_epilogue epilogue = matmul_epilogue::none;
   bool accumulate = false;
   bool tf32 = false;
-  std::size_t workspace = 0;  ///< that the algorithm may use at most, in bytes
-  std::size_t batch = 1;      ///< so many products, the matrices of each operand one behind the other
-  /// The alignment of every operand's address: that of whole buffers, which decides alone where they are, so that the
-  /// same product has the same algorithm wherever it lies.
+  std::size_t workspace = 0;  ///< maximum workspace of the algorithm in bytes
+  std::size_t batch = 1;      ///< number of products; the matrices of each operand are consecutive
+  /// The alignment of every operand's address. It is the alignment of whole buffers, independent of actual addresses,
+  /// so that equal products use the same algorithm at every address.
   std::uint32_t alignment = weft::alignment;
 };
 
@@ -64,8 +64,8 @@ constexpr cudaDataType_t cuda_type(dtype t) {
 
 }  // namespace detail
 
-/// The library's descriptors of a product. It counts columns where Weft counts rows, so it is told of the transposed
-/// product c' = b' a': the operands change places, and no memory moves.
+/// cuBLASLt's descriptors of a product. cuBLASLt stores matrices by columns, and Weft by rows. The descriptors
+/// therefore describe the transposed product c' = b' a': the operands swap places, and no memory moves.
 class cublaslt_description {
  public:
   explicit cublaslt_description(const cublaslt_problem& p) {
@@ -84,7 +84,8 @@ class cublaslt_description {
     has_bias = p.epilogue == matmul_epilogue::bias || p.epilogue == matmul_epilogue::bias_relu;
     if (has_bias) {
       set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, element);
-      set_bias(reinterpret_cast<const void*>(std::uintptr_t{p.alignment}));  // as good as any, for the heuristic
+      set_bias(reinterpret_cast<const void*>(std::uintptr_t{p.alignment}));  // only the alignment matters to the
+                                                                             // heuristic
     }
     const auto [m, n, k, ta, tb] = p.shape;
     describe(first, element, tb ? k : n, tb ? n : k, p.batch);
@@ -119,7 +120,7 @@ class cublaslt_description {
   }
 };
 
-/// One device's cuBLASLt: the handle, and the algorithms that were chosen.
+/// The cuBLASLt handle of one device, and the algorithms chosen so far.
 class cublaslt final : public library_part {
  public:
   explicit cublaslt(int ordinal) : ordinal_(ordinal) {
@@ -135,7 +136,8 @@ class cublaslt final : public library_part {
     std::size_t workspace = 0;
   };
 
-  /// The algorithm for a product: the library's first advice, or the fastest of its best, once for each problem.
+  /// Returns the algorithm for a product, chosen once for each problem: the library's first suggestion, or the fastest
+  /// of its best ones.
   choice choose(const cublaslt_problem& p, cublaslt_description& d, bool tune) {
     const std::lock_guard lock(mutex_);
     for (const known_choice& k : chosen_)
@@ -158,7 +160,7 @@ class cublaslt final : public library_part {
     choice what;
   };
 
-  // Arrays, not vectors: nvcc's front end ends with an internal error where a vector destroys the library's nameless
+  // Arrays instead of vectors: nvcc's front end reports an internal error if a vector destroys the library's nameless
   // structs.
   static constexpr int max_advice = 12;
 
@@ -169,7 +171,7 @@ class cublaslt final : public library_part {
            a.workspace == b.workspace && a.batch == b.batch && a.alignment == b.alignment;
   }
 
-  /// The library's usable advice, best first; returns how much there is.
+  /// Stores the library's usable suggestions, best first; returns their number.
   std::size_t ask(const cublaslt_problem& p, cublaslt_description& d, int most,
                   cublasLtMatmulHeuristicResult_t* advice) {
     cublasLtMatmulPreferenceOpaque_t wish;
@@ -182,7 +184,7 @@ class cublaslt final : public library_part {
     for (const auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       set(which, p.alignment);
-    // Parts of a sum over k are added in at least the precision of the sum, and in a fixed order.
+    // Parts of a sum over k are added with at least the precision of the sum, and in a fixed order.
     const bool narrow = size_of(p.type) < 4;
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(narrow ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_MASK));
@@ -191,14 +193,14 @@ class cublaslt final : public library_part {
                                                             &d.result, &wish, most, advice, &found);
     if (s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ALLOC_FAILED || s == CUBLAS_STATUS_INTERNAL_ERROR)
       detail::check_cublas(s, "choose an algorithm");
-    if (s != CUBLAS_STATUS_SUCCESS) return 0;  // it has none, for this card or for this product
+    if (s != CUBLAS_STATUS_SUCCESS) return 0;  // no algorithm for this card or this product
     std::size_t usable = 0;
     for (int i = 0; i < found; ++i)
       if (advice[i].state == CUBLAS_STATUS_SUCCESS) advice[usable++] = advice[i];
     return usable;
   }
 
-  /// Runs each on memory of its own, three times to warm up and ten times for the clock.
+  /// Returns the fastest suggestion. Runs each one on separate memory, three times to warm up and ten times to measure.
   std::size_t fastest(const cublaslt_problem& p, cublaslt_description& d, const cublasLtMatmulHeuristicResult_t* advice,
                       std::size_t number) {
     const std::size_t element = size_of(p.type), all = element * p.batch;
@@ -259,8 +261,8 @@ class cublaslt_kernel final : public kernel {
     std::uint32_t bias = 0;
   };
 
-  /// Null where the library has no algorithm for the product. Else takes over `then`, which may own a kernel that reads
-  /// c and writes it in place.
+  /// Returns null if the library has no algorithm for the product. Otherwise takes ownership of `then`, which may
+  /// contain a kernel that reads c and writes it in place.
   static kernel* make(cuda_libraries& on, const cublaslt_problem& p, slots where, double alpha, owned<kernel>& then) {
     if (p.shape.m == 0 || p.shape.n == 0 || p.shape.k == 0 || p.batch == 0 || p.batch > 0x7fffffff) return nullptr;
     auto& library = on.get<cublaslt>();
@@ -314,7 +316,7 @@ class cublaslt_kernel final : public kernel {
         scale_{alpha, p.accumulate ? 1.0 : 0.0},
         then_(std::move(then)) {}
 
-  /// The bits of all operands' addresses.
+  /// Returns the bitwise or of all operands' addresses.
   std::uintptr_t addresses(const kernel_context& f) const {
     std::uintptr_t all = 0;
     for (const std::uint32_t s : {slots_.a, slots_.b, slots_.c}) all |= reinterpret_cast<std::uintptr_t>(f.buffers[s]);
@@ -322,7 +324,7 @@ class cublaslt_kernel final : public kernel {
   }
   bool is_aligned(const kernel_context& f) const { return addresses(f) % problem_.alignment == 0; }
 
-  /// An operand begins within a buffer: the library's advice for what the addresses have.
+  /// Returns the algorithm for the actual alignment, if an operand begins within a buffer.
   const cublaslt::choice& choose_for_part(const kernel_context& f) {
     const std::uintptr_t all = addresses(f);
     const auto aligned = static_cast<std::uint32_t>(all & (~all + 1));

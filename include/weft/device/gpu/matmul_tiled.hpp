@@ -11,8 +11,8 @@
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// A plain matrix product, summed in float or double: what the libraries' are tested against, and what multiplies where
-/// there is none.
+/// A plain matrix product, summed in float or double. Tests compare libraries with it, and it is used without a
+/// library.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
@@ -29,10 +29,10 @@ struct tiled_matmul {
   const T *a, *b;
   T* c;
   std::size_t m, n, k, batch;
-  std::size_t a_row, a_column, b_row, b_column;  // steps in memory from one row or column to the next
+  std::size_t a_row, a_column, b_row, b_column;  // distances between rows and between columns, in elements
   sum_type alpha, beta;
 
-  // A block makes one tile of a result, `thread` one element of it. Between the phases all threads meet.
+  // A block computes one tile of a result, and each thread one element. All threads synchronize between the phases.
 
   WEFT_HOST_DEVICE std::size_t tiles_down() const { return (m + tile - 1) / tile; }
   WEFT_HOST_DEVICE tiled_matmul product(std::size_t i) const {
@@ -41,7 +41,7 @@ struct tiled_matmul {
     return one;
   }
 
-  /// The next tile of each operand, zeros beyond their edges.
+  /// Loads the next tile of each operand, with zeros beyond the edges.
   WEFT_HOST_DEVICE void load(shared& s, std::size_t row, std::size_t column, std::size_t depth, unsigned thread) const {
     const std::size_t i = thread / tile, j = thread % tile;
     const std::size_t ai = row + i, aj = depth + j, bi = depth + i, bj = column + j;
@@ -107,7 +107,7 @@ void tiled_matmul_emulated(const launch_size& size, void** arguments) {
 }
   #endif
 
-/// C = alpha * op(A) * op(B) + beta * C, of each of a batch; see matmul_shape.
+/// Computes C = alpha * op(A) * op(B) + beta * C for each product of a batch; see matmul_shape.
 template <class T>
 void launch_tiled_matmul(queue& q, const matmul_batch& products, accumulator<T> alpha, const T* a, const T* b,
                          accumulator<T> beta, T* c) {
@@ -149,7 +149,7 @@ void launch_tiled_matmul(queue& q, const matmul_batch& products, accumulator<T> 
 template <class T>
 class tiled_matmul_kernel final : public kernel {
  public:
-  /// The epilogue, if there is one, reads c and writes it in place.
+  /// The optional epilogue reads c and writes it in place.
   tiled_matmul_kernel(const matmul_batch& product, std::uint32_t a, std::uint32_t b, std::uint32_t c,
                       accumulator<T> alpha, accumulator<T> beta, owned<kernel>& epilogue)
       : product_(product),

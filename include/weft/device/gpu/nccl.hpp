@@ -14,10 +14,11 @@
 #include <weft/device/gpu/cuda.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// Sums over GPUs by NCCL: between the GPUs of one process, or one GPU of each of several processes.
+/// Sums over GPUs by NCCL: between the GPUs of one process, or one GPU in each of several processes.
 ///
-/// Every rank makes the same calls in the same order. All ranks get the same bits, and the same bits in every run on
-/// the same machines; the order of summation is NCCL's, so they may differ from those of Weft's own all-reduce.
+/// Every rank makes the same calls in the same order. All ranks receive the same bits, which are the same in every run
+/// on the same machines. NCCL determines the order of summation, so they may differ from the bits of Weft's own
+/// all-reduce.
 namespace weft::gpu {
 
 namespace detail {
@@ -42,18 +43,18 @@ constexpr ncclDataType_t nccl_type() {
 
 }  // namespace detail
 
-/// How the values of all ranks become one.
+/// How the values of all ranks are combined.
 enum class nccl_reduction : unsigned char { sum, mean };
 
-/// This process's part in a group of ranks, with one GPU. A process is one rank: of two in one, each would wait on its
-/// GPU for the other's call, while that may wait on the host for all GPUs, to take memory for example. The GPUs of one
-/// process sum by `nccl_devices`.
+/// One rank in a group, with one GPU. A process must be only one rank. With two, one rank's GPU would wait for the
+/// other rank's call, while that call may wait on the host for all GPUs, for example to allocate memory. Use
+/// `nccl_devices` to sum over the GPUs of one process.
 ///
-/// A call that waits for other ranks calls `meanwhile` over and over. An exception from `meanwhile` ends the wait and
-/// the group: a deadline, the news that a rank is gone.
+/// A call that waits for other ranks calls `meanwhile` repeatedly. An exception from `meanwhile`, for example at a
+/// deadline or because a rank is dead, ends the wait and breaks the group.
 class nccl_communicator {
  public:
-  /// The id that rank 0 makes and all others are told, however.
+  /// Creates the group's id on rank 0, which must send it to all other ranks.
   static ncclUniqueId make_id() {
     ncclUniqueId id;
     detail::check_nccl(ncclGetUniqueId(&id), "start");
@@ -65,14 +66,14 @@ class nccl_communicator {
       : ordinal_(ordinal), here_(ranks) {
     check(cudaSetDevice(ordinal), "nccl", "use the device");
     ncclConfig_t how = NCCL_CONFIG_INITIALIZER;
-    how.blocking = 0;  // a call that waited inside of NCCL could not be ended by a deadline
+    how.blocking = 0;  // a deadline could not end a blocking call of NCCL
     detail::check_nccl(ncclCommInitRankConfig(&group_, static_cast<int>(ranks), id, static_cast<int>(rank), &how),
                        "join the group");
     wait_until_enqueued(meanwhile);
   }
   nccl_communicator(const nccl_communicator&) = delete;
   nccl_communicator& operator=(const nccl_communicator&) = delete;
-  /// Waits for the other ranks to be through, 10 seconds at most: an abort would take memory away that they still read.
+  /// Waits up to 10 seconds for the other ranks to finish, because an abort would release memory that they still read.
   ~nccl_communicator() {
     if (!group_) return;
     cudaSetDevice(ordinal_);
@@ -88,7 +89,7 @@ class nccl_communicator {
       ncclCommAbort(group_);
   }
 
-  /// Puts into the queue: `data` becomes the sum or mean over all ranks. May be recorded.
+  /// Adds a reduction to the queue: `data` becomes the sum or mean over all ranks. Can be captured.
   template <class T, class Meanwhile>
   void reduce(queue& q, T* data, std::size_t n, nccl_reduction how, Meanwhile&& meanwhile) {
     if (!group_)
@@ -100,7 +101,7 @@ class nccl_communicator {
     wait_until_enqueued(meanwhile);
   }
 
-  /// Waits until the queue has done all that it was given. A rank that never comes does not hold this one for ever.
+  /// Waits until the queue has finished all its work. A missing rank does not block this one for ever.
   template <class Meanwhile>
   void finish(queue& q, Meanwhile&& meanwhile) {
     const cudaStream_t stream = static_cast<cuda_queue&>(q).stream();
@@ -113,7 +114,7 @@ class nccl_communicator {
   }
 
  private:
-  /// Waits until NCCL has taken in a call.
+  /// Waits until NCCL has enqueued a call.
   template <class Meanwhile>
   void wait_until_enqueued(Meanwhile&& meanwhile) {
     while (look(meanwhile) == ncclInProgress) std::this_thread::yield();
@@ -127,7 +128,7 @@ class nccl_communicator {
       detail::check_nccl(state, "reduce", group_);
       meanwhile();
     } catch (...) {
-      // Also ends what waits on the GPU, which would wait for the missing rank for ever.
+      // Also ends work on the GPU that would wait for the missing rank for ever.
       ncclCommAbort(group_);
       group_ = nullptr;
       throw;
@@ -135,7 +136,7 @@ class nccl_communicator {
     return state;
   }
 
-  /// Counts this process's parts in groups of several.
+  /// Counts this process's ranks in groups of several ranks.
   class part {
    public:
     explicit part(std::size_t ranks) : counts_(ranks > 1) {
@@ -175,15 +176,15 @@ class nccl_devices {
   nccl_devices(const nccl_devices&) = delete;
   nccl_devices& operator=(const nccl_devices&) = delete;
   ~nccl_devices() {
-    ncclGroupStart();  // each waits for the others
+    ncclGroupStart();  // each call waits for the others
     for (ncclComm_t g : groups_) ncclCommDestroy(g);
     ncclGroupEnd();
   }
 
   std::size_t size() const { return groups_.size(); }
 
-  /// Puts into each device's queue: its `data` becomes the sum or mean over all devices. Not to be recorded: launches
-  /// of several recordings by one thread may wait for each other.
+  /// Adds a reduction to each device's queue: its `data` becomes the sum or mean over all devices. Must not be
+  /// captured: if one thread launches several recordings, they may wait for each other.
   template <class T>
   void reduce(queue* const* queues, T* const* data, std::size_t n, nccl_reduction how) {
     detail::check_nccl(ncclGroupStart(), "reduce");

@@ -5,13 +5,13 @@
 #include <weft/device/gpu/indexing.hpp>
 #include <weft/device/gpu/warp.hpp>
 
-/// Normalizations of the columns and of the rows of a matrix.
+/// Normalization of the columns and of the rows of a matrix.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// Two sums of each column over a split of the rows: a block has 32 columns, and 8 threads for each.
-/// `Terms::add(row, first, column, i, a, b)` adds those of an element i; `first` is the first row of the split.
+/// Computes two sums of each column over a split of the rows. A block has 32 columns, with 8 threads for each.
+/// `Terms::add(row, first, column, i, a, b)` adds the terms of element i; `first` is the first row of the split.
 template <class S, class Terms>
 struct sums_of_splits {
   static constexpr unsigned threads = 256;
@@ -34,7 +34,7 @@ struct sums_of_splits {
     if constexpr (Phase == 0) {
       const std::uint32_t begin = at.block_y * split, end = rows - begin < split ? rows : begin + split;
       S first = 0, second = 0;
-      for (std::uint32_t row = begin + lane; row < end;) {  // some at a time, so that long columns lose nothing
+      for (std::uint32_t row = begin + lane; row < end;) {  // some rows at a time, to limit rounding in long columns
         S a = 0, b = 0;
         for (int k = 0; k < 64 && row < end; ++k, row += lanes)
           terms.add(row, begin, column, row * columns + column, a, b);
@@ -51,7 +51,7 @@ struct sums_of_splits {
   }
 };
 
-/// The differences from the split's first row, and their squares.
+/// Adds the difference from the split's first row, and its square.
 template <class T, class S>
 struct terms_of_moments {
   const T* x;
@@ -64,7 +64,7 @@ struct terms_of_moments {
   }
 };
 
-/// What is known of a batch, by channel.
+/// The parameters of a batch, for each channel.
 template <class S>
 struct batch_parameters {
   const S* scale;
@@ -73,8 +73,8 @@ struct batch_parameters {
   const S* shift;
 };
 
-/// The gradient behind a ReLU, and its product with x - mean. The ReLU's mask: 0 none, 1 computed, 2 by the result,
-/// where that gradient is written too.
+/// Adds the gradient after a ReLU, and its product with x - mean. The ReLU's mask: 0 none, 1 recomputed, 2 from the
+/// result, in which case this gradient is also written.
 template <class T, class S, int Mask>
 struct terms_of_batch_gradients : batch_parameters<S> {
   const T* x;
@@ -98,7 +98,7 @@ struct terms_of_batch_gradients : batch_parameters<S> {
   }
 };
 
-/// The gradients of the offset and the scale of normalized rows.
+/// Adds the gradients of the offset and the scale of normalized rows.
 template <class T, bool Centred>
 struct terms_of_row_gradients {
   const T* x;
@@ -112,7 +112,7 @@ struct terms_of_row_gradients {
   }
 };
 
-/// A thread merges the splits of a column: to moments, or to sums.
+/// Merges the splits of a column into moments or sums; one thread for each column.
 template <class S>
 struct merge_splits {
   static constexpr unsigned threads = 256;
@@ -121,7 +121,7 @@ struct merge_splits {
   using thread_memory = nothing;
 
   const S* sums;
-  const S* reciprocal;  ///< if there is one, the second sum is multiplied by it
+  const S* reciprocal;  ///< if given, multiplies the second sum
   S* first;             ///< may be null
   S* second;
   std::uint32_t columns, splits;
@@ -207,7 +207,7 @@ struct normalize_batch : batch_parameters<S> {
   }
 };
 
-/// Where the result decides of a ReLU, the gradient behind it has been written.
+/// Computes the gradient of x. If the mask comes from the result, the gradient after the ReLU has already been written.
 template <class T, class S, int Mask>
 struct gradients_of_batch {
   static constexpr unsigned threads = 256;
@@ -235,12 +235,12 @@ struct gradients_of_batch {
   }
 };
 
-/// Threads that share a row.
+/// The threads that share a row.
 struct row_threads {
   std::uint32_t rows, columns, lanes_log;
 };
 
-/// A row, by its own moments: its sum, its squared deviations, its result.
+/// Normalizes a row by its own moments: computes its sum, its squared deviations and its result.
 template <class T, bool Centred>
 struct normalize_rows_body : row_threads {
   static constexpr unsigned threads = 256;

@@ -8,14 +8,14 @@
 
 namespace weft::gpu {
 
-/// Page-locked memory of the host, for tensors that steps are fed with again and again: a GPU reads them where they
-/// lie, and no copy is made for it first (tf.data's and PyTorch's pinned memory).
+/// Page-locked host memory, for tensors that are fed to many steps: a GPU reads them directly, without an intermediate
+/// copy (tf.data's and PyTorch's pinned memory).
 ///
 ///     tensor<float, dims<256, 784>> images(shape{256, 784}, gpu::pinned_allocator{});
 ///
-/// The system takes long to give it and to take it back, and has little of it: it is for a few large tensors that stay.
-/// They may be changed as soon as the step that was fed with them has returned. Throws unavailable where there is no
-/// GPU, resource_exhausted where there is no room.
+/// Page-locked memory is slow to allocate and free, and scarce, so use it for a few large, long-lived tensors. They may
+/// be changed as soon as the step to which they were fed has returned. Throws unavailable if there is no GPU, and
+/// resource_exhausted if memory is exhausted.
 struct pinned_allocator {
   static void* allocate(std::size_t bytes) {
     if (!installed_platform || installed_platform->count() == 0)
@@ -28,7 +28,7 @@ struct pinned_allocator {
       throw error(error_code::resource_exhausted, "pinned_allocator",
                   {"there are no ", bytes, " bytes of page-locked memory"});
     device* const from = &by;
-    __builtin_memcpy(memory, &from, sizeof from);  // in front of what is given out
+    __builtin_memcpy(memory, &from, sizeof from);  // stored in front of the returned memory
     return memory + alignment;
   }
   static void deallocate(void* p) noexcept {

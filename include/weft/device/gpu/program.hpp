@@ -8,14 +8,14 @@
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>
 
-/// The computation of a kernel for one element, apart from where elements lie: a program is a type with
+/// The computation of a kernel for one element, independent of the positions of elements. A program is a type with
 ///
 ///     static constexpr int inputs, outputs, constants;
-///     static constexpr bool reads_all;                       // else inputs may be null
-///     static constexpr int reads;                            // if that is not all: how many of the inputs
+///     static constexpr bool reads_all;                       // if false, inputs may be null
+///     static constexpr int reads;                            // optional: the number of inputs that are read
 ///     template <int Index> using input = ...;                // element types
 ///     template <int O> using output = ...;
-///     template <int O> static constexpr bool writes = ...;   // whether there is such an output at all
+///     template <int O> static constexpr bool writes = ...;   // false if the output does not exist
 ///     template <class In, class Out>
 ///     static void run(const In& in, const std::uint64_t* constants, double factor, Out& out);
 ///
@@ -95,7 +95,7 @@ struct outputs_of : detail::output_slots<P, Count, detail::index_list<P::outputs
   }
 };
 
-/// One of the Count elements, as a program sees it.
+/// One of the Count elements, in the form that a program reads.
 template <class P, int Count>
 struct element_inputs {
   const inputs_of<P, Count>& all;
@@ -116,7 +116,7 @@ struct element_outputs {
   }
 };
 
-/// How many elements fit into the 16 bytes that one instruction moves, for the widest operand of a program; at most 8.
+/// Returns the number of elements of a program's widest operand in the 16 bytes that one instruction moves; at most 8.
 template <class P, std::size_t... Index, std::size_t... O>
 constexpr int lanes_of(weft::detail::indices<Index...>, weft::detail::indices<O...>) {
   std::size_t widest = 2;

@@ -4,12 +4,13 @@
 #include <weft/device/gpu/launch_kernel.hpp>
 #include <weft/device/random_words.hpp>
 
-/// Arrays of random numbers on a GPU. A thread makes a block of words: those of a warp write neighbours.
+/// Arrays of random numbers on a GPU. Each thread generates a block of words; the threads of a warp write adjacent
+/// elements.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 
-/// `Factory` makes what is called with an element's words and, where there is an x, its element. The step's position is
-/// read when it runs.
+/// `Factory` creates a function object that is called with an element's words and, if x is given, its element of x. The
+/// kernel reads the step's position when it runs.
 template <class T, class Factory, class X = void>
 struct draw_body {
   static constexpr unsigned threads = 256;
@@ -17,7 +18,7 @@ struct draw_body {
   using block_memory = nothing;
   using thread_memory = nothing;
 
-  weft::device::random_source from;  ///< but for the position
+  weft::device::random_source from;  ///< without the position
   const std::uint64_t* position;
   const X* x;
   T* y;
@@ -52,7 +53,7 @@ struct draw_body {
   }
 };
 
-/// One launch of it.
+/// Adds one launch of a draw.
 template <class Body>
 launch_kernel::launch& add_draw(launch_kernel& k, const Body& b, const function& code, std::uint32_t position_slot,
                                 std::uint32_t slot) {

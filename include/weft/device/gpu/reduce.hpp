@@ -6,43 +6,43 @@
 #include <weft/device/gpu/program.hpp>
 #include <weft/device/gpu/warp.hpp>
 
-/// The reducing kernel: some axes of the iteration space are kept, the others combined, in one pass over the inputs and
-/// in an order that depends on extents alone.
+/// The reduction kernel: keeps some axes of the iteration space and reduces the others, in one pass over the inputs and
+/// in an order that depends only on the extents.
 ///
-/// A block is `results x lanes` threads: `lanes` of them share one result. Threads that follow each other take
-/// neighbouring elements of the innermost axis, kept or not, so that loads are coalesced. Where that axis is combined
-/// and rows are long enough, a thread takes groups of neighbouring elements, each by one load if it is aligned; where
-/// it is kept, and expressions are summed, a thread may have four neighbouring results, and takes the rows of all.
-/// Where there are too few results to fill a GPU, `splits` blocks share each result; the last of them to finish
-/// combines what they left in the workspace, always in the same order.
+/// A block has `results x lanes` threads; `lanes` of them share one result. Adjacent threads read adjacent elements of
+/// the innermost axis, kept or reduced, so that loads are coalesced. If that axis is reduced and rows are long enough,
+/// a thread reads groups of adjacent elements, each by one load if it is aligned. If it is kept, and expressions are
+/// summed, a thread may compute four adjacent results. If there are too few results to fill a GPU, `splits` blocks
+/// share each result; the last block to finish combines the partial results in the workspace, always in the same order.
 ///
-/// Sums are kept in the elements' own type, floats in floats: in a thread eight terms at a time, 32 such sums one after
-/// another, then those; the rest as a tree. Where a result's threads are neighbours a warp combines what it has by
-/// shuffles; where they are not, all of it goes through the block's memory.
+/// Sums use the element type, float for float. A thread sums eight terms at a time, 32 of these sums one after another,
+/// and then the totals; the threads' sums are added as a tree. If a result's threads are adjacent, a warp combines its
+/// values by shuffles; otherwise, all values go through the block's memory.
 namespace weft::gpu {
 
-/// How the threads of a reduction are laid out.
+/// The layout of a reduction's threads.
 struct reduction_shape {
-  std::uint32_t results = 0, length = 0;  ///< kept elements; combined ones per result
-  std::uint32_t results_log = 0;          ///< results of a block: 2^results_log
-  bool across = false;                    ///< threads that follow each other take neighbouring results
-  std::uint32_t splits = 1, split = 0;    ///< blocks per result, and elements of each
-  std::uint32_t group = 1;                ///< neighbouring elements that a thread takes at once
-  std::uint32_t wide = 1;                 ///< neighbouring results of a thread; 2^results_log is then as many threads
+  std::uint32_t results = 0, length = 0;  ///< kept elements; reduced elements for each result
+  std::uint32_t results_log = 0;          ///< results in a block: 2^results_log
+  bool across = false;                    ///< adjacent threads compute adjacent results
+  std::uint32_t splits = 1, split = 0;    ///< blocks for each result, and elements for each block
+  std::uint32_t group = 1;                ///< adjacent elements that a thread reads at once
+  std::uint32_t wide = 1;                 ///< adjacent results of a thread; 2^results_log then counts threads
   static constexpr unsigned threads = 256;
 
   std::uint32_t blocks() const { return (results / wide + (1u << results_log) - 1) >> results_log; }
 };
 
-/// The arguments of a reduction. Offsets are those of the inputs and, last, of the whole iteration space.
+/// The arguments of a reduction. Offsets are the inputs' and, last, the whole iteration space's.
 template <int Inputs, int Outputs, int Constants>
 struct reduce_arguments {
   reduction_shape layout;
-  std::uint32_t stored, combined;  ///< outputs that are written element by element; that are combined; one bit each
+  std::uint32_t stored, combined;  ///< masks of outputs that are written element by element, and of outputs that are
+                                   ///< reduced
   double factor, result_factor;
   const void* in[Inputs + 1];
   void* out[Outputs];
-  std::byte* partial;      ///< of `splits` blocks: per output 8 bytes a result and split
+  std::byte* partial;      ///< for `splits` blocks: 8 bytes per output, result and split
   std::uint32_t* tickets;  ///< one for each block of results; 0 between launches
   std::uint64_t constants[Constants + 1];
   walk<Inputs + 1> kept, reduced;
@@ -58,12 +58,13 @@ struct reduce_code {
   function body;
   const reduce_layout* layout = nullptr;
   int outputs = 1;
-  unsigned group = 1;  ///< the elements that it can take at once
-  unsigned wide = 1;   ///< the results that a thread can have
+  unsigned group = 1;  ///< elements that it can read at once
+  unsigned wide = 1;   ///< results that a thread can compute
 };
 
-/// Chooses the threads of a reduction; from extents alone, so that results have the same bits on every GPU and at every
-/// address. How many neighbours may be taken at once: `group` if the innermost axis is combined, `wide` if it is kept.
+/// Chooses the threads of a reduction from the extents alone, so that results have the same bits on every GPU and at
+/// every address. The maximum number of adjacent elements to read at once is `group` if the innermost axis is reduced,
+/// and `wide` if it is kept.
 inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_axes, std::uint32_t group,
                                       std::uint32_t wide) {
   reduction_shape r;
@@ -77,7 +78,7 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
     while (r.results_log < 5 && (r.wide << r.results_log) < r.results) ++r.results_log;
     lanes_log = 8 - r.results_log;
   } else {
-    if (r.length >= 32 * group) r.group = group;  // else threads of a warp would have nothing to do
+    if (r.length >= 32 * group) r.group = group;  // otherwise threads of a warp would be idle
     const std::uint32_t wanted = r.group > 1      ? (r.length + r.group - 1) / r.group
                                  : r.length > 128 ? (r.length + 3) / 4
                                  : r.length < 32  ? r.length
@@ -86,7 +87,7 @@ inline reduction_shape plan_reduction(const iteration& over, std::uint32_t kept_
     while (lanes_log < 8 && (1u << (8 - lanes_log)) >= 2 * r.results) ++lanes_log;
     r.results_log = 8 - lanes_log;
   }
-  const std::uint32_t enough_blocks = r.wide > 1 ? 512 : 1024;  // with four times as much on its way to each thread
+  const std::uint32_t enough_blocks = r.wide > 1 ? 512 : 1024;  // wide threads have four times as many bytes in flight
   constexpr std::uint32_t elements_of_a_thread = 16;
   const std::uint32_t per_split = (1u << lanes_log) * elements_of_a_thread;
   const std::uint32_t blocks = r.blocks() ? r.blocks() : 1;
@@ -139,7 +140,7 @@ inline constexpr reduce_layout reduce_layout_of = detail::make_reduce_layout<Inp
 
 namespace detail {
 
-/// The value that other blocks of this launch wrote, from where all multiprocessors see the same.
+/// Loads a value that other blocks of this launch wrote, from memory shared by all multiprocessors.
 template <class T>
 WEFT_HOST_DEVICE T load_shared_by_blocks(const T* p) {
   #if defined(__CUDA_ARCH__)
@@ -161,7 +162,7 @@ WEFT_HOST_DEVICE inline void before_ticket() {
   #endif
 }
 
-/// Takes the next number.
+/// Returns the next ticket.
 WEFT_HOST_DEVICE inline std::uint32_t take_ticket(std::uint32_t* tickets) {
   #if defined(__CUDA_ARCH__)
   const std::uint32_t mine = atomicAdd(tickets, 1u);
@@ -184,7 +185,8 @@ template <class P, weft::device::reduce_op How>
 struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   static constexpr unsigned threads = reduction_shape::threads;
   static constexpr int phases = 7;
-  // Expressions that are only summed: another way to walk costs time to compile, and the others are rare, or write too.
+  // Only for expressions that are summed: another traversal costs compile time, and other reductions are rare or also
+  // write elements.
   static constexpr int wide = !P::stores && How == weft::device::reduce_op::sum ? 4 : 1;
   struct block_memory {
     detail::partial_slots<P, wide, detail::index_list<P::outputs>> x;
@@ -204,7 +206,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   template <int O>
   using output = typename P::template output<O>;
 
-  /// Where a thread stands: its result, and its place among the `lanes` that share it.
+  /// The position of a thread: its result, and its index among the `lanes` that share the result.
   struct position {
     std::uint32_t column, lane, lanes, result, results_log;
     bool exists, across;
@@ -212,7 +214,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     WEFT_HOST_DEVICE std::uint32_t slot_of(std::uint32_t l) const {
       return first_slot + (across ? (l << results_log) + column : column * lanes + l);
     }
-    /// Its w-th neighbouring result.
+    /// Returns the position for the w-th adjacent result.
     WEFT_HOST_DEVICE position neighbour(std::uint32_t w) const {
       position p = *this;
       p.result += w;
@@ -262,7 +264,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       }
       if (shared) detail::before_ticket();
     } else if constexpr (Phase == 3) {
-      // The block that draws the last ticket finds what all blocks left, and puts the ticket back for the next launch.
+      // The block with the last ticket combines the results of all blocks, and resets the tickets for the next launch.
       if (at.thread == 0) {
         ours.last = shared && detail::take_ticket(this->tickets + at.block) == this->layout.splits - 1;
         if (ours.last) this->tickets[at.block] = 0;
@@ -279,7 +281,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     }
   }
 
-  /// The rows of neighbouring results, a few at a time.
+  /// Reduces the rows of adjacent results, a few at a time.
   template <std::size_t... Index, std::size_t... O>
   WEFT_HOST_DEVICE void accumulate_wide(const place& at, const position& p, block_memory& ours,
                                         weft::detail::indices<Index...>, weft::detail::indices<O...>) const {
@@ -345,7 +347,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   WEFT_HOST_DEVICE void share_one(outputs_of<P, wide>& total, int w, block_memory& ours, const position& p) const {
     put<O>(total.template at<O>()[w], ours, p.neighbour(static_cast<std::uint32_t>(w)));
   }
-  /// The same values whether they are aligned or not.
+  /// Loads the same values whether they are aligned or not.
   template <int Index>
   WEFT_HOST_DEVICE void load_results(inputs_of<P, wide>& x, std::uint32_t offset) const {
     using T = typename P::template input<Index>;
@@ -374,7 +376,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
       for (std::uint32_t j = begin + p.lane * together; j < end; j += p.lanes * unroll) {
         inputs_of<P, 1> x[unroll];
         std::uint32_t whole[unroll];
-        std::uint32_t exist = 0;  // of `unroll` elements
+        std::uint32_t exist = 0;  // which of `unroll` elements exist
         if (together > 1) {
   #if defined(__CUDA_ARCH__)
     #pragma unroll
@@ -433,7 +435,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     using T = typename P::template input<Index>;
     x.template at<Index>()[0] = P::reads_all || this->in[Index] ? static_cast<const T*>(this->in[Index])[offset] : T(1);
   }
-  /// `count` neighbours exist. The same values whether they are aligned or not.
+  /// Loads adjacent elements, `count` of which exist. Loads the same values whether they are aligned or not.
   template <int Index>
   WEFT_HOST_DEVICE void load_neighbours(inputs_of<P, 1>* x, std::uint32_t offset, std::uint32_t count) const {
     using T = typename P::template input<Index>;
@@ -495,12 +497,12 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
   WEFT_HOST_DEVICE static auto& at(block_memory& ours) {
     auto& x = static_cast<detail::slot<O, output<O>, P::template writes<O> ? 256 * wide : 1>&>(ours.x).x;
   #if defined(__CUDA_ARCH__) && defined(__NVCC__)
-    __builtin_assume(__isShared(&x));  // which nvcc forgets where there are two outputs
+    __builtin_assume(__isShared(&x));  // nvcc does not deduce this if there are two outputs
   #endif
     return x;
   }
 
-  /// From up to 256 lanes to 16, then to one; or from a warp's to one.
+  /// Combines up to 256 lanes into 16, then into one; or combines the results of warps.
   template <int O>
   WEFT_HOST_DEVICE void fold(const position& p, block_memory& ours) const {
     if constexpr (P::template writes<O>) {
@@ -538,7 +540,7 @@ struct reduce_body : reduce_arguments<P::inputs, P::outputs, P::constants> {
     if constexpr (P::template writes<O>) {
       if (!combines<O>()) return;
       output<O> sum = weft::device::detail::identity<output<O>>(How);
-      constexpr std::uint32_t together = 8;  // on their way at a time
+      constexpr std::uint32_t together = 8;  // loads in flight
       for (std::uint32_t s = p.lane; p.exists && s < this->layout.splits; s += p.lanes * together) {
         output<O> x[together];
   #if defined(__CUDA_ARCH__)

@@ -10,10 +10,10 @@
 #include <weft/device/gpu/team.hpp>
 #include <weft/device/scan.hpp>
 
-/// Running sums along an axis. A thread, a warp or a block sums a row, tile by tile, and carries the sum from each tile
-/// to the next. Where rows are few and long they are cut into parts: a first launch sums each, a second one the sums of
-/// those before, a third one begins with these. No block waits for another, as in CUB's scans of a whole device, where
-/// the order of a sum depends on which block came first: here it depends on the extents alone.
+/// Cumulative sums along an axis. A thread, a warp or a block sums a row, tile by tile, and carries the sum from each
+/// tile to the next. If rows are few and long, they are divided into parts: a first launch sums each part, a second one
+/// sums the preceding parts, and a third one starts with these sums. No block waits for another. In CUB's device-wide
+/// scans, the order of a sum depends on which block arrived first; here it depends only on the extents.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
@@ -23,20 +23,20 @@ struct scan_arguments : row_places {
   const T* x;
   T* y;
   bool exclusive, reverse;
-  // By blocks, of rows in parts: how long these are and how many of a row. With `sums` they are only summed; with
-  // `sums_before` they begin with these.
+  // For blocks, the length of a part of a row, and the number of parts. With `sums`, parts are only summed; with
+  // `sums_before`, they start with these sums.
   std::uint32_t part;
   divisor parts;
   scan_sum<T>* sums;
   const scan_sum<T>* sums_before;
 
-  /// Where the element lies that is summed as number p of a row.
+  /// Returns the offset of the p-th summand of a row.
   WEFT_HOST_DEVICE std::uint32_t offset_of(std::uint32_t p) const {
     return (reverse ? extent - 1 - p : p) * inner.extent;
   }
 };
 
-/// A row for each thread: where neighbouring rows lie side by side, or are short.
+/// One row for each thread, for rows that are interleaved in memory, or short.
 template <class T>
 struct scan_by_threads : scan_arguments<T> {
   static constexpr unsigned threads = 256;
@@ -59,7 +59,7 @@ struct scan_by_threads : scan_arguments<T> {
   }
 };
 
-/// The sums of what `Lanes` threads have: for each over those before it, and over all.
+/// Computes, for each of `Lanes` threads, the sum over the preceding threads, and the sum over all threads.
 template <class T, unsigned Lanes>
 struct exclusive_sums {
   #if defined(__CUDACC__)
@@ -87,7 +87,8 @@ struct exclusive_sums {
   }
 };
 
-/// A row for each team: a warp, or a block. Its threads read a tile side by side and sum `Items` neighbours each.
+/// One row for each team, a warp or a block. The threads of a team read a tile coalesced, and each sums `Items`
+/// adjacent elements.
 template <class T, unsigned Lanes, unsigned Items>
 struct scan_by_teams : scan_arguments<T> {
   static constexpr unsigned threads = 256, lanes = Lanes, tile = Lanes * Items;
@@ -102,7 +103,7 @@ struct scan_by_teams : scan_arguments<T> {
     sum_type sum, before;
   };
 
-  /// Neighbours that a thread takes lie in the banks that other threads' neighbours leave free.
+  /// Avoids bank conflicts between the adjacent elements of different threads.
   WEFT_HOST_DEVICE static constexpr unsigned slot(unsigned i) { return i + i / 32; }
 
   template <class Team>
@@ -111,7 +112,8 @@ struct scan_by_teams : scan_arguments<T> {
     if (row >= this->rows) return;
     const std::uint32_t start = this->start_of(row), begin = (team.number - row * this->parts.extent) * this->part;
     const std::uint32_t end = this->extent - begin < this->part ? this->extent : begin + this->part;
-    sum_type sum_before = this->sums_before ? this->sums_before[team.number] : sum_type{};  // of the tiles before
+    sum_type sum_before = this->sums_before ? this->sums_before[team.number] : sum_type{};  // the sum of the preceding
+                                                                                            // tiles
     for (std::uint32_t first = begin; first < end; first += tile) {
       team.each([&](unsigned lane, thread_memory&) {
         for (unsigned i = lane; i < tile; i += Lanes)
@@ -125,7 +127,7 @@ struct scan_by_teams : scan_arguments<T> {
       team.meet(collective{});
       if (this->sums) {
         sum_before += team.memory.total;
-        team.each([](unsigned, thread_memory&) {});  // all have read it
+        team.each([](unsigned, thread_memory&) {});  // all threads have read it
         continue;
       }
       team.each([&](unsigned lane, thread_memory& mine) {

@@ -6,9 +6,9 @@
 #include <weft/device/gpu/warp.hpp>
 #include <weft/device/softmax.hpp>
 
-/// Softmax, its logarithm and the cross-entropies, row by row. A block holds `rows` x `lanes` threads; those of a row
-/// pass over it three times: its largest element, the sum of exponentials, the results. Shuffles combine what they
-/// find; a row of up to 128 elements has no more than a warp.
+/// Softmax, its logarithm and the cross-entropies, row by row. A block has `rows` x `lanes` threads. The threads of a
+/// row pass over it three times, for its largest element, the sum of exponentials, and the results. Shuffles combine
+/// their values; a row of up to 128 elements has at most one warp.
 namespace weft::gpu {
 
 template <class T>
@@ -18,10 +18,10 @@ struct softmax_arguments {
   const void* labels;  ///< distributions, or classes
   bool wide_labels;
   T* y;       ///< or the losses
-  T* second;  ///< softmax - labels, of cross-entropies
+  T* second;  ///< softmax - labels, for cross-entropies
 };
 
-/// Threads that share a row: enough for four elements each.
+/// Returns the binary logarithm of the number of threads that share a row, with about four elements for each.
 inline std::uint32_t softmax_lanes_log(std::size_t columns) {
   std::uint32_t log = 2;
   while (log < 8 && (std::size_t{4} << log) < columns) ++log;
@@ -45,7 +45,7 @@ struct softmax_body : softmax_arguments<T> {
   WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
     const std::uint32_t lanes = 1u << this->lanes_log, lane = at.thread & (lanes - 1);
     const std::uint32_t row = at.block * (threads >> this->lanes_log) + (at.thread >> this->lanes_log);
-    const std::uint32_t first = at.thread - lane;  // of the row's slots
+    const std::uint32_t first = at.thread - lane;  // first slot of the row
     const bool exists = row < this->rows;
     const T* const x = this->x + static_cast<std::size_t>(exists ? row : 0) * this->columns;
     const T* const labels = dense ? static_cast<const T*>(this->labels) + (x - this->x) : nullptr;
@@ -59,7 +59,7 @@ struct softmax_body : softmax_arguments<T> {
     } else if constexpr (Phase == 2) {
       const T largest = reduce_warps(ours.largest + first, lanes, larger());
       T sum = 0, of_labels = 0, dot = 0;
-      for (std::uint32_t c = lane; c < columns;) {  // some at a time, so that long rows lose nothing
+      for (std::uint32_t c = lane; c < columns;) {  // some at a time, to limit rounding in long rows
         T some = 0, some_labels = 0, some_dot = 0;
         for (int i = 0; i < 64 && c < columns; ++i, c += lanes) {
           some += math::exp(x[c] - largest);
@@ -118,7 +118,7 @@ struct softmax_body : softmax_arguments<T> {
       const T scale = T(1) / sum;
       const std::int64_t label = weft::device::index_at(this->labels, this->wide_labels, row);
       const bool valid = label >= 0 && label < static_cast<std::int64_t>(this->columns);
-      // A GPU cannot throw: a label that is no class has a loss and gradients of NaN, as in TensorFlow.
+      // A GPU cannot throw: a label out of range yields a loss and gradients of NaN, as in TensorFlow.
       if (lane == 0) this->y[row] = valid ? math::log(sum) - (x[label] - largest) : T(__builtin_nanf(""));
       for (std::uint32_t c = lane; c < this->columns; c += lanes) {
         const T p = math::exp(x[c] - largest) * scale;

@@ -18,14 +18,15 @@
 #include <weft/device/gpu/team.hpp>
 #include <weft/device/sort.hpp>
 
-/// Sorts along an axis: short rows by counting, several in a block; rows that a block holds by CUB's radix sort of a
-/// block; longer ones, all at once, by its radix sort of a device, whose keys begin with the row's number. And what
-/// takes elements from where they came and back. A stable sort has one result, so every one of them has the same bits.
+/// Sorts along an axis. Short rows are sorted by counting, several in a block; rows that fit into a block by CUB's
+/// radix sort of a block; longer rows, all at once, by CUB's radix sort of a device, with keys that begin with the row
+/// number. Also gathers and scatters sorted elements. A stable sort has only one result, so all methods yield the same
+/// bits.
 namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// The `first` elements of each row of `extent` in order, and their indices in their row.
+/// Computes the `first` elements in order of each row of `extent`, and their indices in the row.
 template <class T>
 struct sort_arguments {
   const T* x;
@@ -35,7 +36,7 @@ struct sort_arguments {
   divisor inner;
   direction order;
 
-  /// Where a row of so many elements begins.
+  /// Returns the start of a row with this many elements.
   WEFT_HOST_DEVICE std::uint32_t start_of(std::uint32_t row, std::uint32_t elements) const {
     const std::uint32_t outer = inner.divide(row);
     return outer * elements * inner.extent + (row - outer * inner.extent);
@@ -43,7 +44,7 @@ struct sort_arguments {
   WEFT_HOST_DEVICE sort_key<T> key_at(std::uint32_t row, std::uint32_t i) const {
     return key_of(x[start_of(row, extent) + i * inner.extent], order);
   }
-  /// Writes element i of a row where the result has number `to`.
+  /// Writes element i of a row to position `to` of the result.
   WEFT_HOST_DEVICE void write(std::uint32_t row, std::uint32_t to, std::uint32_t i) const {
     const std::uint32_t at = start_of(row, first) + to * inner.extent;
     values[at] = x[start_of(row, extent) + i * inner.extent];
@@ -51,7 +52,7 @@ struct sort_arguments {
   }
 };
 
-/// Rows of at most 64: each thread counts what comes before its element.
+/// For rows of at most 64: each thread counts the elements that precede its own.
 template <class T>
 struct sort_by_counting : sort_arguments<T> {
   static constexpr unsigned threads = 256;
@@ -62,11 +63,11 @@ struct sort_by_counting : sort_arguments<T> {
   };
   using thread_memory = nothing;
 
-  std::uint32_t rows_log;  ///< rows of a block: 2^rows_log, of 256 / 2^rows_log threads each
+  std::uint32_t rows_log;  ///< rows in a block: 2^rows_log, with 256 / 2^rows_log threads each
 
   template <int Phase>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, block_memory& ours) const {
-    // Neighbouring threads take neighbouring elements: of a row, or of rows side by side.
+    // Adjacent threads read adjacent elements, of a row or of adjacent rows.
     const bool across = this->inner.extent > 1;
     const std::uint32_t lanes_log = 8 - rows_log;
     const std::uint32_t column = across ? at.thread & ((1u << rows_log) - 1) : at.thread >> lanes_log;
@@ -88,8 +89,8 @@ struct sort_by_counting : sort_arguments<T> {
   }
 };
 
-/// Sorts what the threads of a block have, `Items` neighbours each, and deals it out: thread t gets number t, t +
-/// `Threads`, ...
+/// Sorts the elements of a block's threads, `Items` adjacent ones for each, and distributes them: thread t gets
+/// elements t, t + `Threads`, ...
 template <class Key, unsigned Threads, unsigned Items>
 struct block_sort {
   #if defined(__CUDACC__)
@@ -119,7 +120,7 @@ struct block_sort {
   }
 };
 
-/// A row for each block.
+/// One row for each block.
 template <class T, unsigned Items>
 struct sort_by_blocks : sort_arguments<T> {
   static constexpr unsigned threads = 256, lanes = threads;
@@ -136,7 +137,7 @@ struct sort_by_blocks : sort_arguments<T> {
   template <class Team>
   WEFT_HOST_DEVICE void run(Team& team) const {
     const std::uint32_t row = team.number;
-    // Behind the row's end stands what nothing comes after; where a key is the same, the row's own came first.
+    // Pads the row with the largest key; the row's own elements with that key come first.
     team.each([&](unsigned lane, thread_memory& mine) {
       for (unsigned k = 0; k < Items; ++k) {
         const std::uint32_t i = lane * Items + k;
@@ -156,7 +157,7 @@ struct sort_by_blocks : sort_arguments<T> {
 
 inline namespace WEFT_GPU_FILE {
 
-/// Pairs in memory of a queue: keys, and which element each is of.
+/// Pairs of a key and the index of its element, in memory of a queue.
 struct sort_pairs {
   std::uint64_t *keys, *other_keys;
   std::uint32_t *elements, *other_elements;
@@ -175,7 +176,7 @@ struct sort_pairs {
 };
 
   #if defined(WEFT_GPU_EMULATION)
-/// Does as one thread what CUB's radix sort of a device does.
+/// Emulates CUB's radix sort of a device with one thread.
 struct emulated_sort {
   sort_pairs pairs;
   int bits;
@@ -187,7 +188,7 @@ struct emulated_sort {
     std::stable_sort(all.begin(), all.end(),
                      [&](const auto& a, const auto& b) { return (a.first & mask) < (b.first & mask); });
     for (std::uint32_t i = 0; i < pairs.count; ++i) {
-      // Where CUB leaves its result is for it to say. In the other memory it is a test of the caller.
+      // CUB may leave its result in either memory. Using the other one tests the caller.
       pairs.other_keys[i] = all[i].first;
       pairs.other_elements[i] = all[i].second;
     }
@@ -196,12 +197,12 @@ struct emulated_sort {
 };
   #endif
 
-/// The bytes that `sort_by_key` needs beside the pairs.
+/// Returns the bytes that `sort_by_key` needs in addition to the pairs.
 inline std::size_t sort_room([[maybe_unused]] device& d, [[maybe_unused]] std::uint32_t count,
                              [[maybe_unused]] int bits) {
   std::size_t bytes = 0;
   #if defined(__CUDACC__)
-  if (d.library()) {  // no emulated device
+  if (d.library()) {  // not an emulated device
     cub::DoubleBuffer<std::uint64_t> keys;
     cub::DoubleBuffer<std::uint32_t> elements;
     check(cudaSetDevice(d.ordinal()), "sort", "use the device");
@@ -211,8 +212,8 @@ inline std::size_t sort_room([[maybe_unused]] device& d, [[maybe_unused]] std::u
   return bytes;
 }
 
-/// Sorts pairs by the lowest `bits` of their keys; `keys` and `elements` are then where the result is. The device is
-/// current: something was launched.
+/// Sorts pairs by the lowest `bits` of their keys; `keys` and `elements` then refer to the result. Requires that the
+/// device is current, which it is after a launch.
 inline void sort_by_key(queue& q, sort_pairs& pairs, int bits, [[maybe_unused]] std::byte* room,
                         [[maybe_unused]] std::size_t bytes) {
   #if defined(__CUDACC__)
@@ -236,7 +237,7 @@ inline void sort_by_key(queue& q, sort_pairs& pairs, int bits, [[maybe_unused]] 
   #endif
 }
 
-/// The keys of all rows. A narrow one follows the number of its row, so that one sort sorts all rows.
+/// Creates the keys of all rows. Narrow keys follow the row number, so that one sort sorts all rows.
 template <class T>
 struct fill_sort_pairs {
   sort_arguments<T> s;
@@ -253,7 +254,7 @@ struct fill_sort_pairs {
   }
 };
 
-/// The numbers of the rows, as keys of a second sort.
+/// Creates keys from row numbers, for a second sort.
 struct rows_as_keys {
   sort_pairs pairs;
   divisor extent;
@@ -272,7 +273,7 @@ struct write_sorted {
   }
 };
 
-/// Rows of any length: keys, their sort, and the elements. In memory of the queue.
+/// Sorts rows of any length: creates keys, sorts them, and moves the elements. Uses memory of the queue.
 template <class T>
 class long_sort_kernel final : public kernel {
  public:
@@ -324,7 +325,7 @@ class long_sort_kernel final : public kernel {
 
 }  // namespace WEFT_GPU_FILE
 
-/// Elements to where they came from along an axis (`Back`), or from there: `count` of `extent` in each row.
+/// Moves elements along an axis to their original positions (`Back`), or from there: `count` of `extent` in each row.
 template <class T, bool Back>
 struct along_body {
   static constexpr unsigned threads = 256;
@@ -335,7 +336,7 @@ struct along_body {
   const T* x;
   const std::int32_t* indices;
   T* y;
-  std::uint32_t elements, extent;  ///< elements: of all rows of `count`
+  std::uint32_t elements, extent;  ///< elements in all rows of `count`
   divisor inner, count;
 
   template <int>

@@ -8,7 +8,7 @@ namespace weft::gpu {
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// A box of elements, one for each thread.
+/// Copies a box of elements, one for each thread.
 template <class T>
 struct strided_copy_body {
   static constexpr unsigned threads = 256;
@@ -19,7 +19,7 @@ struct strided_copy_body {
   const T* from;
   T* to;
   std::uint32_t elements, from_offset, to_offset;
-  walk<2> where;  ///< of both
+  walk<2> where;  ///< of operand and result
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -31,21 +31,21 @@ struct strided_copy_body {
   }
 };
 
-/// The same where the innermost axes of operand and result are two: squares of 32 x 32 elements, read along the one and
-/// written along the other, each by neighbouring threads. `outer` walks the remaining axes of both.
+/// Copies a box if the innermost axes of operand and result differ: moves squares of 32 x 32 elements, read along one
+/// axis and written along the other, each by adjacent threads. `outer` covers the remaining axes.
 template <class T>
 struct transpose_body {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 2;
   static constexpr std::uint32_t side = 32;
   struct block_memory {
-    T tile[side][side + 1];  // one more: a column of it lies in 32 banks
+    T tile[side][side + 1];  // padded, so that a column is in 32 different banks
   };
   using thread_memory = nothing;
 
   const T* from;
   T* to;
-  std::uint32_t rows, columns;  ///< columns follow each other in the operand, rows in the result
+  std::uint32_t rows, columns;  ///< columns are contiguous in the operand, rows in the result
   std::uint32_t row_stride;     ///< of a row in the operand
   std::uint32_t column_stride;  ///< of a column in the result
   std::uint32_t from_offset, to_offset;
@@ -71,7 +71,7 @@ struct transpose_body {
   }
 };
 
-/// One element everywhere.
+/// Writes one element everywhere.
 template <class T>
 struct splat_body {
   static constexpr unsigned threads = 256;

@@ -2,24 +2,24 @@
 
 #include <weft/device/gpu/body.hpp>
 
-/// How a kernel is written whose threads meet in collectives, of CUB, and do so in a loop: as a plain structure, its
-/// arguments, with what a team of threads does. A team is a warp or a block.
+/// How to write a kernel whose threads join in collectives of CUB, possibly in a loop: as a plain structure that
+/// contains its arguments and the code of a team of threads. A team is a warp or a block.
 ///
 ///     struct body {
 ///       static constexpr unsigned threads = 256;      // of a block
 ///       static constexpr unsigned lanes = 32;         // of a team: 32, or all of the block
 ///       struct team_memory { float x[32]; };          // shared by a team's threads
-///       struct thread_memory { float sum; };          // what a thread keeps from one part to the next
+///       struct thread_memory { float sum; };          // a thread's state between parts
 ///       template <class Team>
 ///       WEFT_HOST_DEVICE void run(Team& team) const;
 ///     };
 ///
-/// `team.each([&](unsigned lane, thread_memory& mine) { ... })` is what each thread does; what they wrote to
-/// `team.memory` is there for all when it ends. `team.meet(collective)` is what they do together. All else in `run`,
-/// its loops above all, depends on the team alone, and every thread of it does the same.
+/// `team.each([&](unsigned lane, thread_memory& mine) { ... })` contains the code of each thread; its writes to
+/// `team.memory` are visible to all threads when it returns. `team.meet(collective)` runs a collective. Everything else
+/// in `run`, in particular its loops, must depend only on the team, so that every thread of the team does the same.
 ///
-/// The emulation runs the same code: `each` is a loop over the threads, and where CUB's collective stands a plain loop
-/// over what each of them brings. Both are written down for a collective:
+/// The emulation runs the same code: `each` is a loop over the threads, and a plain loop over the threads' values
+/// replaces CUB's collective. A collective defines both:
 ///
 ///     __device__ void device(unsigned lane, thread_memory& mine, team_memory& ours) const;
 ///     void emulated(thread_memory* threads, team_memory& ours) const;
@@ -31,7 +31,7 @@ namespace weft::gpu {
 
 namespace detail {
 
-/// A team as one of its threads sees it.
+/// A team, for one of its threads.
 template <class Body>
 struct device_team {
   unsigned number;  ///< among all teams
@@ -110,7 +110,7 @@ void emulate_teams(const launch_size& size, void** arguments) {
   const auto threads = std::make_unique<typename Body::thread_memory[]>(Body::lanes);
   const unsigned n = size.blocks * (Body::threads / Body::lanes);
   for (unsigned k = 0; k < n; ++k) {
-    std::memset(static_cast<void*>(ours.get()), 0xff, sizeof *ours);  // a team begins with what another left there
+    std::memset(static_cast<void*>(ours.get()), 0xff, sizeof *ours);  // a team's memory starts with arbitrary contents
     emulated_team<Body> team{emulate_backwards ? n - 1 - k : k, *ours, threads.get()};
     body.run(team);
   }
@@ -120,7 +120,7 @@ void emulate_teams(const launch_size& size, void** arguments) {
 
   #endif
 
-/// The code of such a body, for the devices that this file is compiled for.
+/// Returns the code of such a body, for the devices for which this file is compiled.
 template <class Body>
 function function_of_teams(const char* name) {
   static_assert(sizeof(Body) <= 4096, "the arguments of a kernel take at most 4096 bytes");
@@ -136,7 +136,7 @@ function function_of_teams(const char* name) {
   return f;
 }
 
-/// The blocks that hold so many teams.
+/// Returns the number of blocks for this many teams.
 template <class Body>
 std::size_t blocks_for_teams(std::size_t teams) {
   constexpr std::size_t of_a_block = Body::threads / Body::lanes;

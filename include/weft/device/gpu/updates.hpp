@@ -2,7 +2,7 @@
 
 #include <weft/device/gpu/map.hpp>
 
-/// Programs of the operations that write variables or constants, but for optimizers' (ops/gpu/update.hpp).
+/// The programs of operations that write variables or constants, except optimizers (ops/gpu/update.hpp).
 namespace weft::gpu {
 
 namespace detail {
@@ -13,7 +13,7 @@ WEFT_HOST_DEVICE inline double double_of(std::uint64_t bits) {
   return x;
 }
 
-/// Inputs and outputs of one type.
+/// A program whose inputs and outputs have one type.
 template <class T, int Inputs, int Outputs, int Constants>
 struct plain_program {
   static constexpr int inputs = Inputs, outputs = Outputs, constants = Constants;
@@ -28,7 +28,7 @@ struct plain_program {
 
 }  // namespace detail
 
-/// Inputs: variable, what is added to it.
+/// Inputs: the variable and the summand.
 template <class T>
 struct add_program : detail::plain_program<T, 2, 1, 0> {
   template <class In, class Out>
@@ -38,7 +38,7 @@ struct add_program : detail::plain_program<T, 2, 1, 0> {
 };
 
 /// Inputs: the average, the batch's mean or variance, and the number of elements per channel. Constants: the momentum,
-/// and whether the second input is a variance.
+/// and 1 if the second input is a variance.
 template <class T>
 struct moving_average_program : detail::plain_program<T, 3, 1, 2> {
   template <class In, class Out>

@@ -5,12 +5,12 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// A reduction over neighbouring threads of a block: those of a warp by shuffles, then the warps in order. It takes
-/// three phases of a body: `reduce_in_warp`; `emulate_warps`, which a GPU skips; and any that asks for `reduce_warps`.
-/// The order depends on the number of threads alone; the emulation's is the same.
+/// A reduction over adjacent threads of a block: over the threads of a warp by shuffles, then over the warps in order.
+/// It takes three phases of a body: one calls `reduce_in_warp`, the next `emulate_warps`, which a GPU skips, and any
+/// later one `reduce_warps`. The order depends only on the number of threads, and is the same in the emulation.
 ///
-/// `lanes` threads take part, a power of two of which a block is a multiple, and begin at a multiple of it. `slots` is
-/// the block's memory for them, an element each.
+/// `lanes` threads take part. They are a power of two that divides the block, and begin at a multiple of it. `slots` is
+/// block memory with one element for each thread.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 
@@ -19,7 +19,7 @@ inline constexpr unsigned warp_lanes = 32;
   #if defined(__CUDA_ARCH__)
 namespace detail {
 
-/// T has 1, 2, 4 or 8 bytes. All threads of the warp call it.
+/// T has 1, 2, 4 or 8 bytes. All threads of the warp must call it.
 template <class T>
 __device__ T shuffle_down(T x, unsigned by, unsigned width) {
   if constexpr (sizeof(T) == 8) {
@@ -39,7 +39,7 @@ __device__ T shuffle_down(T x, unsigned by, unsigned width) {
 }  // namespace detail
   #endif
 
-/// All threads of a warp call it.
+/// All threads of a warp must call it.
 template <class T, class Merge>
 WEFT_HOST_DEVICE void reduce_in_warp(T x, T* slots, unsigned lane, [[maybe_unused]] unsigned lanes,
                                      [[maybe_unused]] const Merge& merge) {
@@ -52,7 +52,7 @@ WEFT_HOST_DEVICE void reduce_in_warp(T x, T* slots, unsigned lane, [[maybe_unuse
   #endif
 }
 
-/// Does what shuffles have done on a GPU, which need not run this phase.
+/// Emulates the shuffles of a GPU, which skips this phase.
 template <class T, class Merge>
 WEFT_HOST_DEVICE void emulate_warps([[maybe_unused]] T* slots, [[maybe_unused]] unsigned lane,
                                     [[maybe_unused]] unsigned lanes, [[maybe_unused]] const Merge& merge) {

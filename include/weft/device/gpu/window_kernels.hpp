@@ -15,13 +15,13 @@
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// Pools, and plain convolutions: what the library's are tested against, and what runs where there is none. A thread
-/// computes one element of the result and asks for all that goes into it, in the CPU's order: no two threads write to
+/// Pools and plain convolutions. Tests compare libraries with the convolutions, which are also used without a library.
+/// A thread computes one element of the result and reads all its inputs, in the CPU's order: no two threads write to
 /// the same place, and the bits are the same in every run. half and bfloat16 are summed in float and rounded once.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-/// How far the neighbours of an image's element lie.
+/// The distances between adjacent elements of an image, along each axis.
 template <class Int>
 struct image_strides {
   Int image, row, column, channel;
@@ -73,10 +73,10 @@ struct pool {
   using sum_type = accumulator<T>;
 
   pool_extents s;
-  const T* a;  ///< images, or what arrives at an average
-  const T* b;  ///< what arrives at a maximum, or the values to choose from
+  const T* a;  ///< images, or the upstream gradient of an average
+  const T* b;  ///< the upstream gradient of a maximum, or the values to choose from
   T* out;
-  // By what a thread's number is divided, from the innermost axis outwards, and where it looks for windows.
+  // The divisors of a thread's index, from the innermost axis outwards, and of positions of windows.
   bool channels_first = s.layout == image_layout::channels_first;
   divisor columns = by(spreads ? s.width : s.out_width), rows = by(spreads ? s.height : s.out_height);
   divisor inner = channels_first ? columns : by(s.channels), middle = channels_first ? rows : columns,
@@ -122,7 +122,7 @@ struct pool {
 
   static divisor by(std::int32_t n) { return divisor(static_cast<std::uint32_t>(n > 0 ? n : 1)); }
 
-  /// Where the element of a thread lies.
+  /// Returns the position of a thread's element.
   WEFT_HOST_DEVICE pixel pixel_at(std::uint32_t i) const {
     const std::uint32_t x = inner.divide(i), y = middle.divide(x), image = outer.divide(y);
     const auto a = static_cast<std::int32_t>(y - image * outer.extent),
@@ -143,12 +143,12 @@ struct pool {
     return {top < 0 ? 0 : top, bottom < s.height ? bottom : s.height, left < 0 ? 0 : left,
             right < s.width ? right : s.width};
   }
-  /// The number that an average divides by.
+  /// Returns the divisor of an average.
   WEFT_HOST_DEVICE sum_type count(const window& w) const {
     return static_cast<sum_type>(s.counts_padding ? s.window_height * s.window_width
                                                   : (w.row1 - w.row0) * (w.column1 - w.column0));
   }
-  /// The first of equals stays; what is no number wins, so that it shows, and of several the last.
+  /// Keeps the first of equal elements. NaN wins, so that it propagates; of several NaNs, the last one wins.
   WEFT_HOST_DEVICE std::int32_t maximum_of(const window& w, std::int32_t n, std::int32_t k) const {
     std::int32_t where = at(n, w.row0, w.column0, k);
     sum_type best = static_cast<sum_type>(a[where]);
@@ -162,7 +162,7 @@ struct pool {
       }
     return where;
   }
-  /// The value that reaches a pixel from one window over it.
+  /// Returns the contribution of one window to a pixel.
   WEFT_HOST_DEVICE sum_type share(const pixel& p, std::int32_t y, std::int32_t x) const {
     const std::int32_t from = s.results.at(p.image, y, x, p.channel);
     const window w = window_at(y, x);
@@ -208,13 +208,13 @@ class pool_kernel final : public kernel {
   std::uint32_t a_, b_, out_;
 };
 
-/// Where an element lies: image, row, column, channel.
+/// The position of an element: image, row, column, channel.
 struct pixel {
   std::int64_t image, row, column, channel;
 };
 
 WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::int64_t columns, std::int64_t channels) {
-  if (i <= 0xffffffffu) {  // divisions of 32 bits are several times faster
+  if (i <= 0xffffffffu) {  // 32-bit divisions are several times faster
     const auto c = static_cast<std::uint32_t>(channels), w = static_cast<std::uint32_t>(columns),
                h = static_cast<std::uint32_t>(rows);
     auto rest = static_cast<std::uint32_t>(i);
@@ -228,10 +228,10 @@ WEFT_HOST_DEVICE inline pixel pixel_at(std::size_t i, std::int64_t rows, std::in
   return {all / channels / columns / rows, all / channels / columns % rows, all / channels % columns, all % channels};
 }
 
-/// `a` and `b` are images and filters; filters and what arrives; images and what arrives.
+/// `a` and `b` are images and filters, filters and upstream gradient, or images and upstream gradient.
 template <class T, convolution_kind Kind>
 struct direct_convolution {
-  // Long sums: a plain kernel need not be fast, but right.
+  // Wide accumulators: a plain kernel must be accurate rather than fast.
   using sum_type = std::conditional_t<is_storage_type<T>, float, double>;
 
   convolution_shape s;
@@ -276,7 +276,8 @@ struct direct_convolution {
             sum += product(a[filter(r, q, c, k)], b[result(p.image, y, x, k)]);
         }
     } else {
-      const pixel p = pixel_at(i, s.window_width, group_channels, s.filters);  // row, column, channel and filter
+      const pixel p = pixel_at(i, s.window_width, group_channels, s.filters);  // row, column, channel and filter of the
+                                                                               // window
       const std::int64_t r = p.image, q = p.row, k = p.channel;
       const std::int64_t c = k / group_filters * group_channels + p.column;
       for (std::int64_t n = 0; n < s.batch; ++n)
@@ -314,8 +315,7 @@ struct direct_convolution {
 template <class T, convolution_kind Kind>
 class direct_convolution_kernel final : public kernel {
  public:
-  /// The epilogue, if there is one, reads the result and writes it in place. `why` says what keeps a library from the
-  /// work.
+  /// The optional epilogue reads the result and writes it in place. `why` states why no library is used.
   direct_convolution_kernel(const convolution_shape& s, image_layout layout, std::uint32_t a, std::uint32_t b,
                             std::uint32_t out, owned<kernel>& epilogue, std::string why)
       : shape_(s),

@@ -4,7 +4,7 @@
 #include <weft/device/axis_rows.hpp>
 #include <weft/ops/operation.hpp>
 
-/// The index of the largest element along an axis, on a CPU.
+/// Finds the index of the largest element along an axis.
 namespace weft::detail {
 
 template <class T>

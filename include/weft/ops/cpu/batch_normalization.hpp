@@ -9,10 +9,10 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Batch normalization and its gradient, on a CPU.
+/// CPU kernels of batch normalization and its gradient.
 namespace weft::detail {
 
-/// Throws invalid_argument if there are not as many elements of each parameter as channels.
+/// Throws invalid_argument unless each parameter has one element for each channel.
 void check_channels(const prepare_context& p, std::size_t first, std::size_t end);
 
 inline device::normalization_pieces pieces_of(const shape& x) {
@@ -20,7 +20,7 @@ inline device::normalization_pieces pieces_of(const shape& x) {
   return {channels ? x.elements() / channels : 0, channels};
 }
 
-/// What both kernels have: pieces, slots, and per column of a line numbers of type S.
+/// The common part of both kernels: pieces, slots, and numbers of type S for each column of a line.
 template <class T, class S>
 class batch_normalization_base : public kernel {
  public:
@@ -46,7 +46,8 @@ class batch_normalization_base : public kernel {
   S* column(std::size_t i) { return columns_.data() + i * pieces_.width; }
   S* sums(std::size_t chunk) { return sums_.data() + 2 * pieces_.width * chunk; }
 
-  /// do_piece(lines, columns, offset of the first element, piece), and the same for the shorter line.
+  /// Calls do_lines(lines, columns, offset of the first element) for the full lines of a piece, and for the shorter
+  /// last line.
   template <class F>
   void all_lines(const device::normalization_pieces::piece& p, const F& do_lines) const {
     do_lines(p.lines, p.columns, p.first * pieces_.width + p.column);
@@ -58,7 +59,7 @@ class batch_normalization_base : public kernel {
     if (n == 1) return work(pieces_[0]);
     f.threads->parallel_for(n, [&](std::size_t i) { work(pieces_[i]); });
   }
-  /// In the opposite order, so that the pieces that caches still hold come first.
+  /// In reverse order, to start with the pieces that are still in the caches.
   template <class F>
   void each_piece_backwards(const kernel_context& f, const F& work) const {
     const std::size_t n = pieces_.count();
@@ -76,8 +77,8 @@ class batch_normalization_base : public kernel {
   sequence<S> columns_, sums_;
 };
 
-/// Inputs: x, scale, offset, residual or none; outputs: the result, mean, variance, 1 / sqrt(variance + epsilon), and
-/// what is added behind the multiplication.
+/// Inputs: x, scale, offset and an optional residual. Outputs: the result, mean, variance, 1 / sqrt(variance +
+/// epsilon), and the summand after the multiplication.
 template <class T, class S>
 class batch_normalization_kernel final : public batch_normalization_base<T, S> {
   using base = batch_normalization_base<T, S>;
@@ -108,7 +109,7 @@ class batch_normalization_kernel final : public batch_normalization_base<T, S> {
   }
 
  private:
-  /// The moments of a block of columns.
+  /// Computes the moments of a block of columns.
   void merge(const T* x, std::size_t block) {
     const std::size_t column = pieces_.first_column(block), n = pieces_.first_column(block + 1) - column;
     double *const average = moments_.data() + column, *const deviations = average + pieces_.width;
@@ -122,7 +123,7 @@ class batch_normalization_kernel final : public batch_normalization_base<T, S> {
     }
   }
 
-  /// From the columns of a line to channels.
+  /// Reduces the columns of a line to channels.
   void finish(const kernel_context& f) {
     const T* const x = base::template input<T>(f, in_[0]);
     const S* const scales = base::template input<S>(f, in_[1]);
@@ -150,7 +151,7 @@ class batch_normalization_kernel final : public batch_normalization_base<T, S> {
       variances[c] = static_cast<S>(variance);
       reciprocals[c] = static_cast<S>(1 / std::sqrt(variance + epsilon_));
       const S factor = scales[c] * reciprocals[c];
-      // The part of the mean that S cannot hold counts where the mean is large and the deviations are small.
+      // The part of the mean that S cannot represent matters if the mean is large and the deviations are small.
       shifts[c] = static_cast<S>(static_cast<double>(offsets[c]) -
                                  (average - static_cast<double>(means[c])) * static_cast<double>(factor));
       for (std::size_t j = c; j < pieces_.width; j += channels) {
@@ -177,11 +178,11 @@ class batch_normalization_kernel final : public batch_normalization_base<T, S> {
 
   double epsilon_;
   bool relu_, residual_;
-  sequence<double> moments_;  // of a line's columns: means, then sums of squared deviations
+  sequence<double> moments_;  // for the columns of a line: means, then sums of squared deviations
 };
 
-/// Inputs: x, scale, mean, 1 / sqrt(variance + epsilon), shift, the gradient that arrives and, behind a residual and a
-/// ReLU, the result; outputs: the gradients of x, scale, offset and, there, of the residual.
+/// Inputs: x, scale, mean, 1 / sqrt(variance + epsilon), shift, the upstream gradient and, if a ReLU follows a
+/// residual, the result. Outputs: the gradients of x, scale and offset, and of the residual if there is a ReLU.
 template <class T, class S>
 class batch_normalization_gradient_kernel final : public batch_normalization_base<T, S> {
   using base = batch_normalization_base<T, S>;
@@ -267,7 +268,7 @@ class batch_normalization_gradient_kernel final : public batch_normalization_bas
           product += static_cast<double>(this->sums(k)[pieces_.width + j]);
         }
       const auto reciprocal = static_cast<double>(reciprocals[c]);
-      scales[c] = static_cast<S>(pieces_.rows ? product * reciprocal : 0);  // of no elements, the reciprocal is NaN
+      scales[c] = static_cast<S>(pieces_.rows ? product * reciprocal : 0);  // without elements, the reciprocal is NaN
       offsets[c] = static_cast<S>(sum);
       for (std::size_t j = c; j < pieces_.width; j += channels) {
         const auto factor = static_cast<double>(this->column(scale)[j]);

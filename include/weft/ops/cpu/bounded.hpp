@@ -2,7 +2,7 @@
 
 #include <weft/ops/operation.hpp>
 
-/// Which rows of a bounded value are real, on a CPU.
+/// CPU kernel that flags the real rows of a bounded value.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

@@ -4,7 +4,7 @@
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/ops/operation.hpp>
 
-/// A class of each row of logits, on a CPU.
+/// CPU kernel that draws a class for each row of logits.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

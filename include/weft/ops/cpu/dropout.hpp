@@ -3,7 +3,7 @@
 #include <weft/device/cpu/random_words.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Dropout on a CPU.
+/// CPU kernel of dropout.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
@@ -15,7 +15,7 @@ inline void check_dropout_rate(double rate) {
                ", and is to be in [0, 1): the share of the elements that becomes zero"});
 }
 
-/// Where a rate comes from: a number, or a scalar that is computed.
+/// The source of a rate: a number, or a computed scalar.
 struct dropout_rate {
   explicit dropout_rate(const prepare_context& p) : computed(p.node.inputs.size() > 2) {
     if (computed)

@@ -5,7 +5,7 @@
 #include <weft/device/cpu/exclusive_product.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Products of the other elements, on a CPU.
+/// CPU kernel of exclusive products.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

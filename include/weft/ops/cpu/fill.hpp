@@ -5,7 +5,7 @@
 #include <weft/device/cpu/loop.hpp>
 #include <weft/ops/operation.hpp>
 
-/// One number for each element, on a CPU.
+/// CPU kernel of fill.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

@@ -3,7 +3,7 @@
 #include <weft/device/random_words.hpp>
 #include <weft/ops/operation.hpp>
 
-/// A position in random numbers folded with a key, on a CPU.
+/// CPU kernel of fold_in.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

@@ -5,7 +5,7 @@
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Rows by their indices, on a CPU.
+/// CPU kernels that gather and scatter rows by index.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
@@ -16,7 +16,7 @@ struct row_indices {
   std::int64_t operator[](std::size_t k) const { return device::index_at(at, wide, k); }
 };
 
-/// Throws out_of_range if one of them is not the index of a row.
+/// Throws out_of_range if an index is not the index of a row.
 inline void check_row_indices(const row_indices& indices, std::size_t count, std::size_t rows,
                               const char* operation = "gather") {
   for (std::size_t k = 0; k < count; ++k)
@@ -26,13 +26,13 @@ inline void check_row_indices(const row_indices& indices, std::size_t count, std
                    indices[k], ": clamp the indices, or give x more rows"});
 }
 
-/// Which indices the rows of x take: a list for each `sharing` outer positions, with an index for a whole row or for
-/// each of its elements.
+/// The mapping from rows of x to lists of indices: one list for each `sharing` outer positions, with an index for a
+/// whole row or for each of its elements.
 struct index_lists {
   std::size_t count, sharing;
   bool per_element;
 
-  /// One list for all.
+  /// One list for all rows.
   index_lists(const axis_rows& rows, const shape& indices)
       : count(indices.elements()), sharing(rows.outer), per_element(false) {}
   /// A list for each position along the first axes.
@@ -44,8 +44,8 @@ struct index_lists {
   }
 };
 
-/// Rows along an axis, one for each index. `Back`: the transpose, which adds rows up where the indices say. A chunk of
-/// it has some rows of the result, so that no two write to one, and each is summed in the order of the indices.
+/// Gathers rows along an axis, one for each index. `Back`: the transpose, which adds rows at the indices. Each of its
+/// chunks writes different rows of the result, and sums each row in the order of the indices.
 template <class T, bool Back>
 class indexed_rows_kernel final : public kernel {
  public:
@@ -63,7 +63,7 @@ class indexed_rows_kernel final : public kernel {
         all_indices_(p.inputs[1].extents.elements()),
         chunks_(rows_.outer * (Back ? rows_.extent : lists.count),
                 rows_.outer * rows_.inner * (Back ? rows_.extent + lists.count : lists.count), 65536) {
-    if (Back && chunks_.count > 16) chunks_.count = 16;  // each reads all indices
+    if (Back && chunks_.count > 16) chunks_.count = 16;  // each chunk reads all indices
   }
 
   void run(const kernel_context& f) override {

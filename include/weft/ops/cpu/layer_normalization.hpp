@@ -8,18 +8,18 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Layer normalization and its gradient, on a CPU.
+/// CPU kernels of layer normalization and its gradient.
 namespace weft::detail {
 
-/// The rows of x, which are as long as the scale, in chunks. Throws invalid_argument if they are not.
+/// The extents of x as rows of the scale's length. Throws invalid_argument if they do not fit.
 struct normalized_rows {
   std::size_t rows = 0, columns = 0;
 
   normalized_rows(const prepare_context& p, std::size_t parameters_end);
 };
 
-/// Inputs: x, scale and, if centred, offset; outputs: the result, of each row 1 / sqrt(variance + epsilon) and, if
-/// centred, the mean.
+/// Inputs: x, scale and, if centred, offset. Outputs: the result and, for each row, 1 / sqrt(variance + epsilon) and,
+/// if centred, the mean.
 template <class T, bool Centred>
 class layer_normalization_kernel final : public kernel {
  public:
@@ -49,7 +49,7 @@ class layer_normalization_kernel final : public kernel {
   std::uint32_t in_[3]{}, out_[3]{};
 };
 
-/// Inputs: x, scale, the gradient that arrives, 1 / sqrt(variance + epsilon) and, if centred, the mean; outputs: the
+/// Inputs: x, scale, the upstream gradient, 1 / sqrt(variance + epsilon) and, if centred, the mean. Outputs: the
 /// gradients of x, scale and, if centred, offset.
 template <class T, bool Centred>
 class layer_normalization_gradient_kernel final : public kernel {
@@ -83,7 +83,7 @@ class layer_normalization_gradient_kernel final : public kernel {
   std::string describe() const override { return str_cat({name_, " ", of_.rows, "x", of_.columns}); }
 
  private:
-  // So many rows that their sums are small beside them.
+  // Enough rows that their sums are small in comparison.
   static std::size_t elements_of_chunk(std::size_t columns) {
     constexpr std::size_t rows = 64, elements = 16384;
     return columns * rows > elements ? columns * rows : elements;

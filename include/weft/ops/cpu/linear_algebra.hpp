@@ -9,11 +9,11 @@
 #include <weft/tensor/sequence.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Inverses, determinants and linear systems by LU factorization, on a CPU.
+/// CPU kernels of inverses, determinants and linear systems, by LU factorization.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// A product of numbers, which may leave the range of double on the way.
+/// A product whose intermediate values may exceed the range of double.
 class scaled_product {
  public:
   void multiply(double x) {
@@ -38,9 +38,9 @@ double determinant_of(std::size_t n, const T* lu, const std::int32_t* pivots) {
   return product.value();
 }
 
-/// The cofactors of a singular matrix, by elimination with complete pivoting, P A Q = L U. If n - 1 pivots are not 0
-/// they are the outer product of a vector z with z' A = 0 and a vector x with A x = 0, times these pivots; else all are
-/// 0. `a` is overwritten, `work` has 2 n elements, and so has `order`.
+/// Computes the cofactors of a singular matrix by elimination with complete pivoting, P A Q = L U. If n - 1 pivots are
+/// not 0, they are the outer product of a vector z with z' A = 0 and a vector x with A x = 0, times these pivots;
+/// otherwise all are zeros. Overwrites `a`; `work` and `order` have 2 n elements each.
 template <class T>
 void singular_cofactors(std::size_t n, T* a, T* work, std::int32_t* order, T* y) {
   std::int32_t *const rows = order, *const columns = order + n;
@@ -82,7 +82,7 @@ void singular_cofactors(std::size_t n, T* a, T* work, std::int32_t* order, T* y)
 
 enum class lu_task : unsigned char { inverse, determinant, solve, cofactors };
 
-/// Factorizes each matrix of the first operand, and does the task with it.
+/// Factorizes each matrix of the first operand and performs the task.
 template <class T, lu_task Task, class Library = library::best_lu>
 class lu_kernel final : public kernel {
  public:
@@ -109,7 +109,8 @@ class lu_kernel final : public kernel {
     }
   }
 
-  /// Threads share one large matrix after the other; else each has some matrices. The bits are the same.
+  /// Threads share one large matrix after another, or else each thread works on different matrices. The bits are the
+  /// same.
   void run(const kernel_context& f) override {
     for (place& p : places_) p.singular = none;
     const bool few = chunks_.count == 1 || chunks_.items < static_cast<std::size_t>(f.threads->size());

@@ -3,7 +3,7 @@
 #include <weft/device/cpu/chunks.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Which rows a mask keeps, and these rows, on a CPU.
+/// CPU kernels that find and take the rows selected by a mask.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
@@ -40,7 +40,7 @@ class mask_rows_kernel final : public kernel {
   device::chunks chunks_;
 };
 
-/// The elements of a row, and how many rows there are.
+/// The elements of a row, and the number of rows.
 struct row_layout {
   std::size_t rows = 1, elements = 1;
   row_layout(const shape& s, std::size_t row_rank) {
@@ -75,7 +75,7 @@ class masked_rows_kernel final : public kernel {
   std::string describe() const override { return str_cat({name_, " ", chunks_.items, " of ", rows_, " rows"}); }
 
  private:
-  /// Rows of one element each, without a call for each.
+  /// Takes rows of one element each, without a call for each row.
   template <class Word>
   void take_elements(const std::byte* x, const std::int32_t* indices, std::byte* y, std::size_t begin,
                      std::size_t end) const {

@@ -7,7 +7,7 @@
 #include <weft/ops/cpu/state.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Updates of moving averages, on a CPU.
+/// CPU kernel that updates moving averages.
 namespace weft::detail {
 
 WEFT_COLD_BEGIN

@@ -3,7 +3,7 @@
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Rows with a one at each label, on a CPU.
+/// CPU kernel of one_hot.
 namespace weft::detail {
 
 template <class T>

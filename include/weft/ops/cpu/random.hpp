@@ -3,11 +3,11 @@
 #include <weft/device/cpu/random_words.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Arrays of random numbers, on a CPU.
+/// CPU kernels of random arrays.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Two literals: the ends of an interval, or mean and standard deviation.
+/// The two literals are the ends of an interval, or mean and standard deviation.
 template <class T>
 device::uniform_element<T> element_of(const node_def& c, device::uniform_element<T>*) {
   const auto rounded = [](double x) { return static_cast<double>(static_cast<accumulator<T>>(static_cast<T>(x))); };
@@ -16,7 +16,7 @@ device::uniform_element<T> element_of(const node_def& c, device::uniform_element
   // The largest element below the end, or close to it.
   double below = high, step = (high - low) * 0x1p-54;
   for (; below > low && rounded(below) >= high; step *= 2) below = high - step > low ? high - step : low;
-  // By halves: that of the widest range is a float, too.
+  // Halves the ends first, so that even the widest range fits into float.
   return {low, sizeof(T) == 8 ? high - low : 2 * static_cast<double>(static_cast<float>(high / 2 - low / 2)),
           static_cast<T>(static_cast<accumulator<T>>(below))};
 }

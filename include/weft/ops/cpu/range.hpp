@@ -3,10 +3,10 @@
 #include <weft/device/range.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Numbers at equal distances, on a CPU.
+/// CPU kernel of range.
 namespace weft::detail {
 
-/// literals: the first number, and from one to the next.
+/// literals: the first number and the step.
 template <class T>
 class range_kernel final : public kernel {
  public:

@@ -6,7 +6,7 @@
 #include <weft/ops/check.hpp>
 #include <weft/ops/lowering.hpp>
 
-/// Reductions of tensors outside of graphs, on a CPU.
+/// Immediate reductions of tensors on the CPU.
 namespace weft::detail {
 
 inline shape without_reduced(const shape& space, std::int64_t reduced) {

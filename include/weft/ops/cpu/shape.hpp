@@ -3,7 +3,7 @@
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// The extents of a value and their product, on a CPU.
+/// CPU kernel that writes the extents of a value, or their product.
 namespace weft::detail {
 
 class extents_kernel final : public kernel {

@@ -5,11 +5,11 @@
 #include <weft/device/index_at.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Part of an axis from an element on whose number is computed, on a CPU.
+/// CPU kernel of slices that start at a computed index.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// `Back`: the transpose, a part among zeros. Elements move alike, whatever their type: those of this size.
+/// `Back`: the transpose, which places a part among zeros. Copies elements of any type by their size.
 class slice_at_kernel final : public kernel {
  public:
   slice_at_kernel(const prepare_context& p, std::size_t axis, bool back)

@@ -7,7 +7,7 @@
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// Softmax and cross-entropies along the last axis, on a CPU.
+/// CPU kernels of softmax and cross-entropies along the last axis.
 namespace weft::detail {
 
 template <softmax_kind Kind, class T, class Label>

@@ -6,10 +6,10 @@
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// Sorts along an axis, and elements by their indices along it, on a CPU.
+/// CPU kernels of sorts along an axis, and of gathers and scatters along it.
 namespace weft::detail {
 
-/// Outputs: values and indices. As many are wanted as the outputs have.
+/// Outputs: values and indices. The outputs determine how many are sorted.
 template <class T>
 class sort_kernel final : public kernel {
  public:
@@ -22,7 +22,7 @@ class sort_kernel final : public kernel {
         first_(static_cast<std::size_t>(p.outputs[0].extents[axis])),
         direction_(order) {
     const std::size_t rows = first_ ? rows_.rows() : 0;
-    // Each has scratch memory of its own: more of them than this would take more than they are worth.
+    // Each chunk has its own scratch memory, which limits their number.
     constexpr std::size_t max_chunks = 16;
     chunks_ = {rows, rows * rows_.extent, 4096};
     if (chunks_.count > max_chunks) chunks_.count = max_chunks;
@@ -49,7 +49,7 @@ class sort_kernel final : public kernel {
   sequence<device::sort_entry<sort_key<T>>> scratch_;
 };
 
-/// Inputs: x, and indices along the axis. `Back`: the transpose, of extents like the output's.
+/// Inputs: x, and indices along the axis. `Back`: the transpose; the output determines its extents.
 template <class T, bool Back>
 class along_kernel final : public kernel {
  public:

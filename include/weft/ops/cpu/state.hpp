@@ -9,7 +9,7 @@
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Assignments to variables, on a CPU.
+/// CPU kernels that assign to variables.
 namespace weft::detail {
 
 template <class T>
@@ -22,7 +22,7 @@ void add_elements(const void* const* in, void* const* out, std::size_t n, const 
 
 WEFT_COLD_BEGIN
 
-/// Throws invalid_argument unless input k has the extents of the variable that is written.
+/// Throws invalid_argument unless input k has the extents of the variable.
 void check_assigned(const prepare_context&, std::size_t k);
 kernel* prepare_add(const prepare_context&, device::block_function);
 

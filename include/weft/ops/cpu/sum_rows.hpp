@@ -6,12 +6,12 @@
 #include <weft/ops/operation.hpp>
 #include <weft/tensor/sequence.hpp>
 
-/// Sums of the rows that have one index, on a CPU.
+/// CPU kernel that sums rows of equal index.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 
-/// Sums of rows that have one index, in the order of the lists and of the indices in them; each stands where its
-/// index comes first, and elsewhere the index is -1. A chunk has some of these places.
+/// Sums rows of equal index, in the order of the lists and of their indices. Each sum is stored at the first occurrence
+/// of its index; the index at all later occurrences is -1. Each chunk covers some of these positions.
 template <class T>
 class row_sums_kernel final : public kernel {
  public:
@@ -24,7 +24,7 @@ class row_sums_kernel final : public kernel {
       count = lists_.back().end;
     }
     chunks_ = device::chunks(count, count * axis_.inner, 65536);
-    if (chunks_.count > 16) chunks_.count = 16;  // each reads all places
+    if (chunks_.count > 16) chunks_.count = 16;  // each chunk reads all positions
     indices_.resize(count);
     first_.resize(count);
     std::size_t size = 4;
@@ -42,7 +42,7 @@ class row_sums_kernel final : public kernel {
   struct list {
     std::uint32_t rows, indices, sums, places;  // slots; the last two are written
     bool wide;
-    std::size_t begin, end;  // among all
+    std::size_t begin, end;  // among the rows of all lists
   };
 
   void find_first_places(const kernel_context& f) {
@@ -58,7 +58,7 @@ class row_sums_kernel final : public kernel {
       }
     }
   }
-  /// A hash table of places + 1.
+  /// Returns the first position of an index, from a hash table of positions + 1.
   std::size_t first_place(std::int64_t index, std::size_t here) {
     std::size_t i = static_cast<std::uint64_t>(index) * 0x9e3779b97f4a7c15u >> shift_;
     for (; table_[i] != 0; i = (i + 1) & (table_.size() - 1))

@@ -8,8 +8,8 @@
 /// Loops that round each product and each sum separately.
 namespace weft::detail {
 
-// An update has the same bits on every machine, on a worker and on a parameter server. It is bound by memory, and gains
-// nothing from vectors that are wider than AVX2's.
+// An update yields the same bits on every machine, on a worker and on a parameter server. It is memory-bound, so
+// vectors wider than AVX2's would not help.
 template <device::block_function Loop>
 WEFT_UNFUSED()
 void unfused_plain(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {

@@ -4,7 +4,7 @@
 #include <weft/device/first_of_equals.hpp>
 #include <weft/ops/operation.hpp>
 
-/// Which of equal elements comes first, on a CPU.
+/// CPU kernel that finds the first of equal elements.
 WEFT_COLD_BEGIN
 namespace weft::detail {
 

@@ -16,7 +16,7 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Updates of variables by an optimizer, on a CPU: of all elements, or of rows.
+/// CPU kernels of optimizer updates: dense, or by rows.
 namespace weft::detail {
 
 WEFT_COLD_BEGIN
@@ -42,7 +42,7 @@ WEFT_DECL void check_update(const prepare_context& p, const update_layout& of) {
   }
 }
 
-/// The numbers of each step.
+/// The hyperparameters and scalar slots of each step.
 class step_numbers {
  public:
   step_numbers(const prepare_context& p, const update_layout& of, advance_function advance)
@@ -54,7 +54,7 @@ class step_numbers {
       if (u.is_computed(k)) computed_[k] = p.input_slots[u.hyperparameter_input(k)], any_computed_ |= 1u << k;
   }
 
-  /// Brings the scalar slots to their values of the step, too.
+  /// Reads the numbers of a step, and advances the scalar slots.
   void find(const kernel_context& f, std::uint64_t* numbers) const {
     for (std::size_t k = 0; k < layout_.hyperparameters; ++k) numbers[k] = numbers_[k];
     for (std::size_t k = 0; any_computed_ >> k; ++k)
@@ -84,10 +84,11 @@ class step_numbers {
   dtype type_;
   sequence<std::uint64_t> numbers_;
   sequence<std::uint32_t> scalars_;
-  std::uint32_t computed_[max_hyperparameters], any_computed_ = 0;  // where they are; one bit for each that is
+  std::uint32_t computed_[max_hyperparameters], any_computed_ = 0;  // their slots; one bit for each computed
+                                                                    // hyperparameter
 };
 
-/// Where the variable is, then the slots that are no scalars.
+/// Returns the slots of the variable and of the arrays among its optimizer's slots.
 inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const update_layout& of) {
   sequence<std::uint32_t> arrays{p.input_slots[update_view::variable_input()]};
   for (std::size_t k = 0; k < of.slots; ++k)
@@ -95,8 +96,8 @@ inline sequence<std::uint32_t> updated_arrays(const prepare_context& p, const up
   return arrays;
 }
 
-/// One optimizer's updates of one variable or of several, as one loop over the elements of all of them: what a variable
-/// costs beside its elements is little, and threads share the elements evenly.
+/// Updates one or several variables of one optimizer in one loop over all their elements. A variable adds little cost
+/// beyond its elements, and threads share the elements evenly.
 class update_kernel final : public kernel {
  public:
   update_kernel(const prepare_context& p, const update_layout& of, device::block_function block,
@@ -130,7 +131,7 @@ class update_kernel final : public kernel {
   }
 
  private:
-  /// A chunk's elements; and to how many the call for a variable comes.
+  /// The elements of a chunk, and the cost of the call for a variable, in elements.
   static constexpr std::size_t chunk_elements = 32768, max_chunks = 256, call = 64;
   static constexpr std::size_t cache_line = 64;
 
@@ -138,18 +139,18 @@ class update_kernel final : public kernel {
     step_numbers numbers;
     sequence<std::uint32_t> arrays;
     std::uint32_t gradient;
-    std::size_t elements, before;  // those of the variables before it, and their calls
+    std::size_t elements, before;  // elements and calls of the preceding variables
   };
 
-  /// Updates what lies in [begin, end) when the elements of all variables are laid out one after another, a call behind
-  /// each.
+  /// Updates the elements in [begin, end) of the sequence of all variables, in which a call follows the elements of
+  /// each variable.
   void run_part(const kernel_context& f, const std::uint64_t* numbers, std::size_t begin, std::size_t end) const {
     std::size_t k = 0;
     for (std::size_t above = all_.size(); above - k > 1;) {
       const std::size_t middle = k + (above - k) / 2;
       (all_[middle].before <= begin ? k : above) = middle;
     }
-    for (; k < all_.size() && end > all_[k].before; ++k) {  // nvcc takes `before <` for a template
+    for (; k < all_.size() && end > all_[k].before; ++k) {  // nvcc parses `before <` as a template
       const updated& of = all_[k];
       const std::size_t from = cut(of, begin), to = cut(of, end);
       if (from >= to) continue;
@@ -160,7 +161,7 @@ class update_kernel final : public kernel {
       block_(in, out, to - from, numbers + k * max_numbers);
     }
   }
-  /// No two chunks share a line.
+  /// Aligns the cut between two chunks to a cache line.
   static std::size_t cut(const updated& of, std::size_t at) {
     if (at <= of.before) return 0;
     const std::size_t element = at - of.before;
@@ -168,12 +169,12 @@ class update_kernel final : public kernel {
   }
 
   device::block_function block_;
-  std::size_t arrays_, size_, work_ = 0, chunks_ = 1;  // arrays that are written; of an element, in bytes
+  std::size_t arrays_, size_, work_ = 0, chunks_ = 1;  // arrays that are written; bytes of an element
   sequence<updated> all_;
-  sequence<std::uint64_t> numbers_;  // a step's
+  sequence<std::uint64_t> numbers_;  // of the current step
 };
 
-/// The loop of `update_kernel`, over one row after the other. Each is there once, so threads may share them.
+/// Runs the loop of `update_kernel` over single rows. Each row occurs once, so threads may share the rows.
 class row_update_kernel final : public kernel {
  public:
   row_update_kernel(const prepare_context& p, const update_layout& of, device::block_function block,
@@ -212,7 +213,7 @@ class row_update_kernel final : public kernel {
  private:
   struct list {
     std::uint32_t rows, indices;  // slots
-    std::size_t begin, end;       // among all
+    std::size_t begin, end;       // among the rows of all lists
   };
 
   void update(const kernel_context& f, const std::uint64_t* numbers, std::int64_t row, const std::byte* gradient) {

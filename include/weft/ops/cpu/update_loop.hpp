@@ -10,7 +10,7 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// An optimizer's formula as the loop that a CPU and a parameter server run.
+/// An optimizer's formula as a loop for a CPU kernel and for a parameter server.
 namespace weft::detail {
 
 // The numbers of a step: the hyperparameters, then the scalar slots, all as the bits of doubles.
@@ -34,8 +34,8 @@ WEFT_INLINE void store_slot(exact<T> x, T* array, std::size_t i) {
   if constexpr (!is_scalar<Optimizer, Slot>) array[i] = x.value();
 }
 
-/// in: the gradient, last. out: the variable and the slots that are no scalars; with `Copies` where to write the
-/// variable's new values once more.
+/// in: the gradient, last. out: the variable and the slots that are arrays; with `Copies`, also a second destination
+/// for the variable's new values.
 template <class Optimizer, class T, bool Copies, std::size_t... Slot, std::size_t... Norm>
 WEFT_INLINE void update_elements(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* numbers,
                                  indices<Slot...>, indices<Norm...>) {
@@ -86,7 +86,7 @@ void advance_numbers(std::uint64_t* numbers) {
   if constexpr (scalar_count<Optimizer> != 0) advance_scalars<Optimizer, T>(numbers, scalar_indices<Optimizer>());
 }
 
-/// Makes a step's numbers of those of the step before, for elements of type T.
+/// Advances the numbers of the previous step to the current step, for elements of type T.
 using advance_function = void (*)(std::uint64_t* numbers);
 inline constexpr std::size_t max_numbers = max_hyperparameters + max_slots;
 

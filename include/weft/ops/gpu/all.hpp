@@ -1,6 +1,6 @@
 #pragma once
 
-/// How the operations are prepared for GPUs, but for those that vendors' libraries do.
+/// GPU kernels of all operations, except those that use vendor libraries.
 #include <weft/ops/gpu/argmax.hpp>
 #include <weft/ops/gpu/box_copies.hpp>
 #include <weft/ops/gpu/fused.hpp>

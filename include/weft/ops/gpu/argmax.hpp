@@ -5,7 +5,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// argmax, prepared for a GPU.
+/// GPU kernel of argmax.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

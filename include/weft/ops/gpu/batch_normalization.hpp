@@ -6,13 +6,13 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 
-/// Batch normalization, prepared for a GPU.
+/// GPU kernels of batch normalization.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// A matrix whose columns are summed in splits, and the memory of their sums.
+/// A matrix whose columns are summed in splits, and the memory for the partial sums.
 struct column_splits {
   std::uint32_t rows, columns;
   std::uint32_t blocks;
@@ -100,7 +100,7 @@ kernel* prepare_batch_normalization(const prepare_context& p, device& d) {
   return k.release();
 }
 
-/// The sums of a column, from those of its splits.
+/// Adds a launch that sums the partial sums of each column.
 template <class S>
 launch_kernel::launch& add_merge(launch_kernel& k, const column_splits& splits, const merge_splits<S>& of) {
   static const function code = function_of<merge_splits<S>>("merge sums");
@@ -144,7 +144,9 @@ kernel* prepare_masked_gradient(const prepare_context& p, device& d) {
   {
     const merge_splits<S> body{};
     auto& l = add_merge(*k, splits, body);
-    if (splits.rows > 0) l.point(offset_in(body, body.reciprocal), p.input_slots[3]);  // else it is NaN, and all sums 0
+    if (splits.rows > 0)
+      l.point(offset_in(body, body.reciprocal), p.input_slots[3]);  // otherwise it is NaN, and all
+                                                                    // sums are 0
     l.point(offset_in(body, body.first), p.output_slots[2]);
     l.point(offset_in(body, body.second), p.output_slots[1]);
   }

@@ -6,7 +6,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 
-/// Which rows are real, prepared for a GPU.
+/// GPU kernel that flags the real rows of a bounded value.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

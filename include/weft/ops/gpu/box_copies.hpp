@@ -9,8 +9,8 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// Operations that only move elements, prepared for a GPU: a launch for each box, of 16 bytes at a time where whole
-/// rows stay together, by squares where the innermost axis becomes another one.
+/// GPU kernels of operations that only move elements: one launch for each box. A launch copies 16 bytes at a time if
+/// whole rows stay contiguous, and squares of elements if the innermost axis changes.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -83,7 +83,7 @@ void add_strided_copies(launch_kernel& k, const prepare_context& p, const stride
   }
 }
 
-/// By the size of the elements, which move alike, whatever their type.
+/// Copy functions by element size; the element type does not matter.
 inline void (*copies_of_size[9])(launch_kernel&, const prepare_context&, const strided_copies&) = {};
 
 inline kernel* make_copies(const prepare_context& p, const strided_copies& all, std::string what) {

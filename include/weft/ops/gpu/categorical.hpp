@@ -7,13 +7,13 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/gpu/install.hpp>
 
-/// A class of each row of logits, prepared for a GPU.
+/// GPU kernel that draws a class for each row of logits.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// A thread has a row: sums are made in the order in which CPUs make them.
+/// One thread for each row, so that sums have the same order as on CPUs.
 template <class T>
 struct categorical_body {
   static constexpr unsigned threads = 64;

@@ -3,35 +3,34 @@
 #include <weft/config.hpp>
 #include <weft/device/cpu/loop.hpp>
 
-/// Where an expression is entered into a graph, its kernels for GPUs are compiled too, if this compiler can: nvcc, or
-/// any when WEFT_GPU_EMULATION is defined. They are found through the skeleton's slot (ops/fused.hpp).
+/// Recording an expression in a graph also compiles its GPU kernels if this compiler can: nvcc, or any compiler if
+/// WEFT_GPU_EMULATION is defined. The kernels are found through the skeleton's slot (ops/fused.hpp).
 namespace weft::gpu {
 
 struct host_compiler {};
 struct device_compiler {};
 
-// Functions that compile kernels on the side have this as a template argument: those of a file compiled by g++ and of
-// one compiled by nvcc are then two functions, not two versions of one. Which of them a caller's one version calls does
-// not matter: kernels are registered by objects, before main.
+// Functions that also compile kernels take this as a template argument. A file compiled by g++ and a file compiled by
+// nvcc then have two distinct functions instead of two versions of one. Either version of a caller works, because
+// objects register the kernels before main.
 #if WEFT_COMPILES_FOR_GPU
 using this_compiler = device_compiler;
 #else
 using this_compiler = host_compiler;
 #endif
 
-/// The kernels of an operation, and of those that its gradients consist of. A file has them only if it uses the
-/// operation, for the element types that it uses: where the headers of ops/gpu/ specialise this, the constructor
-/// installs them.
+/// The kernels of an operation and of the operations in its gradients. A file compiles them only if it uses the
+/// operation, for the element types that it uses: specializations in ops/gpu/ install them in their constructors.
 template <class Op>
 struct kernels {};
 
-// In place of an operation, where it has more than the element type for an argument, or moves elements of any type.
+// Stand-ins for operations that have more template arguments than the element type, or move elements of any type.
 template <class T>
 struct sparse_cross_entropies {};
 template <class T>
-struct moves {};  ///< stands for what ops/box_copies.hpp has
+struct moves {};  ///< stands for the operations of ops/box_copies.hpp
 
-/// A compiler without GPUs compiles nothing.
+/// A compiler without GPU support compiles nothing.
 template <class Compiler>
 struct compiled {
   template <class S>
@@ -48,8 +47,8 @@ struct compiled {
   static void operation() {}
 };
 
-/// Compiles the kernels of an operation here, if this compiler can. By the number of the element type: in code that it
-/// generates nvcc repeats how a type was found, `value_t<...>`, and cannot write down the extents' names in there.
+/// Compiles the kernels of an operation here, if this compiler can. Takes the number of the element type, because nvcc
+/// repeats in generated code how a type was found, `value_t<...>`, and cannot print the extents' names in it.
 template <template <class> class Op, class T, class Compiler = this_compiler>
 void compile_kernels() {
   compiled<Compiler>::template operation<Op, dtype_of<T>>();

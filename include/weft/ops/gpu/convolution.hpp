@@ -14,7 +14,7 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// Convolutions on GPUs: cuDNN where the device has it, else plain kernels.
+/// GPU kernels of convolutions: cuDNN if available, otherwise built-in kernels.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
@@ -51,18 +51,18 @@ kernel* make_convolution(const prepare_context& p, const convolution_shape& s, c
 
 template <convolution_kind Kind>
 convolution_shape shape_of_call(const prepare_context& p) {
-  const auto how = attributes_of<convolution_op<float>>(p.node);  // those of all three, of any type
+  const auto how = attributes_of<convolution_op<float>>(p.node);  // all three operations have these, for any type
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
   if constexpr (Kind == convolution_kind::forward) return weft::detail::convolution_of(how, a, b, out);
   if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::convolution_of(how, out, a, b);
   return weft::detail::convolution_of(how, a, out, b);
 }
 
-/// The gain that cuDNN would have; Weft's own kernels take either layout.
+/// The gain of cuDNN; built-in kernels take either layout.
 template <class T, convolution_kind Kind, convolution_shape (*ShapeOf)(const prepare_context&) = shape_of_call<Kind>>
 layout_offer convolution_with_channels_first([[maybe_unused]] const prepare_context& p, [[maybe_unused]] device& on) {
   using enum convolution_kind;
-  if (p.outputs[0].extents.rank != 4) return {};  // of sequences
+  if (p.outputs[0].extents.rank != 4) return {};  // one-dimensional
   layout_offer offer{true, 0, Kind == forward ? 2u : Kind == input_gradient ? 1u : 0u, Kind == filter_gradient};
   if (math.layouts != layout_policy::automatic) {
     offer.gain = math.layouts == layout_policy::channels_first ? layout_offer::always : -layout_offer::always;

@@ -9,13 +9,13 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// dropout, prepared for a GPU.
+/// GPU kernel of dropout.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// Makes a dropout_element where the rate is known: on the host, or in the step.
+/// Creates a dropout_element once the rate is known: on the host, or in the step.
 template <class T>
 struct dropout_factory {
   using element = weft::device::dropout_element<T>;

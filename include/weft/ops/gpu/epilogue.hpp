@@ -11,8 +11,8 @@
 
 namespace weft::gpu {
 
-/// The epilogue that follows a product, where a library can do it in the product's own kernel: the addition of a bias
-/// to each column (each channel), ReLU, or both.
+/// An epilogue that a library can fuse into the product's kernel: the addition of a bias to each column (each channel),
+/// ReLU, or both.
 struct known_epilogue {
   bool known = false, has_bias = false, relu = false;
   std::uint32_t bias = 0;  ///< its slot
@@ -47,8 +47,8 @@ struct epilogue_texts {
   }
 };
 
-// Recognises ReLU of a storage type: in float and back, which is the same before rounding and behind it. A bias is not:
-// the sum is rounded once by a library, twice as it is written.
+// Recognizes ReLU of a storage type, computed in float: rounding before or after ReLU makes no difference. It does for
+// a bias: a library rounds the sum once, the expression twice.
 template <class T>
 bool is_relu_of_storage(const fused& f) {
   using skeleton::apply;
@@ -58,7 +58,8 @@ bool is_relu_of_storage(const fused& f) {
 
 }  // namespace detail
 
-/// The epilogue in an expression of T that reads the product in slot `product`, whose last extent is `columns`.
+/// Recognizes the epilogue in an expression of type T that reads the product in slot `product`, whose last extent is
+/// `columns`.
 template <class T>
 known_epilogue recognise_epilogue(const prepare_context* following, std::uint32_t product, std::int64_t columns) {
   using texts = detail::epilogue_texts<T>;

@@ -9,7 +9,7 @@
 #include <weft/tensor/owned.hpp>
 #include <weft/tensor/tensor.hpp>
 
-/// Products of the other elements, prepared for a GPU: a row for each thread.
+/// GPU kernels of exclusive products: one thread for each row.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

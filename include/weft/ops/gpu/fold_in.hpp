@@ -6,7 +6,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// fold_in, prepared for a GPU.
+/// GPU kernel of fold_in.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

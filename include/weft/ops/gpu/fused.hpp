@@ -9,7 +9,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// Elementwise expressions, reductions and the gradients of both, prepared for a GPU.
+/// GPU kernels of elementwise expressions, reductions and the gradients of both.
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
@@ -24,7 +24,7 @@ inline std::string describe_fused(const char* what, const fused& f) {
                "\" is not compiled for GPUs: compile the file that writes it with nvcc, or place it on a CPU"});
 }
 
-/// A call with its extents in the order in which images lie in memory, as kernels go through them.
+/// A call whose extents are permuted into memory order, in which kernels traverse images.
 class in_memory_order {
  public:
   explicit in_memory_order(const prepare_context& p) : p_(p) {
@@ -36,7 +36,7 @@ class in_memory_order {
   }
   operator const prepare_context&() const { return p_; }
 
-  /// An operand that is no image can be broadcast to images either way only if it has one value, or one for each
+  /// Operands that are not images broadcast to images in both layouts only if they have one value, or one for each
   /// channel.
   static bool is_possible(const prepare_context& p) {
     for (std::size_t k = 0; k < p.node.inputs.size(); ++k)
@@ -70,7 +70,7 @@ inline layout_offer gradient_with_channels_first(const prepare_context& p, devic
   return {!of_reduction && p.inputs[f.signature.arguments + 1].extents.rank == 4 && in_memory_order::is_possible(p), 0};
 }
 
-/// Whether groups of `lanes` elements lie in one row, and start at multiples of `lanes` in every operand.
+/// Returns true if groups of `lanes` elements lie within one row, and start at multiples of `lanes` in every operand.
 inline bool groups_fit(const iteration& over, std::size_t inputs, unsigned lanes) {
   if (over.space.rank <= 1) return true;
   const std::size_t last = over.space.rank - 1;
@@ -88,10 +88,11 @@ inline unsigned blocks_for(std::size_t groups, unsigned unroll) {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
-/// The blocks of 256 threads that a GPU runs at a time.
+/// Returns the number of blocks of 256 threads that a GPU runs concurrently.
 inline std::size_t blocks_at_a_time(const device& d) { return 8 * static_cast<std::size_t>(d.info().multiprocessors); }
 
-/// One map. The slots and types of its inputs and outputs; `no_slot` for one that is not read or written.
+/// The operands of one map: slots and types of its inputs and outputs, with `no_slot` for operands that are not read or
+/// written.
 inline constexpr std::uint32_t no_slot = ~std::uint32_t{0};
 
 struct map_operands {
@@ -103,9 +104,9 @@ struct map_operands {
   std::size_t outputs;
 };
 
-/// `over` is the iteration space with the strides of the inputs, axes merged. `at_a_time`: the blocks that run beside
-/// each other; of a map that has no more work than these, a thread takes one group, and one element where groups would
-/// leave multiprocessors with nothing to do.
+/// Adds a launch of a map. `over` is the iteration space with the strides of the inputs, axes merged. `at_a_time`: the
+/// number of concurrent blocks. If a map has no more work than these, each thread takes one group, or one element if
+/// groups would leave multiprocessors idle.
 inline void add_map(launch_kernel& k, const map_code& code, const iteration& over, const map_operands& o, double factor,
                     const std::uint64_t* constants, std::size_t at_a_time = 0) {
   const std::size_t n = over.space.elements();
@@ -134,8 +135,7 @@ inline void add_map(launch_kernel& k, const map_code& code, const iteration& ove
     if (o.out[i] != no_slot) l.point(code.layout->out + 8 * i, o.out[i], code.lanes * size_of(o.out_types[i]));
 }
 
-/// One reduction, with its workspace.
-/// Null where there is nothing to do.
+/// Adds a launch of a reduction with its workspace. Returns null if there is nothing to do.
 inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocator* memory, const char* what,
                                             const reduce_code& code, const iteration& over, std::uint32_t kept_axes,
                                             std::size_t results, const map_operands& o, std::uint32_t stored,
@@ -143,12 +143,12 @@ inline launch_kernel::launch* add_reduction(launch_kernel& k, device& d, allocat
                                             const std::uint64_t* constants) {
   reduction_shape layout;
   iteration walked = over;
-  if (over.space.elements() == 0) {  // the results are what there is before anything is added
+  if (over.space.elements() == 0) {  // the results are the identity
     layout.results = static_cast<std::uint32_t>(results);
     layout.results_log = 8;
     walked.space = {};
   } else {
-    // Groups of what is stored would be written element by element, each thread far from the next one.
+    // Groups of stored elements would be written element by element, with distant addresses in adjacent threads.
     const bool grouped = !stored && groups_fit(over, o.inputs, code.group);
     const bool wide = groups_fit(over, o.inputs, code.wide);
     layout = plan_reduction(over, kept_axes, grouped ? code.group : 1, wide ? code.wide : 1);
@@ -196,7 +196,7 @@ inline kernel* prepare_elementwise(const prepare_context& call, device& d) {
   return k.release();
 }
 
-/// The axes that an operand walks.
+/// Returns the axes along which an operand has a nonzero stride.
 inline std::uint32_t walked_axes(const iteration& over, std::size_t operand) {
   std::uint32_t mask = 0;
   for (std::size_t axis = 0; axis < over.space.rank; ++axis)
@@ -238,10 +238,10 @@ inline kernel* prepare_reduction(const prepare_context& p, device& d) {
 // inputs: arguments, upstream and, unless of a reduction, the value
 // attributes: reduced axes or -1, mean, then the argument of each output
 //
-// Without a sum it is a map, or where groups of elements do not lie in one row, what a sum does without summing. Else
-// one launch writes every gradient, and sums those of arguments that were broadcast. Where arguments were broadcast
-// along different axes it takes a launch for each set of axes; the last one also writes what is not summed, since that
-// may overwrite what the others read.
+// Without sums, the gradient is a map or, if groups of elements do not lie within one row, a reduction that sums
+// nothing. Otherwise one launch writes all gradients and sums those of broadcast arguments. If arguments are broadcast
+// along different axes, there is one launch for each set of axes. The last launch also writes the gradients that are
+// not summed, because they may overwrite inputs of the others.
 inline kernel* prepare_elementwise_gradient(const prepare_context& call, device& d) {
   const in_memory_order ordered(call);
   const prepare_context& p = ordered;
@@ -316,7 +316,7 @@ inline kernel* prepare_elementwise_gradient(const prepare_context& call, device&
   return k.release();
 }
 
-/// Whether an expression was compiled for GPUs, in some file of this program.
+/// Return true if some file of this program compiled the expression for GPUs.
 inline bool map_exists(const node_def& c) {
   const auto* kernels = static_cast<const fused*>(c.detail)->gpu;
   return kernels && kernels->map;

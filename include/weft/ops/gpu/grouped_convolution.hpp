@@ -3,14 +3,15 @@
 #include <weft/ops/gpu/convolution.hpp>
 #include <weft/ops/grouped_convolution.hpp>
 
-/// Grouped and depthwise convolutions on GPUs, by the kernels of convolutions. A file that a host's compiler compiles
-/// includes this by name to have those of cuDNN.
+/// GPU kernels of grouped and depthwise convolutions, which reuse the kernels of convolutions. A file compiled by a
+/// host compiler includes this header by name to use cuDNN's.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
 template <convolution_kind Kind>
 convolution_shape shape_of_groups(const prepare_context& p) {
-  const auto how = attributes_of<grouped_convolution_op<float>>(p.node);  // those of all three, of any type
+  const auto how = attributes_of<grouped_convolution_op<float>>(p.node);  // all three operations have these, for any
+                                                                          // type
   const shape &a = p.inputs[0].extents, &b = p.inputs[1].extents, &out = p.outputs[0].extents;
   if constexpr (Kind == convolution_kind::forward) return weft::detail::grouped_of(how, a, b, out);
   if constexpr (Kind == convolution_kind::input_gradient) return weft::detail::grouped_of(how, out, a, b);

@@ -10,13 +10,13 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/gpu/sum_rows.hpp>
 
-/// Rows by their indices, prepared for a GPU.
+/// GPU kernels that gather and scatter rows by index.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// The arguments that both directions have. An index that no row has moves nothing.
+/// The arguments of both directions. Indices out of range move nothing.
 template <class T>
 struct indexed_rows_arguments {
   static constexpr unsigned threads = 256;
@@ -28,13 +28,13 @@ struct indexed_rows_arguments {
   T* y;
   const void* indices;
   bool wide;
-  divisor count, inner;  ///< indices of a list; elements of a row
+  divisor count, inner;  ///< the indices in a list; the elements of a row
   divisor sharing;       ///< outer positions that share a list
   bool per_element;
   std::uint32_t rows;  ///< along the axis
   std::uint32_t work;  ///< elements of the result, or its columns
 
-  /// Index k of the list of an outer position; `rows` if no row has it.
+  /// Returns index k of the list of an outer position, or `rows` if it is out of range.
   WEFT_HOST_DEVICE std::uint32_t index(std::uint32_t outer, std::uint32_t k, std::uint32_t column) const {
     std::uint32_t at = sharing.divide(outer) * count.extent + k;
     if (per_element) at = at * inner.extent + column;
@@ -56,8 +56,8 @@ struct gather_body : indexed_rows_arguments<T> {
   }
 };
 
-/// A thread has a column of the result, and of its rows those of its block: no two write to one element, and each is
-/// summed in the order of the indices.
+/// Each thread handles one column of the result, and the rows of its block. No two threads write to one element, and
+/// each element is summed in the order of the indices.
 template <class T>
 struct scatter_add_body : indexed_rows_arguments<T> {
   std::uint32_t split;  ///< rows of a block

@@ -3,7 +3,7 @@
 #include <weft/device/gpu/each.hpp>
 #include <weft/ops/operation.hpp>
 
-// Which libraries the kernels of this file use: none in an emulation.
+// The libraries that the kernels of this file use: none in an emulation.
 #if defined(WEFT_HAS_CUBLASLT) && !defined(WEFT_GPU_EMULATION)
   #define WEFT_GPU_USES_CUBLASLT 1
 #else
@@ -18,8 +18,8 @@
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-/// Says how an operation is prepared for a GPU. The one of two files that is compiled for GPUs has its way: it has all
-/// that the other has, and kernels.
+/// Registers the GPU preparation of an operation. If two files register one, the file compiled for GPUs wins, since it
+/// has kernels in addition to all that the other file has.
 template <class Op>
 bool install(const preparation& how) {
   preparation& slot = preparation_of<Op>;

@@ -8,7 +8,7 @@
 #include <weft/ops/gpu/indexed_rows.hpp>
 #include <weft/ops/gpu/install.hpp>
 
-/// Rows where a mask is true, prepared for a GPU.
+/// GPU kernels that find and take the rows selected by a mask.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -53,7 +53,7 @@ inline kernel* prepare_mask_rows(const prepare_context& p, device&) {
   return k;
 }
 
-/// As gather, of words: what their elements are is no matter.
+/// Gathers words, whatever their type.
 template <std::size_t Bytes>
 kernel* prepare_masked_rows_of(const prepare_context& p, std::size_t row_rank) {
   using body = gather_body<unsigned_of<Bytes>>;

@@ -9,7 +9,7 @@
   #include <weft/device/gpu/matmul_cublaslt.hpp>
 #endif
 
-/// Matrix products on GPUs: cuBLASLt where the device has it, else a plain kernel.
+/// GPU kernels of matrix products: cuBLASLt if available, otherwise a built-in kernel.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
@@ -67,7 +67,8 @@ template <class T>
 struct kernels<matmul_op<T>> {
   kernels() { install_matmul<T>(); }
 };
-// nvcc writes an element type as it found it first, and the names of extents it cannot write: so it finds them here.
+// nvcc prints an element type in the form in which it first occurred, and cannot print the names of extents. These
+// lines make the first occurrence plain.
 static_assert(sizeof(matmul_op<float>) + sizeof(matmul_op<double>) + sizeof(matmul_op<half>) +
               sizeof(matmul_op<bfloat16>));
 #endif

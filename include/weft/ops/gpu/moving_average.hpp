@@ -4,7 +4,7 @@
 #include <weft/ops/gpu/state.hpp>
 #include <weft/ops/moving_average.hpp>
 
-/// Updates of moving averages, prepared for a GPU.
+/// GPU kernel that updates moving averages.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

@@ -4,7 +4,7 @@
 #include <weft/ops/gpu/batch_normalization.hpp>
 #include <weft/ops/normalization.hpp>
 
-/// Normalizations of rows, prepared for a GPU.
+/// GPU kernels of row normalizations.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -58,7 +58,7 @@ kernel* prepare_layer_normalization_gradient(const prepare_context& p, device& d
     l.point(offset_in(body, to.reciprocals), p.input_slots[3]);
     if constexpr (Centred) l.point(offset_in(body, to.means), p.input_slots[4]);
   };
-  // The sums come first: the gradient of x may lie where x or the arriving gradient lay.
+  // Computes the sums first, because the gradient of x may overwrite x or the upstream gradient.
   if (of.rows > 0) {
     sums body{};
     point(splits.add(*k, body, add_up), body, body.terms);

@@ -4,7 +4,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/one_hot.hpp>
 
-/// one_hot, prepared for a GPU.
+/// GPU kernel of one_hot.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

@@ -6,11 +6,11 @@
 
 #if WEFT_COMPILES_FOR_GPU
 
-/// Pools on GPUs: kernels of our own, which choose among equal maxima as the CPU does.
+/// GPU kernels of pools. Built-in, so that they choose among equal maxima like the CPU.
 namespace weft::gpu {
 inline namespace WEFT_GPU_FILE {
 
-// A pool works on the first operand, and on what arrives at it or what it chooses from.
+// A pool reads its first operand and a second one: the upstream gradient, or the values to choose from.
 template <class T, pool_kind Kind>
 kernel* make_pool(const prepare_context& p, const shape& images, const shape& results, std::size_t second) {
   return new pool_kernel<T, Kind>(weft::detail::pooling_of(p, attributes_of<max_pool_op<T>>(p.node), images, results),

@@ -6,7 +6,7 @@
 #include <weft/ops/random.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// random_uniform, random_normal and random_int, prepared for a GPU.
+/// GPU kernels of random_uniform, random_normal and random_int.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

@@ -8,7 +8,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/range.hpp>
 
-/// range, prepared for a GPU.
+/// GPU kernel of range.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

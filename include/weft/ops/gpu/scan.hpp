@@ -6,7 +6,7 @@
 #include <weft/ops/scan.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// cumsum, prepared for a GPU.
+/// GPU kernels of cumsum.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -22,7 +22,7 @@ launch_kernel::launch& add_scan(launch_kernel& k, const prepare_context& p, cons
   return l;
 }
 
-/// A part of a row for each block: a few tiles, and a few hundred parts of all rows together.
+/// Returns the part of a row for each block: at least a few tiles, and a few hundred parts over all rows.
 inline std::uint32_t scanned_part(std::size_t rows, std::size_t extent, std::size_t tile) {
   constexpr std::size_t enough_blocks = 512, least_tiles = 4;
   const std::size_t parts = (enough_blocks + rows - 1) / rows, tiles = (extent + tile - 1) / tile;
@@ -78,7 +78,8 @@ kernel* prepare_cumsum(const prepare_context& p, device& d) {
   a.exclusive = how.exclusive;
   a.reverse = how.reverse;
   a.part = a.extent;
-  // By threads where these read side by side and are many, or where a warp would have nothing to do.
+  // One row for each thread if adjacent threads read adjacent rows and there are many rows, or if most of a warp would
+  // be idle.
   if (r.extent <= 16 || (r.inner >= 8 && r.rows() >= 4096))
     add_scan<threads>(*k, p, a, by_threads, (r.rows() + threads::threads - 1) / threads::threads);
   else if (r.extent <= 256)

@@ -4,7 +4,7 @@
 #include <weft/ops/gpu/fused.hpp>
 #include <weft/ops/shape.hpp>
 
-/// shape_of and size, prepared for a GPU.
+/// GPU kernels of shape_of and size.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

@@ -5,11 +5,11 @@
 #include <weft/ops/formulas.hpp>
 #include <weft/ops/fused.hpp>
 
-/// The kernels of skeletons: their values, their gradients, and the sums of both.
+/// GPU kernels of skeletons: values, gradients, and the sums of both.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 
-/// Inside a kernel a value is an element in a register.
+/// Evaluates a skeleton inside a kernel: a value is an element in a register.
 template <class In>
 struct register_context {
   template <class T>
@@ -37,7 +37,7 @@ inline constexpr int constants_of = static_cast<int>(weft::detail::signature_of<
 template <class S, int Index>
 inline constexpr bool is_reached = (weft::detail::signature_of<S>.reached >> Index) & 1;
 
-/// The type of an argument; behind the arguments, that of the value.
+/// The type of an argument or, for the index after the last argument, of the value.
 template <class S, int Index, bool IsArgument = (Index < arguments_of<S>)>
 struct input_type : type_of<weft::detail::signature_of<S>.types[Index]> {};
 template <class S, int Index>
@@ -48,7 +48,7 @@ struct input_type<S, Index, false> {
 template <std::uint32_t>
 struct mask {};
 
-// By overloads: in a requires-expression nvcc 13 takes what is no constant for one.
+// Uses overloads: in a requires-expression, nvcc 13 accepts an expression that is not constant.
 template <class S, bool KeepsValue>
 constexpr bool knows_reads(mask<weft::detail::gradient_reads<S, KeepsValue>()>*) {
   return true;
@@ -58,7 +58,7 @@ constexpr bool knows_reads(...) {
   return false;
 }
 
-/// How many of its inputs a gradient reads: all, where a user's formula is not a constant expression.
+/// Returns how many inputs a gradient reads: all of them if a user's formula is not a constant expression.
 template <class S, bool KeepsValue>
 constexpr int reads_of_gradient(int inputs) {
   if constexpr (knows_reads<S, KeepsValue>(nullptr))
@@ -71,8 +71,8 @@ using weft::detail::takes_one, weft::detail::takes_two;
 
 }  // namespace detail
 
-/// One of several operations of one or two operands: which, says `factor`. The choice is among those of `Ops` whose
-/// result is an R: those in all first gradients, or all others.
+/// Evaluates one of several operations of one or two operands, selected by `factor`. The choice is among the operations
+/// in `Ops` whose result is an R: those in all first gradients, or all others.
 template <class T, class R, bool First, class... Ops>
 struct choice_program {
   static constexpr int inputs = 2, outputs = 1, constants = 0;
@@ -118,7 +118,7 @@ struct choice_program {
 template <class S>
 struct value_program {
   static constexpr int inputs = detail::arguments_of<S>, outputs = 1, constants = detail::constants_of<S>;
-  static constexpr bool stores = false;  ///< when it is reduced, nothing is written element by element
+  static constexpr bool stores = false;  ///< no elements are stored when the value is reduced
   static constexpr bool reads_all = true;
   template <int Index>
   using input = typename detail::input_type<S, Index>::type;
@@ -173,7 +173,7 @@ struct gradient_program {
 
 namespace detail {
 
-// An object for each kernel: its constructor, which runs before main, puts it into the skeleton's slot.
+// There is one object for each kernel. Its constructor runs before main and stores the kernel in the skeleton's slot.
 
 template <class S, map_forms Forms = map_forms::both>
 struct registered_map {
@@ -183,7 +183,7 @@ struct registered_map {
   }
 };
 
-/// Several operations of one or two operands in one kernel: rare ones, not worth a kernel each.
+/// Several rarely used operations of one or two operands in one kernel.
 template <class T, class R, bool First, class Formulas = weft::detail::primitive_formulas>
 struct registered_operations;
 template <class T, class R, bool First, class... Ops>
@@ -230,13 +230,13 @@ inline const Registration registered{};
 
 inline void exists(const void*) {}
 
-/// Makes the object exist.
+/// Instantiates the object.
 template <class Registration>
 void need() {
   exists(&registered<Registration>);
 }
 
-/// A part that has no gradient gets a kernel of its own when the whole is differentiated twice (symbol_context::part).
+/// A part without a gradient gets its own kernel when the whole is differentiated twice (symbol_context::part).
 template <int Index, class T>
 void need_parts(skeleton::argument<Index, T>*) {}
 template <int Index, class T>
@@ -278,7 +278,7 @@ struct compiled<device_compiler> {
     detail::need<kernels<Op<typename type_of<T>::type>>>();
   }
 
-  /// The single operations that gradients are made of (ops/primitives.hpp).
+  /// Compiles the primitives of first gradients (ops/primitives.hpp).
   template <class T>
   static void gradient_primitives() {
     namespace f = formula;
@@ -290,7 +290,7 @@ struct compiled<device_compiler> {
     detail::need<detail::registered_gradient<argument<0, T>, false>>();
   }
 
-  /// And those of gradients of gradients.
+  /// Compiles the primitives of second gradients.
   template <class T>
   static void primitives() {
     namespace f = formula;
@@ -306,7 +306,7 @@ struct compiled<device_compiler> {
     detail::need<detail::registered_map<apply<f::cast<other>, other, argument<0, T>>, map_forms::plain>>();
   }
 
-  /// The same of half and bfloat16.
+  /// Compiles the primitives of half and bfloat16.
   template <class T>
   static void storage_primitives() {
     namespace f = formula;

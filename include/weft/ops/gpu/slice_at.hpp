@@ -9,14 +9,13 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/slice_at.hpp>
 
-/// slice_at, prepared for a GPU.
+/// GPU kernels of slice_at and its transpose.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// An element of the result is the operand's that lies `begin` further along the axis or, `back`, before it; where
-/// there is none, 0.
+/// Copies the element `begin` further along the axis or, if `back`, before it; writes 0 if there is none.
 template <class T>
 struct slice_at_body {
   static constexpr unsigned threads = 256;

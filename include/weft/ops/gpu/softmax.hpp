@@ -5,7 +5,7 @@
 #include <weft/device/gpu/softmax.hpp>
 #include <weft/ops/softmax.hpp>
 
-/// Softmax and cross-entropies, prepared for a GPU.
+/// GPU kernels of softmax and cross-entropies.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 namespace detail {
@@ -40,7 +40,7 @@ kernel* prepare_softmax(const prepare_context& p, device&) {
 template <class T>
 struct kernels<softmax_op<T>> : installed<softmax_op<T>, detail::prepare_softmax<softmax_kind::softmax, T>>,
                                 installed<log_softmax_op<T>, detail::prepare_softmax<softmax_kind::log_softmax, T>> {};
-// With the operations that their gradients' gradients consist of.
+// Includes the operations in second gradients.
 template <class T>
 struct kernels<cross_entropy_op<T>>
     : kernels<softmax_op<T>>,

@@ -5,7 +5,7 @@
 #include <weft/ops/gpu/install.hpp>
 #include <weft/ops/sort.hpp>
 
-/// Sorts, prepared for a GPU.
+/// GPU kernels of sorts.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

@@ -5,7 +5,7 @@
 #include <weft/ops/state.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// The operations that write variables, and constants over run-time extents, prepared for a GPU.
+/// GPU kernels of the operations that write variables, and of constants with run-time extents.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
@@ -36,7 +36,8 @@ class assign_kernel final : public kernel {
 
 inline kernel* prepare_assign(const prepare_context& p, device&) { return new assign_kernel(p); }
 
-/// The program computes the new value of a variable, the first operand, from all operands, which may be scalars.
+/// Runs a program that computes the new value of a variable, the first operand, from all operands, which may be
+/// scalars.
 template <class Program>
 kernel* prepare_in_place(const prepare_context& p, std::size_t operands, const char* what,
                          const std::uint64_t* constants) {
@@ -64,14 +65,14 @@ inline kernel* prepare_fill(const prepare_context& p, device&) {
   const value_info& to = p.outputs[0];
   check_size("fill", to.extents);
   iteration over;
-  over.space = shape(static_cast<std::int64_t>(to.extents.elements()));  // nothing is read, so every axis is one
+  over.space = shape(static_cast<std::int64_t>(to.extents.elements()));  // no operand is read, so all axes merge
   owned<launch_kernel> k(new launch_kernel(str_cat({"fill ", name(to.type)})));
   const bool narrow = size_of(to.type) == 2;
   const map_code& code = narrow                      ? compiled_update<fill_program<std::uint16_t>>("fill")
                          : to.type == dtype::float64 ? compiled_update<fill_program<double>>("fill")
                                                      : compiled_update<fill_program<float>>("fill");
   std::uint64_t number = p.node.literals[0];
-  if (narrow)  // half and bfloat16 by their bits
+  if (narrow)  // half and bfloat16 as bits
     number = weft::detail::literal_bits(
         static_cast<double>(weft::detail::element_bits(weft::detail::literal_value<double>(number), to.type)));
   add_map(*k, code, over, {nullptr, nullptr, 0, p.output_slots, &to.type, 1}, 1, &number);

@@ -10,16 +10,16 @@
 #include <weft/ops/sum_rows.hpp>
 #include <weft/tensor/owned.hpp>
 
-/// Sums of the rows that have one index, prepared for a GPU.
+/// GPU kernels that sum rows of equal index.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {
 namespace detail {
 
-/// Lists of rows, one behind the other.
+/// The concatenation of several lists of rows.
 struct row_lists {
-  std::uint32_t all;                       ///< rows in them
-  std::uint32_t begin[max_row_lists + 1];  ///< where each list begins among all
+  std::uint32_t all;                       ///< the rows in all lists
+  std::uint32_t begin[max_row_lists + 1];  ///< the first row of each list among all rows
 
   WEFT_HOST_DEVICE std::uint32_t list_of(std::uint32_t k) const {
     std::uint32_t l = 0;
@@ -28,13 +28,13 @@ struct row_lists {
   }
 };
 
-/// The indices by which rows in lists are added up.
+/// The indices of the rows to sum.
 struct index_lists : row_lists {
-  std::uint32_t rows;  ///< that there are
+  std::uint32_t rows;  ///< rows of the variable
   std::uint32_t wide;  ///< one bit for each list
   const void* indices[max_row_lists];
 
-  /// -1: no row has it.
+  /// Returns an index, or -1 if it is out of range.
   WEFT_HOST_DEVICE std::int64_t index(std::uint32_t k) const {
     const std::uint32_t l = list_of(k);
     const std::int64_t n = weft::device::index_at(indices[l], (wide >> l) & 1, k - begin[l]);
@@ -42,7 +42,7 @@ struct index_lists : row_lists {
   }
 };
 
-/// A thread has one place among the indices: whether its index has not come before, and where it comes next.
+/// Each thread checks one position: whether its index occurs for the first time, and where it occurs next.
 struct first_places_body {
   static constexpr unsigned threads = 256;
   static constexpr int phases = 1;
@@ -68,7 +68,7 @@ struct first_places_body {
   }
 };
 
-/// A thread has a column of the sum that stands in one place, and follows its index from there.
+/// Each thread sums one column of one result, following the next occurrences of its index.
 template <class T>
 struct sum_rows_body {
   static constexpr unsigned threads = 256;
@@ -103,7 +103,7 @@ struct sum_rows_body {
   }
 };
 
-/// The indices are compared each with each, which costs less than the sums where there are some ten thousand of them.
+/// Compares all pairs of indices. Up to some ten thousand indices, this costs less than the sums.
 template <class T>
 kernel* prepare_sum_rows(const prepare_context& p, device& d) {
   static const function find = function_of<first_places_body>("first places");

@@ -7,7 +7,7 @@
 #include <weft/ops/gpu/masked_rows.hpp>
 #include <weft/ops/unique.hpp>
 
-/// unique, prepared for a GPU.
+/// GPU kernel that finds the first of equal elements.
 #if WEFT_COMPILES_FOR_GPU
 WEFT_COLD_BEGIN
 namespace weft::gpu {

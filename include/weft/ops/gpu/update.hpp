@@ -10,8 +10,8 @@
 #pragma push_macro("slots")  // a keyword of Qt
 #undef slots
 
-/// An optimizer's formula as kernels of a GPU: one for the elements of all variables that are updated together and,
-/// where there are scalar slots, one before it that brings these to their values of the step.
+/// An optimizer's formula as GPU kernels: one for the elements of all variables that are updated together and, if there
+/// are scalar slots, a preceding one that advances these.
 #if WEFT_COMPILES_FOR_GPU
 namespace weft::gpu {
 namespace detail {
@@ -24,7 +24,8 @@ struct update_numbers {
   static constexpr std::size_t parameters = weft::detail::hyperparameters_of<Optimizer>;
 
   double number[parameters + 1];
-  const double* computed[parameters + 1];  ///< where a hyperparameter is that is a value of the graph; null of others
+  const double* computed[parameters + 1];  ///< the addresses of hyperparameters that are values of the graph; null for
+                                           ///< others
 
   WEFT_HOST_DEVICE double at(std::size_t i) const { return computed[i] ? *computed[i] : number[i]; }
   WEFT_HOST_DEVICE Optimizer optimizer() const { return make(weft::detail::parameter_indices<Optimizer>()); }
@@ -37,11 +38,11 @@ struct update_numbers {
   }
 };
 
-/// The arguments that a launch may be given, in bytes: CUDA's limit on every card, less what the body has beside its
-/// variables.
+/// The maximum size of a launch's arguments in bytes: CUDA's limit on every card, minus the body's fields other than
+/// its variables.
 inline constexpr std::size_t max_argument_bytes = 4096 - 512;
 
-/// Brings the scalar slots of at most `Most` variables to their values of the step.
+/// Advances the scalar slots of at most `Most` variables.
 template <class Optimizer, class T, std::size_t Most>
 struct advance_body {
   static constexpr unsigned threads = 32;
@@ -72,7 +73,7 @@ struct advance_body {
   }
 };
 
-/// A variable, of which some blocks of threads take the elements.
+/// A variable whose elements a range of blocks updates.
 template <class Optimizer, class T>
 struct updated_variable {
   static constexpr std::size_t scalars = weft::detail::scalar_count<Optimizer>;
@@ -80,16 +81,16 @@ struct updated_variable {
       1 + weft::detail::arrays_before(weft::detail::scalars_of<Optimizer>, weft::detail::slots_of<Optimizer>);
 
   std::uint32_t elements, first_block;
-  T* array[arrays];  ///< that are written
+  T* array[arrays];  ///< the arrays that are written
   const T* gradient;
   T* scalar[scalars + 1];
 };
 
-/// How many variables one launch updates at most.
+/// The maximum number of variables that one launch updates.
 template <class Optimizer, class T>
 inline constexpr std::size_t most_together = max_argument_bytes / sizeof(updated_variable<Optimizer, T>);
 
-/// `Count` neighbouring elements at a time, of one of at most `Most` variables.
+/// Updates `Count` adjacent elements at a time, of one of at most `Most` variables.
 template <class Optimizer, class T, int Count, std::size_t Most>
 struct update_body {
   static constexpr std::size_t slots = weft::detail::slots_of<Optimizer>;
@@ -99,7 +100,7 @@ struct update_body {
   static constexpr int phases = 1;
   using block_memory = nothing;
   using thread_memory = nothing;
-  static constexpr int unroll = arrays >= 3 ? 1 : 2;  // as of maps: about 64 bytes on their way to each thread
+  static constexpr int unroll = arrays >= 3 ? 1 : 2;  // as in maps: about 64 bytes in flight for each thread
 
   std::uint32_t variables;
   update_numbers<Optimizer> numbers;
@@ -117,7 +118,7 @@ struct update_body {
                typename weft::detail::make_indices<arrays>::type());
   }
 
-  /// One element alone of the first variable, of a group of one.
+  /// Updates a single element of the first variable, for a group of one.
   WEFT_HOST_DEVICE void update_element(std::uint32_t i, T upstream) const {
     static_assert(Count == 1);
     T x[arrays][1];
@@ -185,12 +186,12 @@ struct update_body {
     (keep<Slot>(x, lane, s[Slot]), ...);
   }
 
-  // Constants and no functions, which a kernel could not call.
+  // Constants instead of functions, which a kernel could not call.
   template <std::size_t Slot>
   static constexpr bool is_scalar = weft::detail::is_scalar<Optimizer, Slot>;
   template <std::size_t Slot>
   static constexpr std::size_t number = weft::detail::scalars_before(scalars, Slot);
-  /// Where a slot is among the arrays; 0, the variable, of a scalar.
+  /// The index of a slot among the arrays; 0, the variable, for a scalar.
   template <std::size_t Slot>
   static constexpr std::size_t array_of = is_scalar<Slot> ? 0 : 1 + weft::detail::arrays_before(scalars, Slot);
 
@@ -207,7 +208,7 @@ struct update_body {
   }
 };
 
-/// One element at a time, of the rows that have numbers.
+/// Updates one element at a time, in the rows that have indices.
 template <class Optimizer, class T>
 struct row_update_body {
   using whole = update_body<Optimizer, T, 1, 1>;
@@ -216,11 +217,11 @@ struct row_update_body {
   using block_memory = nothing;
   using thread_memory = nothing;
 
-  std::uint32_t elements, rows;  ///< the gradient's; the variable's
+  std::uint32_t elements, rows;  ///< elements of the gradient; rows of the variable
   divisor inner;
   const std::int64_t* number;
   const T* gradient;
-  whole update;  ///< its one variable and its numbers
+  whole update;  ///< its only variable, and its numbers
 
   template <int>
   WEFT_HOST_DEVICE void run(const place& at, nothing&, nothing&) const {
@@ -260,14 +261,14 @@ const update_codes& compiled_optimizer() {
 
 WEFT_COLD_BEGIN
 
-/// Where the hyperparameters are that are values of the graph.
+/// Sets the addresses of the hyperparameters that are values of the graph.
 inline void point_numbers(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                           std::size_t computed) {
   const update_view u(p.node);
   for (std::size_t i = 0; i < of.hyperparameters; ++i)
     if (u.is_computed(i)) l.point(computed + i * sizeof(void*), p.input_slots[u.hyperparameter_input(i)]);
 }
-/// Where the scalar slots are.
+/// Sets the addresses of the scalar slots.
 inline void point_scalars(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                           std::size_t scalars) {
   for (std::size_t i = 0; i < of.slots; ++i)
@@ -276,7 +277,7 @@ inline void point_scalars(launch_kernel::launch& l, const prepare_context& p, co
       scalars += sizeof(void*);
     }
 }
-/// Where the variable is, and the other slots.
+/// Sets the addresses of the variable and of the slots that are arrays.
 inline void point_arrays(launch_kernel::launch& l, const prepare_context& p, const update_layout& of,
                          std::size_t arrays, std::size_t alignment) {
   l.point(arrays, p.input_slots[update_view::variable_input()], alignment);
@@ -308,12 +309,12 @@ void add_row_updates(launch_kernel& k, const prepare_context& p, const function&
   }
 }
 
-/// The update at `k` of those that a kernel makes: the ones beside it, then its own.
+/// Returns update `k` of a kernel: first the additional updates, then its own.
 inline const prepare_context& update_at(const prepare_context& p, std::size_t k) {
   return k < p.beside_count ? p.beside[k] : p;
 }
 
-/// Adds one launch that brings the scalar slots of updates [first, first + count) to their values of the step.
+/// Adds a launch that advances the scalar slots of updates [first, first + count).
 template <class Optimizer, class T, std::size_t Most>
 void add_advance(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count, const function& code,
                  const update_numbers<Optimizer>& numbers) {
@@ -328,7 +329,7 @@ void add_advance(launch_kernel& k, const prepare_context& p, std::size_t first, 
     point_scalars(l, update_at(p, first + v), layout, offset_in(body, body.of[v].scalar));
 }
 
-/// Adds one launch for all elements of updates [first, first + count).
+/// Adds a launch for all elements of updates [first, first + count).
 template <class Optimizer, class T, std::size_t Most>
 void add_elements(launch_kernel& k, const prepare_context& p, std::size_t first, std::size_t count,
                   const function& code, const update_numbers<Optimizer>& numbers) {
