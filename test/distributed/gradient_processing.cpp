@@ -50,6 +50,7 @@ struct model {
   variable_node<float, dims<5, 2>> table;
   variable_node<std::int64_t> count;
   std::optional<moving_averages> averages;
+  std::optional<variable_node<float>> seen;  // assigned by each step
   node<float> loss, other_loss;
 
   template <class Place>
@@ -76,6 +77,7 @@ struct model {
     add(s.eval(table));
     all.push_back(static_cast<float>(s.eval(count)));
     if (averages) add(s.eval(averages->average(w)));
+    if (seen) all.push_back(s.eval(*seen));
     return all;
   }
 };
@@ -529,6 +531,41 @@ BOOST_AUTO_TEST_CASE(parameter_servers_scale_losses) {
       2);
   check_servers_as_one_process(
       [&](model& m) { return loss_scale(m.g, fixed_loss_scale{512}).minimize(adam{}, m.loss, m.w, m.b, m.count); }, 2);
+}
+
+namespace {
+
+/// Servers train as an all-reduce does.
+template <class Record>
+void check_servers_as_all_reduce(const Record& record, int spoilt = -1) {
+  const auto expected = train_together(record, spoilt, collective{}, nullptr, 0, replicas).front();
+  for (const int ps : {1, 2, 3})
+    for (const auto& of : train_together(record, spoilt, parameter_server<synchronous>{}, nullptr, ps, replicas))
+      BOOST_TEST(distance(of, expected) < 3e-6);
+}
+
+}  // namespace
+
+// What a step assigns is no gradient: it does not decide whether the step is skipped, and is kept if it is.
+BOOST_AUTO_TEST_CASE(parameter_servers_average_assigned_variables_in_skipped_steps) {
+  for (const bool overflows : {false, true}) {
+    const auto record = [&](model& m) {
+      m.seen = variable<float>(m.g, "seen", 0.0f, variable_kind::averaged);
+      add_update(assign_add(*m.seen, overflows ? m.loss : let(min(m.loss, 1.0f))));
+      loss_scale scale(m.g, dynamic_loss_scale{.initial_scale = 1024, .growth_interval = 2});
+      return scale.minimize(slow, m.loss, m.w, m.b, m.count);
+    };
+    check_servers_as_all_reduce(record, 2);
+  }
+}
+
+// Averages follow the update, so they count it also if the training step itself does not.
+BOOST_AUTO_TEST_CASE(moving_averages_of_parameter_servers_count_updates) {
+  check_servers_as_all_reduce([](model& m) -> effect {
+    const effect train = slow.minimize(m.loss, m.w, m.b);
+    m.averages = exponential_moving_average{.decay = 0.6, .num_updates = m.count}.apply(train);
+    return *m.averages;
+  });
 }
 
 // The same in memory that servers and workers share.

@@ -14,8 +14,9 @@ class owned {
   owned(owned&& o) noexcept : object_(o.object_) { o.object_ = nullptr; }
   owned& operator=(owned&& o) noexcept {
     T* const taken = o.release();
-    delete object_;
+    T* const before = object_;
     object_ = taken;
+    delete before;
     return *this;
   }
   ~owned() { delete object_; }

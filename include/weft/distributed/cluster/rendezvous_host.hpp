@@ -21,7 +21,7 @@
 #include <weft/encoding/sha256.hpp>
 #include <weft/error.hpp>
 #include <weft/transport/any_transport.hpp>
-#include <weft/transport/message_stream.hpp>
+#include <weft/transport/framing.hpp>
 
 namespace weft::detail {
 
@@ -101,10 +101,11 @@ class rendezvous_host : door::owner {
   /// The transfer of the list to one task.
   struct delivery {
     int rank;
-    message_stream list;
+    any_transport::stream stream;
+    frame_writer out;                           // of the list, which all deliveries share
     std::optional<any_transport::watch> watch;  // watches the stream; destroyed before it
 
-    delivery(int to, any_transport::stream connection) : rank(to), list(std::move(connection), 0) {}
+    delivery(int to, any_transport::stream connection) : rank(to), stream(std::move(connection)) {}
   };
   using position = std::list<delivery>::iterator;
 
@@ -158,9 +159,8 @@ class rendezvous_host : door::owner {
         deliveries_.emplace(deliveries_.end(), each.talk.other()->from.index, std::move(each.talk.stream()));
     frame_header header;
     header.kind = frame_kind::values;
-    const auto list = std::as_bytes(std::span(list_));
-    it->list.start(header, {list.begin(), list.end()});
-    it->watch.emplace(loop_, it->list.stream(), [this, it] { deliver(it); });
+    it->out.start(header, std::as_bytes(std::span(list_)));
+    it->watch.emplace(loop_, it->stream, [this, it] { deliver(it); });
     seats_[static_cast<std::size_t>(it->rank)] = nullptr;
     deliver(it);
   }
@@ -206,14 +206,14 @@ class rendezvous_host : door::owner {
 
   void deliver(position it) {
     try {
-      it->list.send();
+      it->out.advance(it->stream);
     } catch (const error& problem) {
       lost(it->rank, problem);
       return;
     }
-    if (it->list.is_sending()) return it->watch->arm(false, true);
+    if (!it->out.idle()) return it->watch->arm(false, true);
     it->watch.reset();
-    delivered_.push_back(std::move(it->list.stream()));
+    delivered_.push_back(std::move(it->stream));
     deliveries_.erase(it);
     if (delivered_.size() + 1 == seats_.size()) loop_.stop();
   }

@@ -63,11 +63,13 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
         1);
     gradient_clipping& clip = each.clipping;
     io.one_of(clip.kind, clip_kind::none, clip_kind::by_global_norm).real(clip.lowest).real(clip.highest);
-    io.number(clip.group, 0, max_clip_groups - 1).number(each.source, parameter_spec::finite_steps, far);
+    io.number(clip.group, 0, max_clip_groups - 1).number(each.source, parameter_spec::assigned, far);
     io.require(!std::isnan(clip.lowest) && !std::isnan(clip.highest));
   });
   for (const parameter_spec& each : variables) {
     io.require(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
+    io.require(!each.is_averaged() || !each.has_rows());
+    io.require(each.clipping.group < std::max<std::size_t>(variables.size(), 1));
     if (!each.is_moving_average()) continue;
     io.require(static_cast<std::size_t>(each.source) < variables.size());
     if (static_cast<std::size_t>(each.source) >= variables.size()) continue;  // while writing, require() has no effect

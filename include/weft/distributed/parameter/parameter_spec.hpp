@@ -43,6 +43,10 @@ struct parameter_spec {
   /// gradient if the gradients of the step were finite, otherwise with 0.
   static constexpr std::int64_t finite_steps = -2;
   bool is_loss_scale() const { return source == finite_steps; }
+  /// The `source` of a variable that the workers' steps assign. Workers send what they have added to it, also if a step
+  /// of synchronous training is skipped because its gradients are not finite.
+  static constexpr std::int64_t assigned = -3;
+  bool is_averaged() const { return source == assigned; }
 
   std::size_t bytes() const { return elements * size_of(type); }
   bool has_rows() const { return row_elements != 0; }

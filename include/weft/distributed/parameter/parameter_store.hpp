@@ -280,7 +280,8 @@ class parameter_store {
   }
   /// Computes the sums of squares that determine the `factors` of apply_mean() for the same gradients. The sums do not
   /// depend on the number of threads.
-  detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr) {
+  detail::mean_squares squares_of_mean(std::span<const contribution> of, thread_pool* helpers = nullptr,
+                                       bool without_averaged = false) {
     const detail::gradient_mean mean(of);
     std::vector<std::vector<double>> pieces(ranges_.size());
     for (std::size_t i = 0; i < ranges_.size(); ++i)
@@ -290,7 +291,8 @@ class parameter_store {
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
           alignas(64) T room[max_at_once];
           const T* const of_mean = mean.find(room, variable, first, count);
-          if (!detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
+          const bool counts = !without_averaged || !is_averaged(variable);
+          if (counts && !detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
           pieces[variable][first / max_at_once] = detail::sum_of_squares(of_mean, count);
         },
         helpers);
@@ -308,8 +310,17 @@ class parameter_store {
     return found;
   }
   /// Updates moving averages after a step that changes nothing, as a single process does.
-  void skip_update() {
+  /// Averaged variables, which steps assign, change as well.
+  void skip_update(std::span<const contribution> of, thread_pool* helpers = nullptr) {
+    const detail::gradient_mean mean(of);
     begin_update(false);
+    for_each_piece(
+        [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          if (!is_averaged(variable)) return;
+          alignas(64) T room[max_at_once];
+          update<T>(variable, first, count, mean.find(room, variable, first, count), {});
+        },
+        helpers);
     follow_all();
   }
   /// Updates loss scales after a step, whether or not its gradients were applied.
@@ -421,6 +432,7 @@ class parameter_store {
     }
   };
 
+  bool is_averaged(std::size_t variable) const { return variables_[ranges_[variable].number].is_averaged(); }
   const gradient_clipping& clipping_of(std::size_t variable) const {
     return variables_[ranges_[variable].number].clipping;
   }

@@ -65,6 +65,7 @@ WEFT_DISTRIBUTED_DECL parameter_spec spec_of_served(task_server& here, shared_va
   if (i < variables.first_frozen()) {
     spec.row_elements = v.row_elements;
     spec.clipping = v.clipping;
+    if (variables.is_averaged(i)) spec.source = parameter_spec::assigned;
     return spec;
   }
   // The servers store frozen variables so that all workers get the first worker's values. To a server, the variable is

@@ -376,7 +376,9 @@ WEFT_DISTRIBUTED_DECL scheduled_parameter shared_variables::schedule_of(std::uin
   const node_def& found = graph_[of.node].def;
   if (is_operation<schedule_op>(found.op))
     if (const std::uint32_t counter = counter_behind(found.inputs[0]); counter != graph_node::no_node) {
-      scheduled_parameter s{hyperparameter, first_of_counter(counter) + counts_this_step(found.inputs[0]), {}};
+      // Averages follow the update, so their schedules go by the count after it.
+      const bool counts = averages_update(update) || counts_this_step(found.inputs[0]);
+      scheduled_parameter s{hyperparameter, first_of_counter(counter) + counts, {}};
       for (const std::uint64_t bits : found.literals) s.numbers.push_back(literal_value<double>(bits));
       return s;
     }

@@ -331,6 +331,7 @@ class shard_keeper {
     has_trained_ = false;
     answers_.set_epoch(at.bits);
     links_.begin_epoch(at);
+    steps_.forget_norms();
     written_.clear();
     written_.resize(static_cast<std::size_t>(servers_));
     written_step_ = -1;

@@ -109,7 +109,7 @@ class shard_links {
   /// Ends training. Server 0 sends the reason to the others.
   void end(const error& why) {
     if (ended_) return;
-    ended_ = why;
+    set_ended(why);
     if (is_first()) set_for_all(frame_kind::failure, error_bytes(why.code(), why.sentence()));
   }
 
@@ -123,8 +123,11 @@ class shard_links {
   /// Discards the last decision: the step is decided again.
   void drop_decision() {
     decision_ = {};
-    for (peer& each : peers_)
-      if (is_first()) each.link.reset(frame_kind::decision);
+    if (!is_first()) return;
+    for (peer& each : peers_) {
+      each.link.reset(frame_kind::decision);
+      each.held = {};  // the other server reports again when it has refused the mean, too
+    }
   }
 
   // ---- squares of gradients ----
@@ -282,10 +285,21 @@ class shard_links {
   }
 
   bool open(peer& to) {
-    if (is_first() || to.link.is_open()) return to.link.is_open();
+    if (is_first()) return to.link.is_open();
     const std::size_t rank = to.link.rank();
-    return members_.state(rank) == task_state::alive && may_meet(to, members_.incarnation(rank)) &&
+    const bool is_alive = members_.state(rank) == task_state::alive;
+    // The host of a process that was replaced may not have closed the connection.
+    if (to.link.is_open() && is_alive && awaits_servers() && members_.incarnation(rank) != to.link.incarnation())
+      to.link.drop();
+    if (to.link.is_open()) return true;
+    return is_alive && may_meet(to, members_.incarnation(rank)) &&
            attach(to, [&] { return to.link.open(here_, decision_channel, std::chrono::milliseconds(1000)); });
+  }
+
+  /// Shards are not written any more.
+  void set_ended(const error& why) {
+    ended_ = why;
+    for (peer& each : peers_) each.link.reset(is_first() ? frame_kind::shard_order : frame_kind::shard_status);
   }
 
   /// Another process of the task lacks the state of the earlier one, so it is accepted only if servers can be replaced.
@@ -332,7 +346,7 @@ class shard_links {
     } else if (!is_first() && keeps_shards_ && kind == frame_kind::shard_order) {
       order_ = shard_order::read(came, workers_);
     } else if (!is_first() && kind == frame_kind::failure)
-      ended_ = read_error(came, "push_pull");
+      set_ended(read_error(came, "push_pull"));
     else
       message_reader::malformed();
   }

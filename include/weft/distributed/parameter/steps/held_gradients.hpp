@@ -19,6 +19,8 @@ class held_gradients {
   /// The step of the gradients; -1: there are none.
   std::int64_t step() const { return step_; }
   bool are_of(std::int64_t step) const { return step_ == step; }
+  /// How many gradients have been taken.
+  std::uint64_t arrivals() const { return arrivals_; }
   /// The number of examples of which the gradients are the mean; 0: they are not used.
   std::uint32_t weight() const { return weight_; }
   /// Returns true if the worker stops after the step.
@@ -35,6 +37,7 @@ class held_gradients {
     is_copy_ = from.uses_segment();
     from.swap_payload(payload_, rows_);
     step_ = asked.step;
+    ++arrivals_;
     weight_ = asked.weight;
     stops_ = (asked.flags & stopping) != 0;
   }
@@ -49,6 +52,7 @@ class held_gradients {
 
  private:
   std::int64_t step_ = -1;
+  std::uint64_t arrivals_ = 0;
   std::uint32_t weight_ = 0;
   bool stops_ = false, is_copy_ = false;
   aligned_bytes payload_, whole_;  // as received; copy of whole variables from shared memory

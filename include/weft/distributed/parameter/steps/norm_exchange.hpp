@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -65,15 +66,23 @@ class norm_exchange {
     bool is_finite;
     std::vector<double> factors;  // of this server's variables
   };
-  /// Returns null while the squares of other servers are missing. `squares()` computes the squares of this server.
+  /// Which gradients make a step: three numbers for each, which differ if a worker sends other gradients for the step.
+  using identity = std::vector<std::array<std::uint64_t, 3>>;
+
+  /// Returns null while the squares of other servers are missing. `squares()` computes the squares of this server,
+  /// again if the gradients have changed.
   template <typename Squares>
-  const result* find(std::int64_t step, Squares squares) {
-    if (result_ && step_ == step) return &*result_;
+  const result* find(std::int64_t step, const identity& gradients, Squares squares) {
     if (step_ != step) {
       step_ = step;
       attempt_ = 0;
       own_.reset();
     }
+    if (gradients != gradients_) {
+      gradients_ = gradients;
+      own_.reset();
+    }
+    if (own_ && result_) return &*result_;
     if (!own_) {
       result_.reset();
       mean_squares mean = squares();
@@ -85,7 +94,7 @@ class norm_exchange {
     } else if (!links_.is_first()) {
       const squares_message& all = links_.sums();
       if (!all.is_of(step, attempt_)) return nullptr;
-      finish(all.is_finite, all.squares);
+      finish(all.is_finite && own_->is_finite, all.squares);
     } else if (const auto all = squares_of_all(); !all.empty()) {
       bool is_finite = true;
       for (const squares_message* each : all) is_finite &= each->is_finite;
@@ -171,6 +180,7 @@ class norm_exchange {
   std::vector<std::vector<std::size_t>> orders_;  // of each server's variables
   std::int64_t step_ = -1;
   std::uint64_t attempt_ = 0;
+  identity gradients_;  // that own_ is of
   std::optional<squares_message> own_;
   std::optional<result> result_;
 };

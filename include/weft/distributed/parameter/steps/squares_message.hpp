@@ -29,7 +29,10 @@ struct squares_message {
 #if WEFT_DISTRIBUTED_DEFINITIONS
 WEFT_DISTRIBUTED_DECL void squares_message::fields(message_fields& io) {
   io.number(step, 0).number(attempt).flag(is_finite);
-  io.list(squares, std::uint64_t{1} << 24, [&](double& each) { io.real(each); });
+  io.list(squares, std::uint64_t{1} << 24, [&](double& each) {
+    io.real(each);
+    io.require(!is_finite || each >= 0);
+  });
 }
 #endif
 

@@ -193,6 +193,8 @@ class synchronous_steps {
     stopping_ = false;
     quorum_.set_stopping(false);
   }
+  /// Another epoch begins, in which servers exchange the squares of gradients again.
+  void forget_norms() { norms_.begin_epoch(); }
 
  private:
   /// Asks a worker that waits for a step to compute the gradients of a lost worker. The request takes the place of the
@@ -313,9 +315,15 @@ class synchronous_steps {
     const std::int64_t step = decided ? next_step() : workers_[chosen_.front()].connection->request().step;
     contributions_.clear();
     copies_.clear();
+    norm_exchange::identity gradients;
     for (const std::size_t index : chosen_) {
       worker& each = workers_[index];
-      if (examples_of(each) > 0) contributions_.push_back({gradients_of(each), weight_of(each)});
+      if (examples_of(each) <= 0) continue;
+      contributions_.push_back({gradients_of(each), weight_of(each)});
+      if (decided)
+        gradients.push_back({index, each.held.arrivals(), 0});
+      else
+        gradients.push_back({index, each.newest, each.connection->request().request});
     }
     bool update = !contributions_.empty();
     const norm_exchange::result* norms = nullptr;
@@ -323,9 +331,9 @@ class synchronous_steps {
       step_at_work_ = step;
       if (decided && norms_.are_exchanged() && links_.is_first() && links_.decision().step != step)
         links_.announce({step, chosen_});
-      norms = norms_.find(step, [&] { return store_.squares_of_mean(contributions_, helpers()); });
-      if (!norms) return;
       const bool skips = quorum_.skips_nonfinite();
+      norms = norms_.find(step, gradients, [&] { return store_.squares_of_mean(contributions_, helpers(), skips); });
+      if (!norms) return;
       if (!skips && only_finite_ && !norms->is_finite) return refuse_nonfinite(step);
       update = norms->is_finite || !skips;
     }
@@ -344,7 +352,7 @@ class synchronous_steps {
         return refuse_nonfinite(step);
     }
     if (norms && quorum_.skips_nonfinite()) {
-      if (!update) store_.skip_update();
+      if (!update) store_.skip_update(contributions_, helpers());
       store_.update_loss_scales(norms->is_finite);
     }
     stopping_ = stops;
@@ -425,7 +433,10 @@ class synchronous_steps {
       for (const std::size_t index : chosen_) refuse(workers_[index], nonfinite_mean_refusal(step));
     if (norms_.are_needed()) {
       norms_.refuse();
-      links_.drop_decision();
+      if (norms_.are_exchanged()) {
+        links_.drop_decision();
+        complete_.clear();
+      }
     }
     if (quorum_.has_decisions()) report();
   }

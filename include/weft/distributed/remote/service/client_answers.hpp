@@ -45,9 +45,14 @@ class client_answers {
   client_answers& operator=(const client_answers&) = delete;
 
   void stop() {
-    stopping_ = true;
+    std::thread last;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      last.swap(thread_);
+    }
     bell_.notify();
-    if (thread_.joinable()) detail::join(thread_);
+    if (last.joinable()) detail::join(last);
   }
 
   /// A client has opened the connection on which it receives. Closes an earlier one: the client has connected again.
@@ -56,7 +61,7 @@ class client_answers {
     made->answers = std::move(answers);
     const std::lock_guard lock(mutex_);
     const auto found = clients_.find(incarnation);
-    if (found == clients_.end() && clients_.size() >= max_clients) return;
+    if (stopping_ || (found == clients_.end() && clients_.size() >= max_clients)) return;
     if (!thread_.joinable()) thread_ = detail::start_thread([this] { run(); });
     made->number = ++last_number_;
     if (found == clients_.end())

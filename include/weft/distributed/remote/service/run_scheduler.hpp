@@ -98,10 +98,15 @@ class run_scheduler {
     }
   }
   void join_sessions() {
-    for (auto& [session, each] : sessions_) detail::join(each->thread);
-    for (auto& each : ended_) detail::join(each->thread);
-    sessions_.clear();
-    ended_.clear();
+    session_map sessions;
+    std::vector<std::unique_ptr<request_queue>> ended;
+    {
+      const std::lock_guard lock(mutex_);  // a session's thread may still receive the end of another session
+      sessions.swap(sessions_);
+      ended.swap(ended_);
+    }
+    for (auto& [session, each] : sessions) detail::join(each->thread);
+    for (auto& each : ended) detail::join(each->thread);
   }
 
   // ---- requests ----
