@@ -289,10 +289,10 @@ class parameter_store {
     std::atomic<bool> finite{true};
     for_each_piece(
         [&]<typename T>(T, std::size_t variable, std::size_t first, std::size_t count) {
+          if (without_averaged && is_averaged(variable)) return;
           alignas(64) T room[max_at_once];
           const T* const of_mean = mean.find(room, variable, first, count);
-          const bool counts = !without_averaged || !is_averaged(variable);
-          if (counts && !detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
+          if (!detail::all_finite(of_mean, count)) finite.store(false, std::memory_order_relaxed);
           pieces[variable][first / max_at_once] = detail::sum_of_squares(of_mean, count);
         },
         helpers);
