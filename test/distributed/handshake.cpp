@@ -167,7 +167,7 @@ class outline final : public detail::message_fields {
   message_fields& text(std::string&, std::size_t) override { return add("text"); }
   message_fields& bytes(std::vector<std::byte>&, std::uint64_t, unsigned) override { return add("bytes"); }
   message_fields& rest(const_bytes&) override { return add("rest"); }
-  message_fields& require(bool) override { return *this; }
+  message_fields& must_hold(bool) override { return *this; }
   std::size_t count(std::size_t, std::uint64_t, unsigned) override { return 1; }
 
  private:

@@ -388,7 +388,7 @@ class message_maker final : public detail::message_fields {
   std::size_t count(std::size_t, std::uint64_t most, unsigned) override {
     return static_cast<std::size_t>(std::min<std::uint64_t>(most, in_.byte() % 5));
   }
-  message_fields& require(bool) override { return *this; }
+  message_fields& must_hold(bool) override { return *this; }
 
  private:
   std::uint64_t word(std::uint64_t, const number_type& type) override {

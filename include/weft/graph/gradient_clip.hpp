@@ -1,5 +1,7 @@
 #pragma once
 
+#include <weft/config.hpp>
+
 namespace weft::detail {
 
 /// The values are part of the parameter-server protocol: do not renumber them.

@@ -61,7 +61,7 @@ class message_fields {
   template <typename Integer>
   message_fields& peer(Integer& index) {
     auto number_of = static_cast<std::uint32_t>(index);
-    number(number_of, 0, static_cast<std::uint32_t>(peers_ - 1)).require(number_of < peers_);
+    number(number_of, 0, static_cast<std::uint32_t>(peers_ - 1)).must_hold(number_of < peers_);
     index = static_cast<Integer>(number_of);
     return *this;
   }
@@ -108,7 +108,7 @@ class message_fields {
   }
 
   /// Throws if a message that is read violates the condition.
-  virtual message_fields& require(bool condition) = 0;
+  virtual message_fields& must_hold(bool condition) = 0;
 
   /// The number of tasks or workers that indices in the message refer to; `unknown` in writers.
   std::size_t peers() const { return peers_; }
@@ -141,7 +141,7 @@ class message_writer final : public message_fields {
   message_fields& text(std::string& x, std::size_t longest = max_text_bytes) override;
   message_fields& bytes(std::vector<std::byte>& x, std::uint64_t most, unsigned width = 4) override;
   message_fields& rest(const_bytes& x) override;
-  message_fields& require(bool) override { return *this; }
+  message_fields& must_hold(bool) override { return *this; }
   std::size_t count(std::size_t size, std::uint64_t most, unsigned width = 4) override;
   std::vector<std::byte> take() { return std::move(bytes_); }
 
@@ -161,12 +161,12 @@ class message_reader final : public message_fields {
   message_fields& text(std::string& x, std::size_t longest = max_text_bytes) override;
   message_fields& bytes(std::vector<std::byte>& x, std::uint64_t most, unsigned width = 4) override;
   message_fields& rest(const_bytes& x) override;
-  message_fields& require(bool condition) override {
+  message_fields& must_hold(bool condition) override {
     if (!condition) malformed();
     return *this;
   }
   std::size_t count(std::size_t size, std::uint64_t most, unsigned width = 4) override;
-  void end() { require(rest_.empty()); }
+  void end() { must_hold(rest_.empty()); }
 
   [[noreturn]] static void malformed();
 
@@ -284,17 +284,17 @@ WEFT_DISTRIBUTED_DECL std::uint64_t message_reader::word(std::uint64_t, const nu
   if (type.kind == 'i') {
     const unsigned unused = 64 - 8 * type.width;
     const auto extended = static_cast<std::int64_t>(value << unused) >> unused;
-    require(extended >= static_cast<std::int64_t>(type.least) && extended <= static_cast<std::int64_t>(type.most));
+    must_hold(extended >= static_cast<std::int64_t>(type.least) && extended <= static_cast<std::int64_t>(type.most));
     return static_cast<std::uint64_t>(extended);
   }
-  require(value >= type.least && value <= type.most);
+  must_hold(value >= type.least && value <= type.most);
   return value;
 }
 
 /// An element has at least one byte, so no list is longer than the remaining bytes.
 WEFT_DISTRIBUTED_DECL std::size_t message_reader::count(std::size_t, std::uint64_t most, unsigned width) {
   const std::uint64_t size = word(0, {width, 'u', 0, most});
-  require(size <= rest_.size());
+  must_hold(size <= rest_.size());
   return static_cast<std::size_t>(size);
 }
 
@@ -303,7 +303,7 @@ WEFT_DISTRIBUTED_DECL void message_reader::malformed() {
 }
 
 WEFT_DISTRIBUTED_DECL const_bytes message_reader::take(std::size_t size) {
-  require(size <= rest_.size());
+  must_hold(size <= rest_.size());
   const const_bytes taken = rest_.first(size);
   rest_ = rest_.subspan(size);
   return taken;

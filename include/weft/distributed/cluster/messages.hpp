@@ -94,7 +94,7 @@ WEFT_DISTRIBUTED_DECL void introduction::fields(message_fields& io) {
 
 WEFT_DISTRIBUTED_DECL void notice::fields(message_fields& io) {
   io.text(about.job).number(about.index).number(incarnation).flags({&left, &hearsay, &back}).sentence(why);
-  io.require(!back || !(left || hearsay));
+  io.must_hold(!back || !(left || hearsay));
 }
 
 WEFT_DISTRIBUTED_DECL void group_message::fields(message_fields& io) {

@@ -48,8 +48,8 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
   io.list(variables, max_enroll_bytes, [&](parameter_spec& each) {
     io.text(each.name).one_of(each.type, element_type::float32, element_type::float64);
     io.number(each.elements, 0, std::uint64_t{1} << 48).number(each.row_elements).number(each.ps_task);
-    io.require(each.row_elements == 0 ||
-               (each.row_elements <= each.elements && each.elements % each.row_elements == 0));
+    io.must_hold(each.row_elements == 0 ||
+                 (each.row_elements <= each.elements && each.elements % each.row_elements == 0));
     io.text(each.rule.name);
     reals(each.rule.parameters);
     io.list(
@@ -64,18 +64,19 @@ WEFT_DISTRIBUTED_DECL void enroll_message::fields(message_fields& io) {
     gradient_clipping& clip = each.clipping;
     io.one_of(clip.kind, clip_kind::none, clip_kind::by_global_norm).real(clip.lowest).real(clip.highest);
     io.number(clip.group, 0, max_clip_groups - 1).number(each.source, parameter_spec::assigned, far);
-    io.require(!std::isnan(clip.lowest) && !std::isnan(clip.highest));
+    io.must_hold(!std::isnan(clip.lowest) && !std::isnan(clip.highest));
   });
   for (const parameter_spec& each : variables) {
-    io.require(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
-    io.require(!each.is_averaged() || !each.has_rows());
-    io.require(each.clipping.group < std::max<std::size_t>(variables.size(), 1));
+    io.must_hold(!each.is_loss_scale() || (each.elements == 1 && each.row_elements == 1));
+    io.must_hold(!each.is_averaged() || !each.has_rows());
+    io.must_hold(each.clipping.group < std::max<std::size_t>(variables.size(), 1));
     if (!each.is_moving_average()) continue;
-    io.require(static_cast<std::size_t>(each.source) < variables.size());
-    if (static_cast<std::size_t>(each.source) >= variables.size()) continue;  // while writing, require() has no effect
+    io.must_hold(static_cast<std::size_t>(each.source) < variables.size());
+    if (static_cast<std::size_t>(each.source) >= variables.size())
+      continue;  // while writing, must_hold() has no effect
     const parameter_spec& of = variables[static_cast<std::size_t>(each.source)];
-    io.require(!of.is_moving_average() && of.type == each.type && of.elements == each.elements &&
-               of.ps_task == each.ps_task);
+    io.must_hold(!of.is_moving_average() && of.type == each.type && of.elements == each.elements &&
+                 of.ps_task == each.ps_task);
   }
 }
 

@@ -203,7 +203,7 @@ WEFT_DISTRIBUTED_DECL void small_values::fields(message_fields& io) {
   io.list(all_, max_together / 12, [&](value& each) {
     io.number(each.to).number(each.number).bytes(each.bytes, max_value);
     bytes_ += each.bytes.size() + 12;
-    io.require(bytes_ <= max_together);
+    io.must_hold(bytes_ <= max_together);
   });
 }
 
@@ -223,10 +223,10 @@ WEFT_DISTRIBUTED_DECL void run_message::fields(message_fields& io) {
     }
   });
   io.flag(waits).flag(registers);
-  io.require(client_rank <= tasks);
+  io.must_hold(client_rank <= tasks);
   if (registers) registration.fields(io);
   fed.fields(io);
-  for (const small_values::value& each : fed.all()) io.require(each.to < tasks);
+  for (const small_values::value& each : fed.all()) io.must_hold(each.to < tasks);
 }
 
 WEFT_DISTRIBUTED_DECL void task_message::fields(message_fields& io) {
@@ -237,7 +237,7 @@ WEFT_DISTRIBUTED_DECL void task_message::fields(message_fields& io) {
 
 WEFT_DISTRIBUTED_DECL void end_message::fields(message_fields& io) {
   io.flags({&failed, &follows}).number(code).sentence(operation, 1000).sentence(sentence);
-  io.require(failed ? code > 0 && code <= static_cast<std::uint8_t>(error_code::unauthenticated) : !follows);
+  io.must_hold(failed ? code > 0 && code <= static_cast<std::uint8_t>(error_code::unauthenticated) : !follows);
   fetched.fields(io);
 }
 

@@ -60,15 +60,15 @@ WEFT_DISTRIBUTED_DECL void view_message::fields(message_fields& io) {
     int before = -1;  // members ascend
     io.list(v->members, io.peers(), [&](view_member& each) {
       member(each);
-      io.require(each.index > before);
+      io.must_hold(each.index > before);
       before = each.index;
     });
-    io.require((v->epoch != 0) == !v->members.empty());
+    io.must_hold((v->epoch != 0) == !v->members.empty());
     if (v->members.empty()) continue;
-    io.require(v->find(v->source) != nullptr);
+    io.must_hold(v->find(v->source) != nullptr);
     int replica = 0;  // a member owns its own replica
     io.for_each_peer(v->owners, [&](int& owner) {
-      io.number(owner).require(v->find(owner) && (owner == replica || !v->find(replica)));
+      io.number(owner).must_hold(v->find(owner) && (owner == replica || !v->find(replica)));
       ++replica;
     });
   }
@@ -76,7 +76,7 @@ WEFT_DISTRIBUTED_DECL void view_message::fields(message_fields& io) {
   io.list(seen_given_up, max_seen_given_up, [&](given_up_member& each) {
     member(each.by);
     member(each.whom);
-    io.require(each.by.index != each.whom.index);
+    io.must_hold(each.by.index != each.whom.index);
   });
 }
 

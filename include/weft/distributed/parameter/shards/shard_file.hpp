@@ -43,7 +43,7 @@ struct run_epoch {
   /// Rejects 0, and epochs so large that later ones could wrap around.
   void fields(message_fields& io) {
     io.number(bits, 1);
-    io.require(epoch() >> 31 == 0);
+    io.must_hold(epoch() >> 31 == 0);
   }
 
   friend bool operator==(const run_epoch&, const run_epoch&) = default;
@@ -56,7 +56,7 @@ struct finished_worker {
 
   void fields(message_fields& io) {
     io.flag(is_done).number(process);
-    io.require(is_done || process == 0);
+    io.must_hold(is_done || process == 0);
   }
 
   friend bool operator==(const finished_worker&, const finished_worker&) = default;
@@ -194,14 +194,14 @@ WEFT_DISTRIBUTED_DECL void shard_header::fields(message_fields& io) {
     std::int64_t newest = updates.newest();
     std::uint64_t seen = updates.seen();
     io.number(newest, -1, far).number(seen);
-    io.require(newest < 0 ? seen == 0 : (seen & 1u) != 0);
+    io.must_hold(newest < 0 ? seen == 0 : (seen & 1u) != 0);
     updates = replay_window::of(newest, seen);
     io.at(done, worker).fields(io);
   });
   io.bytes(variables, max_shard_overhead, 8);
   io.list(scalars, max_shard_overhead, [&](double& x) { io.real(x); }, 8);
   io.number(state_bytes).rest(state);
-  io.require(state.size() == state_bytes);
+  io.must_hold(state.size() == state_bytes);
 }
 
 WEFT_DISTRIBUTED_DECL void shard_manifest::fields(message_fields& io) {

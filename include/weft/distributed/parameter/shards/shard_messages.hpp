@@ -71,13 +71,13 @@ struct shard_order {
 
 WEFT_DISTRIBUTED_DECL void held_message::fields(message_fields& io) {
   io.number(next_step, 0).list(steps, io.peers(), [&](std::int64_t& step) { io.number(step, -1); });
-  io.require(steps.size() == io.peers());
+  io.must_hold(steps.size() == io.peers());
 }
 
 WEFT_DISTRIBUTED_DECL void decision_message::fields(message_fields& io) {
   io.number(step, 0).list(workers, io.peers(), [&](std::size_t& each) { io.peer(each); });
-  io.require(!workers.empty());
-  for (std::size_t k = 1; k < workers.size(); ++k) io.require(workers[k - 1] < workers[k]);
+  io.must_hold(!workers.empty());
+  for (std::size_t k = 1; k < workers.size(); ++k) io.must_hold(workers[k - 1] < workers[k]);
 }
 
 WEFT_DISTRIBUTED_DECL void shard_status::fields(message_fields& io) {
@@ -90,7 +90,7 @@ WEFT_DISTRIBUTED_DECL void shard_order::fields(message_fields& io) {
   io.number(at.bits, 1).number(restored, -1);
   digest.fields(io);
   io.flags({&is_settled, &is_insecure}).number(committed, -1).number(kept, -1).number(wanted, -1);
-  io.require(kept <= committed);
+  io.must_hold(kept <= committed);
   io.for_each_peer(done, [&](finished_worker& each) { each.fields(io); });
 }
 

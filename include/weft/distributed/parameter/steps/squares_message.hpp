@@ -31,7 +31,7 @@ WEFT_DISTRIBUTED_DECL void squares_message::fields(message_fields& io) {
   io.number(step, 0).number(attempt).flag(is_finite);
   io.list(squares, std::uint64_t{1} << 24, [&](double& each) {
     io.real(each);
-    io.require(!is_finite || each >= 0);
+    io.must_hold(!is_finite || each >= 0);
   });
 }
 #endif
