@@ -80,7 +80,7 @@ auto z = pad(x, 2);        // wrong
 auto z = pad<1, 2, 2>(x);  // right
 
 // case pad_list: The paddings are in braces.
-// error: an axis, what is before and behind: pad<1, 0, 3>\(x\), one axis after another
+// error: an axis, then the padding in front and at the end: pad<1, 0, 3>\(x\), one axis at a time
 tensor<float, dims<2, 3>> x;
 auto y = pad(x, {{1, 1}, {0, 0}});  // wrong
 auto y = pad<0, 1, 1>(x);           // right
