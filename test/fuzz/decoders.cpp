@@ -38,6 +38,7 @@
 #include <weft/distributed/parameter/replay_window.hpp>
 #include <weft/distributed/parameter/server_state.hpp>
 #include <weft/distributed/parameter/shards/shard_messages.hpp>
+#include <weft/distributed/parameter/steps/squares_message.hpp>
 #include <weft/distributed/remote/step_messages.hpp>
 #include <weft/encoding/protobuf.hpp>
 #include <weft/encoding/snappy.hpp>
