@@ -47,8 +47,8 @@ struct damaged_checkpoint {
   std::string why;  ///< includes the file's path
 };
 
-/// Returns the checkpoints in a folder, in the order in which they were saved; none if there is no such folder.
-/// Checkpoints with an unreadable index are left out and added to `damaged`.
+/// Returns the checkpoints in a folder, oldest first. Returns an empty list if the folder does not exist. Omits
+/// checkpoints whose index cannot be read, and adds them to `damaged`.
 std::vector<checkpoint_info> list_checkpoints(const std::string& folder, std::string_view name = "checkpoint",
                                               std::vector<damaged_checkpoint>* damaged = nullptr);
 

@@ -43,7 +43,7 @@ class npz_reader {
 
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Returns an array's element type and extents. Throws not_found if there is no array of that name.
+  /// Returns the element type and extents of an array. Throws not_found if the archive does not contain it.
   tensor_info info(const std::string& name) const {
     detail::section_reader from(archive_.file(), place(name));
     tensor_info found = detail::read_npy_header(from).info;
@@ -51,7 +51,7 @@ class npz_reader {
     return found;
   }
 
-  /// Reads an array like read_npy. Throws not_found if there is no array of that name.
+  /// Reads an array as read_npy does. Throws not_found if the archive does not contain it.
   template <class Tensor>
   Tensor read(const std::string& name) const {
     static_assert(correct<file_is_not_read_as<Tensor>>,

@@ -68,12 +68,12 @@ class safetensors_file {
   std::uint64_t bytes() const { return file_.bytes(); }
   /// The tensors, ordered by name.
   const std::vector<safetensors_entry>& entries() const { return entries_; }
-  /// Returns null if there is no tensor of this name.
+  /// Returns null if the file does not contain the tensor.
   const safetensors_entry* find(std::string_view name) const;
   const safetensors_metadata& metadata() const { return metadata_; }
 
-  /// Reads a tensor: `file.read<float, dims<784, 100>>("hidden/weights")`. Throws not_found if there is no such tensor,
-  /// and invalid_argument if it has another element type or other extents.
+  /// Reads a tensor: `file.read<float, dims<784, 100>>("hidden/weights")`. Throws not_found if the file does not
+  /// contain it, and invalid_argument if it has another element type or other extents.
   template <Element T, class D = dims<>>
   tensor<T, D> read(std::string_view name) const;
 

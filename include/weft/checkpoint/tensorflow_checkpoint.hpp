@@ -63,10 +63,10 @@ class tensorflow_checkpoint {
 
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
-  /// Returns a tensor's element type and extents. Throws not_found if there is no tensor of that name.
+  /// Returns the element type and extents of a tensor. Throws not_found if the checkpoint does not contain it.
   const tensor_info& info(std::string_view name) const { return entry(name).info; }
 
-  /// Reads a tensor of the file's element type and extents. Throws not_found if there is no tensor of that name,
+  /// Reads a tensor with the element type and extents of the file. Throws not_found if the checkpoint lacks it,
   /// invalid_argument if it does not fit `Tensor`, and unimplemented if Weft does not support its element type, for
   /// example strings.
   template <class Tensor>

@@ -211,7 +211,7 @@ class renamed_tensors {
         add(rename(name), *e);
       }
   }
-  /// Returns null if there is no such tensor.
+  /// Returns null if the file does not contain the tensor.
   const safetensors_entry* find(const std::string& name) const {
     if (const safetensors_entry* e = file_.find(name)) return e;
     for (const auto& [other, e] : renamed_)

@@ -22,7 +22,7 @@ struct csv_features_are_not_valid;
 ///         "iris.csv", {.columns = {"a", "b", "c", {"d", "0"}, "species"}});
 ///
 /// Fields can be quoted, with doubled quotes and newlines inside; blank lines are skipped. Batches are parsed directly
-/// into their tensors. Compressed files require zlib. Throws the errors of file_reader; not_found if there is no such
+/// into their tensors. Compressed files require zlib. Throws the errors of file_reader; not_found if the file lacks a
 /// column; and invalid_argument, with the file, the line and the column, if a row has too few or too many fields, or a
 /// field is missing or not a number of its type. Numbers are rounded to nearest.
 template <class... Features>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <weft/config.hpp>
+#include <weft/tensor/owned.hpp>
 
 namespace weft::detail {
 
@@ -24,36 +24,7 @@ struct opaque_delete {
   void operator()(tls_session* what) const;
 };
 
-/// Owns such an object.
 template <typename T>
-class opaque_ptr {
- public:
-  opaque_ptr() = default;
-  explicit opaque_ptr(T* object) : object_(object) {}
-  opaque_ptr(opaque_ptr&& other) noexcept : object_(other.release()) {}
-  opaque_ptr& operator=(opaque_ptr&& other) noexcept {
-    reset(other.release());
-    return *this;
-  }
-  ~opaque_ptr() { reset(); }
-
-  void reset(T* object = nullptr) {
-    T* const before = object_;
-    object_ = object;
-    if (before) opaque_delete()(before);
-  }
-  T* release() {
-    T* const mine = object_;
-    object_ = nullptr;
-    return mine;
-  }
-  T* get() const { return object_; }
-  T* operator->() const { return object_; }
-  T& operator*() const { return *object_; }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  T* object_ = nullptr;
-};
+using opaque_ptr = owned<T, opaque_delete>;
 
 }  // namespace weft::detail

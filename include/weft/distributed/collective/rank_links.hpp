@@ -44,8 +44,7 @@ inline wait_policy waiting_of_ranks(const task_server& here) {
   return chosen ? here.waiting() : wait_policy{std::chrono::microseconds(50), true};
 }
 
-/// The connections of one rank to its partners, and the conditions that end a wait for them. Carries out schedules,
-/// whatever the algorithm.
+/// The connections of one rank to its partners. Carries out any schedule; ends a wait if a member of the group is lost.
 class rank_links {
   struct link {
     std::size_t rank = 0;  // of the peer, in the group

@@ -188,7 +188,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   // ---- votes, sent together with the gradients ----
 
   /// Decides the votes of this worker for the update that begins. Returns true if there are any.
-  virtual bool has_votes() { return votes_ = departure_.is_requested() && trains_; }
+  virtual bool choose_votes() { return votes_ = departure_.is_requested() && trains_; }
   virtual void write_votes() {
     buckets_.with_votes([&](auto votes) { votes.back() = votes_ ? 1 : 0; });
   }
@@ -269,7 +269,7 @@ class all_reduce_exchange : public exchange, private fetch_watcher {
   /// Sets the weight of this worker's gradients. A vote to stop travels with the gradients and requires a weight: that
   /// of an empty batch is then so small that it does not change the bits of any sum.
   void set_weight(std::uint32_t examples) {
-    const bool votes = has_votes();
+    const bool votes = choose_votes();
     weight_ = examples > 0 || !votes ? examples / unit_ : weight_of_vote;
   }
 

@@ -124,9 +124,9 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
   // ---- votes: which workers stop, and whether a newcomer waits ----
 
   std::size_t votes() const { return static_cast<std::size_t>(workers_) + 1; }
-  bool has_votes() override {
+  bool choose_votes() override {
     admits_ = trains_ && admits_late_ && meeting_->has_newcomers();
-    return all_reduce_exchange::has_votes() || admits_;
+    return all_reduce_exchange::choose_votes() || admits_;
   }
   void write_votes() override {
     buckets_.with_votes([&](auto votes) {
@@ -172,7 +172,7 @@ class elastic_exchange final : public all_reduce_exchange<all_reduce> {
     const training_view& members = meeting_->current();
     const int self = here_.index();
     if (stage_ == stage::computes) {
-      has_votes();
+      choose_votes();
       parts_->announce(members, self, updates_, votes_, admits_, trains_);
       stage_ = stage::announces;
     }

@@ -48,7 +48,6 @@ class shard_links {
     const std::string& job = here_.options().ps_job;
     for (const int task : here_.cluster().task_indices(job)) {
       if ((task == 0) == is_first()) continue;  // other servers connect only to server 0
-      if (!is_first() && task != 0) continue;
       peers_.emplace_back(here_.cluster().rank({job, task}), task, is_first(), workers_);
     }
     if (const std::optional<error> why = std::exchange(ended_, {})) end(*why);
@@ -95,11 +94,8 @@ class shard_links {
   }
   /// On server 0, returns the names of the servers that lack these gradients.
   std::string who_lack(std::size_t worker, std::int64_t step) const {
-    std::string names;
-    for (const peer& each : peers_)
-      if (worker >= each.held.steps.size() || each.held.steps[worker] != step)
-        append(names, {names.empty() ? "" : ", ", name(each)});
-    return names;
+    return names_where(
+        [&](const peer& each) { return worker >= each.held.steps.size() || each.held.steps[worker] != step; });
   }
   /// On server 0, sends the decision to the others.
   void announce(decision_message decided) {
@@ -132,10 +128,10 @@ class shard_links {
 
   // ---- squares of gradients ----
 
-  /// On other servers, sends the squares of this server to server 0.
-  void report(const squares_message& own) { say_squares(own); }
-  /// On server 0, sends the sums to the others.
-  void announce(const squares_message& sums) { say_squares(sums); }
+  /// On server 0, sends the sums to the other servers. On other servers, sends the squares of this server to server 0.
+  void send(const squares_message& squares) {
+    if (!ended_) set_for_all(frame_kind::squares, squares.bytes());
+  }
   /// On other servers, the sums that arrived last.
   const squares_message& sums() const { return sums_; }
   /// On server 0, calls visit(task, squares) with the last squares of each other server.
@@ -146,10 +142,7 @@ class shard_links {
   /// On server 0, returns the names of the servers whose last squares satisfy the predicate.
   template <typename Predicate>
   std::string names_of(Predicate predicate) const {
-    std::string names;
-    for (const peer& each : peers_)
-      if (predicate(each.squares)) append(names, {names.empty() ? "" : ", ", name(each)});
-    return names;
+    return names_where([&](const peer& each) { return predicate(each.squares); });
   }
 
   // ---- shards ----
@@ -177,10 +170,7 @@ class shard_links {
   }
   /// The names of the servers that have not reported their status; on other servers, the name of server 0.
   std::string silent_servers() const {
-    std::string names;
-    for (const peer& each : peers_)
-      if (!is_first() || !each.status) append(names, {names.empty() ? "" : ", ", name(each)});
-    return names;
+    return names_where([&](const peer& each) { return !is_first() || !each.status; });
   }
 
   /// The reason why training cannot continue, if a parameter server is gone.
@@ -263,10 +253,14 @@ class shard_links {
   }
   std::string name(const peer& each) const { return to_string(members_.task(each.link.rank())); }
 
-  void say_squares(const squares_message& said) {
-    if (is_first()) sums_ = said;
-    if (said.step >= 0 && !ended_) set_for_all(frame_kind::squares, said.bytes());
+  template <typename Predicate>
+  std::string names_where(Predicate predicate) const {
+    std::string names;
+    for (const peer& each : peers_)
+      if (predicate(each)) append(names, {names.empty() ? "" : ", ", name(each)});
+    return names;
   }
+
   void set_for_all(frame_kind kind, const std::vector<std::byte>& payload) {
     for (peer& each : peers_) each.link.set(kind, payload, at_.bits);
   }

@@ -87,7 +87,7 @@ class norm_exchange {
       result_.reset();
       mean_squares mean = squares();
       own_ = squares_message{step, attempt_, mean.is_finite, std::move(mean.of_variables)};
-      if (are_exchanged() && !links_.is_first()) links_.report(*own_);
+      if (are_exchanged() && !links_.is_first()) links_.send(*own_);
     }
     if (!are_exchanged()) {
       finish(own_->is_finite, sums({&*own_}));
@@ -99,7 +99,7 @@ class norm_exchange {
       bool is_finite = true;
       for (const squares_message* each : all) is_finite &= each->is_finite;
       squares_message said{step, attempt_, is_finite, sums(all)};
-      links_.announce(said);
+      links_.send(said);
       finish(is_finite, said.squares);
     }
     return result_ ? &*result_ : nullptr;

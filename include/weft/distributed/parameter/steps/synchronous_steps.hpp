@@ -320,6 +320,7 @@ class synchronous_steps {
       worker& each = workers_[index];
       if (examples_of(each) <= 0) continue;
       contributions_.push_back({gradients_of(each), weight_of(each)});
+      if (!norms_.are_needed()) continue;
       if (decided)
         gradients.push_back({index, each.held.arrivals(), 0});
       else
