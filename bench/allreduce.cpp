@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times weft::all_reduce (float, sum, in place) over a range of sizes between processes of this host: over loopback
 // TCP, without checksums over the values, as the peers do it; and in shared memory, with the array anywhere (its bytes
 // are copied to where all can see them, and back) and with the array in the group's own memory. Prints one JSON object

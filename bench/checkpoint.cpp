@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times what keeps and watches a run: a file of weights of 1 GB written and read, beside a plain write of as many
 // bytes; how long a step waits for a checkpoint that is written in the background; and a scalar summary. Prints one
 // JSON object for each.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Compile time and memory: the core's include, the MNIST program, the same with its reader of images, LeNet, programs of many nodes, every layer of another size, and programs
 of distinct units and distinct expressions.
 nvcc compiles the models for two architectures and PTX, as the preset `cuda` does. Then the models once more, as files of a

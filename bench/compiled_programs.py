@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """The programs by which compile time is measured (compile.py) and held (test/packaging/ledger.py)."""
 import random
 import re

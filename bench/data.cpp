@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Readers and batches: bench_data csv|tfrecord|shuffle|jpeg|prefetch. The files are made in a temporary folder and lie
 // in the system's cache when they are read; figures are the best of some turns, as the peers'.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times the fused expressions of peers/elementwise.cpp, on tensors at once ("weft") and as prepared steps ("weft
 // step"), on one thread. Prints one JSON object per (peer, expression, elements): median nanoseconds, and GB/s of the
 // bytes that must move.

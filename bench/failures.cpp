@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // How long a cluster needs after the loss of a worker: until another task knows of it, until the others train on
 // without it, and until a process that takes its place trains. Then the same of a parameter server of 50 MB; how long
 // steps last while two of them write their shards; and what a loss policy costs a run that loses nothing. Real

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times Weft on the first GPU: steps of the 784-100-10 classifier and of LeNet, a fused elementwise pass beside a copy,
 // matrix products in a step beside cuBLASLt called directly, and what a replayed step costs the host and takes in all.
 // bench/gpu_torch.py times PyTorch's steps. Prints one JSON object a line.

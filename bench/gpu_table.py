@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Makes the table of a GPU from the JSON rows of bench/gpu.cu and bench/gpu_torch.py.
 
 usage: gpu_table.py ROWS.jsonl

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times PyTorch's steps on the first GPU, as bench/gpu.cu times Weft's: eager, and replayed as a CUDA graph.
 
 A step takes a batch from the host's memory (page-locked), or one that is on the GPU already, and returns the loss to the

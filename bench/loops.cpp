@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times loops in a step: a training step of an LSTM as peers/model_step.py times PyTorch's, and reading row t of an
 // array in a loop with that array's gradient, by scan and by gather. Prints one JSON object for each: median and
 // minimum of a step.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times square matrix products of float: a prepared step of one matmul ("weft"), the kernel that it calls
 // ("weft kernel"), and dnnl_sgemm called directly where oneDNN is there. Prints one JSON object per (peer, n, threads).
 #include <cstddef>

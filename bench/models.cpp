@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times a training step, or inference, of convolutional networks as peers/model_step.py times PyTorch's: the same
 // layers, numbers in memory, momentum 0.9. Prints one JSON object for each: median and minimum of a step.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times mpi_all_reduce beside MPI_Allreduce alone (float, sum, in place), in turn, in one program that mpirun starts.
 // Prints JSON objects for each size, the peer's and Weft's: ranks, bytes, median microseconds of the slowest rank; and
 // `ratio`, Weft's time over the peer's: the median over pairs of calls, one right after the other.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The networks that several programs here time, and batches for them. Templates: a program compiles what it times.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times batch normalization with ReLU, and its gradient, and layer normalization, beside a copy ("copy"): the time in
 // which std::memcpy moves the bytes that the operation must move if it reads its operands twice and writes its result
 // once, measured in the same run with the same number of threads. Prints one JSON object for each.

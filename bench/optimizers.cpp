@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times the updates of optimizers: of 25 million parameters in 100 variables whose gradients are there, beside a copy,
 // as peers' programs do it, and a step of a deep chain of small layers. Prints one JSON object for each.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times what a prepared step costs beside its arithmetic: steps that have none, or next to none.
 // Prints one JSON object for each: median and minimum of a step, and how often it asked for memory (operator new).
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Training of 50 layers by all-reduce between processes of this host, over TCP: how much of the time for which
 // gradients travel is hidden behind the step that computes them. Prints one JSON object for each worker 0: the median
 // step in milliseconds where gradients leave behind the step, and in buckets while it runs; what the step itself and

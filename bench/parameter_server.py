@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times training on a cluster of processes on loopback, with the example program: one parameter server and two workers
 (asynchronous, synchronous), or two workers alone (all-reduce). Fashion-MNIST, 784-H-10, one thread a process.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times what a step costs before it runs as it will: the schedule and plan of deep networks, new extents, and extents
 // in rotation. Prints one JSON object for each. Recording the graph is not counted.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times elements on their way through a queue, in and out: nanoseconds for each. Prints one JSON object for each case.
 #include <cstdint>
 #include <cstdio>

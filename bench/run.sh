@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Measures Weft and the installed peers. Installs missing packages on Debian and Ubuntu, except for the peers.
 #
 #   bash bench/run.sh [SUITE...] [--peers DIR] [--rounds N] [--quick | --publish]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // How large a cluster on one host may be: tasks that know only their ranks, on ports that are free, until each has met
 // all others; many workers on one parameter server; and servers that start and stop, over and over, in one process.
 // Prints one JSON object each. usage: scale [start TASKS] [workers WORKERS] [restarts TIMES]     without any: 200, 64,

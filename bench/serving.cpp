@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times inference on several threads, each with a clone of one session, one image a call: images a second, microseconds
 // of a core for each image, and the memory that a further clone takes. Prints one JSON object for each number of
 // threads.

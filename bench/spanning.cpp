@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times steps of graphs that span tasks over loopback. First 1 kB that goes through tasks 1 and 2 of three processes
 // and back: to a client outside the cluster, and to a session in task 1. Then tasks that are servers in this process: a
 // value of 1 kB that goes to another task and back, 100 MB from task to task, a step that fetches a scalar of each of

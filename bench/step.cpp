@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times one step of the 784-100-10 sigmoid classifier and of an MLP of 64 layers of 64, as peers/mnist_step.py and
 // peers/model_step.py time the peers': the same numbers fed, as many steps before, as long a time.
 // Prints one JSON object for each: median and minimum of a step.

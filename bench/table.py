@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Prints the rows that bench/run.sh has collected as tables, with ratios to the peers and to what is wanted.
 
 usage: table.py ROWS.jsonl [--least]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times parameters of 100 MB between a worker and a parameter server, two processes on loopback TCP, in turn with a
 // single stream of iperf3. Prints JSON objects for each case, the peer's and Weft's: how the values are protected, what
 // is moved (pull; push, which applies nothing; push and pull, twice as many bytes, with an update), the bytes in all

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times messages between two threads over loopback: plain (with a checksum), with tags, encrypted. Each message is
 // answered by a header. Prints JSON objects, for each case that of plain messages as a peer's; medians of alternating
 // rounds.

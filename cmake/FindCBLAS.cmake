@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Finds a BLAS with the C interface, OpenBLAS before others, as the target CBLAS::CBLAS.
 #
 # CMake's own FindBLAS finds the Fortran interface and no header. CBLAS_ROOT or CMAKE_PREFIX_PATH name an installation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Finds cuDNN, 9 or newer, as the target CUDNN::CUDNN: beside the CUDA toolkit, in the system's folders, or where
 # CUDNN_ROOT says; a Python package of it, which has no libcudnn.so, will do.
 

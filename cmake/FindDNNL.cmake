@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Finds oneDNN, 2.6 or newer, as the target DNNL::DNNL.
 #
 # The package's own configuration file is passed over on purpose: Debian's asks for OpenCL, which Weft does not use, and

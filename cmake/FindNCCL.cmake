@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Finds NCCL, 2.18 or newer, as the target NCCL::NCCL: beside the CUDA toolkit, in the system's folders, or where
 # NCCL_ROOT says; a Python package of it, which has no libnccl.so, will do.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # weft::compiled: what files with WEFT_SEPARATE_COMPILATION defined leave out, compiled once for all programs of a project that link
 # it. The library is built in the project that uses it, by its compiler with its flags, when a program asks for it.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # What Weft's own tests, examples and benchmarks are built with; nothing here reaches a user of the library.
 
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)

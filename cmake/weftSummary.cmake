@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Prints what was found, and what Weft does without the rest.
 
 function(weft_summary_line what found absent)

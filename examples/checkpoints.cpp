@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include "checkpoints.hpp"
 
 #include "cluster_run.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include "event_log.hpp"
 
 #include <weft/summary/event_writer.hpp>

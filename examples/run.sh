@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Builds and runs an example. Installs what is missing on Debian and Ubuntu.
 #
 #   bash examples/run.sh                   trains a classifier of images on a cluster of this machine's own: one parameter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Sourced by the run.sh scripts: configures a preset and builds targets, quietly unless something fails.
 
 # forget_if_moved FOLDER: what CMake knows there is of no use where the folder, or the source, was moved or copied: CMake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Sourced by the run.sh scripts.
 
 # free_ports COUNT: as many ports that are free now.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Sourced by the run.sh scripts: says what is missing on this machine and why it is needed, and installs it where the
 # machine is a Debian or an Ubuntu. Where everything is there it does nothing and asks nobody.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Counts every allocation of the process, whoever makes it: operator new as well as malloc end here. In one file of a

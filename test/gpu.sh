@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Builds, tests and times everything that is for GPUs, on a machine that has one, and writes the table to a file.
 #
 #   bash test/gpu.sh [FILE] [--quick]        FILE: build/gpu-table.txt unless said

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE weft
 #include <boost/test/tree/observer.hpp>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Builds and runs the tests. Installs what is missing on Debian and Ubuntu.
 #
 #   bash test/run.sh                       the default preset

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Several test programs as one file: their headers come first, each once, and then every test in a namespace of its own.
 # A compiler does its work on the headers, and on what the tests have in common, once.
 #

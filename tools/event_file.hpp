@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // TensorBoard's event files, as lines to be shown: what each record is about, in a few fields.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // weft_launch: starts the tasks of a cluster, here or on other hosts over ssh, and stays with them until all have
 // ended.
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // weft: looks into files of tensors, compares them and converts them; prints TensorBoard's event files.
 #include <fnmatch.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times fused elementwise expressions and reductions of Eigen and xtensor against memcpy: the peer rows for expression
 // templates.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times inference of one model in ONNX Runtime, OpenVINO and PyTorch on the CPU.
 
 usage: inference_peers.py MODEL [--batch N] [--threads N] [--seconds S]

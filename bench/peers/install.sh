@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Installs the Python peers of the benchmarks from PyPI into two environments, about 8 GB together:
 #
 #   bash bench/peers/install.sh [torch] [tf]

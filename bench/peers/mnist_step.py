@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times one training step of the 784-100-10 sigmoid classifier in a peer framework.
 
 usage: mnist_step.py PEER [--batch N] [--threads N] [--infer] [--pin]

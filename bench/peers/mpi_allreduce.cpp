@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Times MPI_Allreduce (float, sum, in place) over a range of sizes: the peer row for all-reduce.
 // Build: mpicxx -O3 mpi_allreduce.cpp -o mpi_allreduce
 // Run:   mpirun --allow-run-as-root --oversubscribe -np 2 --mca btl tcp,self ./mpi_allreduce   (TCP, the fair peer)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times the queues of TensorFlow: the peer of bench/queues.cpp. A loop within a graph, so that Python has no part in it,
 and for two threads a loop each; and single steps, as of version 1.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times steps of graphs that span tasks of TensorFlow 2 through compat.v1's sessions, over gRPC on loopback: the peer of
 bench/spanning.cpp. 1 kB goes through tasks 1 and 2 of three processes and back, to a client outside the cluster and to
 a session in task 1. Then 100 MB go from one task to another, a step fetches a scalar of each of 16 tasks, and 1 kB goes

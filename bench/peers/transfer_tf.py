@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Times parameters of 100 MB between a worker and a parameter server of TensorFlow 1: the peer of bench/transfer.cpp. Two
 processes over gRPC on loopback; the graph's optimizer is off, so that all values travel.
 

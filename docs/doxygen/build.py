@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSL-1.0
 """Builds the site: the API reference of include/weft and all Markdown pages.
 
     build.py OUTPUT [--doxygen PROGRAM]     writes OUTPUT/html/index.html

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Trains a classifier of images on clusters of processes of this machine, and hits one worker or parameter server after
 // the other: kills it, stops it, tells it to end, cuts its network. Each time a new process takes the task's place.
 // Prints the curve, the events and the time of each recovery. Fails unless a run ends with the bits of an undisturbed

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // An ensemble: many networks of one kind, each with a learning rate and a fold of its own, trained at the same time by
 // the tasks of a cluster. For each rate, k networks train on all folds but one each, and the rate whose networks err
 // least on the rows that they have not seen wins (k-fold cross-validation); its networks together answer as their mean.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Fine-tuning: a LeNet that PyTorch has trained on five classes of clothes learns all ten from 20 images of each. Its
 // weights come from PyTorch's layout; a new last layer is trained with the others frozen, then all of them at a lower
 // rate. The usual run reaches a test accuracy of 0.79, and more than the same network from random weights, or ends with

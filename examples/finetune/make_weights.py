@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Trains a small LeNet in PyTorch on the first five classes of Fashion-MNIST, and writes its state dict beside this file
 as lenet_of_five.safetensors: what the example starts from.
 

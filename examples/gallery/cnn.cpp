@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A convolutional network with batch normalization tells horizontal, vertical and diagonal stripes apart.
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>

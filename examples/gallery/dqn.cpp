@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Deep Q-learning (Mnih et al. 2015): a controller learns to push a cart to the middle of a rail and keep it there.
 #include <chrono>
 #include <cmath>

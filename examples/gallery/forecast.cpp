@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Dilated causal convolutions (van den Oord et al. 2016) forecast a noisy series.
 #include <algorithm>
 #include <cstdio>

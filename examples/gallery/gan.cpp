@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A generative adversarial network learns to put points on a circle. Each of two optimizers trains one of the networks.
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>

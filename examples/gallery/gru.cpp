@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A gated recurrent unit (Cho et al. 2014) reads sequences of different lengths and learns to tell their mean.
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Policy gradient (REINFORCE, Williams 1992): a controller that draws its actions learns to balance a pole on a cart.
 #include <array>
 #include <cstdio>

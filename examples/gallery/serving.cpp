@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A trained classifier answers requests from several threads, which share one copy of the weights.
 #include <cstdio>
 #include <thread>

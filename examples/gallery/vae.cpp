@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A variational autoencoder (Kingma and Welling 2014) of 8 x 8 pictures of a spot, with two latent numbers.
 #include <cstdio>
 #include <weft/checkpoint/weights.hpp>

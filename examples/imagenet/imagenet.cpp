@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // ResNet and Inception v3: inference with PyTorch's weights, and training on ImageNet as TensorFlow's distributed
 // Inception did it, in one process or on a cluster. Without a data set a narrow ResNet-18 learns from colour images
 // that the program makes of Fashion-MNIST, and reaches a test accuracy of 0.85, or ends with an error. `--help` lists

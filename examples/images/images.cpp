@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A convolutional network on a folder of JPEG files in ImageNet's layout, train/CLASS/*.jpg and val/CLASS/*.jpg: they
 // are decoded and augmented in parallel while the network learns. Unless there is such a folder the program makes it
 // from Fashion-MNIST first. The usual run reaches an accuracy of 0.86 on val/, or ends with an error. `--help` lists

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // In-graph replication: one graph has a replica of the network for each task. The variables lie in task 0; each replica
 // computes the loss and the gradients of its share of the batch in its own task, and the gradients' sum updates the
 // variables. The program trains the same graph in one process, too, and compares all variables bit by bit. `--help`

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Trains the classifier of images on the nodes of a PBS job (PBS Professional, OpenPBS or Torque): the task at the first line
 # of PBS_NODEFILE is the parameter server, the others are workers.
 #

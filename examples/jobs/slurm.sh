@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSL-1.0
 # Trains the classifier of images on the nodes of a Slurm job: rank 0 is the parameter server, the others are workers.
 #
 #   sbatch --nodes=2 --ntasks=4 examples/jobs/slurm.sh [FLAGS...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // LeNet on Fashion-MNIST: two convolutions with max pooling and two dense layers, TensorFlow's MNIST tutorial network
 // in typed C++. The usual run reaches a test accuracy of 0.92, or ends with an error. `--help` lists the flags.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Linear regression by least squares: the normal equations, and batch, mini-batch and stochastic gradient descent,
 // reach the same coefficients, or the program ends with an error. `--help` lists the flags.
 #include "../regression.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A recurrent network reads an image of Fashion-MNIST as a sequence of 28 rows of 28 pixels, and its last state tells
 // the class. The usual run reaches a test accuracy of 0.88, or ends with an error. `--help` lists the flags.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The product of a matrix of random numbers and its transpose on a device that a flag names, the sum of its elements,
 // and how long that took: a first program for devices. It says where each node runs.
 #include <chrono>

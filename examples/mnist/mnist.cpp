@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A 784-H-10 sigmoid classifier of clothes, trained in one process or by a cluster: TensorFlow's distributed MNIST
 // program, in typed C++. The usual run in one process reaches a test accuracy of 0.885, or ends with an error. `--help`
 // lists the flags.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // One network on several tasks: each layer's weights, gradients and optimizer slots stay in one task, and only the
 // activations and their gradients travel. The program trains the network in one process, too, and compares all weights
 // bit by bit. The tasks are threads that talk over TCP or, where TF_CONFIG names a cluster, the processes of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A pipeline of stages: each task holds one stage of a network, and a batch passes through the stages in micro-batches.
 // While a task computes one micro-batch, the task before it computes the next one. The graph's recording order is the
 // schedule, because each task runs its nodes in that order:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Ridge regression: least squares with a penalty on the squares of the coefficients, by the normal equations and by
 // batch, mini-batch and stochastic gradient descent, which must agree; and a penalty must make the coefficients
 // smaller.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A network that learns from a table: is a tumour malignant, by 30 measurements of its cells? The file is split into
 // parts to train, validate and test on; training ends early when the validation's loss gets no better, and the best
 // weights are kept for `tabular_predict`. The usual run reaches a test accuracy of 0.95, or ends with an error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Predicts with the weights that `tabular` has kept: reads a table of measurements, which needs no diagnosis, and
 // prints a table of one row each. `--help` lists the flags.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The macros that configure Weft, whether a program sets them or the compiler does. Every header includes this one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 /// `cond`, `while_loop` and `scan`. Include this header in at least one file of the program:

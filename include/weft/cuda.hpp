@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 /// NVIDIA GPUs. Include this header in at least one file of the program; `cuda{0}` is then a device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The definitions of cluster functions that files with WEFT_SEPARATE_DISTRIBUTED leave out. Include this header in one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Makes std::format("{}", x) print the same text as `std::cout << x`, if the standard library has <format> (g++ 13,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Layers: dense<10>, conv2d<5, 32>, sequential(...). For a single process, include <weft/weft.hpp> as well.

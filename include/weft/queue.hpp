@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 /// Queues, critical sections, queue runners and variables shared by sessions: docs/how-to/queues.md.

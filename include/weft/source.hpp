@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The functions that files with WEFT_SEPARATE_COMPILATION leave out. One source file of the program includes this

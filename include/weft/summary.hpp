@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 /// Summaries of a run for TensorBoard: docs/how-to/training.md.

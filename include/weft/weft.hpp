@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Everything for a single process, lowest layers first: this file then includes each header directly, and a compiler

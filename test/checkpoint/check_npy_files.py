@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Reads by NumPy what npy.cpp has written by Weft, and holds it against NumPy's own.
 
 usage: check_npy_files.py FOLDER

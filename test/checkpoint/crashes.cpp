@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Processes that save are killed at every one of their system calls: before it, and after it. The checkpoint that is
 // there then is the one before or the new one, whole, and the next process goes on from it.
 

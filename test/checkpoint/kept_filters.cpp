@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Kernels keep what they make from a variable's values until these change. Every way to change them is followed by an
 // inference, whose result must have the bits of a session that has never seen other values.
 #include <cstring>

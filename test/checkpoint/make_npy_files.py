@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes small files by NumPy into npy/, for npy.cpp.
 
 usage: make_npy_files.py        (needs NumPy)

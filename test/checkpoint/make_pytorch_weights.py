@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes a small LeNet of PyTorch's into pytorch/: its weights as safetensors, and what it makes of four images.
 
 usage: make_pytorch_weights.py        (needs PyTorch and safetensors)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes small checkpoints by TensorFlow into tensorflow/, for tensorflow_checkpoint.cpp.
 
 usage: make_tensorflow_files.py        (needs TensorFlow, and cramjam for Snappy)

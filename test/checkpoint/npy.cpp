@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // NumPy's files, both ways. Files that NumPy has written lie in npy/; files that Weft has written must be the same
 // bytes, and where NumPy is installed it reads them.
 #include <boost/test/unit_test.hpp>

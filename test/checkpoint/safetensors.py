@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Holds Weft's safetensors files against Python's library: each opens what the other writes, with the same values, and what
 one refuses of damaged files the other refuses.
 

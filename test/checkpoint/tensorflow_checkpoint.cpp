@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Checkpoints that TensorFlow has written, in tensorflow/.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Weights that PyTorch has trained, by a table of names and layouts: the outputs are PyTorch's.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

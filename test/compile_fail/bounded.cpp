@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/control_flow.hpp>
 #include <weft/ops/boolean_mask.hpp>
 #include <weft/ops/unique.hpp>

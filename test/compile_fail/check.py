@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks the messages that a compiler prints for mistakes.
 
 usage: check.py COMPILER FILE.cpp[:CASE]... -- [FLAG...]
@@ -36,7 +37,7 @@ context = re.compile(r"In file included from .*|\s+from .*[:,]|(\S+: )?(In|At) .
 diagnostic = re.compile(r"\S+?:\d+:\d+: (?:fatal )?(error|warning|sorry)")
 error = re.compile(r"\S+?:\d+:\d+: (?:fatal )?error")
 source_line = re.compile(r" +(\d+ )?\|")
-header = re.compile(r"#include .+|using namespace weft;|")
+header = re.compile(r"// SPDX-.+|#include .+|using namespace weft;|")
 begin_of_case = re.compile(r"// case (\w+): .+")
 mark = re.compile(r".*// (wrong|right)")
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/train/clipping.hpp>
 #include <weft/train/schedules.hpp>
 #include <weft/weft.hpp>

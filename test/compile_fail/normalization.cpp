@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/local_response_normalization.hpp>
 #include <weft/ops/normalization.hpp>
 #include <weft/weft.hpp>

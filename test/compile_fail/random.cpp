@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/graph/random.hpp>
 #include <weft/ops/categorical.hpp>
 #include <weft/ops/dropout.hpp>

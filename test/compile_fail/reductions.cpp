@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/boolean_mask.hpp>  // whose overloads clang counts up, too
 #include <weft/ops/reductions.hpp>
 #include <weft/ops/scan.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/train/accumulation.hpp>
 #include <weft/train/hooks.hpp>
 #include <weft/train/loss_scale.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Matrix products by cuBLASLt's calls, answered by a stand-in: orientations, element types, what is taken in,
 // workspace, tuning; and a whole step, whose products and convolutions are the libraries'. Compiled by the host's
 // compiler; it runs anywhere.

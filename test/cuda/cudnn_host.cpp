@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Convolutions by cuDNN's calls, answered by a stand-in: layouts, element types, padding, what is taken in, refusals.
 // Compiled by the host's compiler; it runs anywhere.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Models and tensors whose every extent the compiler works out, layer after layer. nvcc takes seconds for this file;
 // where results name their types by the ways in which they were found it takes ten times longer with every layer or
 // two.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The CUDA device itself: memory, queues, recordings, errors, and the libraries' products beside the definition.
 #include <boost/test/unit_test.hpp>
 

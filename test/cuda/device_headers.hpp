@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The headers that tests for any device include on a GPU, and on an emulated one (WEFT_GPU_EMULATION).

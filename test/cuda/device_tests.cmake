@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # The tests that are written for any device, and of their cases those that are about CPUs.
 set(device_tests
     gpu.layouts

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The output of nvcc for a program of many expressions: every one has its kernels, in the slots of its skeleton, and so
 // has every other operation. This needs no GPU: nothing runs.
 #include <weft/control_flow.hpp>

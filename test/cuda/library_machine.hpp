@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The tests of libraries' calls share this: a machine of stand-ins, and numbers in its memory.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Sums over GPUs: between those of this process, and between tasks of a cluster, of which this process is the only one.
 // Compiled by the host's compiler. With NCCL_STANDIN, stand-ins for CUDA and NCCL have three GPUs on any machine.
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Before a test that is written for any device: its sessions run on the first GPU, and without one it is skipped. With

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Checks what Weft asks of the CUDA runtime, and in which order: memory, queues, recordings and failures, by a stand-in
 // for the runtime. Compiled by the host's compiler; it runs anywhere.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes files beside this script that other libraries have made, for readers.cpp.
 
 usage: make_files.py tensorflow     (needs TensorFlow 2: examples.tfrecord, the same .gz and .zlib)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes test/data/images/: small image files by Pillow, and values.txt, what Pillow and torchvision make of them.
 
 usage: make_images.py     (needs Pillow, torch, torchvision)

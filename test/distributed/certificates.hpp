@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Authorities and certificates for tests, in a folder that ends with them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Clients of a cluster that trusts no network: what they exchange with the tasks in plain bytes, with tags and
 // encrypted; and whom the tasks or the client reject, in which words.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Checks what launchers and schedulers say in a task's environment, and how tasks that know only their ranks meet.
 #include <sys/stat.h>
 

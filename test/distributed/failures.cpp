@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Tasks as processes of their own, which are killed and stopped.
 #include <atomic>
 #include <boost/test/unit_test.hpp>

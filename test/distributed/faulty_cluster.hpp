@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // A small model that workers train, and parameter servers as processes that a test can kill and replace: shared by the

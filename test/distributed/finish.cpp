@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The end of training, in virtual time. With all-reduce, a worker that has made its last step serves the steps of the
 // other workers until they end, and leaves in time if there are none. With parameter servers, all tasks end in time if
 // training is complete, and if a loss ends it.

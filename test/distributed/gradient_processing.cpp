@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // What a graph makes of gradients before its updates is made of the mean over all workers: two workers with half of a
 // batch each train as one process with all of it.
 #include <boost/test/unit_test.hpp>

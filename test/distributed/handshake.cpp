@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // How tasks prove to each other that they belong together, and where their secret comes from.
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Peers at random: while a small run trains, strangers of every kind connect to its tasks and speak the protocol, from
 // a seed: they stop in the middle, lie in one field, replay what they have overheard, flood, close a half, and prove
 // another secret; some know the secret and are members of the cluster that have no part in the training. The run's

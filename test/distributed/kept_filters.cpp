@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Kernels keep what they make from a variable's values until these change; parameter servers and other workers change
 // them as well.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Clusters on this machine for tests: free ports, tasks on threads, and tasks that are processes of their own.

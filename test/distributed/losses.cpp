@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Workers that are lost: strategy x loss policy x fault, and what the others do. Workers and parameter servers are
 // processes, and faults follow their progress, not the time. random_faults.cpp has all other moments, lost_servers.cpp
 // the loss of parameter servers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Parameter servers that are lost and started again: a table of faults with what the workers and the other servers do,
 // and starts from the shards in a folder. Servers are processes. random_faults.cpp has all other moments, losses.cpp
 // the loss of workers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // What programs for TensorFlow 1 do first with devices, over the tasks of a cluster.
 #include <boost/test/unit_test.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Faults at random: tasks of every strategy are killed, cut off, stopped and continued, terminated and started again at
 // moments that follow from a seed, in virtual time (see simulation.hpp). A task that survives ends with the right
 // result, or in time with an error that names a task which really failed, and nothing stays. A seed that fails is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // One model on a cluster of threads over the in-process transport, and over TCP: the same code as between machines.
 #include <poll.h>
 #include <unistd.h>

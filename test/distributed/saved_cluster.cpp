@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The checkpoints of a cluster: a run that is cut and goes on, with other servers, has the bits of one that nobody
 // disturbed; what is damaged, or dies, is said, and leaves the checkpoint before it; servers follow schedules.
 #include <signal.h>

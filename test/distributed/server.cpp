@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

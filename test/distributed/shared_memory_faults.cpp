@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Ranks that sum in shared memory: processes that are killed at moments that follow from a seed, and a rank that lies
 // about its segment or writes what it likes into the memory of all. A rank that survives ends in time with an error
 // that names the rank that has failed, sums nothing wrong before, and nothing stays in /dev/shm.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // A cluster in one process, in virtual time: real threads of which one runs at a time, a network that keeps what is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // A linear model whose graph spans the tasks of a cluster, and such a cluster in this process.

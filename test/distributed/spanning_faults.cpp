@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Faults at random under steps that span tasks: programs at random with random pins on 1 to 4 tasks, which are killed,
 // cut off, stopped and started again at moments that follow from a seed, in virtual time (see simulation.hpp). A step
 // yields the bits of one session, or fails in time with an error that names a task which really failed; once all tasks

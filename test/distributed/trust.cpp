@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Clusters that trust no network: certificates and TLS, tags on frames; and whom they reject, in which words.
 #include <atomic>
 #include <boost/test/unit_test.hpp>

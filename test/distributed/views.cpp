@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // How workers agree on who trains on: the state machine alone, under random schedules of messages that are lost, late
 // and out of order, of processes that die, are cut off and come again.
 #include <algorithm>

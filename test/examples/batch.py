@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Submits the job scripts of examples/jobs. Slurm's runs under a controller and the daemons of two nodes, all of them real
 and this test's own, each node a network namespace; PBS's, of whose programs Debian has none, beside a node file and a pbsdsh
 made here. Slurm's part needs root and Slurm's packages; skipped in words elsewhere.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """What the tests of the examples share: they run a program, and check what it says and returns when something is wrong:
 one clear sentence, a code that is not 0, and an end in time.
 

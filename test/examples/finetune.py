@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that fine-tuning reaches what it states, and what the program says when something is wrong.
 
 usage: finetune.py PROGRAM       (from the source folder, where the weights are)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the gallery's programs compute from PyTorch's first weights what PyTorch's modules compute, and that they
 run without weights too. One that draws random numbers learns as much as it should.
 

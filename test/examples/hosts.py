@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Trains on two hosts that are network namespaces of this machine: a parameter server and a worker on one, a worker on the
 other, which reach each other over a pair of virtual interfaces alone. Needs root; skipped in words elsewhere.
 

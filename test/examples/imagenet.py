@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the ImageNet program computes PyTorch's logits, has the published sizes, learns alone and with other
 workers from folders and TFRecord files, and what it says when something is wrong.
 

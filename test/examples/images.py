@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that a network learns from a folder of JPEG files, the same with any number of threads that decode, and what
 the program says when something is wrong.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the LeNet program learns, and what it says and returns when something is wrong.
 
 usage: lenet.py PROGRAM

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the classifier program goes on as --on_loss says when a process of its cluster is killed while it trains.
 
 usage: losses.py PROGRAM

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that a recurrent network learns from the rows of images, with either cell, and what the program says when
 something is wrong.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Machines of a network of their own, for tests of programs that talk to other hosts: each is a process of this machine
 with namespaces for its network, its name and its mounts. All reach each other, by their names too, over virtual interfaces
 that meet at a switch, and nothing else; a cable can be pulled out. They are root's.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks what the classifier program says and returns when something is wrong: one clear sentence, a code that is not 0,
 and an end in time.
 

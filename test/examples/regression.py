@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that descent reaches the coefficients of the normal equations, and that the program says where it does not.
 
 usage: regression.py PROGRAM

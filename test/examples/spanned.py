@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Runs the examples of graphs that span tasks under weft_launch: each must print its result and end on all tasks, and a
 signal to one task or to all must end the run.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the network for tables reaches what it states, that the second program's predictions are those of the weights
 in the file, computed here anew, and what both say when something is wrong.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Follows docs/how-to/clusters.md with two machines: runs the commands of its section "Two machines" verbatim, each block on
 the machine that the line before it names, and then disconnects the two. Needs root, and is skipped without it.
 

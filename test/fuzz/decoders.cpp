@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Everything that reads bytes from outside, under libFuzzer: what is read is written again and must be the same, and
 // what is refused must be refused with a weft::error. WEFT_FUZZ_TARGET=<name> chooses one decoder; otherwise the first
 // byte of each input does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Two tasks that serve a graph, under libFuzzer: a client that has proved the secret sends frames made of the input,
 // with requests to run a step that are damaged. Afterwards the step of another client must have its result.
 //

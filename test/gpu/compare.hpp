@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Runs every operation of a graph twice on the same inputs, by its kernel for CPUs and by the emulation of its kernel

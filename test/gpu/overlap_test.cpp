@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Copies between the host and a GPU beside its kernels: the queues of an emulated GPU work in one order and in another
 // one, so that a queue that does not wait for what it needs gives wrong values in one of them.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Workers whose variables and kernels are on GPUs, beside workers on CPUs: the same cluster, the same values.
 #include <boost/test/unit_test.hpp>
 #include <cmath>

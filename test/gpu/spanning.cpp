@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Steps that span tasks whose nodes run on GPUs: a value crosses from the GPU of one task to that of another through
 // memory of the host, and a step yields what a session yields that has all GPUs.
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Multi-head attention: values and gradients against PyTorch and finite differences, masks and lengths.
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Layers of transposed convolutions and of convolutions of sequences: their results, variables and weights from
 // PyTorch.
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Layers as members of models: their names, variables, first values, results and mistakes.
 #include <algorithm>
 #include <any>

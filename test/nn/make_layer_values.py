@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch's layers do in three steps of training: layer_values.txt, beside this file.
 
 A line each, as exact numbers: images [4, 3, 3, 2] with channels last, a residual of the same extents, and what the sum of

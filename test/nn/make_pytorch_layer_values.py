@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch's modules compute: pytorch_layers.safetensors, the state dict of all of them, and
 pytorch_layer_values.txt, operands and results in lines of a name and numbers, both beside this file.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes sequence_values.txt: what PyTorch's recurrent layers and attention compute, values and gradients, for
 test/nn/recurrent.cpp and test/nn/attention.cpp to compare Weft with.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Layers with the weights of PyTorch's modules compute what those compute (make_pytorch_layer_values.py).
 #include <algorithm>
 #include <array>

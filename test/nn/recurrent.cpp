@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Recurrent layers: values and gradients against PyTorch and finite differences, lengths, initial states and names.
 #include <cmath>
 #include <cstdint>

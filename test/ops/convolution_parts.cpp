@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Large convolutions are cut into parts, each followed by its share of the expression that reads the result, and 1 x 1
 // windows that skip pixels gather the others first. The values are those of the sum that defines a convolution.
 #include <algorithm>

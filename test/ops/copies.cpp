@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/concat.hpp>
 #include <weft/ops/reverse.hpp>
 #include <weft/ops/slice.hpp>

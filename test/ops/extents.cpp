@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <numeric>
 #include <weft/graph/fill.hpp>
 #include <weft/ops/reshape.hpp>

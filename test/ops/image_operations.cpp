@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/ops/conv1d.hpp>
 #include <weft/ops/conv2d_transpose.hpp>
 #include <weft/ops/grouped_conv2d.hpp>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what TensorFlow makes of masks and of repeated values: bounded_values.txt, beside this file.
 
 For each mask: "mask", the ranks of x and of the mask, x's extents; then x, the mask, the rows that are kept, the gradient of

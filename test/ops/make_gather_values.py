@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes gather_values.txt, beside this file: what NumPy takes along axes, and PyTorch's gradients of it.
 
 usage: PYTHON make_gather_values.py        with a PYTHON that has numpy and torch

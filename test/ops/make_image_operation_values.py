@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch makes of images and sequences: image_operation_values.txt, beside this file.
 
 Each line is a name and numbers: first the operands, channels last, then for each case the values y, "NAME", and the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what NumPy makes of matrices at random: linear_algebra_values.txt, beside this file.
 
 Of each case: "case", how many matrices, their extent, how many right sides; then the matrices, the right sides, the

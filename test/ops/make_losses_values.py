@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what TensorFlow makes of losses: losses_values.txt, beside this file.
 
 Each line is a name and numbers: the operands; then for each case the losses y, "NAME", and the gradients of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch makes of normalizations at random: normalization_values.txt, beside this file.
 
 Of each case: its name and its extents, then values, a line each, as exact numbers. Extents end with those of a

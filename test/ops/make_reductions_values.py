@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch makes of reductions and arrays: reductions_values.txt, beside this file.
 
 Each line is a name and numbers: first the operands, then for each case the values y, "NAME", and the gradient of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <limits>
 #include <weft/graph/linspace.hpp>
 #include <weft/ops/arrays.hpp>

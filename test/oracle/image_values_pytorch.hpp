@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Made by make_image_values.py with PyTorch 2.15.0.

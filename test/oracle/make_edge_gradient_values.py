@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes TensorFlow's gradients at the edges of domains: edge_gradient_values.txt, beside this file.
 
 usage: PYTHON make_edge_gradient_values.py        with a PYTHON that has tensorflow

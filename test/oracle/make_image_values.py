@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what PyTorch or TensorFlow computes of images, for test/oracle/images.cpp to compare Weft with.
 
 usage: PYTHON make_image_values.py pytorch > image_values_pytorch.hpp            with a PYTHON that has torch

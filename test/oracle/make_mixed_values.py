@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes mixed_values.txt: what PyTorch computes in half and bfloat16, for test/oracle/mixed_precision.cpp to compare Weft
 with.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes row_values.hpp: what TensorFlow computes along an axis, for test/oracle/rows.cpp to compare Weft with.
 
 usage: PYTHON make_row_values.py > row_values.hpp        with a PYTHON that has tensorflow

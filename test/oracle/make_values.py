@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes values.hpp: what PyTorch computes, for test/oracle/oracle.cpp to compare Weft with.
 
 usage: PYTHON make_values.py > values.hpp        with a PYTHON that has torch

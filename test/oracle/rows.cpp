@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>

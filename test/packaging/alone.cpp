@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A newcomer has no macro and no library after copying the headers. The reference kernels carry it, for training too.
 #include <weft/weft.hpp>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that a program needs nothing but the compiler and Weft's headers: no macro, no library, no CMake.
 
 usage: alone.py COMPILER INCLUDE_DIR PROGRAM.cpp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that programs which include Weft with -I, as third-party code in their tree, see no warning of it under the flags that
 careful projects build with: the public headers together, and models whose templates are instantiated.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # Builds and runs test/packaging/consumer against Weft, taken as WAY says: find_package or add_subdirectory.
 #
 # usage: cmake -DWAY=... -DSOURCE=... -DBINARY=... -DCOMPILER=... -DGENERATOR=... -DDISTRIBUTED=... -DCUDA=...

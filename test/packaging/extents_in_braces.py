@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that pages, examples and headers construct tensors from their extents in braces.
 
 usage: extents_in_braces.py ROOT

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks std::format of Weft's values: with the compiler's own <format>, else with one of the test's that has as much of it as
 <weft/format.hpp> uses; and that the header compiles where the standard library has none.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that clang-format would change no C++ file of the repository.
+# SPDX-License-Identifier: BSL-1.0
+"""Checks that clang-format would change no C++ file of the repository, and that sources name their licence.
 
     formatting.py ROOT [--fix]
 
@@ -31,6 +32,11 @@ listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--oth
 if listed.returncode:
     print("skipped: not a git checkout")
     sys.exit(77)
+sources = [f for f in listed.stdout.split("\0") if re.search(r"\.(hpp|cpp|cu|inc|py|sh|cmake)$|CMakeLists", f)]
+for f in filter(os.path.exists, (os.path.join(root, f) for f in sources)):
+    with open(f) as opened:
+        if "SPDX-License-Identifier: BSL-1.0" not in opened.readline() + opened.readline():
+            sys.exit(f"error: {f} needs the line SPDX-License-Identifier: BSL-1.0 at its beginning")
 files = [f for f in listed.stdout.split("\0") if re.search(r"\.(hpp|cpp|cu|cuh|h)$", f)]
 files = [f for f in files if os.path.exists(os.path.join(root, f))]
 if len(files) < 500:

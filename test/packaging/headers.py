@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that every header compiles without a warning: alone, or all of them together, in order and backwards.
 
 What a header forgets to include is the same whichever compiler says so: one is asked about each header alone, which takes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that programs do not include the standard library's costly headers through Weft's, which take longer to compile
 than the part of Weft that would use them. A program that names what they have includes them itself.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the folders under weft/ include only downwards, that every include of Weft names a file that exists, and
 that a program which does not ask for CUDA never meets a header of it.
 

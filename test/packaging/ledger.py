@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Holds what programs cost a compiler, in numbers that are the same on every machine.
 
 usage: ledger.py INCLUDE_DIR PROGRAMS LEDGER [--write]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that relative links of pages lead somewhere: to a file or folder of the project, and to a heading in it.
 
 usage: links.py ROOT

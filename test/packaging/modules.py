@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that a program can use graphs, tensors and errors of shared libraries with hidden visibility, of one that it is
 linked with and of a plugin that dlopen loads with RTLD_LOCAL; and that no header recognizes an operation by its address.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that scripts/build.sh does not leave a build folder that was moved, or copied, to CMake, which refuses it in words
 of its own: what is of no use there is forgotten, and the reader is told.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Built with -O0; odr_b.cpp with -O2 -march=native. Both include everything: that they link shows that no header
 // defines a function twice, that they agree shows that no flag changes a type.
 #include "odr.hpp"

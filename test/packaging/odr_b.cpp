@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include "odr.hpp"
 
 all_layouts layouts_elsewhere();

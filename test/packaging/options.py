@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks the lists of options in comments that compilers show: `= delete;  // saver_options: shards, max_to_keep, name`.
 
 usage: options.py INCLUDE

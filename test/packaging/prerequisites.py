@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks scripts/prerequisites.sh with fakes of apt-get and pip: it waits for another program's locks, shows apt-get's errors,
 and installs packages from PyPI once for each version of Python.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Compiles every C++ block of pages.
 
 usage: readme.py PAGE|FOLDER[,PAGE|FOLDER...] COMPILE_FAIL_DIR PART[,PART...] COMPILER [FLAG...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Runs a check of what compilers say, unless it has passed before, on this machine, with the very same inputs: those that
 only look at syntax, or at errors, ccache does not know.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the README's results are those of docs/explanation/results.json, what bench/table.py publishes, and that
 bench/run.sh finds the peers' programs and environments.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that what files with WEFT_SEPARATE_COMPILATION leave out is compiled by <weft/source.hpp>, and what files with
 WEFT_SEPARATE_DISTRIBUTED leave out by <weft/distributed_source.hpp>; and that the latter include neither Boost nor
 OpenSSL.

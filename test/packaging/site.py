@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Builds the site and checks that it has no warnings, that every link within it leads to a page and an anchor, that the names
 of docs/reference/names.md have entries with their text, and that nothing of the implementation has one.
 

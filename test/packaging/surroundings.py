@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks that the headers stand what programs do around them.
 
 usage: surroundings.py INCLUDE_DIR COMPILER [FLAG...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // What the passes of plan/compile.hpp decide for small graphs; the expectations follow from docs/explanation/design.md,
 // "Order".
 #include <algorithm>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes queue_values.txt: commands to queues, and what TensorFlow answers.
 
 usage: python make_queue_values.py > queue_values.txt     (with TensorFlow, which still has the queues of version 1)

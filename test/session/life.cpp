@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Graphs that grow, extents that change and values that end while a session and its steps live on.
 #include <boost/test/unit_test.hpp>
 #include <weft/weft.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Graphs and sessions that move, and what is used after its owner is gone.
 #include <memory>
 #include <optional>

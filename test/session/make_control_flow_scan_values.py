@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes control_flow_scan_values.txt: what PyTorch's LSTM and GRU compute, and their gradients, for
 test/session/control_flow_scan.cpp to compare Weft's scan with.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes control_flow_values.txt: what TensorFlow's cond and while_loop compute, and their gradients, for
 test/session/control_flow.cpp to compare Weft with.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes random_program_values.txt: what PyTorch computes of programs at random in float64, and their gradients by
 autograd, for test/session/random_graphs.cpp to compare Weft with.
 

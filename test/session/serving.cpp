@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Sessions on threads of their own that read one set of variables (clone_for_inference), and nothing else in common.
 #include <atomic>
 #include <thread>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Checks what a trace records, and that others can read it.
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

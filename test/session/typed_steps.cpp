@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // step<R(A...)>: a prepared step by its results and feeds.
 #include <functional>
 #include <tuple>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include "errors.hpp"
 #include "ops/gradient_check.hpp"
 

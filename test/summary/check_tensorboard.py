@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Reads with TensorBoard's own package what test/summary/tensorboard.cpp has written.
 
 usage: check_tensorboard.py FOLDER        ends with 77, and says so, where the package is not installed

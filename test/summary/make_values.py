@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes histogram_values.txt and image_values.txt: what TensorFlow's summaries are of numbers given there.
 
 usage: make_values.py        (needs TensorFlow 2)

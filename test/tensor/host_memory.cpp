@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <sys/wait.h>
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes printed_arrays.txt: arrays, and what NumPy prints of them.
 
 Of each array one line, `TYPE EXTENTS BITS...`: the extents with commas, `-` for none; the elements' bits in hexadecimal,

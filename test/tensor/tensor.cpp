@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #define WEFT_CHECKED 1
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #define WEFT_CHECKED 1
 #include <array>
 #include <boost/test/unit_test.hpp>

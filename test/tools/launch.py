@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Runs weft_launch as a user does: programs that end well, fail, are killed or hang; on this machine, and on others by a
 stand-in for ssh that runs its command here.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Runs the command weft as a user does, on files that NumPy, PyTorch and TensorFlow have written.
 
 usage: weft.py WEFT TEST_CHECKPOINT_FOLDER WRITES_EVENTS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Moving averages and loss scaling, beside values of TensorFlow and PyTorch (make_average_values.py).
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Weight decay of some variables, which patterns of names choose (make_decay_values.py).
 #include <string>
 

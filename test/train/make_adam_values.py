@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes adam_values.txt: what TensorFlow's Adam makes of a variable in 50 steps, for test/train/optimizers.cpp to compare
 Weft with.
 

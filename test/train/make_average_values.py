@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes average_values.txt: what TensorFlow's moving averages and loss scales, and PyTorch's GradScaler, do, for
 test/train/averages_and_scales.cpp to compare Weft with.
 

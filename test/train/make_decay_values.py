@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes torch_decay_values.txt: two dense layers after three steps of torch.optim.AdamW with two groups of parameters, a
 weight decay of 0.25 for matrices and none for biases, whose gradients are clipped to a global norm of 0.5.
 

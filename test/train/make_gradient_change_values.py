@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what TensorFlow's or PyTorch's optimizers make of two variables whose gradients are clipped or decayed, for
 test/train/gradient_changes.cpp to compare Weft with.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes batches of labels, predictions and weights, and what scikit-learn and TensorFlow 1's metrics measure of them, for
 test/train/metrics.cpp to compare Weft with.
 

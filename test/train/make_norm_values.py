@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes norm_values.txt: what LARS (You, Gitman and Ginsburg 2017, algorithm 1) and LAMB (You et al. 2020, algorithm 2)
 make of a variable in 50 steps, for test/train/all_optimizers.cpp to compare with. In float64.
 

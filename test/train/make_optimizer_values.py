@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes what TensorFlow's or PyTorch's optimizers make of a variable in 50 steps, for test/train/all_optimizers.cpp to
 compare Weft with.
 

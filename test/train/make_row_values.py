@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes row_values.txt: what TensorFlow's optimizers make of a variable whose gradient is rows (tf.IndexedSlices), for
 test/train/optimizers.cpp to compare Weft with.
 

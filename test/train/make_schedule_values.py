@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes the values of TensorFlow's or PyTorch's schedules at some steps, for test/train/schedules.cpp to compare Weft with.
 
 usage: PYTHON make_schedule_values.py tensorflow > tensorflow_schedule_values.txt

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Several networks in one graph: each by its scope, its own optimizer, copies from one to another.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A run that is killed at any moment and started again ends with the bits of one that nobody disturbed: variables, the
 // optimizer's slots, the random numbers of dropout, and the position in the data.
 #include <signal.h>

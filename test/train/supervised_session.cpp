@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // A supervised run: hooks, the end by a hook, a signal, an exception or close(), and what is saved then.
 #include <signal.h>
 

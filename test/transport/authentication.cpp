@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Frames with tags: what arrives is what was sent, in that order, or an error.
 #include <boost/test/unit_test.hpp>
 #include <cstring>

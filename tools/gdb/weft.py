@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """gdb's printers of Weft's types: tensors and views with their elements, shapes, extents, nodes by name and extents.
 
     (gdb) source weft.py

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // All optimizers: train/optimizers.hpp, which weft.hpp includes, and the optimizers with separate headers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Metrics that accumulate over the batches of an evaluation (tf.metrics):

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // The program that test/checkpoint/safetensors.py runs.
 //
 //   interchange write FILE     writes the tensors that the script knows too

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Compiled by the host's compiler, first.cu and second.cu by nvcc: what the three have in common is there once, what is
 // one file's own is not another's. Without arguments it looks, with `gpu` it trains on the first GPU.
 #include "unit.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The files of the program `separate` have this in common: a model that each of them writes down for itself, with one

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // Sums by MPI, in processes that mpirun has started: every process runs the same cases.
 #include <boost/test/unit_test.hpp>
 #include <chrono>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes the first weights and the results of the gallery's programs, computed by PyTorch's modules.
 
 usage: make_values.py      (with PyTorch and safetensors; writes beside itself)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Writes the weights of a tiny ResNet-18 with PyTorch's names, four images and the logits that PyTorch computes:
 tiny_resnet18.safetensors, tiny_resnet18_x.npy and tiny_resnet18_y.npy, beside this file.
 

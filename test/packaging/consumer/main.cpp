@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/data/idx.hpp>
 #include <weft/error.hpp>
 #if defined(WEFT_HAS_CUDA)

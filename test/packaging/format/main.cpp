@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #include <weft/format.hpp>
 
 #if !defined(__cpp_lib_format)

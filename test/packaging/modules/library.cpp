@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #define FACTOR 2.0f
 #include <weft/graph/random.hpp>
 #include <weft/ops/gather.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // What library.cpp, compiled with hidden visibility, makes for program.cpp.
 #pragma once
 

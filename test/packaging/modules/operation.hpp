@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // An operation that multiplies by FACTOR, of a type that has the same name in each file.
 #include <weft/weft.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 // usage: program PLUGIN
 //
 // Uses the graph that a library made: the one that the program is linked with, and one that dlopen loads. Expected

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 """Checks what gdb prints of a program's values by tools/gdb/weft.py; skipped (77) without gdb, or where it may not trace.
 
 usage: printers.py PRINTERS.py PROGRAM STOP.cpp

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // OpenBLAS's header declares its own `bfloat16` in the global namespace, which would hide Weft's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Only the C interface: the C++ interface left the standard in 2012 and requires a library of its own.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // Everything about parameter servers: their storage and update rules, the server (server::join), and the client of the

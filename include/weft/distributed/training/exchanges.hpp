@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 // The exchanges of gradients and the parameter servers, which weft::compiled_distributed contains for tcp. Files that

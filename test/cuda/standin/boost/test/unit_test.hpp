@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSL-1.0
 #pragma once
 
 #pragma GCC system_header  // comparisons convert as the tests mean them to
