@@ -16,6 +16,12 @@
   #include <Weft needs exceptions>  // no such file: compilers stop here
 #endif
 
+// Extents are 64-bit integers, and tensors count their elements in std::ptrdiff_t.
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
+  #error "Weft needs a 64-bit processor: compile without -m32 or for another target"
+  #include <Weft needs a 64-bit processor>  // no such file: compilers stop here
+#endif
+
 // ---- separate compilation ----
 
 // By default, every file that includes Weft compiles the parts of Weft that it uses. Functions that are not templates,

@@ -3,6 +3,8 @@
 
 // Everything for single processes and clusters.
 
+#include <weft/config.hpp>
+
 #include <weft/distributed/cluster/cluster_spec.hpp>
 #include <weft/distributed/membership/server.hpp>
 #include <weft/distributed/training/replicated_session.hpp>

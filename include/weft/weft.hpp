@@ -5,6 +5,7 @@
 // message about a header names two files instead of ten.
 
 // clang-format off
+#include <weft/config.hpp>
 #include <weft/error.hpp>
 #include <weft/tensor/dims.hpp>
 #include <weft/tensor/dtype.hpp>

@@ -3,7 +3,7 @@
 
 usage: surroundings.py INCLUDE_DIR COMPILER [FLAG...]
 
-- An older language is one error in words, and so is a program without exceptions.
+- An older language is one error in words, and so are a program without exceptions and a 32-bit processor.
 - Macros that programs and other headers define: physics' and mathematics' letters, what <complex.h>, <termios.h> and X11
   have, and words in capitals. Other letters are Weft's template parameters: a program that has a macro of one, T say,
   defines it behind the headers.
@@ -62,6 +62,15 @@ none = compile("#include <weft/weft.hpp>\nusing namespace weft;\nint main() { gr
 errors = re.findall(r"error: (.*)", none.stdout)
 if not errors or "Weft reports errors by exceptions: compile without -fno-exceptions" not in errors[0] or len(errors) > 2:
     faults.append(f"{compiler} -fno-exceptions says:\n{none.stdout}")
+
+# The standard library for -m32 is often absent: the message must come before any header of it. Compilers for processors
+# without a 32-bit mode reject the option.
+if subprocess.run([compiler, "-m32", "-E", "-x", "c++", "-"], input="", text=True, capture_output=True).returncode == 0:
+    for umbrella in ("weft", "distributed"):
+        narrow = compile(f"#include <weft/{umbrella}.hpp>\n", "-m32")
+        errors = re.findall(r"error: (.*)", narrow.stdout)
+        if not errors or "Weft needs a 64-bit processor" not in errors[0] or len(errors) > 2:
+            faults.append(f"{compiler} -m32 says:\n{narrow.stdout}")
 
 # Other headers come first, as in a program: most of them do not stand these macros themselves.
 standard = {name for header in root.rglob("*.hpp") for name in re.findall(r"^#\s*include <([^>]+)>", header.read_text(), re.M)
