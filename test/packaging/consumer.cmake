@@ -108,3 +108,22 @@ if(NM)
     message(FATAL_ERROR "a shared library exports ${symbols}")
   endif()
 endif()
+
+# The same program without CMake, by the files of pkg-config, which must be right wherever the folder is.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG AND WAY STREQUAL "find_package")
+  file(RENAME ${folder}/prefix ${folder}/moved)
+  set(modules weft weft-data)
+  if(DISTRIBUTED)
+    list(APPEND modules weft-distributed)
+  endif()
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder}/moved/share/pkgconfig
+                          ${PKG_CONFIG} --cflags --libs ${modules}
+                  OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  set(sources ${SOURCE}/test/packaging/consumer)
+  execute_process(COMMAND ${COMPILER} -std=c++20 -DWEFT_SEPARATE_COMPILATION ${sources}/compiled.cpp
+                          ${sources}/compiled_model.cpp -o ${folder}/by_pkg_config ${folder}/none/libweft_compiled.a ${flags}
+                  COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${folder}/by_pkg_config COMMAND_ERROR_IS_FATAL ANY)
+endif()
