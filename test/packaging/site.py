@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSL-1.0
-"""Builds the site and checks that it has no warnings, that every link within it leads to a page and an anchor, that the names
-of docs/reference/names.md have entries with their text, and that nothing of the implementation has one.
+"""Builds the site and checks that it has no warnings, that every link within it and every entry of its search leads to a page
+and an anchor, that the names of docs/reference/names.md have entries with their text, that each operation of
+docs/reference/operations.md has a page of its own, that nothing of the implementation has one, and that the site lists its
+versions.
 
 usage: site.py SOURCE_DIR [DOXYGEN]
 
-Skipped (77) without Doxygen 1.9.4 or newer.
+Skipped (77) without Doxygen 1.9.4 or newer. With Chromium, site_browser.py opens pages, too.
 """
+import html
 import html.parser
+import json
 import pathlib
 import re
 import shutil
@@ -58,12 +62,52 @@ def broken_links(pages):
         yield f"only {count} links were found"
 
 
-def broken_entries(folder):
-    """The pages that the tree and the search show by scripts. (Doxygen 1.9.4 has no anchors for enumerators there.)"""
-    for path in sorted(folder.rglob("*.js")):
-        for page in set(re.findall(r"""["'](?:\.\./)?([\w.-]+\.html)[#"']""", path.read_text(errors="replace"))):
-            if not (folder / page).is_file():
-                yield f"{path.name}: {page}: no such file"
+def search_index(folder):
+    """The entries of the search: title, kind or page, address, text."""
+    return json.loads(re.sub(r"^searchIndex = |;\s*$", "", (folder / "search.js").read_text()))
+
+
+def faults_of_search(folder, pages):
+    entries = search_index(folder)
+    for title, _, address, _ in entries:
+        page, _, anchor = address.partition("#")
+        if (folder / page).resolve() not in pages or anchor and html.unescape(anchor) not in pages[(folder / page).resolve()].anchors:
+            yield f"search.js: {title}: {address}: no such page or anchor"
+    if ["matmul", "function", "api/matmul.html"] not in [entry[:3] for entry in entries]:
+        yield "search.js does not find matmul"
+    if len(entries) < 2000:
+        yield f"search.js has only {len(entries)} entries"
+
+
+def faults_of_versions(output, folder, pages):
+    version = re.search(r"project\(weft VERSION (\S+)", (root / "CMakeLists.txt").read_text())[1]
+    yield from (f"{path.name} does not show version {version}" for path, page in pages.items() if f"Weft {version}" not in "".join(page.text))
+    listed = json.loads(re.sub(r"^versions = |;\s*$", "", (output / "versions.js").read_text()))
+    if listed != [folder.name, "0.0.10", "0.0.9"]:
+        yield f"versions.js lists {listed}"
+    if f"url={folder.name}/index.html" not in (output / "index.html").read_text():
+        yield "index.html does not lead to the newest version"
+
+
+def operations():
+    """The functions that docs/reference/operations.md names, by their definitions in the headers."""
+    code = "\n".join(path.read_text() for folder in ("ops", "graph") for path in sorted((root / "include/weft" / folder).glob("*.hpp")))
+    defined = set(re.findall(r"^(?:\[\[nodiscard\]\] )?(?:auto|[\w:]+<.*>|effect) (\w+)\(", code, re.M))
+    text = re.sub(r"^```.*?^```", "", (root / "docs/reference/operations.md").read_text(), flags=re.S | re.M)
+    names = {found[1] for span in re.findall(r"`([^`]+)`", text) if (found := re.match(r"(?:auto \[.*\] = )?(\w+)(?=$|[<(])", span))}
+    return names & defined
+
+
+def faults_of_operations(folder, pages):
+    """Each operation has a page of its own, and the page of operations links to it."""
+    links = {link for link, _ in pages[(folder / "reference/operations.html").resolve()].links}
+    for name in sorted(operations()):
+        if (folder / f"api/{name}.html").resolve() not in pages:
+            yield f"{name}, of docs/reference/operations.md, has no page"
+        elif f"../api/{name}.html" not in links:
+            yield f"reference/operations.html does not link to api/{name}.html"
+    if len(operations()) < 60:
+        yield f"only {len(operations())} operations were found in docs/reference/operations.md"
 
 
 def names_of_page():
@@ -84,10 +128,8 @@ def entries(folder):
     """(kind, qualified name, page, anchor) of all that the reference lists."""
     for compound in xml.etree.ElementTree.parse(folder / "weft.tag").getroot():
         kind, scope, page = compound.get("kind"), compound.findtext("name") or "", compound.findtext("filename")
-        if kind in ("group", "file", "page", "dir"):
+        if kind == "file":
             scope = ""
-        elif kind == "concept":  # which has no name here
-            yield kind, re.sub("_1_1", "::", page[len("concept"):-len(".html")]), page, ""
         else:
             yield kind, scope, page, ""
         for member in compound.iter("member"):
@@ -97,12 +139,12 @@ def entries(folder):
                 yield "enumvalue", f"{scope}::{name}::{value.text}", value.get("file"), value.get("anchor")
 
 
-def check(folder):
+def check(output, folder):
     pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
     yield from broken_links(pages)
-    yield from broken_entries(folder)
-    if "index.html" not in {path.name for path in pages} or "README.md" in {path.name for path in pages}:
-        yield "README.md is not the main page"
+    yield from faults_of_search(folder, pages)
+    yield from faults_of_versions(output, folder, pages)
+    yield from faults_of_operations(folder, pages)
 
     listed = list(entries(folder))
     for kind, name, page, _ in listed:
@@ -132,11 +174,18 @@ def check(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    built = subprocess.run([sys.executable, "-B", root / "docs/doxygen/build.py", temporary, "--doxygen", doxygen],
+    output = pathlib.Path(temporary).resolve()
+    for other in ("0.0.9", "0.0.10"):  # versions that were published before
+        (output / other).mkdir()
+        (output / other / "index.html").touch()
+    built = subprocess.run([sys.executable, "-B", root / "docs/site/build.py", output, "--doxygen", doxygen],
                            capture_output=True, text=True)
     if built.returncode:
         sys.exit(built.stderr)
-    site = pathlib.Path(temporary, "html").resolve()
-    faults = list(check(site))
+    faults = list(check(output, pathlib.Path(built.stdout.strip()).parent))
+    browser = subprocess.run([sys.executable, "-B", pathlib.Path(__file__).with_name("site_browser.py"), output], capture_output=True, text=True, timeout=300)
+    print(browser.stdout + browser.stderr, end="")
+    if browser.returncode not in (0, 77):
+        faults.append("site_browser.py has found faults")
 print("\n".join(faults) or "the site has an entry for every name, and its links lead somewhere")
 sys.exit(bool(faults))
