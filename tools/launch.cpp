@@ -126,7 +126,7 @@ std::optional<settings> read_command_line(int argc, char** argv) {
     return {};
   }
   if (given.count("version")) {
-    std::puts("weft_launch " WEFT_VERSION);
+    std::puts("weft_launch " WEFT_VERSION_STRING);
     return {};
   }
   if (given.count("make_secret")) {

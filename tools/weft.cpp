@@ -404,7 +404,7 @@ int run(int count, char** given) {
   const std::string_view command = count > 1 ? given[1] : "";
   for (int i = 1; i < count; ++i)
     if (given[i] == std::string_view("--help")) return std::fputs(help, stdout) < 0 ? 2 : 0;
-  if (command == "--version") return std::puts("weft " WEFT_VERSION) < 0 ? 2 : 0;
+  if (command == "--version") return std::puts("weft " WEFT_VERSION_STRING) < 0 ? 2 : 0;
   if (command == "inspect") return inspect({count, given, {{"--no-statistics", false}}});
   if (command == "compare") return compare({count, given, {{"--tolerance", true}}});
   if (command == "convert") return convert({count, given, {{"--tensor", true}}});

@@ -4,6 +4,8 @@
 // The macros that configure Weft, whether a program sets them or the compiler does. Every header includes this one
 // before its own code.
 
+#include <weft/version.hpp>
+
 // Must precede any syntax that an older language standard cannot parse.
 #if !defined(__cplusplus) || __cplusplus < 202002L
   #error "Weft needs C++20: compile with -std=c++20"

@@ -17,7 +17,8 @@ CUDA = re.compile(r"cuda|cublas|cudnn|cufft|curand|nccl|cub/")
 BINDINGS = ["cuda.hpp", "cuda_error.hpp", "cuda_memory.hpp", "cuda_queue.hpp", "matmul_cublaslt.hpp",
             "convolution_cudnn.hpp", "nccl.hpp", "scan_cub.hpp", "sort_cub.hpp"]
 # Headers directly under weft/: these are under every layer, the umbrellas are over all.
-BOTTOM = ["config.hpp", "deadline.hpp", "error.hpp", "printable.hpp", "text.hpp", "time_source.hpp"]
+BOTTOM = ["config.hpp", "deadline.hpp", "error.hpp", "printable.hpp", "text.hpp", "time_source.hpp",
+          "version.hpp"]
 
 root = pathlib.Path(sys.argv[1])
 faults = []

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: BSL-1.0
+#include <string_view>
+
 #include <weft/data/idx.hpp>
 #include <weft/error.hpp>
 #if defined(WEFT_HAS_CUDA)
   #include <weft/cuda.hpp>
+#endif
+
+#if defined(FOUND_VERSION)
+static_assert(std::string_view(WEFT_VERSION_STRING) == FOUND_VERSION);
 #endif
 
 int main() {
