@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSL-1.0
 # weft.pc, weft-data.pc and weft-distributed.pc: the targets of these names for pkg-config, with the libraries that they link.
 # These are named by flags, not as modules: not every library has a module. Folders that the compiler searches anyway are left
 # out, so that with a system's libraries the files are the same on every machine.
