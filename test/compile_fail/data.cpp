@@ -18,7 +18,7 @@ auto rows = data::csv<float, std::int32_t>("iris.csv", {.separator = ';'});  // 
 
 // case csv_extents: A tensor of columns has a named extent, so that the number of its columns is unknown.
 // error: csv_features_are_not_valid
-// error: csv: columns are read as numbers, std::string, or tensors whose extents are numbers
+// error: csv: features must be numbers, std::string, or tensors with fixed extents
 // max-lines: 10
 auto rows = data::csv<tensor<float, dims<dyn<"columns">>>>("table.csv");  // wrong
 auto rows = data::csv<tensor<float, dims<4>>>("table.csv");               // right
@@ -37,7 +37,7 @@ auto batches = values.batches(4);  // right
 
 // case dataset_batch_of_texts: Batches of strings, which are vectors, are batched again.
 // error: batches_of_texts_have_no_batches
-// error: batches: of batches of texts there are none; make batches once
+// error: batches: batches of strings cannot be batched again; call batches once
 // max-lines: 10
 auto texts = data::from_tensors(std::vector<std::string>{"a", "b"});
 auto batches = texts.batches(2).batches(3);  // wrong
@@ -51,7 +51,7 @@ auto batches = values.batches(4);  // right
 
 // case dataset_feature: The function returns neither a tensor nor a number nor a string.
 // error: dataset_features_are_not_valid
-// error: map: a function returns a tensor, a number, a std::string, or a tuple of them
+// error: map: the function must return a tensor, a number, a std::string, or a tuple of them
 // max-lines: 12
 auto numbers = data::from_tensors(std::vector<int>{1, 2, 3});
 auto vectors = numbers.map([](int i) { return std::vector<double>(static_cast<std::size_t>(i)); });  // wrong
@@ -59,7 +59,7 @@ auto tensors = numbers.map([](int i) { return tensor<double, dims<dyn<"n">>>(sha
 
 // case dataset_filter_features: The filter takes the second feature only.
 // error: function_takes_other_features
-// error: filter: the function takes all features
+// error: filter: the function must take all features
 // max-lines: 10
 auto rows = data::from_tensors(tensor<float, dims<3, 2>>(), tensor<std::int32_t, dims<3>>());
 auto kept = rows.filter([](std::int32_t label) { return label > 0; });                                 // wrong
@@ -67,7 +67,7 @@ auto kept = rows.filter([](const tensor<float, dims<2>>&, std::int32_t label) { 
 
 // case dataset_map_features: The function takes one of two features.
 // error: function_takes_other_features
-// error: map: the function takes all features
+// error: map: the function must take all features
 // max-lines: 10
 auto rows = data::from_tensors(tensor<float, dims<3, 2>>(), tensor<std::int32_t, dims<3>>());
 auto doubled = rows.map([](const tensor<float, dims<2>>& x) { return x * 2; });                // wrong
@@ -81,7 +81,7 @@ auto batches = values.shuffled(1, data::shuffle_buffer{1000});  // right
 
 // case example_extents: A tensor has two named extents, which one list of numbers cannot determine.
 // error: example_features_are_not_valid
-// error: parse_example: features are numbers, texts, and tensors of which at most the first extent is named
+// error: parse_example: features must be numbers, strings, or tensors whose extents are fixed after the first
 auto parse = data::parse_example<tensor<float, dims<dyn<"rows">, dyn<"columns">>>>("x");  // wrong
 auto parse = data::parse_example<tensor<float, dims<dyn<"rows">, 4>>>("x");               // right
 
@@ -98,7 +98,7 @@ auto r = data::lines("a.txt", {.skip = 1});     // right
 
 // case record_size: Records of a fixed size have a named extent.
 // error: record_has_no_fixed_size
-// error: fixed_records: a record is a tensor whose extents are numbers
+// error: fixed_records: the record must be a tensor with fixed extents
 // max-lines: 10
 auto records = data::fixed_records<tensor<std::uint8_t, dims<dyn<"bytes">>>>("file");  // wrong
 auto records = data::fixed_records<tensor<std::uint8_t, dims<3073>>>("file");          // right

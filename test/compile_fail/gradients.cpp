@@ -6,7 +6,7 @@ using namespace weft;
 
 // case apply_gradients: A gradient has other extents than its variable.
 // error: applied_value_is_not_a_gradient
-// error: apply_gradients: it takes what compute_gradients\(\) returns
+// error: apply_gradients: pass the result of compute_gradients\(\)
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto [of_w] = compute_gradients(sum(w * w), w);
@@ -15,7 +15,7 @@ auto train = apply_gradients(adam{}, variable_gradient{2.0f * of_w.gradient, w})
 
 // case apply_gradients_alone: Gradients without their variables.
 // error: applied_value_is_not_a_gradient
-// error: apply_gradients: it takes what compute_gradients\(\) returns, each gradient an expression
+// error: apply_gradients: pass the result of compute_gradients\(\); each gradient must be an expression
 graph g;
 auto x = placeholder<float, dims<4, 3>>(g, "x");
 auto w = variable<float, dims<3, 2>>(g, "w");
@@ -25,7 +25,7 @@ auto train = adam{}.apply_gradients(compute_gradients(loss, w));  // right
 
 // case clip_global_norm: The loss is passed instead of its gradients.
 // error: changed_value_is_not_a_gradient
-// error: clip_by_global_norm: it takes what compute_gradients\(\) returns
+// error: clip_by_global_norm: pass the result of compute_gradients\(\)
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto loss = sum(square(w));
@@ -48,7 +48,7 @@ auto grads = clip_by_value(compute_gradients(w * w), -1.0, 1.0);  // right
 
 // case clip_variables: Variables instead of gradients, as in torch.nn.utils.clip_grad_norm_.
 // error: changed_value_is_not_a_gradient
-// error: global_norm: it takes what compute_gradients\(\) returns
+// error: global_norm: pass the result of compute_gradients\(\)
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto b = variable<float>(g, "b");

@@ -96,7 +96,7 @@ auto y = log_softmax(x);      // right
 
 // case penalty_of_tensor: The operand is a tensor outside of a graph, which cannot be trained.
 // error: penalty_of_non_node
-// error: l2_penalty: it takes variables of float or double, one by one
+// error: l2_penalty: pass float or double variables as separate arguments
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 tensor<float, dims<3>> x{1, 2, 3};

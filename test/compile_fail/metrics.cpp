@@ -14,7 +14,7 @@ m.update(tensor<float>(1.0f));  // right
 
 // case metric_extents: The targets have other extents than the predictions.
 // error: metric_extents_differ
-// error: update: takes labels and predictions of equal extents
+// error: update: pass labels and predictions of equal extents
 metrics::mean_squared_error error;
 tensor<float, dims<4, 1>> predictions;
 tensor<float, dims<4>> labels;     // wrong
@@ -24,7 +24,7 @@ error.update(labels, predictions);
 // case metric_labels: The predictions have other extents than the labels.
 // error: predictions_do_not_fit_labels
 // error: <dims<3>, (weft::)?dims<4, 10>>|dims<3>, weft::dims<4, 10>
-// error: update: takes labels \[...\] of integers; predictions are integers \[...\] or scores \[..., classes\]
+// error: update: pass integer labels \[...\]; then predictions, integers \[...\] or scores \[..., classes\]
 metrics::accuracy accuracy;
 tensor<float, dims<4, 10>> logits;
 tensor<int, dims<3>> labels;  // wrong
@@ -33,7 +33,7 @@ accuracy.update(labels, logits);
 
 // case metric_of_classes: top_k_accuracy of classes instead of scores.
 // error: predictions_do_not_fit_labels
-// error: update: takes labels \[...\] of integers; predictions are scores \[..., classes\]
+// error: update: pass integer labels \[...\]; then predictions, scores \[..., classes\]
 metrics::top_k_accuracy top(5);
 tensor<int, dims<4>> labels;
 tensor<int, dims<4>> predictions;        // wrong
@@ -42,7 +42,7 @@ top.update(labels, predictions);
 
 // case metric_of_node: A node instead of its fetched value.
 // error: value_needs_a_session
-// error: update: takes labels \[...\] of integers
+// error: update: pass integer labels \[...\]
 graph g;
 auto logits = placeholder<float, dims<4, 10>>(g, "logits");
 session s(g);
@@ -54,7 +54,7 @@ accuracy.update(labels, s.eval(logits, with(logits, x)));  // right
 
 // case metric_of_vector: A std::vector instead of a tensor.
 // error: metric_operand_is_not_a_tensor
-// error: update: takes labels and predictions of equal extents, tensors
+// error: update: pass labels and predictions of equal extents, tensors
 metrics::mean_absolute_error error;
 std::vector<float> labels(4), predictions(4);
 error.update(labels, predictions);                            // wrong
@@ -63,7 +63,7 @@ error.update(view(labels.data()), view(predictions.data()));  // right
 
 // case metric_probabilities: Probabilities instead of classes.
 // error: predictions_are_not_classes<float>
-// error: update: takes labels \[...\] of integers
+// error: update: pass integer labels \[...\]
 tensor<float, dims<4>> probabilities;
 tensor<int, dims<4>> labels;
 metrics::accuracy accuracy;              // wrong
@@ -81,7 +81,7 @@ double x = m.value();   // right
 // case metric_swapped: The predictions come before the labels.
 // error: labels_are_not_classes
 // error: <float>
-// error: update: takes labels \[...\] of integers
+// error: update: pass integer labels \[...\]
 metrics::accuracy accuracy;
 tensor<float, dims<4, 10>> logits;
 tensor<int, dims<4>> labels;
@@ -95,7 +95,7 @@ metrics::top_k_accuracy top(3);  // right
 
 // case metric_weights: There are fewer weights than values.
 // error: weights_do_not_fit_values
-// error: update: takes a tensor, a number or what a step has fetched
+// error: update: pass a tensor, a number or a fetched value
 metrics::mean cost;
 tensor<float, dims<4>> losses;
 cost.update(losses, tensor<float, dims<3>>());  // wrong

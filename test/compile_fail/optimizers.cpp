@@ -57,7 +57,7 @@ auto train = minimize(gradient_descent{}, loss);  // right
 
 // case minimize_list: The variables are in braces.
 // error: trained_value_is_not_a_variable
-// error: minimize: the variables follow the loss, one by one: minimize\(loss, w, b\)
+// error: minimize: pass variables after the loss as separate arguments: minimize\(loss, w, b\)
 graph g;
 auto w = variable<float>(g, "w");
 auto b = variable<float>(g, "b");
@@ -135,7 +135,7 @@ auto train = minimize(adam{}, square(w));  // right
 
 // case optimizer_advance: The optimizer does not advance its scalar slot.
 // error: optimizer_has_no_fitting_advance
-// error: its advance its scalar slots
+// error: advance\(\) the scalar slots
 struct own_decay {
   hyperparameter learning_rate = 0.1;
   static constexpr const char* name = "own_decay";
@@ -179,7 +179,7 @@ int main() {
 
 // case optimizer_members: A member is a string.
 // error: optimizer_members_are_not_hyperparameters
-// error: an optimizer's members are hyperparameters
+// error: an optimizer must have a name, at most 16 members, which are hyperparameters
 struct own_descent {
   hyperparameter learning_rate = 0.1;
   const char* sign = "minus";  // wrong
@@ -199,7 +199,7 @@ int main() {
 
 // case optimizer_name: The optimizer has no name.
 // error: optimizer_has_no_name
-// error: it has a name
+// error: an optimizer must have a name
 struct nameless_descent {
   hyperparameter learning_rate = 0.1;
   static constexpr const char* name = "nameless_descent";  // right
@@ -246,7 +246,7 @@ auto train = gradient_descent{.learning_rate = 0.1}.minimize(w * w);  // right
 
 // case optimizer_scalar: The update writes a scalar slot.
 // error: optimizer_has_no_fitting_update
-// error: its update takes the variable, its slots in their order and the gradient
+// error: update\(\) must take the variable, its slots in order and the gradient
 template <class V>    // wrong
 using steps_of = V&;  // wrong
 template <class V>    // right
@@ -323,7 +323,7 @@ auto train = gradient_descent{.learning_rate = 0.1}.minimize(w * w);  // right
 
 // case optimizer_update: The update lacks the parameter for the slot.
 // error: optimizer_has_no_fitting_update
-// error: its update takes the variable, its slots in their order and the gradient
+// error: update\(\) must take the variable, its slots in order and the gradient
 struct own_momentum {
   hyperparameter learning_rate = 0.1;
   static constexpr const char* name = "own_momentum";

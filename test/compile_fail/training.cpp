@@ -9,7 +9,7 @@ using namespace weft;
 
 // case accumulate_loss: The loss is passed instead of its gradients.
 // error: changed_value_is_not_a_gradient
-// error: accumulate_gradients: it takes what compute_gradients\(\) returns
+// error: accumulate_gradients: pass the result of compute_gradients\(\)
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto loss = sum(square(w));
@@ -76,7 +76,7 @@ auto hook = log_every({.steps = 200}, {{w.id(), "w"}});  // right
 
 // case loss_scale_gradients: The gradients come before the optimizer.
 // error: optimizer_does_not_come_first
-// error: loss_scale: the optimizer comes first: scale.apply_gradients\(adam\{\}, gradients\)
+// error: loss_scale: pass the optimizer first: scale.apply_gradients\(adam\{\}, gradients\)
 graph g;
 auto w = variable<float>(g, "w");
 loss_scale scale(g, dynamic_loss_scale{});
@@ -86,14 +86,14 @@ auto train = scale.apply_gradients(adam{}, gradients);  // right
 
 // case loss_scale_number: The scale is a number.
 // error: scale_is_not_fixed_or_dynamic
-// error: loss_scale: says how it scales: loss_scale scale\(g, dynamic_loss_scale\{\}\)
+// error: loss_scale: pass a kind of scale: loss_scale scale\(g, dynamic_loss_scale\{\}\)
 graph g;
 loss_scale scale(g, 1024);                    // wrong
 loss_scale scale(g, fixed_loss_scale{1024});  // right
 
 // case loss_scale_optimizer: The loss comes before the optimizer.
 // error: optimizer_does_not_come_first
-// error: loss_scale: the optimizer comes first: scale.minimize\(adam\{\}, loss\)
+// error: loss_scale: pass the optimizer first: scale.minimize\(adam\{\}, loss\)
 graph g;
 auto w = variable<float>(g, "w");
 auto loss = let(w * w);
@@ -103,7 +103,7 @@ auto train = scale.minimize(adam{}, loss);  // right
 
 // case moving_average: The averages lack the training step, as in TensorFlow.
 // error: average_does_not_name_the_training
-// error: exponential_moving_average: the training comes first, the variables, of float or double, follow one by one
+// error: exponential_moving_average: pass the training effect first, then float or double variables as
 graph g;
 auto w = variable<float>(g, "w");
 auto train = adam{}.minimize(w * w);
@@ -112,7 +112,7 @@ auto averages = exponential_moving_average{.decay = 0.99}.apply(train, w);  // r
 
 // case moving_average_count: The number of updates is not in the graph.
 // error: count_is_not_a_scalar_node
-// error: num_updates: a scalar of the graph that counts updates: global_step\(g\)
+// error: num_updates: must be a scalar of the graph that counts updates, such as global_step\(g\)
 graph g;
 auto w = variable<float>(g, "w");
 auto train = adam{}.minimize(w * w, global_step(g));
@@ -121,7 +121,7 @@ auto averages = exponential_moving_average{.num_updates = global_step(g)}.apply(
 
 // case moving_average_value: The averaged value is not a variable.
 // error: averaged_value_is_not_a_variable
-// error: exponential_moving_average: the training comes first, the variables, of float or double, follow one by one
+// error: exponential_moving_average: pass the training effect first, then float or double variables as
 graph g;
 auto w = variable<float>(g, "w");
 auto loss = let(w * w);
@@ -159,7 +159,7 @@ auto rate = polynomial_decay(0.1, n, 100);  // right
 
 // case schedule_by_float: The step is a float.
 // error: step_is_not_an_integer
-// error: a schedule goes by an integer scalar of the graph: global_step\(g\)
+// error: a schedule requires an integer scalar of the graph, such as global_step\(g\)
 graph g;
 auto steps = variable<float>(g, "steps", 0.0f, variable_kind::counter);      // wrong
 auto steps = variable<std::int32_t>(g, "steps", 0, variable_kind::counter);  // right

@@ -143,20 +143,21 @@ BOOST_AUTO_TEST_CASE(negative_counts_mean_what_they_do_in_tensorflow_or_are_refu
   const auto refused = [](auto make, const std::string& words) {
     BOOST_CHECK_EXCEPTION(make(), error, says(error_code::invalid_argument, words));
   };
-  refused([&] { return rows.repeat(-2); }, "at least 0, or -1 for all, but the count is -2");
+  refused([&] { return rows.repeat(-2); }, "at least 0, or -1 for all, but is -2");
   refused([&] { return rows.take(-2); }, "take: ");
-  refused([&] { return rows.skip(-3); }, "but the count is -3");
-  refused([&] { return rows.batches(-1); }, "at least 1, but the count is -1");
+  refused([&] { return rows.skip(-3); }, "the count must be at least 0, or -1 for all, but is -3");
+  refused([&] { return rows.batches(-1); }, "the count must be at least 1, but is -1");
   refused([&] { return rows.padded_batches(-1); }, "padded_batches: ");
-  refused([&] { return rows.padded_batches(0); }, "but the count is 0");
-  refused([&] { return rows.prefetch(0); }, "not 0");
-  refused([&] { return rows.prefetch(-2); }, "but the count is -2");
-  refused([&] { return rows.prefetch(1'000'000'000'000); }, "not 1000000000000");
-  refused([&] { return rows.map([](int i) { return i; }, 0); }, "is to have 0");
-  refused([&] { return rows.map([](int i) { return i; }, 1'000'000); }, "1 to 1024 threads");
-  refused([&] { return rows.shard(-1, 2); }, "no shard -1 of 2");
-  refused([&] { return rows.shard(0, -1); }, "no shard 0 of -1");
-  refused([&] { return rows.shard(0, 0); }, "no shard 0 of 0");
+  refused([&] { return rows.padded_batches(0); }, "the count must be at least 1, but is 0");
+  refused([&] { return rows.prefetch(0); }, "but is 0");
+  refused([&] { return rows.prefetch(-2); }, "the count must be at least 0, or -1 for all, but is -2");
+  refused([&] { return rows.prefetch(1'000'000'000'000); }, "but is 1000000000000");
+  refused([&] { return rows.map([](int i) { return i; }, 0); },
+          "threads must be 1 to 1024, or -1 for one per core, but is 0");
+  refused([&] { return rows.map([](int i) { return i; }, 1'000'000); }, "threads must be 1 to 1024");
+  refused([&] { return rows.shard(-1, 2); }, "but is -1, and the count is 2");
+  refused([&] { return rows.shard(0, -1); }, "but is 0, and the count is -1");
+  refused([&] { return rows.shard(0, 0); }, "but is 0, and the count is 0");
 }
 
 BOOST_AUTO_TEST_CASE(elements_are_tuples_of_tensors_numbers_and_texts) {
@@ -180,7 +181,7 @@ BOOST_AUTO_TEST_CASE(elements_are_tuples_of_tensors_numbers_and_texts) {
     BOOST_TEST(pair(1, 1) == 4);
   }
   BOOST_CHECK_EXCEPTION(data::from_tensors(pairs, std::vector<int>(4)), error,
-                        says(error_code::invalid_argument, "feature 0 has 3 elements and feature 1 has 4"));
+                        says(error_code::invalid_argument, "feature 0 has 3 elements, but feature 1 has 4"));
   BOOST_CHECK_THROW(data::scaled<dims<3>>(std::vector<std::uint8_t>(4)), error);
 }
 
@@ -393,7 +394,8 @@ BOOST_AUTO_TEST_CASE(an_iteration_goes_on_where_it_was) {
 
 BOOST_AUTO_TEST_CASE(a_loop_that_nothing_comes_out_of_is_left) {
   const auto late = [](const auto& range) {
-    BOOST_CHECK_EXCEPTION(range.begin(20ms), error, says(error_code::deadline_exceeded, "has not been made in time"));
+    BOOST_CHECK_EXCEPTION(range.begin(20ms), error,
+                          says(error_code::deadline_exceeded, "was not ready before the deadline"));
   };
   late(counted(9).repeat().filter([](int) { return false; }).prefetch(2));
   late(data::from_tensors(iota(9)).repeat().filter([](int) { return false; }).map([](int i) { return i; }, 2));
@@ -500,7 +502,7 @@ BOOST_AUTO_TEST_CASE(a_time_limit_is_a_duration_or_a_deadline) {
                           return i;
                         })
                         .prefetch(1);
-  const auto late = says(error_code::deadline_exceeded, "has not been made in time");
+  const auto late = says(error_code::deadline_exceeded, "was not ready before the deadline");
   for (const data::time_limit& within :
        {data::time_limit(20ms), data::time_limit(0.02s), data::time_limit(deadline(20ms)), data::time_limit(-1h),
         data::time_limit(std::chrono::nanoseconds::min())}) {

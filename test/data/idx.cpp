@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_idx) {
   REFUSED(std::uint8_t, f.file("text", {'h', 'e', 'l', 'l', 'o'}), invalid_argument, "is not an IDX file");
   REFUSED(std::uint8_t, f.file("type", idx(0x0a, {1}, {1})), invalid_argument, "unknown type 10");
   REFUSED(std::uint8_t, f.file("floats", idx(0x0d, {1}, {1, 2, 3, 4})), invalid_argument,
-          "holds floats where unsigned bytes are expected");
+          "contains floats, but unsigned bytes are expected");
   REFUSED(std::uint8_t, f.file("scalar", idx(0x08, {}, {1})), invalid_argument, "0 dimensions");
   REFUSED(std::uint8_t, f.file("rank", idx(0x08, std::vector<std::uint32_t>(255, 1), {1})), invalid_argument,
           "255 dimensions");
@@ -88,11 +88,11 @@ BOOST_AUTO_TEST_CASE(what_is_cut_or_too_long) {
   folder f;
   const bytes whole = idx(0x08, {2, 3}, {1, 2, 3, 4, 5, 6});
   for (std::size_t size = 4; size < 12; ++size)
-    REFUSED(std::uint8_t, f.file("a", cut(whole, size)), data_loss, "ends within its header");
+    REFUSED(std::uint8_t, f.file("a", cut(whole, size)), data_loss, "ends inside its header");
   for (std::size_t size = 12; size < whole.size(); ++size)
     REFUSED(std::uint8_t, f.file("a", cut(whole, size)), data_loss,
-            "promises 2 x 3 unsigned bytes, more than a file of");
-  REFUSED(std::uint8_t, f.file("a", cut(whole, whole.size() + 1)), data_loss, "goes on after");
+            "declares 2 x 3 unsigned bytes, more than a file of");
+  REFUSED(std::uint8_t, f.file("a", cut(whole, whole.size() + 1)), data_loss, "has more bytes than");
 }
 
 BOOST_AUTO_TEST_CASE(a_lying_size_allocates_nothing) {
@@ -133,8 +133,8 @@ BOOST_AUTO_TEST_CASE(damaged_compressed_files) {
 BOOST_AUTO_TEST_CASE(a_lying_size_in_a_compressed_file_allocates_nothing) {
   folder f;
   REFUSED(std::uint8_t, f.packed("a.gz", idx(0x08, {0xffffffffu}, bytes(12))), data_loss, "more than a file of");
-  REFUSED(std::uint8_t, f.packed("b.gz", idx(0x08, {13}, bytes(12))), data_loss, "in 13 bytes but has 12");
-  REFUSED(std::uint8_t, f.packed("c.gz", idx(0x08, {11}, bytes(12))), data_loss, "goes on after");
+  REFUSED(std::uint8_t, f.packed("b.gz", idx(0x08, {13}, bytes(12))), data_loss, "13 bytes, but has 12");
+  REFUSED(std::uint8_t, f.packed("c.gz", idx(0x08, {11}, bytes(12))), data_loss, "has more bytes than");
 }
 
 #endif

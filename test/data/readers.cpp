@@ -131,7 +131,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_every_form) {
   for (const char* wrong : {"x", "1x", "1 2", "--1", "+-1", ".", "-", "1e", "0x10", "1.5.", "1,"})
     REFUSED(data::csv<float>(f(wrong), {.header = false}), invalid_argument, "t.csv:1 has ");
   for (const char* wrong : {"2147483648", "-2147483649", "1.0", "99999999999999999999", "1e3"})
-    REFUSED(data::csv<std::int32_t>(f(wrong), {.header = false}), invalid_argument, "where a number of type int32");
+    REFUSED(data::csv<std::int32_t>(f(wrong), {.header = false}), invalid_argument,
+            "which is not a number of type int32");
   REFUSED(data::csv<std::uint8_t>(f("-1"), {.header = false}), invalid_argument, "uint8");
   REFUSED(data::csv<bool>(f("yes"), {.header = false}), invalid_argument, "bool");
 }
@@ -161,24 +162,24 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
        (list{large + "\n" + large + "|" + large, "c|d"}));
 
   for (const auto& [content, words] : std::vector<std::pair<std::string, std::string>>{
-           {"a,b\nc\n", "t.csv:2 has 1 fields where 2 are expected"},
-           {"a,b\nc,d,e\n", "t.csv:2 has 3 fields where 2 are expected"},
-           {"a,b\nc,d\re,f\n", "t.csv:2 has a carriage return in a field without quotes"},
-           {"a\n", "t.csv:1 has 1 columns where the features take 2"},
-           {"\"a\nb\",c\n\"d,e\nf,g\n", "t.csv:3 has a quote that is not closed"},
-           {"\"a\"b,c\n", "t.csv:1 has something between a closing quote"}}) {
+           {"a,b\nc\n", "t.csv:2 has 1 fields, but 2 are expected"},
+           {"a,b\nc,d,e\n", "t.csv:2 has 3 fields, but 2 are expected"},
+           {"a,b\nc,d\re,f\n", "t.csv:2 has a carriage return in an unquoted field"},
+           {"a\n", "t.csv:1 has 1 columns, but the features take 2"},
+           {"\"a\nb\",c\n\"d,e\nf,g\n", "t.csv:3 has an unclosed quote"},
+           {"\"a\"b,c\n", "t.csv:1 has text between a closing quote"}}) {
     const std::string path = f(content);
     REFUSED((data::csv<std::string, std::string>(path, {.header = false})), invalid_argument, words);
   }
   REFUSED((data::csv<std::string, std::string>(f("\"" + large), {.header = false, .max_row_bytes = 1000})),
           invalid_argument, "t.csv:1 is longer than 1000 bytes");
   REFUSED(data::csv<float>(f("")), invalid_argument, "has no header");
-  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end lines in newlines");
+  REFUSED(data::csv<float>(f("a,b\r1,2\r"), {.columns = {"a"}}), invalid_argument, "end lines with newlines");
   const std::string table = f("a,b\n1,\n,2\n");
   REFUSED(data::csv<float>(table, {.columns = {"c"}}), not_found, "has no column \"c\"");
   REFUSED(data::csv<float>(table, {.columns = {7}}), not_found, "has no column 7");
   REFUSED(data::csv<float>(table, {.columns = {-1}}), not_found, "has no column -1");
-  REFUSED((data::csv<float, float>(table, {.columns = {"a", 0}})), invalid_argument, "read twice");
+  REFUSED((data::csv<float, float>(table, {.columns = {"a", 0}})), invalid_argument, "selected twice");
   const std::string twice = f.file("twice.csv", as_bytes("a,b,a\n1,2,\x1b[31m\n"));
   REFUSED(data::csv<float>(twice, {.columns = {"a"}}), invalid_argument, "has two columns \"a\", 0 and 2");
   REFUSED(data::csv<float>(twice, {.columns = {2}}), invalid_argument, "has \"\\x1b[31m\" in column \"a\"");
@@ -186,7 +187,7 @@ BOOST_AUTO_TEST_CASE(rows_of_every_form) {
   REFUSED(data::csv<float>(table, {.columns = {"a"}}), invalid_argument, "t.csv:3 has no value in column \"a\"");
   REFUSED(data::csv<float>((f.path / "none").string()), not_found, "none");
   BOOST_CHECK_EXCEPTION((data::csv<float, float>(table, {.columns = {"a"}})), error,
-                        says(error_code::invalid_argument, "take 2 columns, and 1 are named"));
+                        says(error_code::invalid_argument, "take 2 columns, but `columns` has 1"));
   for (const auto& [x] : data::csv<tensor<int, dims<2>>>(table, {.columns = {{"b", "-5"}, {"a", "-6"}}}))
     BOOST_TEST((x(0) == -5 ? x(1) == 1 : x(0) == 2 && x(1) == -6));
 }
@@ -239,7 +240,7 @@ BOOST_AUTO_TEST_CASE(records_of_a_fixed_size) {
   BOOST_TEST(all == "abc|def|");
   for (const auto& [x] : data::fixed_records<tensor<std::int16_t, dims<>>>(f(std::string("\x01\x02", 2))))
     BOOST_TEST(x == 0x0201);
-  REFUSED(data::fixed_records<record>(f("abcde")), data_loss, "the record at offset 3 has 2 bytes where 3");
+  REFUSED(data::fixed_records<record>(f("abcde")), data_loss, "the record at offset 3 has 2 bytes, but must have 3");
   REFUSED(data::fixed_records<record>(f("ab"), {.footer_bytes = 3}), data_loss, "is shorter than its header");
 }
 
@@ -369,19 +370,19 @@ BOOST_AUTO_TEST_CASE(lists_may_be_packed_or_not) {
 BOOST_AUTO_TEST_CASE(examples_that_are_not_as_expected) {
   const std::string record = written_example(3);
   BOOST_CHECK_EXCEPTION(data::parse_example<float>("absent")(record), error,
-                        says(error_code::not_found, "feature \"absent\" is not in the record"));
+                        says(error_code::not_found, "feature \"absent\" is missing"));
   BOOST_CHECK_EXCEPTION(data::parse_example<float>("label")(record), error,
-                        says(error_code::invalid_argument, "\"label\" has integers where floats are expected"));
+                        says(error_code::invalid_argument, "\"label\" has integers, but floats are expected"));
   BOOST_CHECK_EXCEPTION(data::parse_example<std::int64_t>("tokens")(record), error,
-                        says(error_code::invalid_argument, "3 numbers where one"));
+                        says(error_code::invalid_argument, "3 numbers, but must have one"));
   BOOST_CHECK_EXCEPTION((data::parse_example<tensor<std::int32_t, dims<2>>>("tokens")(record)), error,
-                        says(error_code::invalid_argument, "3 numbers where the extents [2] take 2"));
+                        says(error_code::invalid_argument, "3 numbers, but the extents [2] require 2"));
   BOOST_CHECK_EXCEPTION((data::parse_example<tensor<std::int32_t, dims<dyn<"n">, 2>>>("tokens")(record)), error,
                         says(error_code::invalid_argument, "[n, 2]"));
   BOOST_CHECK_EXCEPTION(data::parse_example<std::int8_t>("label")(record), error,
                         says(error_code::invalid_argument, "-1000, which does not fit"));
   BOOST_CHECK_EXCEPTION(data::parse_example<std::string>("words")(record), error,
-                        says(error_code::invalid_argument, "3 texts where one"));
+                        says(error_code::invalid_argument, "3 strings, but must have one"));
   for (std::size_t size = 1; size < record.size(); ++size)
     BOOST_CHECK_EXCEPTION(data::parse_example<float>("absent")(record.substr(0, size)), error, [](const error& e) {
       return e.code() == error_code::data_loss || e.code() == error_code::not_found;
@@ -503,7 +504,7 @@ BOOST_AUTO_TEST_CASE(a_gzip_file_may_have_several_members_and_padding) {
     BOOST_TEST((test::code_of(read_all, &said) == error_code::data_loss));
     BOOST_TEST(lines == 3u);
     const std::size_t at = all.size() + rest.find_first_not_of('\0');
-    CHECK_SAYS(said, "has other bytes than zeros after its compressed data at byte " + std::to_string(at) + " of ");
+    CHECK_SAYS(said, "has bytes other than zeros after its compressed data at byte " + std::to_string(at) + " of ");
   }
   // What is whole comes out of text too.
   const auto broken = data::lines(f.file("cut.gz", cut(all, all.size() - 3)));
@@ -529,8 +530,9 @@ BOOST_AUTO_TEST_CASE(a_record_takes_no_more_memory_than_allowed) {
   data::record_reader file(path, {.max_record_bytes = 999'999});
   std::string record;
   BOOST_TEST(file.next(record));
-  BOOST_CHECK_EXCEPTION(file.next(record), error,
-                        says(error_code::resource_exhausted, "record 1 at offset 21 has 1000000 bytes, more than"));
+  BOOST_CHECK_EXCEPTION(
+      file.next(record), error,
+      says(error_code::resource_exhausted, "record 1 at offset 21 has 1000000 bytes, but max_record_bytes"));
   BOOST_TEST(record.capacity() < 100'000u);
   data::record_reader enough(path, {.max_record_bytes = 1'000'000});
   BOOST_TEST((enough.next(record) && enough.next(record) && record.size() == 1'000'000u && !enough.next(record)));

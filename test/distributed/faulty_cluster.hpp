@@ -258,7 +258,7 @@ trained train(const weft::cluster_spec& cluster, int index, const training& how,
       }
       if (how.at_end) how.at_end(false);
       try {
-        s.all_stop() ? s.leave("SIGTERM has stopped it") : s.finish(30s);
+        s.all_stop() ? s.leave("stopped by SIGTERM") : s.finish(30s);
         finished = true;
       } catch (const weft::error& problem) {
         if (!has_servers || problem.code() != weft::error_code::aborted) throw;

@@ -227,7 +227,7 @@ void train(basic_server<T>& here, const settings& how, record& of, std::uint64_t
     return !s.keeps_in_step || s.all_stop();
   };
   for (int i = 0, next;; ++i) {
-    if (stops()) return here.set_failure(error(error_code::cancelled, "", "SIGTERM has stopped it"));
+    if (stops()) return here.set_failure(error(error_code::cancelled, "", "stopped by SIGTERM"));
     next = tolerates ? static_cast<int>(s.next_step()) : i;
     if (next >= how.steps) {
       if (finish()) break;

@@ -493,7 +493,7 @@ BOOST_AUTO_TEST_CASE(an_asynchronous_run_ends_with_the_loss_of_a_worker_and_a_ch
       const auto said = cluster_with_signals(kept.path, out_of_step{}, 150ms, one);
       const std::string lost = "/job:worker/task:" + std::to_string(whom) +
                                (number == SIGKILL ? " has closed its connection"
-                                : whom == 0       ? " has left the cluster after an error: SIGTERM has stopped it"
+                                : whom == 0       ? " has left the cluster after an error: stopped by SIGTERM"
                                                   : " was stopped by a signal");
       CHECK_SAYS(said[1 - whom], lost);
       for (std::size_t i = 2; i < said.size(); ++i) CHECK_SAYS(said[i], "asynchronous training ended early: " + lost);

@@ -124,7 +124,7 @@ with tempfile.TemporaryDirectory() as folder:
     result = os.path.join(folder, "result.json")
     idx(folder, "train-images-idx3-ubyte", 0, 28, 28, content=b"")
     idx(folder, "train-labels-idx1-ubyte", 0, content=b"")
-    refused(["holds no images"], "--data_dir", folder, "--json", result)
+    refused(["contains no images"], "--data_dir", folder, "--json", result)
     if os.path.exists(result):
         faults.append("a run that failed has left a result")
     for name in ("train", "t10k"):

@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(training_passes_through_another_precision) {
   BOOST_CHECK_CLOSE(s.eval(w)(0), 2 * p0 * p1 * (p1 - p0), 1e-3);
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] { static_cast<void>(gradient_descent{}.minimize(cast<double>(loss))); }),
-             "the loss is double and depends on no variable of that type, w is float");
+             "the loss is double, but depends on no variable of that type: w is float");
 }
 
 BOOST_AUTO_TEST_CASE(ties_and_edges_follow_tensorflow) {

@@ -273,10 +273,10 @@ for record, path in enumerate(before):
 (runs / "two").mkdir()
 (runs / "two" / "damaged.tfevents").write_bytes(content[:-1])
 text = run("events", runs, status=2)
-says(text, f"{event_file}:\n", "two/damaged.tfevents:\n", f"record {len(begins) - 1} at offset {begins[-1]} ends in its checksum")
+says(text, f"{event_file}:\n", "two/damaged.tfevents:\n", f"record {len(begins) - 1} at offset {begins[-1]} ends inside its checksum")
 says(run("events", made / "absent", status=2), "absent cannot be opened")
 says(run("events", given, status=2), "has no event file")
-says(run("events", lenet, status=2), "record 0 at offset 0 has a length whose checksum differs: it is not a file of records")
+says(run("events", lenet, status=2), "record 0 at offset 0 has a length with a wrong checksum: the file is damaged")
 says(run("events", event_file, "--tag", status=2), "--tag needs a value")
 
 # ---- what was converted, read by others ----

@@ -76,5 +76,5 @@ BOOST_AUTO_TEST_CASE(patterns_match_whole_names) {
   BOOST_CHECK_EQUAL(not_matching(all, {"**"}).size(), 0u);
   for (const char* const none : {"bias", "*/bia", "net", "", "*/bias?"})
     BOOST_CHECK_EXCEPTION(static_cast<void>(not_matching(all, {none})), weft::error,
-                          test::says(error_code::not_found, "its first one is \"net/first/weights\""));
+                          test::says(error_code::not_found, "its first variable is \"net/first/weights\""));
 }

@@ -262,10 +262,10 @@ BOOST_AUTO_TEST_CASE(bounds_are_numbers_or_nodes_and_wrong_ones_are_refused) {
   const auto says = [](auto make, const char* text) {
     CHECK_SAYS(test::failure(error_code::invalid_argument, make), text);
   };
-  says([&] { (void)clip_by_value(of_w, 1, -1); }, "the highest value is below the lowest one");
+  says([&] { (void)clip_by_value(of_w, 1, -1); }, "the lowest value must not exceed the highest");
   says([&] { (void)clip_by_norm(of_w, 0); }, "must be above 0");
   says([&] { (void)clip_by_global_norm(of_w, std::nan("")); }, "must be above 0");
-  says([&] { (void)add_l2(of_w, -0.5); }, "the rate must be a finite number of 0 or more");
+  says([&] { (void)add_l2(of_w, -0.5); }, "the rate must be finite and at least 0");
   says([&] { (void)global_norm(variable_gradients<float>{}); }, "there are no gradients");
   graph other;
   const auto u = variable<float, dims<3>>(other, "u");
@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(bounds_are_numbers_or_nodes_and_wrong_ones_are_refused) {
   (void)clip_by_norm(list, 1);
   (*list.begin()).gradient = sum(list.begin()->gradient);
   says([&] { (void)clip_by_norm(list, 1); },
-       "the gradient of w is float of extents [] where the variable is float of [3]");
+       "the gradient of w is float of extents [], but must match the variable, float of [3]");
 }
 
 // The same norm is one node, however often it is asked for.
@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(sums_begin_anew_and_are_of_what_is_trained) {
   const auto of_w = std::get<0>(compute_gradients(sum(w * x), w));
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] { (void)accumulate_gradients(variable_gradient{sum(of_w.gradient), kept}); }),
-             "the variable kept is averaged: minimize() updates what is trained");
+             "the variable kept is averaged: minimize() updates only trained variables");
 }
 
 BOOST_AUTO_TEST_CASE(frozen_variables_are_saved_and_never_trained) {
@@ -483,7 +483,7 @@ BOOST_AUTO_TEST_CASE(frozen_variables_are_saved_and_never_trained) {
   const auto [of_w] = gradients(loss, w);  // which says nothing of training
   BOOST_TEST(s.eval(of_w)(0) != 0);
   CHECK_SAYS(test::failure(error_code::invalid_argument, [&] { (void)compute_gradients(loss, w); }),
-             "the variable encoder/w is frozen: minimize() updates what is trained");
+             "the variable encoder/w is frozen: minimize() updates only trained variables");
   CHECK_SAYS(test::failure(error_code::failed_precondition, [&] { freeze(g, "head"); }),
              "the variable head/w is updated by gradient_descent: freeze it before minimize() or apply_gradients()");
   CHECK_SAYS(test::failure(error_code::not_found, [&] { freeze(g, "decoder"); }), "there is no trained variable");

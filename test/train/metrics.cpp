@@ -233,30 +233,31 @@ BOOST_AUTO_TEST_CASE(nothing_of_a_batch_that_is_refused_is_counted) {
     BOOST_CHECK_EXCEPTION(update(), error, says(code, words));
   };
   const auto invalid = error_code::invalid_argument, range = error_code::out_of_range;
-  refuses(range, "labels: element 1 of [3] is 2: classes are 0 to 1; nothing of this batch is counted",
+  refuses(range, "labels: element 1 of [3] is 2: classes must be 0 to 1; this batch was not counted",
           [&] { accuracy.update(labels, tensor<float, dims<3, 2>>()); });
-  refuses(range, "is -1: classes are 0 to", [&] { accuracy.update(labels, tensor<int, dims<3>>{0, -1, 2}); });
+  refuses(range, "is -1: classes must be 0 to", [&] { accuracy.update(labels, tensor<int, dims<3>>{0, -1, 2}); });
   refuses(invalid, "predictions: element 5 of [3, 3] is nan",
           [&] { accuracy.update(labels, tensor<float, dims<3, 3>>{0, 0, 0, 0, 0, nan, 0, 0, 0}); });
-  refuses(invalid, "labels have the extents [3], and predictions [2, 4]: give one prediction, or one row of scores",
+  refuses(invalid, "labels have extents [3], but predictions have [2, 4]: give one prediction, or one row of scores",
           [&] { accuracy.update(class_vector(labels), score_matrix(shape(2, 4))); });
-  refuses(invalid, "scores of no classes", [&] { accuracy.update(class_vector(labels), score_matrix(shape(3, 0))); });
-  refuses(invalid, "weights: element 2 of [3] is -1: a weight is a finite number of at least 0",
+  refuses(invalid, "scores of at least one class",
+          [&] { accuracy.update(class_vector(labels), score_matrix(shape(3, 0))); });
+  refuses(invalid, "weights: element 2 of [3] is -1: weights must be finite and at least 0",
           [&] { accuracy.update(labels, labels, tensor<float, dims<3>>{1, 1, -1}); });
-  refuses(invalid, "weights have the extents [2], and what they weight [3]",
+  refuses(invalid, "weights have extents [2], but the weighted values have [3]",
           [&] { accuracy.update(labels, labels, two); });
   accuracy.update(labels, labels);
   BOOST_TEST(accuracy.value() == 1);
 
   metrics::confusion_matrix matrix(2);
-  refuses(range, "is 2: classes are 0 to 1", [&] { matrix.update(labels, labels); });
-  refuses(invalid, "scores of 3 classes, and the metric was made for 2",
+  refuses(range, "is 2: classes must be 0 to 1", [&] { matrix.update(labels, labels); });
+  refuses(invalid, "scores of 3 classes, but the metric has 2",
           [&] { matrix.update(labels, tensor<float, dims<3, 3>>()); });
   refuses(range, "no element (2, 0): classes are 0 to 1", [&] { matrix(2, 0); });
   BOOST_TEST(matrix.accuracy() == 0);
-  refuses(invalid, "at least 1 class", [] { metrics::confusion_matrix none(0); });
+  refuses(invalid, "classes must be at least 1", [] { metrics::confusion_matrix none(0); });
   refuses(error_code::resource_exhausted, "", [] { metrics::confusion_matrix none(std::int64_t{1} << 40); });
-  refuses(invalid, "k is at least 1, not 0", [] { metrics::top_k_accuracy none(0); });
+  refuses(invalid, "k must be at least 1, but is 0", [] { metrics::top_k_accuracy none(0); });
 
   metrics::mean_squared_error mse;
   refuses(invalid, "give one prediction for each label", [&] { mse.update(two, vector(shape(3))); });
@@ -265,14 +266,15 @@ BOOST_AUTO_TEST_CASE(nothing_of_a_batch_that_is_refused_is_counted) {
   BOOST_TEST(mse.value() == 0);
 
   metrics::auc auc;
-  refuses(range, "labels are 0 or 1", [&] { auc.update(labels, tensor<float, dims<3>>()); });
-  refuses(range, "probabilities, 0 to 1: sigmoid(logits)", [&] { auc.update(two, tensor<float, dims<2>>{0, 1.5f}); });
-  refuses(invalid, "2 to 1000000 thresholds, not 1", [] { metrics::auc none(metrics::curve::pr, 1); });
-  refuses(invalid, "merge: this one's curve is 1, and the other's 2",
+  refuses(range, "labels must be 0 or 1", [&] { auc.update(labels, tensor<float, dims<3>>()); });
+  refuses(range, "probabilities from 0 to 1, such as sigmoid(logits)",
+          [&] { auc.update(two, tensor<float, dims<2>>{0, 1.5f}); });
+  refuses(invalid, "thresholds must be 2 to 1000000, but is 1", [] { metrics::auc none(metrics::curve::pr, 1); });
+  refuses(invalid, "merge: this one's curve is 1, but the other's is 2",
           [&] { auc.merge(metrics::auc(metrics::curve::pr)); });
-  refuses(invalid, "number of thresholds is 200, and the other's 20",
+  refuses(invalid, "number of thresholds is 200, but the other's is 20",
           [&] { auc.merge(metrics::auc(metrics::curve::roc, 20)); });
-  refuses(invalid, "threshold is 0.5, and the other's 0", [] { metrics::recall().merge(metrics::recall(0)); });
+  refuses(invalid, "threshold is 0.5, but the other's is 0", [] { metrics::recall().merge(metrics::recall(0)); });
   refuses(invalid, "the threshold is NaN", [&] { metrics::recall none(nan); });
   BOOST_TEST(std::isnan(metrics::perplexity().value()));
   BOOST_TEST(std::isnan(metrics::exact_auc().value()));

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(only_what_is_trained_is_updated) {
   BOOST_CHECK_EQUAL(s.eval(own)(1), 1);
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] { static_cast<void>(gradient_descent{}.minimize(loss, w, seen)); }),
-             "the variable seen is averaged: minimize() updates what is trained");
+             "the variable seen is averaged: minimize() updates only trained variables");
   const auto [dseen] = gradients(loss, seen);  // which says nothing of training
   BOOST_CHECK_EQUAL(s.eval(dseen), s.eval(w) * 2);
   BOOST_CHECK(to_string(g).find("variable, averaged") != std::string::npos);

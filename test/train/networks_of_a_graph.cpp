@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(a_list_trains_what_is_trained_and_named_variables_may_stand
   BOOST_TEST(list.size() == 2u);
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] { static_cast<void>(adam{}.minimize(let(a * 2.0f), variables_in(g, "other"))); }),
-             "no variable of the list, whose first one is other/b");
+             "no variable of the list, whose first variable is other/b");
   CHECK_SAYS(failure(error_code::invalid_argument,
                      [&] { static_cast<void>(adam{}.minimize(let(a * 2.0f), b, variables_in(g, "net"))); }),
              "other/b");

@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_of_a_program) {
   const auto rate = placeholder<float>(g, "rate"), of_other = placeholder<float>(other, "rate");
   CHECK_SAYS(test::failure(error_code::invalid_argument,
                            [&] { (void)minimize(adagrad{.initial_accumulator_value = rate}, w * w); }),
-             "the first value of a slot is a number");
+             "the initial value of a slot must be a number");
   CHECK_SAYS(
       test::failure(error_code::invalid_argument, [&] { (void)adam{.learning_rate = of_other}.minimize(w * w); }),
       "another graph");
@@ -577,12 +577,13 @@ BOOST_AUTO_TEST_CASE(gradients_that_cannot_be_applied) {
   const auto of_w = std::get<0>(compute_gradients(loss, w));
   auto all = compute_gradients(loss);
   const auto refused = [](auto&& make) { return test::failure(error_code::invalid_argument, make); };
-  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, of_w, of_w); }), "the variable w is named twice");
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, of_w, of_w); }), "the variable w is listed twice");
   CHECK_SAYS(refused([&] { (void)compute_gradients(loss, other); }), "the loss does not depend on the variable other");
   CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, variable_gradient{of_w.gradient, kept}); }),
-             "the variable kept is averaged: minimize() updates what is trained");
+             "the variable kept is averaged: minimize() updates only trained variables");
   for (auto& each : all) each.gradient = 0.5;
-  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "the gradient of w is a number");
+  CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }),
+             "the gradient of w must have the variable's extents, but is a number");
   for (auto& each : all) each.gradient = other.erased();
   CHECK_SAYS(refused([&] { (void)apply_gradients(adam{}, all); }), "the gradient of w is float of extents");
   all.pairs.clear();

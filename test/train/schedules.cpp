@@ -149,17 +149,18 @@ BOOST_AUTO_TEST_CASE(schedules_that_are_refused) {
   graph g;
   const auto step = global_step(g);
   const auto refused = [](auto&& make) { return test::failure(error_code::invalid_argument, make); };
-  CHECK_SAYS(refused([&] { (void)exponential_decay(0.1, step, 0, 0.5); }), "lasts for 0 steps or less");
+  CHECK_SAYS(refused([&] { (void)exponential_decay(0.1, step, 0, 0.5); }), "must last at least one step");
   CHECK_SAYS(refused([&] { (void)cosine_decay(NAN, step, 5); }), "not finite");
-  CHECK_SAYS(refused([&] { (void)cosine_decay_restarts(1, step, 5, 0.5); }), "periods that shrink");
-  CHECK_SAYS(refused([&] { (void)piecewise_constant(step, {5, 5}, {1, 2, 3}); }), "boundaries that do not increase");
+  CHECK_SAYS(refused([&] { (void)cosine_decay_restarts(1, step, 5, 0.5); }), "has a period factor below 1");
+  CHECK_SAYS(refused([&] { (void)piecewise_constant(step, {5, 5}, {1, 2, 3}); }), "boundaries that are not increasing");
   CHECK_SAYS(refused([&] { (void)piecewise_constant(step, {5}, {1}); }), "1 boundaries and 1 values");
   CHECK_SAYS(refused([&] { (void)one_cycle(1, step, 10, {.rising = 1}); }), "not between 0 and 1");
-  CHECK_SAYS(refused([&] { (void)linear_warmup(1, step, 0); }), "less than one step");
+  CHECK_SAYS(refused([&] { (void)linear_warmup(1, step, 0); }), "must have a whole number of warm-up steps");
   const auto warm = linear_warmup(1, step, 5);
-  CHECK_SAYS(refused([&] { (void)linear_warmup(warm, 5); }), "warmed up already");
+  CHECK_SAYS(refused([&] { (void)linear_warmup(warm, 5); }), "already has a warm-up");
   CHECK_SAYS(refused([&] { (void)linear_warmup(let(warm * 2.0), 5); }), "not a value computed from one");
   const auto w = variable<float>(g, "w", 1.0f);
   const auto other = variable<std::int64_t>(g, "other", std::int64_t{0});
-  CHECK_SAYS(refused([&] { (void)adam{}.minimize(w * w, other); }), "what counts steps is a counter");
+  CHECK_SAYS(refused([&] { (void)adam{}.minimize(w * w, other); }),
+             "a step counter must be one made by global_step(g)");
 }

@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_ends_the_run) {
     step(1.0f);
     step(NAN);
     BOOST_TEST(run.should_stop());
-    BOOST_TEST(run.stop_reason() == (at_the_end ? "step 2 is reached" : "the loss is not a number at step 2"));
+    BOOST_TEST(run.stop_reason() == (at_the_end ? "step 2 is reached" : "the loss is NaN at step 2"));
     run.close(5s);
     BOOST_TEST(all.saved == (std::vector<std::int64_t>{1}), boost::test_tools::per_element());
     BOOST_TEST(all.weight == 1.0f);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(logs_calls_and_stops_early) {
   while (!run.should_stop()) step(1.0f);
   // w is 1, 1.5, 1.75, 1.875, 1.9375: the fourth and fifth bring less than 0.2.
   BOOST_TEST(run.global_step() == 5);
-  BOOST_TEST(run.stop_reason() == "no better than 1.75 in the last 2 measurements");
+  BOOST_TEST(run.stop_reason() == "no improvement over 1.75 in the last 2 measurements");
   run.close(5s);
   BOOST_TEST(called == (std::vector<std::int64_t>{3, 5}), boost::test_tools::per_element());
   std::rewind(out);
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_measurement_that_is_not_a_number_is_no_better) {
       rates.push_back(s.get(rate));
     }
     BOOST_TEST(run.stop_reason() ==
-               std::string("no better than ") + (higher ? "6" : "-6") + " in the last 3 measurements");
+               std::string("no improvement over ") + (higher ? "6" : "-6") + " in the last 3 measurements");
     BOOST_TEST(rates == (std::vector<float>{1, 0.5f, 0.5f, 0.5f, 0.5f, 0.5f, 0.25f, 0.25f}),
                boost::test_tools::per_element());
   }

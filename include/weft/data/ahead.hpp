@@ -46,9 +46,9 @@ class ahead_stream final : public stream, stop_source::listener {
     while (s.state == nothing) {
       check_stop(&halt_);
       if (within.expired())
-        throw error(
-            error_code::deadline_exceeded, "dataset",
-            {"element ", first_ + delivered_, " has not been made in time; another call goes on waiting for it"});
+        throw error(error_code::deadline_exceeded, "dataset",
+                    {"element ", first_ + delivered_,
+                     " was not ready before the deadline; call again to continue waiting for it"});
       made_.wait(mutex_, within);
     }
     if (s.state == failed) std::rethrow_exception(s.failure);
@@ -100,7 +100,7 @@ class ahead_stream final : public stream, stop_source::listener {
       }
       // The threads that have started produce all elements.
       if (!threads_.empty()) return;
-      throw error(error_code::resource_exhausted, "dataset", {"no thread can be started: ", std::strerror(problem)});
+      throw error(error_code::resource_exhausted, "dataset", {"cannot start a thread: ", std::strerror(problem)});
     }
   }
 

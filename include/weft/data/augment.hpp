@@ -148,7 +148,7 @@ inline random_place draw_part(std::size_t height, std::size_t width, element_ran
   if (!(part.min_scale > 0 && part.min_scale <= part.max_scale && part.min_ratio > 0 &&
         part.min_ratio <= part.max_ratio))
     throw error(error_code::invalid_argument, "random_resized_crop",
-                "scales and ratios are above 0, and the smaller one comes first");
+                "scales and ratios must be positive, with min <= max");
   const double h = static_cast<double>(height), w = static_cast<double>(width);
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double area = h * w * random.uniform(part.min_scale, part.max_scale);
@@ -178,7 +178,8 @@ inline void flip_rows(std::uint8_t* pixels, std::size_t height, std::size_t widt
 
 inline void check_factor(const char* what, double factor) {
   if (!(factor >= 0))
-    throw error(error_code::invalid_argument, what, {"a factor is at least 0, not ", format_number("%.*g", 6, factor)});
+    throw error(error_code::invalid_argument, what,
+                {"the factor must be at least 0, but is ", format_number("%.*g", 6, factor)});
 }
 
 WEFT_INLINE float grey_of(const std::uint8_t* pixel) {
@@ -284,12 +285,12 @@ auto random_crop(const Image& from, element_random& random, std::size_t padding)
   const detail::image_part all = detail::all_of(from);
   if (padding > std::numeric_limits<std::uint32_t>::max())  // -1, for example
     throw error(error_code::invalid_argument, "random_crop",
-                {"pads by 0 to 2^32 - 1 pixels, not ", static_cast<std::int64_t>(padding)});
+                {"the padding must be 0 to 2^32 - 1 pixels, but is ", static_cast<std::int64_t>(padding)});
   const std::size_t height = all.height + 2 * padding, width = all.width + 2 * padding;
   if (height < Height || width < Width)
     throw error(error_code::invalid_argument, "random_crop",
-                {"an image of ", all.height, " x ", all.width, ", padded by ", padding, ", has no part of ", Height,
-                 " x ", Width});
+                {"an image of ", all.height, " x ", all.width, ", padded by ", padding,
+                 ", is smaller than the crop of ", Height, " x ", Width});
   const auto top = static_cast<std::int64_t>(random.below(height - Height + 1));
   const auto left = static_cast<std::int64_t>(random.below(width - Width + 1));
   const auto around = static_cast<std::int64_t>(padding);
@@ -356,7 +357,7 @@ template <Pixels Image>
 Image adjust_hue(Image from, double turn) {
   if (!(turn >= -0.5 && turn <= 0.5))
     throw error(error_code::invalid_argument, "adjust_hue",
-                {"a turn is from -0.5 to 0.5, not ", format_number("%.*g", 6, turn)});
+                {"the turn must be from -0.5 to 0.5, but is ", format_number("%.*g", 6, turn)});
   if constexpr (channels_of<Image> == 3) detail::turn_hue(from.data(), from.elements() / 3, static_cast<float>(turn));
   return from;
 }
@@ -366,7 +367,8 @@ Image color_jitter::operator()(Image from, element_random& random) const {
   const auto factor = [&](double x) { return random.uniform(x > 1 ? 0 : 1 - x, 1 + x); };
   for (const double x : {brightness, contrast, saturation, hue, 0.5 - hue})
     if (!(x >= 0))
-      throw error(error_code::invalid_argument, "color_jitter", "numbers are at least 0, and `hue` is at most 0.5");
+      throw error(error_code::invalid_argument, "color_jitter",
+                  "brightness, contrast, saturation and hue must be at least 0, and hue at most 0.5");
   std::array<int, 4> order{0, 1, 2, 3};
   for (std::size_t i = 4; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   const double by[] = {factor(brightness), factor(contrast), factor(saturation), random.uniform(-hue, hue)};

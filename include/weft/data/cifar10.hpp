@@ -39,11 +39,11 @@ WEFT_DECL dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10_files(co
       if (got == 0) break;
       if (got != record)
         throw error(error_code::data_loss, "cifar10",
-                    {path, ": the image at offset ", offset, " has ", got, " bytes where ", record, " are expected"});
+                    {path, ": the image at offset ", offset, " has ", got, " bytes, but must have ", record});
       if (bytes[0] >= 10)
         throw error(error_code::out_of_range, "cifar10",
                     {path, ": the image at offset ", offset, " has the label ", bytes[0],
-                     " where 0 to 9 are expected: it is not a file of CIFAR-10's binary version"});
+                     ", but labels are 0 to 9: use a file of CIFAR-10's binary version"});
       labels.push_back(bytes[0]);
       const std::size_t at = pixels.size();
       pixels.resize(at + 3 * plane);
@@ -60,7 +60,7 @@ WEFT_DECL dataset<tensor<float, dims<32, 32, 3>>, std::int32_t> cifar10(std::str
   if (split == "test") return cifar10_files({dir + "/test_batch.bin"});
   if (split != "train")
     throw error(error_code::invalid_argument, "cifar10",
-                {"there is no split \"", std::string(split), "\", only \"train\" and \"test\""});
+                {"the split must be \"train\" or \"test\", but is \"", std::string(split), "\""});
   std::vector<std::string> paths;
   for (const char* number : {"1", "2", "3", "4", "5"}) paths.push_back(dir + "/data_batch_" + number + ".bin");
   return cifar10_files(paths);

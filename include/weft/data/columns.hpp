@@ -48,7 +48,7 @@ WEFT_DECL std::size_t scaled_rows(std::size_t bytes, const shape& row) {
   const std::size_t each = row.elements();
   if (each == 0 || bytes % each != 0)
     throw error(error_code::invalid_argument, "scaled",
-                {bytes, " values do not make elements of the extents ", to_string(row)});
+                {bytes, " values are not a whole number of elements of extents ", to_string(row)});
   return bytes / each;
 }
 
@@ -70,7 +70,7 @@ WEFT_COLD_END
 /// invalid_argument unless the bytes are a whole number of rows.
 template <class Dims>
 scaled_bytes<Dims> scaled(std::vector<std::uint8_t> bytes) {
-  static_assert(Dims::is_static, "scaled: the extents of an element are numbers");
+  static_assert(Dims::is_static, "scaled: the extents of an element must be fixed numbers: scaled<dims<784>>(bytes)");
   const std::size_t rows = detail::scaled_rows(bytes.size(), Dims::spec);
   const auto* const owner = new detail::owner_of(std::move(bytes));
   return {detail::intrusive_ptr<const detail::ref_counted>(owner), owner->value.data(), rows};
@@ -83,7 +83,7 @@ struct column_of;
 
 template <class T, class Dims>
 struct column_of<tensor<T, Dims>> {
-  static_assert(Dims::rank > 0, "from_tensors: the first axis is the element");
+  static_assert(Dims::rank > 0, "from_tensors: a tensor needs at least one axis, whose indices are the elements");
   using rest = typename row_dims<Dims>::type;
   using type = std::conditional_t<rest::rank == 0, T, tensor<T, rest>>;
 

@@ -70,7 +70,7 @@ struct csv_features_are_not_valid : mistake<!(detail::csv_feature<Features>::sup
 template <class... Features>
 dataset<Features...> csv(std::vector<std::string> paths, csv_options options) {
   static_assert(correct<csv_features_are_not_valid<Features...>>,
-                "csv: columns are read as numbers, std::string, or tensors whose extents are numbers");
+                "csv: features must be numbers, std::string, or tensors with fixed extents");
   return dataset<Features...>(detail::new_csv_stage(
       dataset<Features...>::features(), std::vector<detail::csv_target>{detail::csv_feature<Features>::target()...},
       std::move(paths), std::move(options)));

@@ -102,7 +102,7 @@ class csv_stream final : public stream {
       if (std::memchr(row_.data(), options_.quote, row_.size())) {
         quoting state = quoting::none;
         for (std::size_t seen = 0; look_at_quotes(seen, state), state == quoting::open;)
-          if (!text_->extend(row_)) fail(error_code::invalid_argument, "has a quote that is not closed");
+          if (!text_->extend(row_)) fail(error_code::invalid_argument, "has an unclosed quote");
       }
       // There are several if a file with \r\n was written in text mode.
       while (row_.ends_with('\r')) row_.remove_suffix(1);
@@ -142,14 +142,14 @@ class csv_stream final : public stream {
     for (++at;; ++at) {
       const auto* const stop =
           static_cast<const char*>(std::memchr(at, options_.quote, static_cast<std::size_t>(end - at)));
-      if (!stop) fail(error_code::invalid_argument, "has a quote that is not closed");
+      if (!stop) fail(error_code::invalid_argument, "has an unclosed quote");
       unquoted_.append(at, stop);
       at = stop + 1;
       if (at == end || *at != options_.quote) break;
       unquoted_ += options_.quote;
     }
     if (at != end && *at != options_.separator)
-      fail(error_code::invalid_argument, "has something between a closing quote and the separator");
+      fail(error_code::invalid_argument, "has text between a closing quote and the separator");
     at = at == end ? nullptr : at + 1;
     return unquoted_;
   }
@@ -157,7 +157,7 @@ class csv_stream final : public stream {
   void check_line_ends(std::string_view field) const {
     if (field.find('\r') != field.npos)
       fail(error_code::invalid_argument,
-           "has a carriage return in a field without quotes: end lines in newlines, or quote the field");
+           "has a carriage return in an unquoted field: end lines with newlines, or quote the field");
   }
 
   std::size_t count_fields() {
@@ -184,7 +184,7 @@ class csv_stream final : public stream {
     for (const csv_target& each : targets_) next += each.columns;
     if (options_.columns.empty() && count != next)
       fail(error_code::invalid_argument,
-           str_cat({"has ", count, " columns where the features take ", next, ": say which ones by `columns`"}));
+           str_cat({"has ", count, " columns, but the features take ", next, ": select them with `columns`"}));
     std::vector<plan> plans(count);
     next = 0;
     for (std::size_t f = 0; f < targets_.size(); ++f)
@@ -198,16 +198,17 @@ class csv_stream final : public stream {
           for (std::size_t other = number + 1; other < names.size(); ++other)
             if (names[other] == column->name)
               fail(error_code::invalid_argument, str_cat({"has two columns \"", column->name, "\", ", number, " and ",
-                                                          other, ", counted from 0: name them by numbers"}));
+                                                          other, ", counted from 0: select them by number"}));
           if (number == names.size())
             fail(error_code::not_found, "has no column \"" + column->name + "\"" +
-                                            (names.empty() ? ": without a header columns have numbers" : ""));
+                                            (names.empty() ? ": without a header, select columns by number" : ""));
         }
         if (number >= count)
           fail(error_code::not_found, str_cat({"has no column ", static_cast<std::int64_t>(number), ": there are ",
                                                count, ", counted from 0"}));
         if (plans[number].wanted)
-          fail(error_code::invalid_argument, str_cat({"is to have its column ", number, " read twice"}));
+          fail(error_code::invalid_argument,
+               str_cat({"has column ", number, " selected twice: select each column once"}));
         plans[number] = {f, k, true, column};
       }
     for (std::size_t i = count - 1; i-- > 0;) {
@@ -309,7 +310,7 @@ class csv_stream final : public stream {
       }
     }
     if (at)
-      fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields where ", count, " are expected"}));
+      fail(error_code::invalid_argument, str_cat({"has ", count_fields(), " fields, but ", count, " are expected"}));
   }
 
   /// Parses `run` consecutive numeric fields. Returns a pointer to the text after them, or null at the end.
@@ -341,14 +342,14 @@ class csv_stream final : public stream {
     if (is_missing(field)) {
       const std::string* const instead = instead_of(plans_[number]);
       if (!instead)
-        fail(error_code::invalid_argument, "has no value in " + column_name(number) +
-                                               ": say what a missing one is, {\"column\", \"0\"} or `missing`");
+        fail(error_code::invalid_argument,
+             "has no value in " + column_name(number) + ": set a default, {\"column\", \"0\"} or `missing`");
       field = *instead;
     }
     T value{};
     if (!parse_number(field, value))
       fail(error_code::invalid_argument, "has \"" + printable(field, 40) + "\" in " + column_name(number) +
-                                             " where a number of type " + name(dtype_of<T>) + " is expected");
+                                             ", which is not a number of type " + name(dtype_of<T>));
     std::memcpy(to, &value, sizeof value);
     return at;
   }
@@ -368,7 +369,7 @@ class csv_stream final : public stream {
   }
 
   [[noreturn]] void too_few(std::size_t fields) const {
-    fail(error_code::invalid_argument, str_cat({"has ", fields, " fields where ", plans_.size(), " are expected"}));
+    fail(error_code::invalid_argument, str_cat({"has ", fields, " fields, but ", plans_.size(), " are expected"}));
   }
   [[noreturn]] void fail(error_code code, const std::string& why) const {
     throw error(code, "csv", {paths_[file_], ":", text_->line(), " ", why});
@@ -400,10 +401,11 @@ class csv_stage final : public stage {
     for (const csv_target& each : targets_) columns += each.columns;
     if (!options_.columns.empty() && options_.columns.size() != columns)
       throw error(error_code::invalid_argument, "csv",
-                  {"the features take ", columns, " columns, and ", options_.columns.size(), " are named"});
+                  {"the features take ", columns, " columns, but `columns` has ", options_.columns.size()});
     const char s = options_.separator;
     if (s == options_.quote || s == '\n' || s == '\r' || s == '.' || s == '-' || s == '+' || (s >= '0' && s <= '9'))
-      throw error(error_code::invalid_argument, "csv", "the separator cannot be told from what it separates");
+      throw error(error_code::invalid_argument, "csv",
+                  "the separator must not be a quote, a newline, '.', '+', '-' or a digit");
   }
 
   intrusive_ptr<stream> open(std::uint64_t, stop_source* stop) const override {

@@ -55,7 +55,7 @@ enum class last_batch { partial, dropped };
 template <class... Features>
 class dataset {
   static_assert(correct<dataset_features_are_not_valid<Features...>>,
-                "dataset: an element consists of tensors, numbers and std::string");
+                "dataset: features must be tensors, numbers or std::string");
 
  public:
   using value_type = std::tuple<Features...>;
@@ -115,7 +115,7 @@ class dataset {
   template <class F>
   dataset filter(F f) const {
     static_assert(correct<function_takes_other_features<F, Features...>>,
-                  "filter: the function takes all features of an element, in their order, and is not mutable");
+                  "filter: the function must take all features of an element, in order, and must not be mutable");
     if constexpr (correct<function_takes_other_features<F, Features...>>)
       return dataset(
           detail::new_filtered_stage(stage_, detail::new_predicate([f = std::move(f)](const detail::element& e) {
@@ -141,7 +141,7 @@ class dataset {
           threads);
     } else {
       static_assert(correct<function_takes_other_features<F, Features...>>,
-                    "map: the function takes all features of an element, in their order, and is not mutable");
+                    "map: the function must take all features of an element, in order, and must not be mutable");
       if constexpr (correct<function_takes_other_features<F, Features...>>)
         return mapped_by([f = std::move(f)](const position&, value_type&& e) { return std::apply(f, std::move(e)); },
                          threads);
@@ -165,7 +165,7 @@ class dataset {
   /// Returns batches of an extent known at compile time; drops the remainder.
   template <int Size>
   auto batches() const {
-    static_assert(Size > 0, "batches: a batch has at least one element");
+    static_assert(Size > 0, "batches: the size of a batch must be at least 1");
     return batched<Size>({.size = Size, .drop_remainder = true});
   }
   /// Returns batches of tensors of different extents, padded to the largest of the batch with zeros, or with a number
@@ -173,7 +173,7 @@ class dataset {
   template <auto Axis = dyn<"batch">, class... Padding>
   auto padded_batches(element_count size, Padding... padding) const {
     static_assert(sizeof...(Padding) == 0 || sizeof...(Padding) == sizeof...(Features),
-                  "padded_batches: a number for each feature, or none");
+                  "padded_batches: give one padding number for each feature, or none");
     detail::batching how{.size = detail::as_size(detail::checked_count("padded_batches", size, 1)),
                          .pad = detail::pad_batch};
     if constexpr (sizeof...(Padding) > 0) how.padding = {entry<Features>(padding)...};
@@ -234,7 +234,7 @@ class dataset {
   template <auto Axis>
   auto batched(detail::batching how) const {
     static_assert(correct<batches_of_texts_have_no_batches<Features...>>,
-                  "batches: of batches of texts there are none; make batches once");
+                  "batches: batches of strings cannot be batched again; call batches once");
     if constexpr (correct<batches_of_texts_have_no_batches<Features...>>) {
       using made = dataset<typename feature_traits<Features>::template batch<Axis>...>;
       return made(detail::new_batch_stage(stage_, made::features(), std::move(how)));
@@ -247,7 +247,7 @@ class dataset {
   auto mapped_by(F f, int threads) const {
     using result = detail::mapped<std::remove_cvref_t<decltype(f(position(), std::declval<value_type>()))>>;
     static_assert(correct<typename result::mistake>,
-                  "map: a function returns a tensor, a number, a std::string, or a tuple of them");
+                  "map: the function must return a tensor, a number, a std::string, or a tuple of them");
     if constexpr (correct<typename result::mistake>) {
       using made = typename result::type;
       auto change = [f = std::move(f)](const position& at, detail::element& from, detail::element& to) {
@@ -343,7 +343,7 @@ class dataset<Features...>::iterator {
 /// pixels. They are shared, not copied. Throws invalid_argument if their lengths differ.
 template <class... Sources>
 auto from_tensors(Sources... sources) {
-  static_assert(sizeof...(Sources) > 0, "from_tensors: an element has at least one feature");
+  static_assert(sizeof...(Sources) > 0, "from_tensors: give at least one tensor");
   using made = dataset<typename detail::column_of<Sources>::type...>;
   std::size_t rows[sizeof...(Sources) + 1], i = 0;
   sequence<detail::column> columns(sizeof...(Sources));

@@ -32,7 +32,8 @@ image<Channels> read_image(const std::string& path, decode_options how = {}) {
   constexpr std::uint64_t beside = std::uint64_t{1} << 26;
   if (file.bytes() > beside && (file.bytes() - beside) / 8 > how.max_pixels)
     throw error(error_code::resource_exhausted, "read_image",
-                {path, " has ", file.bytes(), " bytes, more than `max_pixels` ", how.max_pixels, " can take"});
+                {path, " has ", file.bytes(), " bytes, too many for an image of at most ", how.max_pixels,
+                 " pixels; increase max_pixels"});
   std::string bytes(file.bytes(), '\0');
   bytes.resize(file.read(bytes.data(), bytes.size()));
   how.name = path;

@@ -106,7 +106,7 @@ WEFT_DECL std::string& value::text() {
 WEFT_DECL shape stacked(std::size_t count, const shape& extents) {
   if (extents.rank == max_rank)
     throw error(error_code::invalid_argument, "batches",
-                {"a batch of tensors has an axis more than they have, and they have ", extents.rank});
+                {"a batch would have ", extents.rank + 1, " axes, but a tensor has at most ", max_rank});
   shape all(count);
   for (std::size_t i = 0; i < extents.rank; ++i) all.push_back(extents[i]);
   return all;

@@ -44,14 +44,14 @@ int checked_threads(const char* operation, int threads);
 WEFT_DECL std::uint64_t checked_count(const char* operation, element_count count, std::int64_t least) {
   if (count.value() < least)
     throw error(error_code::invalid_argument, operation,
-                {"needs a count of at least ", least, ", but the count is ", count.value()});
+                {"the count must be at least ", least, ", but is ", count.value()});
   return static_cast<std::uint64_t>(count.value());
 }
 
 WEFT_DECL std::uint64_t checked_count_or_all(const char* operation, element_count count) {
   if (count.value() < -1)
     throw error(error_code::invalid_argument, operation,
-                {"needs a count of at least 0, or -1 for all, but the count is ", count.value()});
+                {"the count must be at least 0, or -1 for all, but is ", count.value()});
   return static_cast<std::uint64_t>(count.value());
 }
 
@@ -63,7 +63,7 @@ WEFT_DECL int checked_threads(const char* operation, int threads) {
   }
   if (threads < 1 || threads > most)
     throw error(error_code::invalid_argument, operation,
-                {"needs 1 to ", most, " threads, or -1 for one on each core, but is to have ", threads});
+                {"threads must be 1 to ", most, ", or -1 for one per core, but is ", threads});
   return threads;
 }
 

@@ -158,10 +158,10 @@ inline std::vector<example_list> find_features(std::string_view record, const st
 inline void check_kind(const example_feature& f, const example_list& list, example_list::kind_of kind) {
   if (list.kind == example_list::none)
     bad_feature(error_code::not_found, f,
-                {"is not in the record, or empty: give it a value for that, {\"", f.name, "\", 0}"});
+                {"is missing or empty in the record: give it a default, {\"", f.name, "\", 0}"});
   if (list.kind != kind)
     bad_feature(error_code::invalid_argument, f,
-                {"has ", example_list::name(list.kind), " where ", example_list::name(kind), " are expected"});
+                {"has ", example_list::name(list.kind), ", but ", example_list::name(kind), " are expected"});
 }
 
 /// Calls `take(float)` for each number, packed or not.
@@ -174,7 +174,7 @@ void each_float(const example_list& list, Take take) {
       continue;
     }
     const auto packed = m.bytes();
-    if (packed.size() % 4 != 0) m.bad("a list of floats ends in the middle of one");
+    if (packed.size() % 4 != 0) m.bad("a list of floats ends in the middle of a float");
     for (std::size_t i = 0; i < packed.size(); i += 4) {
       float number;
       std::memcpy(&number, packed.data() + i, 4);
@@ -214,7 +214,7 @@ void read_numbers(const example_feature& f, const example_list& list, Room to) {
       std::span<const std::byte> bytes;
       for (protobuf_reader m(list.message, "tf.Example"); m.next();)
         if (m.field() == 1) bytes = m.bytes(), ++count;
-      if (count != 1) bad_feature(error_code::invalid_argument, f, {"has ", count, " texts where one is expected"});
+      if (count != 1) bad_feature(error_code::invalid_argument, f, {"has ", count, " strings, but must have one"});
       std::uint8_t* const at = to(bytes.size());
       if (!bytes.empty()) std::memcpy(at, bytes.data(), bytes.size());
       return;
@@ -244,7 +244,7 @@ struct example_value<T> {
   static T get(const example_feature& f, const example_list& list) {
     T number = static_cast<T>(static_cast<float>(f.missing.value_or(0)));
     read_numbers<T>(f, list, [&](std::size_t count) {
-      if (count != 1) bad_feature(error_code::invalid_argument, f, {"has ", count, " numbers where one is expected"});
+      if (count != 1) bad_feature(error_code::invalid_argument, f, {"has ", count, " numbers, but must have one"});
       return &number;
     });
     return number;
@@ -272,12 +272,12 @@ struct example_value<tensor<T, Dims>> {
         const std::size_t row = extents.elements();
         if (row == 0 || count % row != 0)
           bad_feature(error_code::invalid_argument, f,
-                      {"has ", count, " numbers, which do not fill the extents ", to_string(Dims::spec, Dims::names)});
+                      {"has ", count, " numbers, which do not fit the extents ", to_string(Dims::spec, Dims::names)});
         extents[0] = static_cast<std::int64_t>(count / row);
         t = tensor<T, Dims>(extents, uninitialized{});
       } else if (count != t.elements()) {
         bad_feature(error_code::invalid_argument, f,
-                    {"has ", count, " numbers where the extents ", to_string(extents), " take ", t.elements()});
+                    {"has ", count, " numbers, but the extents ", to_string(extents), " require ", t.elements()});
       }
       return t.data();
     });
@@ -301,7 +301,7 @@ struct example_value<std::string> {
     auto texts = example_texts(f, list);
     if (texts.empty() && f.missing) return {};
     if (texts.size() != 1)
-      bad_feature(error_code::invalid_argument, f, {"has ", texts.size(), " texts where one is expected"});
+      bad_feature(error_code::invalid_argument, f, {"has ", texts.size(), " strings, but must have one"});
     return std::move(texts[0]);
   }
 };
@@ -328,8 +328,8 @@ struct example_features_are_not_valid : mistake<!(detail::example_value<Features
 template <class... Features, class... Names>
 auto parse_example(Names... names) {
   static_assert(correct<example_features_are_not_valid<Features...>>,
-                "parse_example: features are numbers, texts, and tensors of which at most the first extent is named");
-  static_assert(sizeof...(Names) == sizeof...(Features), "parse_example: a name for each feature");
+                "parse_example: features must be numbers, strings, or tensors whose extents are fixed after the first");
+  static_assert(sizeof...(Names) == sizeof...(Features), "parse_example: give one name for each feature");
   return [features = std::vector<example_feature>{example_feature(std::move(names))...}](const std::string& record) {
     return detail::parse_features<Features...>(record, features, std::index_sequence_for<Features...>());
   };

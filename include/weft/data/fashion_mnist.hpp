@@ -50,12 +50,13 @@ WEFT_DECL labelled_images<784> mnist_files(const std::string& prefix) {
   detail::idx_file labels(detail::present(prefix + "-labels-idx1-ubyte.gz"), 0x08, 1);
   const std::string &images_path = images.file.path(), &labels_path = labels.file.path();
   if (images.extents.size() != 3 || images.extents[1] != 28 || images.extents[2] != 28)
-    throw error(error_code::invalid_argument, "mnist", {images_path, " does not hold images of 28 x 28"});
+    throw error(error_code::invalid_argument, "mnist", {images_path, " must contain images of 28 x 28"});
   const std::size_t count = images.extents[0];
-  if (count == 0) throw error(error_code::invalid_argument, "mnist", {images_path, " holds no images"});
+  if (count == 0) throw error(error_code::invalid_argument, "mnist", {images_path, " contains no images"});
   if (labels.extents.size() != 1 || labels.extents[0] != count)
-    throw error(error_code::invalid_argument, "mnist",
-                {labels_path, " holds ", labels.bytes, " labels for the ", count, " images of ", images_path});
+    throw error(
+        error_code::invalid_argument, "mnist",
+        {labels_path, " contains ", labels.bytes, " labels, but ", images_path, " contains ", count, " images"});
 
   const storage pixels(images.bytes), classes(count * sizeof(std::int32_t));
   images.read(pixels.data());
@@ -66,7 +67,7 @@ WEFT_DECL labelled_images<784> mnist_files(const std::string& prefix) {
     const unsigned char label = digits[i];
     if (label >= 10)
       throw error(error_code::out_of_range, "mnist",
-                  {labels_path, " has the label ", label, " at ", i, ", where 0 to 9 are expected"});
+                  {labels_path, " has the label ", label, " at ", i, ", but labels must be 0 to 9"});
     numbers[i] = label;
   }
 
@@ -84,13 +85,13 @@ WEFT_DECL labelled_images<784> mnist_files(const std::string& prefix) {
 WEFT_DECL labelled_images<784> fashion_mnist(std::string_view split, const std::string& dir) {
   if (split != "train" && split != "test")
     throw error(error_code::invalid_argument, "fashion_mnist",
-                {"there is no split \"", std::string(split), "\", only \"train\" and \"test\""});
+                {"the split must be \"train\" or \"test\", but is \"", std::string(split), "\""});
   try {
     return mnist_files(dir + (split == "train" ? "/train" : "/t10k"));
   } catch (const error& e) {
     if (e.code() != error_code::not_found) throw;
     throw error(error_code::not_found, "fashion_mnist",
-                {e.what(), " (Debian and Ubuntu have the files in the package dataset-fashion-mnist)"});
+                {e.what(), " (on Debian and Ubuntu, install the package dataset-fashion-mnist)"});
   }
 }
 

@@ -150,7 +150,7 @@ WEFT_DECL void file_reader::unpack(detail::packing how) {
     close();
     throw error(error_code::unimplemented, "open",
                 {path_,
-                 " is compressed and this program was built without zlib: unpack it with gunzip, or install zlib and "
+                 " is compressed, but this program was built without zlib: unpack it with gunzip, or install zlib and "
                  "link weft::data"});
   }
   std::rewind(file_);

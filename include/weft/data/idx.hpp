@@ -78,11 +78,11 @@ WEFT_DECL idx_file::idx_file(const std::string& path, unsigned code, std::size_t
     bad_idx(error_code::invalid_argument, path, {"is not an IDX file"});
   if (magic[2] != code)
     bad_idx(error_code::invalid_argument, path,
-            {"holds ", idx_type_name(magic[2]), " where ", idx_type_name(code), " are expected"});
+            {"contains ", idx_type_name(magic[2]), ", but ", idx_type_name(code), " are expected"});
   const std::size_t rank = magic[3];
   if (rank == 0 || rank > max_rank)
-    bad_idx(error_code::invalid_argument, path, {"has ", rank, " dimensions where 1 to ", max_rank, " are expected"});
-  if (file.read(sizes, 4 * rank) != 4 * rank) bad_idx(error_code::data_loss, path, {"ends within its header"});
+    bad_idx(error_code::invalid_argument, path, {"has ", rank, " dimensions, but must have 1 to ", max_rank});
+  if (file.read(sizes, 4 * rank) != 4 * rank) bad_idx(error_code::data_loss, path, {"ends inside its header"});
 
   std::uint64_t promised = element_bytes;
   bool too_big = false;
@@ -95,8 +95,8 @@ WEFT_DECL idx_file::idx_file(const std::string& path, unsigned code, std::size_t
   }
   if (too_big || promised > file.max_bytes() - sizeof magic - 4 * rank)
     bad_idx(error_code::data_loss, path,
-            {"promises ", text, " ", idx_type_name(code), ", more than a file of ", file.bytes(),
-             " bytes can hold; fetch the file again"});
+            {"declares ", text, " ", idx_type_name(code), ", more than a file of ", file.bytes(),
+             " bytes can contain; fetch the file again"});
   bytes = promised;
 }
 
@@ -104,10 +104,11 @@ WEFT_DECL void idx_file::read(void* to) {
   const std::size_t got = file.read(to, bytes);
   if (got != bytes)
     bad_idx(error_code::data_loss, file.path(),
-            {"promises ", text, " elements in ", bytes, " bytes but has ", got, "; fetch the file again"});
+            {"declares ", text, " elements, ", bytes, " bytes, but has ", got, "; fetch the file again"});
   unsigned char beyond;
   if (file.read(&beyond, 1) != 0)
-    bad_idx(error_code::data_loss, file.path(), {"goes on after the ", text, " elements that it promises"});
+    bad_idx(error_code::data_loss, file.path(),
+            {"has more bytes than the ", text, " elements that it declares; fetch the file again"});
   // IDX is big-endian; all machines that Weft supports are little-endian.
   auto* const first = static_cast<unsigned char*>(to);
   if (element_bytes > 1)

@@ -44,10 +44,10 @@ inline void check_image_size(const char* format, const decode_options& how, std:
     throw error(error_code::data_loss, format, {how.name, " has no pixels: ", height, " x ", width});
   if (height * width > how.max_pixels)  // each has 32 bits at most
     throw error(error_code::resource_exhausted, format,
-                {how.name, " has ", height, " x ", width, " pixels, and `max_pixels` is ", how.max_pixels});
+                {how.name, " has ", height, " x ", width, " pixels, more than `max_pixels`, ", how.max_pixels});
   if (height * width / most > bytes)
     throw error(error_code::data_loss, format,
-                {how.name, " promises ", height, " x ", width, " pixels, more than ", bytes, " bytes can hold"});
+                {how.name, " declares ", height, " x ", width, " pixels, more than ", bytes, " bytes can contain"});
 }
 
 /// The luma of ITU-R BT.601, rounded as in Pillow's convert("L").

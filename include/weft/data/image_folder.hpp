@@ -106,7 +106,8 @@ class image_folder {
     }
     if (problem) fail(path, problem);
     if (classes_.empty())
-      throw error(error_code::not_found, "image_folder", {path, " has no folder, of which each would be a class"});
+      throw error(error_code::not_found, "image_folder",
+                  {path, " has no subfolders: put the images of each class in a subfolder"});
     std::sort(classes_.begin(), classes_.end());
     for (std::size_t label = 0; label < classes_.size(); ++label) {
       std::vector<std::string> found;
@@ -123,7 +124,7 @@ class image_folder {
       std::move(found.begin(), found.end(), std::back_inserter(paths_));
     }
     if (paths_.empty())
-      throw error(error_code::not_found, "image_folder", {path, " has no .jpg, .jpeg or .png file in its folders"});
+      throw error(error_code::not_found, "image_folder", {path, " has no .jpg, .jpeg or .png files in its subfolders"});
   }
   [[noreturn]] static void fail(const std::string& path, const std::error_code& problem) {
     const bool absent = problem == std::errc::no_such_file_or_directory || problem == std::errc::not_a_directory;

@@ -37,7 +37,7 @@ inline std::string encode_jpeg(const std::uint8_t* pixels, std::size_t height, s
 /// Encodes an image, [height, width, 1 or 3], as a JPEG file.
 template <Pixels Image>
 std::string encode_jpeg(const Image& pixels, int quality = 90) {
-  static_assert(channels_of<Image> == 1 || channels_of<Image> == 3, "encode_jpeg: an image has 1 channel or 3");
+  static_assert(channels_of<Image> == 1 || channels_of<Image> == 3, "encode_jpeg: the image must have 1 or 3 channels");
   return encode_jpeg(pixels.data(), detail::height_of(pixels.extents()), detail::width_of(pixels.extents()),
                      channels_of<Image>, quality);
 }
@@ -155,11 +155,13 @@ class jpeg_decoder {
     source_.next_input_byte = reinterpret_cast<const JOCTET*>(file_.data());
     source_.bytes_in_buffer = file_.size();
     source_.init_source = [](j_decompress_ptr) {};
-    source_.fill_input_buffer = [](j_decompress_ptr state) -> boolean { of(state).errors_.raise("it ends too early"); };
+    source_.fill_input_buffer = [](j_decompress_ptr state) -> boolean {
+      of(state).errors_.raise("the file is truncated");
+    };
     source_.skip_input_data = [](j_decompress_ptr state, long count) {
       jpeg_source_mgr& source = *state->src;
       if (count <= 0) return;
-      if (static_cast<unsigned long>(count) > source.bytes_in_buffer) of(state).errors_.raise("it ends too early");
+      if (static_cast<unsigned long>(count) > source.bytes_in_buffer) of(state).errors_.raise("the file is truncated");
       source.next_input_byte += count;
       source.bytes_in_buffer -= static_cast<std::size_t>(count);
     };
@@ -169,7 +171,7 @@ class jpeg_decoder {
     // A small file can contain thousands of empty scans, each of which traverses the whole image.
     progress_.progress_monitor = [](j_common_ptr state) {
       auto* const decompress = reinterpret_cast<j_decompress_ptr>(state);
-      if (decompress->input_scan_number > max_scans) of(decompress).errors_.raise("it has more than 500 scans");
+      if (decompress->input_scan_number > max_scans) of(decompress).errors_.raise("the file has more than 500 scans");
     };
     state_.progress = &progress_;
   }
@@ -188,7 +190,7 @@ class jpeg_decoder {
         break;
       default:
         throw error(error_code::unimplemented, "decode_jpeg",
-                    {how_.name, " has ", state_.num_components, " components whose colours are not known"});
+                    {how_.name, " has ", state_.num_components, " components in an unknown colour space"});
     }
     if (how_.min_height > 0 || how_.min_width > 0)
       for (const unsigned part : {8u, 4u, 2u})
@@ -275,7 +277,7 @@ class jpeg_encoder {
 
 template <int Channels>
 image<Channels> decode_jpeg([[maybe_unused]] std::string_view file, [[maybe_unused]] const decode_options& how) {
-  static_assert(Channels == 1 || Channels == 3, "decode_jpeg: an image has 1 channel, grey, or 3");
+  static_assert(Channels == 1 || Channels == 3, "decode_jpeg: Channels must be 1 (grey) or 3");
 #ifdef WEFT_HAS_JPEG
   detail::jpeg_decoder decoder(file, how, Channels);
   image<Channels> pixels(shape(decoder.height(), decoder.width(), Channels), uninitialized{});
@@ -289,11 +291,11 @@ image<Channels> decode_jpeg([[maybe_unused]] std::string_view file, [[maybe_unus
 inline std::string encode_jpeg([[maybe_unused]] const std::uint8_t* pixels, std::size_t height, std::size_t width,
                                std::size_t channels, int quality) {
   if (height == 0 || width == 0 || height > 65500 || width > 65500 || (channels != 1 && channels != 3))
-    throw error(
-        error_code::invalid_argument, "encode_jpeg",
-        {"an image has 1 to 65500 pixels a side, of 1 channel or 3, but is ", height, " x ", width, " x ", channels});
+    throw error(error_code::invalid_argument, "encode_jpeg",
+                {"the image must have 1 to 65500 pixels a side, and 1 or 3 channels, but is ", height, " x ", width,
+                 " x ", channels});
   if (quality < 1 || quality > 100)
-    throw error(error_code::invalid_argument, "encode_jpeg", {"a quality is from 1 to 100, not ", quality});
+    throw error(error_code::invalid_argument, "encode_jpeg", {"the quality must be 1 to 100, but is ", quality});
 #ifdef WEFT_HAS_JPEG
   return detail::jpeg_encoder().encode(pixels, static_cast<unsigned>(height), static_cast<unsigned>(width),
                                        static_cast<int>(channels), quality);

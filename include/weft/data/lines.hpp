@@ -80,7 +80,7 @@ class fixed_record_reader {
     std::string header(options.header_bytes, '\0');
     if (file_.read(header.data(), header.size()) != header.size() || file_.read(ahead_.data(), footer_) != footer_)
       throw error(error_code::data_loss, "fixed_records",
-                  {path, " is shorter than its header and its footer, ", options.header_bytes + footer_, " bytes"});
+                  {path, " is shorter than its header and footer, ", options.header_bytes + footer_, " bytes"});
     offset_ = options.header_bytes;
   }
 
@@ -90,9 +90,8 @@ class fixed_record_reader {
     const std::size_t got = file_.read(ahead_.data() + footer_, bytes);
     if (got == 0) return false;
     if (got != bytes)
-      throw error(
-          error_code::data_loss, "fixed_records",
-          {file_.path(), ": the record at offset ", offset_, " has ", got, " bytes where ", bytes, " are expected"});
+      throw error(error_code::data_loss, "fixed_records",
+                  {file_.path(), ": the record at offset ", offset_, " has ", got, " bytes, but must have ", bytes});
     to.resize(1);
     std::memcpy(to[0].reserve(Record::dims_type::spec, sizeof(typename Record::value_type)), ahead_.data(), bytes);
     ahead_.erase(0, bytes);
@@ -119,7 +118,7 @@ struct record_has_no_fixed_size;
 template <class Record>
 dataset<Record> fixed_records(std::vector<std::string> paths, fixed_record_options options = {}) {
   static_assert(correct<record_has_no_fixed_size<Record>>,
-                "fixed_records: a record is a tensor whose extents are numbers");
+                "fixed_records: the record must be a tensor with fixed extents");
   using stage = detail::file_stage<detail::fixed_record_reader<Record>, fixed_record_options>;
   return dataset<Record>(detail::stage_ptr(new stage(dataset<Record>::features(), std::move(paths), options)));
 }

@@ -32,7 +32,7 @@ image<Channels> decode_png(std::string_view file, const decode_options& how = {}
 template <Pixels Image>
 std::string encode_png(const Image& pixels) {
   static_assert(channels_of<Image> == 1 || channels_of<Image> == 3 || channels_of<Image> == 4,
-                "encode_png: an image has 1 channel, 3 or 4");
+                "encode_png: the image must have 1, 3 or 4 channels");
   return encode_png(pixels.data(), detail::height_of(pixels.extents()), detail::width_of(pixels.extents()),
                     channels_of<Image>);
 }
@@ -53,7 +53,7 @@ class png_decoder {
     if (png_) info_ = ::png_create_info_struct(png_);
     if (!info_) {
       ::png_destroy_read_struct(&png_, nullptr, nullptr);
-      throw error(error_code::resource_exhausted, "decode_png", "no memory for libpng's state");
+      throw error(error_code::resource_exhausted, "decode_png", "out of memory for libpng's state");
     }
     try {
       guarded([&] {
@@ -119,7 +119,7 @@ class png_decoder {
   }
   static void take(png_structp png, png_bytep to, std::size_t count) {
     auto& self = *static_cast<png_decoder*>(::png_get_io_ptr(png));
-    if (count > self.file_.size() - self.at_) ::png_error(png, "it ends too early");
+    if (count > self.file_.size() - self.at_) ::png_error(png, "the file is truncated");
     std::memcpy(to, self.file_.data() + self.at_, count);
     self.at_ += count;
   }
@@ -141,7 +141,7 @@ class png_decoder {
 
 template <int Channels>
 image<Channels> decode_png([[maybe_unused]] std::string_view file, [[maybe_unused]] const decode_options& how) {
-  static_assert(Channels == 1 || Channels == 3, "decode_png: an image has 1 channel, grey, or 3");
+  static_assert(Channels == 1 || Channels == 3, "decode_png: Channels must be 1 (grey) or 3");
 #ifdef WEFT_HAS_PNG
   detail::png_decoder decoder(file, how, Channels);
   image<Channels> pixels(shape(decoder.height(), decoder.width(), Channels), uninitialized{});

@@ -60,8 +60,8 @@ class record_reader {
   void damage(const char* how) {
     const std::string& unpacking = file_.failure();
     if (!options_.skip_damaged) {
-      const std::string why = unpacking.empty() ? how : str_cat({"cannot be read, for the file ", unpacking});
-      fail(error_code::data_loss, why + (records_ > 0 ? "; what stands before it is whole" : ""));
+      const std::string why = unpacking.empty() ? how : str_cat({"cannot be read, because the file ", unpacking});
+      fail(error_code::data_loss, why + (records_ > 0 ? "; the records before it are undamaged" : ""));
     }
     if (!unpacking.empty() && std::exchange(told_, true)) return;
     ++damaged_;
@@ -96,11 +96,11 @@ inline bool record_reader::next(std::string& record) {
   while (read_head(head)) {
     const auto size = weft::detail::get_little<std::uint64_t>(head);
     if (!read_data(record, size)) return false;
-    if (file_.read_available(tail, sizeof tail) < sizeof tail) return damage("ends in its checksum"), false;
+    if (file_.read_available(tail, sizeof tail) < sizeof tail) return damage("ends inside its checksum"), false;
     const std::uint64_t begin = offset_ + sizeof head;
     const bool whole =
         weft::detail::get_little<std::uint32_t>(tail) == weft::detail::masked_crc32c(record.data(), record.size());
-    if (!whole) damage("has data whose checksum differs");
+    if (!whole) damage("has data with a wrong checksum");
     offset_ = begin + size + sizeof tail;
     if (!whole) continue;
     record_offset_ = begin;
@@ -118,7 +118,7 @@ inline bool record_reader::read_head(char* head) {
     got = file_.read_available(head, weft::detail::record_head);
   }
   if (got == 0 && file_.failure().empty()) return false;
-  if (got < weft::detail::record_head) return damage("ends in its length"), false;
+  if (got < weft::detail::record_head) return damage("ends inside its length"), false;
   for (bool passing = false;; passing = true) {
     // A checksum does not authenticate a length, so limit it by the size of the file before memory is allocated.
     const std::uint64_t begin = offset_ + weft::detail::record_head;
@@ -128,7 +128,7 @@ inline bool record_reader::read_head(char* head) {
     if (right && fits) return true;
     if (!passing)
       damage(right ? "is longer than the file"
-                   : "has a length whose checksum differs: it is not a file of records, or is damaged");
+                   : "has a length with a wrong checksum: the file is damaged, or is not a TFRecord file");
     std::memmove(head, head + 1, weft::detail::record_head - 1);
     if (file_.read_available(head + weft::detail::record_head - 1, 1) == 0) {
       if (!file_.failure().empty()) damage("ends");
@@ -141,14 +141,14 @@ inline bool record_reader::read_head(char* head) {
 inline bool record_reader::read_data(std::string& record, std::uint64_t size) {
   if (size > options_.max_record_bytes)
     fail(error_code::resource_exhausted,
-         str_cat({"has ", size, " bytes, more than max_record_bytes, ", options_.max_record_bytes,
-                  ": allow as many, or fetch the file again"}));
+         str_cat({"has ", size, " bytes, but max_record_bytes is ", options_.max_record_bytes,
+                  ": increase it, or fetch the file again"}));
   // A compressed file can expand a thousandfold, so memory grows with the decoded bytes.
   record.clear();
   while (record.size() < size) {
     const std::size_t done = record.size(), more = std::min<std::uint64_t>(size - done, std::uint64_t{1} << 24);
     record.resize(done + more);
-    if (file_.read_available(record.data() + done, more) < more) return damage("ends in its data"), false;
+    if (file_.read_available(record.data() + done, more) < more) return damage("ends inside its data"), false;
   }
   return true;
 }

@@ -115,11 +115,11 @@ inline record_writer::record_writer(std::string path, compression packing) : pat
     std::memset(state.get(), 0, sizeof *state);
     if (::deflateInit2(state.get(), Z_DEFAULT_COMPRESSION, Z_DEFLATED, packing == compression::gzip ? 31 : 15, 8,
                        Z_DEFAULT_STRATEGY) != Z_OK)
-      throw error(error_code::resource_exhausted, "write", "no memory for zlib's state");
+      throw error(error_code::resource_exhausted, "write", "out of memory for zlib's state");
     packing_.reset(state.release());
 #else
     throw error(error_code::unimplemented, "write",
-                {path_, " cannot be compressed, since this program was built without zlib: link weft::data"});
+                {path_, " cannot be compressed, because this program was built without zlib: link weft::data"});
 #endif
   }
   file_ = std::fopen(path_.c_str(), "wbe");

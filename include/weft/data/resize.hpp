@@ -157,7 +157,7 @@ inline void resize_part(const image_part& from, std::uint8_t* to, std::size_t he
                         interpolation by) {
   if (from.height == 0 || from.width == 0 || height == 0 || width == 0)
     throw error(error_code::invalid_argument, "resize",
-                {"no image is made of, or has, no pixels: ", from.height, " x ", from.width, " becomes ", height, " x ",
+                {"both images must have pixels, but ", from.height, " x ", from.width, " is resized to ", height, " x ",
                  width});
   const std::size_t bytes = width * from.channels;
   const resampling rows(from.height, height, by), columns(from.width, width, by);

@@ -187,8 +187,8 @@ class stacker {
         shape first;
         for (std::size_t axis = 1; axis < all.extents.rank; ++axis) first.push_back(all.extents[axis]);
         throw error(error_code::invalid_argument, "batches",
-                    {"feature ", i, " has the extents ", to_string(extents), " in one element and ", to_string(first),
-                     " in another of a batch; padded_batches fills up what is shorter"});
+                    {"feature ", i, " has extents ", to_string(extents), " in one element and ", to_string(first),
+                     " in another of the batch; use padded_batches to pad them"});
       }
       if (count_ == static_cast<std::size_t>(all.extents[0]))
         all.grow(smaller(2 * count_, most), features[i].entry_bytes);
@@ -312,7 +312,7 @@ WEFT_DECL stage_ptr new_memory_stage(sequence<feature> features, sequence<column
   for (std::size_t i = 1; i < columns.size(); ++i)
     if (rows[i] != rows[0])
       throw error(error_code::invalid_argument, "from_tensors",
-                  {"feature 0 has ", rows[0], " elements and feature ", i, " has ", rows[i]});
+                  {"feature 0 has ", rows[0], " elements, but feature ", i, " has ", rows[i]});
   return stage_ptr(new memory_stage(std::move(features), std::move(columns), rows[0]));
 }
 
@@ -342,8 +342,8 @@ WEFT_DECL bool cursor::advance(const time_limit& within) {
     const auto size = delivered_ ? optional_count() : stage_->size();
     if (size && at_.element > *size)
       throw error(error_code::out_of_range, "dataset",
-                  {"cannot go on from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
-                   " elements: the data or the size of batches has changed since the position was saved"});
+                  {"cannot continue from element ", at_.element, " of epoch ", at_.epoch, ", which has ", *size,
+                   " elements: the data or the batch size changed after the position was saved"});
     return false;
   }
   delivered_ = true;

@@ -56,7 +56,7 @@ class stop_source {
 /// Throws cancelled if a stop has been requested. Sources call it for each element, because a later stage can read any
 /// number of elements before it delivers one. Null: the iteration cannot be stopped.
 inline void check_stop(const stop_source* stop) {
-  if (stop && stop->requested()) throw error(error_code::cancelled, "dataset", "the iteration has been stopped");
+  if (stop && stop->requested()) throw error(error_code::cancelled, "dataset", "the iteration was stopped");
 }
 
 }  // namespace weft::data::detail

@@ -51,7 +51,7 @@ class text_buffer {
       if (seen > max_line_bytes_)
         throw error(error_code::invalid_argument, "read",
                     {path(), ":", line_, " is longer than ", max_line_bytes_, " bytes",
-                     before > 0 ? ": a quote that is not closed, perhaps" : ""});
+                     before > 0 ? ": a quote may be unclosed" : ""});
       if (!stop && refill()) continue;
       if (!stop && seen == before) return false;
       line = {bytes_.data() + begin_, seen};

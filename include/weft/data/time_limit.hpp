@@ -20,8 +20,8 @@ class time_limit {
   time_limit(const Within& deadline) : at_(deadline.at().time_since_epoch().count()) {
     using clock = typename decltype(deadline.at())::clock;
     using period = typename clock::period;
-    static_assert(period::num == 1 && period::den == second, "the clock of the deadline counts nanoseconds");
-    static_assert(clock::is_steady, "the clock of the deadline is std::chrono::steady_clock");
+    static_assert(period::num == 1 && period::den == second, "the clock of the deadline must count nanoseconds");
+    static_assert(clock::is_steady, "the clock of the deadline must be std::chrono::steady_clock");
   }
   template <class Duration>
     requires requires(const Duration& d) { Duration::period::num, d.count(); }

@@ -21,7 +21,7 @@ class inflater final : public unpacker {
  public:
   explicit inflater(packing how) : gzip_(how == packing::gzip) {
     if (::inflateInit2(&state_, gzip_ ? 31 : 15) != Z_OK)
-      throw error(error_code::resource_exhausted, "read", "no memory for zlib's state");
+      throw error(error_code::resource_exhausted, "read", "out of memory for zlib's state");
   }
   inflater(const inflater&) = delete;
   inflater& operator=(const inflater&) = delete;
@@ -43,7 +43,7 @@ class inflater final : public unpacker {
         between_members_ = true;
       } else if (outcome != Z_OK && outcome != Z_BUF_ERROR) {
         ended_ = true;
-        fail(from, "is damaged: its compressed data cannot be unpacked");
+        fail(from, "has damaged compressed data");
       }
     }
     return asked - state_.avail_out;
@@ -66,7 +66,7 @@ class inflater final : public unpacker {
     between_members_ = false;
     ended_ = !gzip_ || state_.avail_in < 2 || state_.next_in[0] != 0x1f || state_.next_in[1] != 0x8b;
     if (!ended_) ::inflateReset(&state_);
-    if (ended_ && !ends_in_zeros(from)) fail(from, "has other bytes than zeros after its compressed data");
+    if (ended_ && !ends_in_zeros(from)) fail(from, "has bytes other than zeros after its compressed data");
     return !ended_;
   }
   /// Skips zeros; returns true if the rest of the file contains only zeros.

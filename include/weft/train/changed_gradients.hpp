@@ -18,9 +18,9 @@ template <class... X>
 struct changed_value_is_not_a_gradient<std::tuple<X...>>
     : mistake<sizeof...(X) == 0 || (!correct<changed_value_is_not_a_gradient<X>> || ...)> {};
 
-#define WEFT_NEEDS_OF_CHANGE(name)                                                                                   \
-  name ": it takes what compute_gradients() returns, or std::tuple{of_w, of_b}, each gradient an expression of its " \
-       "variable's element type and extents"
+#define WEFT_NEEDS_OF_CHANGE(name)                                                                                    \
+  name ": pass the result of compute_gradients(), or std::tuple{of_w, of_b}; each gradient must be an expression of " \
+       "its variable's element type and extents"
 
 namespace detail {
 
@@ -191,13 +191,14 @@ inline void check_changed(const char* who, const symbol_gradients& all) {
     const std::string& name = graph_of(each.variable)[each.variable.id().node].name;
     if (each.gradient.is_number())
       throw error(error_code::invalid_argument, who,
-                  {"the gradient of ", name, " is a number without extents: an expression of the gradient has them"});
+                  {"the gradient of ", name,
+                   " must have the variable's extents, but is a number: use an expression of the gradient"});
     check_same_graph(who, all[0].variable.builder(), each.gradient);
     if (!(each.gradient.info() == each.variable.info()))
       throw error(error_code::invalid_argument, who,
                   {"the gradient of ", name, " is ", weft::name(each.gradient.type()), " of extents ",
-                   to_string(each.gradient.extents()), " where the variable is ", weft::name(each.variable.type()),
-                   " of ", to_string(each.variable.extents()), ": they are the same"});
+                   to_string(each.gradient.extents()), ", but must match the variable, ",
+                   weft::name(each.variable.type()), " of ", to_string(each.variable.extents())});
   }
   if (all.empty()) throw error(error_code::invalid_argument, who, "there are no gradients");
 }

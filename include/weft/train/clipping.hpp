@@ -52,13 +52,13 @@ namespace detail {
 inline void check_bounds(const hyperparameter& lowest, const hyperparameter& highest) {
   for (const hyperparameter& h : {lowest, highest})
     if (h.is_number() && std::isnan(h.number()))
-      throw error(error_code::invalid_argument, "clip_by_value", "a bound is not a number");
+      throw error(error_code::invalid_argument, "clip_by_value", "a bound is NaN");
   if (lowest.is_number() && highest.is_number() && highest.number() < lowest.number())
-    throw error(error_code::invalid_argument, "clip_by_value", "the highest value is below the lowest one");
+    throw error(error_code::invalid_argument, "clip_by_value", "the lowest value must not exceed the highest");
 }
 inline void check_norm(const char* who, const hyperparameter& norm) {
   if (norm.is_number() && !(norm.number() > 0))
-    throw error(error_code::invalid_argument, who, "the norm that gradients are clipped to must be above 0");
+    throw error(error_code::invalid_argument, who, "the norm to clip to must be above 0");
 }
 
 /// Notes that `gradient` becomes `changed`: parameter servers clip the mean of the workers' gradients instead.

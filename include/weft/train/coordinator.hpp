@@ -44,7 +44,7 @@ class coordinator {
   void start(std::string name, std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     if (joined_)
-      throw error(error_code::failed_precondition, name, "the coordinator has been joined: make another one");
+      throw error(error_code::failed_precondition, name, "the coordinator was already joined: create a new one");
     entry& e = threads_.emplace_back();
     e.name = std::move(name);
     ++running_;
@@ -108,8 +108,8 @@ class coordinator {
       for (const entry& e : threads_)
         if (!e.ended) names += (names.empty() ? "" : ", ") + e.name;
       throw error(error_code::deadline_exceeded, "coordinator",
-                  {"these threads have not ended in time: ", names,
-                   "; a thread asks should_stop() before each piece of work, and blocks with a deadline"});
+                  {"these threads did not end before the deadline: ", names,
+                   "; a thread must check should_stop() before each piece of work, and block only with a deadline"});
     }
     std::vector<entry> ended = std::exchange(threads_, {});
     lock.unlock();

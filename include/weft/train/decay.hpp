@@ -114,7 +114,7 @@ namespace detail {
 
 inline void check_rate(const char* who, const hyperparameter& rate) {
   if (rate.is_number() && !(rate.number() >= 0 && std::isfinite(rate.number())))
-    throw error(error_code::invalid_argument, who, "the rate must be a finite number of 0 or more");
+    throw error(error_code::invalid_argument, who, "the rate must be finite and at least 0");
 }
 
 inline symbol_gradients record_penalty(symbol_gradients all, const char* who, const hyperparameter& rate, bool signs) {
@@ -139,7 +139,8 @@ auto add_penalty(const Gradients& gradients, const char* who, const hyperparamet
 template <class First, class... More>
 auto l2_penalty(const First& first, const More&... more) {
   using mistake = first_mistake<penalty_of_non_node<First>, penalty_of_non_node<More>...>;
-  static_assert(correct<mistake>, "l2_penalty: it takes variables of float or double, one by one: l2_penalty(w1, w2)");
+  static_assert(correct<mistake>,
+                "l2_penalty: pass float or double variables as separate arguments: l2_penalty(w1, w2)");
   if constexpr (correct<mistake>)
     return let((sum(square(first)) + ... + sum(square(more))) * static_cast<value_t<First>>(0.5));
   else
@@ -148,7 +149,8 @@ auto l2_penalty(const First& first, const More&... more) {
 template <class First, class... More>
 auto l1_penalty(const First& first, const More&... more) {
   using mistake = first_mistake<penalty_of_non_node<First>, penalty_of_non_node<More>...>;
-  static_assert(correct<mistake>, "l1_penalty: it takes variables of float or double, one by one: l1_penalty(w1, w2)");
+  static_assert(correct<mistake>,
+                "l1_penalty: pass float or double variables as separate arguments: l1_penalty(w1, w2)");
   if constexpr (correct<mistake>)
     return let((sum(abs(first)) + ... + sum(abs(more))));
   else

@@ -171,11 +171,11 @@ class nan_hook final : public run_hook {
   void after_step(run_control& run, const step_report& report) override {
     const double* const x = report.find(of_);
     if (!x || std::isfinite(*x)) return;
-    const std::string what = name_ + " is " + (std::isnan(*x) ? "not a number" : "infinite") + " at step " +
-                             std::to_string(run.global_step());
+    const std::string what =
+        name_ + " is " + (std::isnan(*x) ? "NaN" : "infinite") + " at step " + std::to_string(run.global_step());
     if (throws_)
       throw error(error_code::out_of_range, "nan_guard",
-                  {what, ": take a smaller learning rate, clip the gradients, or look for log and / of zero"});
+                  {what, ": lower the learning rate, clip the gradients, or check for log(0) and division by zero"});
     run.stop_without_saving(what);
   }
 
@@ -194,7 +194,7 @@ class early_stop_hook final : public periodic_hook {
   void act(run_control& run, const step_report&) override {
     best_.note(measure_());
     if (best_.without() == 0 || best_.without() < patience_) return;
-    run.request_stop("no better than " + format_number("%.*g", 6, best_.value()) + " in the last " +
+    run.request_stop("no improvement over " + format_number("%.*g", 6, best_.value()) + " in the last " +
                      std::to_string(best_.without()) + " measurements");
   }
 

@@ -67,7 +67,7 @@ class loss_scale {
   loss_scale(graph&, const X&) {
     static_assert(
         correct<scale_is_not_fixed_or_dynamic<X>>,
-        "loss_scale: says how it scales: loss_scale scale(g, dynamic_loss_scale{}), or fixed_loss_scale{1024}");
+        "loss_scale: pass a kind of scale: loss_scale scale(g, dynamic_loss_scale{}), or fixed_loss_scale{1024}");
   }
 
   /// The scale of the next step.
@@ -91,7 +91,7 @@ class loss_scale {
   template <class X>
   effect minimize(const X&) {
     static_assert(correct<optimizer_does_not_come_first<X>>,
-                  "loss_scale: the optimizer comes first: scale.minimize(adam{}, loss)");
+                  "loss_scale: pass the optimizer first: scale.minimize(adam{}, loss)");
     return effect(symbol());
   }
 
@@ -227,7 +227,7 @@ inline void check_scale(const dynamic_loss_scale& s) {
       s.backoff_factor > 0 && s.backoff_factor < 1)
     return;
   throw error(error_code::invalid_argument, "loss_scale",
-              "needs 0 < min_scale <= initial_scale <= max_scale, finite as float, a growth_interval of at least 1 "
+              "requires 0 < min_scale <= initial_scale <= max_scale, finite as float, a growth_interval of at least 1 "
               "step, a growth_factor above 1 and a backoff_factor between 0 and 1");
 }
 
@@ -271,7 +271,7 @@ inline const detail::scaled_gradient& loss_scale::find(const variable_gradient<s
       return made;
   throw error(error_code::invalid_argument, "loss_scale",
               {"the gradient of ", (*graph_)[pair.variable.id().node].name,
-               " is not of a loss that this loss scale has scaled: compute it by scale.compute_gradients(loss, ...)"});
+               " was not computed from a loss scaled here: use scale.compute_gradients(loss, ...)"});
 }
 
 inline symbol loss_scale::check(const detail::scaled_gradient& of, bool by_rows) const {
@@ -373,11 +373,11 @@ template <class Optimizer, class Expr, class... V>
 effect loss_scale::minimize(const Optimizer& optimizer, const Expr& loss, const V&... variables) {
   if constexpr (Expression<Optimizer>) {
     static_assert(correct<optimizer_does_not_come_first<Optimizer>>,
-                  "loss_scale: the optimizer comes first: scale.minimize(adam{}, loss)");
+                  "loss_scale: pass the optimizer first: scale.minimize(adam{}, loss)");
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
+                  "loss_scale: the optimizer must be a struct such as adam{}; see docs/how-to/optimizers.md");
     static_assert(correct<minimize_mistake<Expr, V...>>, WEFT_NEEDS_OF_MINIMIZE);
     if constexpr (correct<minimize_mistake<Expr, V...>> && correct<optimizer_mistake<Optimizer>>) {
       using T = value_t<Expr>;
@@ -428,11 +428,11 @@ template <class Optimizer, class... Pair>
 effect loss_scale::apply_gradients(const Optimizer& optimizer, const Pair&... pairs) {
   if constexpr (correct<applied_value_is_not_a_gradient<Optimizer>>) {
     static_assert(correct<optimizer_does_not_come_first<Optimizer>>,
-                  "loss_scale: the optimizer comes first: scale.apply_gradients(adam{}, gradients)");
+                  "loss_scale: pass the optimizer first: scale.apply_gradients(adam{}, gradients)");
     return effect(symbol());
   } else {
     static_assert(correct<optimizer_mistake<Optimizer>>,
-                  "loss_scale: the optimizer is a structure: docs/how-to/optimizers.md");
+                  "loss_scale: the optimizer must be a struct such as adam{}; see docs/how-to/optimizers.md");
     static_assert(correct<apply_mistake<Pair...>>, WEFT_NEEDS_OF_APPLY);
     if constexpr (correct<apply_mistake<Pair...>> && correct<optimizer_mistake<Optimizer>>) {
       detail::with_gradient_factor<Optimizer> scaled;

@@ -62,8 +62,8 @@ inline sequence<bool> find_matching(const char* who, const sequence<symbol>& var
     if (any) continue;
     const std::string first = variables.empty() ? std::string() : graph_of(variables[0])[variables[0].id().node].name;
     throw error(error_code::not_found, who,
-                {"no variable of the list matches \"", std::string(pattern), "\"; its first one is \"", first,
-                 "\", and a pattern matches whole names: \"*/bias\""});
+                {"no variable of the list matches \"", std::string(pattern), "\"; its first variable is \"", first,
+                 "\", and patterns must match whole names, as \"*/bias\" does"});
   }
   return found;
 }

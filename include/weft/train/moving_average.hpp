@@ -37,7 +37,7 @@ class update_count {
   template <class X>
   update_count(const X& count) : is_given_(true) {
     static_assert(correct<count_is_not_a_scalar_node<X>>,
-                  "num_updates: a scalar of the graph that counts updates: global_step(g)");
+                  "num_updates: must be a scalar of the graph that counts updates, such as global_step(g)");
     if constexpr (is_step_counter<X>)
       counter_ = count.erased();
     else if constexpr (correct<count_is_not_a_scalar_node<X>>)
@@ -67,8 +67,8 @@ struct averaged_value_is_not_a_variable<variable_node<T, D, Dev>>
 
 class moving_averages;
 
-#define WEFT_NEEDS_OF_AVERAGE                                                                                    \
-  "exponential_moving_average: the training comes first, the variables, of float or double, follow one by one: " \
+#define WEFT_NEEDS_OF_AVERAGE                                                                                          \
+  "exponential_moving_average: pass the training effect first, then float or double variables as separate arguments: " \
   "apply(train, w, b)"
 
 /// Computes average -= (1 - decay) * (average - value) after each update of the value
@@ -270,14 +270,14 @@ inline void check_averaged(graph& g, const exponential_moving_average& how, cons
                 "decay must be at least 0 and below 1: 0.999 averages over about 1000 updates");
   if (variables.empty())
     throw error(error_code::invalid_argument, "exponential_moving_average",
-                "the effect updates no trained variable: apply() is given what minimize() returns");
+                "the effect updates no trained variable: pass the result of minimize() to apply()");
   sequence<char> seen(g.size(), 0);
   for (const symbol& v : variables) {
     check_same_graph("exponential_moving_average", &g, v);
     char& named = seen[v.id().node];
     if (named)
       throw error(error_code::invalid_argument, "exponential_moving_average",
-                  {"the variable ", g[v.id().node].name, " is named twice"});
+                  {"the variable ", g[v.id().node].name, " is listed twice"});
     named = 1;
   }
 }
@@ -322,8 +322,9 @@ inline symbol moving_averages::average_of(symbol variable) const {
   if (variable.builder() == state_->of)
     for (const pair& p : state_->pairs)
       if (p.variable == variable.id().node) return {variable.builder(), {p.average, 0}};
-  throw error(error_code::not_found, "moving_averages",
-              "the variable has no average here: apply() averages what the training updates, or what it is given");
+  throw error(
+      error_code::not_found, "moving_averages",
+      "the variable has no average: apply() averages the variables that the training updates, or those passed to it");
 }
 
 inline void moving_averages::restart(session& s) const {
@@ -354,7 +355,7 @@ inline std::vector<std::pair<std::string, std::string>> variables_to_restore(con
     if (is_operation<variable_op>(g[n].def.op) && kind_of(g[n].def) == variable_kind::trained)
       names.emplace_back(str_cat({g[n].name, "/", detail::average_name}), g[n].name);
   if (names.empty())
-    throw error(error_code::not_found, "variables_to_restore", "the graph has no trained variable to be restored");
+    throw error(error_code::not_found, "variables_to_restore", "the graph has no trained variables to restore");
   return detail::names_in_place(names);
 }
 
@@ -369,16 +370,16 @@ auto moving_averages::evaluate(session& s, const F& function) const {
 inline moving_averages::swapped::swapped(session& s, std::shared_ptr<shared> state)
     : session_(s), state_(std::move(state)) {
   if (&s.of() != state_->of)
-    throw error(error_code::invalid_argument, "swapped_in", "the session is of another graph than the averages");
+    throw error(error_code::invalid_argument, "swapped_in", "the session and the averages belong to different graphs");
   for (const session* other : state_->exchanged_in)
     if (other == &s)
       throw error(error_code::failed_precondition, "swapped_in",
-                  "the averages are in place in this session already: one guard at a time");
+                  "the averages are already swapped in for this session: keep one guard at a time");
   for (const pair& p : state_->pairs)
     for (const std::uint32_t n : {p.variable, p.average})
       if (!s.state_of(n).initialized)
         throw error(error_code::failed_precondition, s.of()[n].name,
-                    "the variable has no value to be exchanged: train first, or restart() the averages");
+                    "the variable has no value to swap: train first, or restart() the averages");
   state_->exchanged_in.push_back(&s);
   is_in_ = true;
   try {
@@ -415,7 +416,7 @@ inline moving_averages::swapped::~swapped() {
   try {
     put_back();
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "weft: averages were not exchanged with their variables again: %s\n", e.what());
+    std::fprintf(stderr, "weft: the averages could not be swapped out again: %s\n", e.what());
   }
 }
 
@@ -470,7 +471,7 @@ inline moving_averages exponential_moving_average::apply_to_present_values(const
     if (v.type() == dtype::float32 || v.type() == dtype::float64) floating.push_back(v);
   if (floating.empty())
     throw error(error_code::invalid_argument, "exponential_moving_average",
-                "the list has no variable of float or double");
+                "the list has no float or double variables");
   return record(graph_of(floating[0]), nullptr, floating);
 }
 

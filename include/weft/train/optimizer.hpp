@@ -70,10 +70,9 @@ struct applied_value_is_not_a_gradient<variable_node<std::int64_t, dims<>, Dev>>
 template <class V>
 struct counter_has_no_gradient : mistake<is_step_counter<V>> {};
 
-#define WEFT_NEEDS_OF_OPTIMIZER                                                                                  \
-  "an optimizer's members are hyperparameters and numbers, at most 16; it has a name, and at most 8 slots; its " \
-  "update "                                                                                                      \
-  "takes the variable, its slots in their order and the gradient, its advance its scalar slots: "                \
+#define WEFT_NEEDS_OF_OPTIMIZER                                                                                     \
+  "an optimizer must have a name, at most 16 members, which are hyperparameters and numbers, and at most 8 slots; " \
+  "update() must take the variable, its slots in order and the gradient, and advance() the scalar slots; see "      \
   "docs/how-to/optimizers.md"
 
 namespace detail {
@@ -129,7 +128,7 @@ void check_limits(const char* name, const hyperparameter* given) {
     check_limits(name, given + members_of<inner>, &weight_decay, 1);
   } else if constexpr (requires { Optimizer::limits; }) {
     constexpr std::size_t count = sizeof Optimizer::limits / sizeof Optimizer::limits[0];
-    static_assert(count == members_of<Optimizer>, "an optimizer's limits name all hyperparameters in their order");
+    static_assert(count == members_of<Optimizer>, "an optimizer's limits must list all hyperparameters in order");
     check_limits(name, given, Optimizer::limits, count);
   }
 }

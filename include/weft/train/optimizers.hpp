@@ -72,10 +72,10 @@ template <class Optimizer, class... Pair>
 #define WEFT_NEEDS_OF_MINIMIZE                                                                                      \
   "minimize: the loss must be a float or double scalar in a graph, use mean() or sum(); variables of its type may " \
   "follow it, one by one, or variables_in(graph, \"scope\")"
-#define WEFT_NEEDS_OF_APPLY                                                                                            \
-  "apply_gradients: it takes what compute_gradients() returns, each gradient an expression of its variable's element " \
-  "type and extents"
-#define WEFT_NEEDS_OF_VARIABLES "minimize: the variables follow the loss, one by one: minimize(loss, w, b)"
+#define WEFT_NEEDS_OF_APPLY                                                                                         \
+  "apply_gradients: pass the result of compute_gradients(); each gradient must be an expression of its variable's " \
+  "element type and extents"
+#define WEFT_NEEDS_OF_VARIABLES "minimize: pass variables after the loss as separate arguments: minimize(loss, w, b)"
 
 /// variable -= learning_rate * gradient (tf.train.GradientDescentOptimizer).
 struct gradient_descent {

@@ -32,7 +32,7 @@ inline progress_mode parse_progress_mode(std::string_view word) {
   if (word == "lines") return progress_mode::lines;
   if (word == "none") return progress_mode::none;
   throw error(error_code::invalid_argument, "progress",
-              "there is no mode \"" + std::string(word) + "\"; auto, bar, lines and none are the modes");
+              "the mode must be auto, bar, lines or none, but is \"" + std::string(word) + "\"");
 }
 
 /// The size of a run, and how to display its progress.

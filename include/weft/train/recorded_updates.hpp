@@ -81,7 +81,7 @@ inline bool is_trained(const graph& g, std::uint32_t n) {
 inline value add_slot(graph& g, symbol variable, const slot& s) {
   if (!s.first.is_number())
     throw error(error_code::invalid_argument, s.name,
-                "the first value of a slot is a number: not a hyperparameter that is a value of the graph");
+                "the initial value of a slot must be a number, not a hyperparameter computed in the graph");
   node_def c;
   c.op = &operation_of<variable_op>;
   c.outputs = {s.scalar ? value_info{variable.type(), shape()} : variable.info()};
@@ -146,7 +146,7 @@ inline node_def update_without_gradient(graph& g, const update_definition& how, 
     c.literals.push_back(literal_bits(h.is_number() ? h.number() : 0));
     if (h.is_number()) continue;
     if (h.node().builder() != &g.self())
-      throw error(error_code::invalid_argument, how.name, "a hyperparameter is a value of another graph");
+      throw error(error_code::invalid_argument, how.name, "a hyperparameter belongs to another graph");
     computed |= 1u << k;
     c.inputs.push_back(h.node().id());
   }
@@ -213,12 +213,12 @@ WEFT_DECL void check_trained(const graph& g, const char* who, const sequence<sym
     if (!is_trained(g, v.id().node))
       throw error(error_code::invalid_argument, who,
                   {"the variable ", g[v.id().node].name, " is ", weft::name(kind_of(g[v.id().node].def)),
-                   ": minimize() updates what is trained"});
+                   ": minimize() updates only trained variables"});
   for (std::size_t i = 0; i < variables.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (variables[i].id() == variables[j].id() && variables[i].id().output == 0)
         throw error(error_code::invalid_argument, who,
-                    {"the variable ", g[variables[i].id().node].name, " is named twice, and would be updated twice"});
+                    {"the variable ", g[variables[i].id().node].name, " is listed twice"});
 }
 
 WEFT_DECL void append_listed(sequence<symbol>& named, const variable_list& list, dtype of_loss, const char* who) {
@@ -227,9 +227,9 @@ WEFT_DECL void append_listed(sequence<symbol>& named, const variable_list& list,
     if (is_trained(graph_of(v), v.id().node) && v.type() == of_loss) named.push_back(v.output(1));
   if (named.size() == before)
     throw error(error_code::invalid_argument, who,
-                {"no variable of the list is trained and ", weft::name(of_loss), " as the loss is: ",
-                 list.size() == 0 ? std::string("it is empty, and variables_in(g, scope) makes one")
-                                  : str_cat({"it is of the scope \"", list.scope(), "\""})});
+                {"the list has no trained variable of the loss's type ", weft::name(of_loss), ": ",
+                 list.size() == 0 ? std::string("it is empty; variables_in(g, scope) returns the variables of a scope")
+                                  : str_cat({"its scope is \"", list.scope(), "\""})});
 }
 
 WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g, symbol loss, const char* who,
@@ -258,11 +258,11 @@ WEFT_DECL sequence<variable_gradient<symbol, symbol>> record_gradients(graph& g,
   for (std::uint32_t n = 0; pairs.empty() && all && n < g.size(); ++n)
     if (is_trained(g, n) && g[n].def.outputs[0].type != loss.type())
       throw error(error_code::invalid_argument, who,
-                  {"the loss is ", weft::name(loss.type()), " and depends on no variable of that type, ", g[n].name,
-                   " is ", weft::name(g[n].def.outputs[0].type), ": cast the loss to the variables' type"});
+                  {"the loss is ", weft::name(loss.type()), ", but depends on no variable of that type: ", g[n].name,
+                   " is ", weft::name(g[n].def.outputs[0].type), "; cast the loss to the variables' type"});
   if (pairs.empty())
     throw error(error_code::invalid_argument, who,
-                {"the loss depends on no variable", all ? "" : " of the list, whose first one is ",
+                {"the loss depends on no variable", all ? "" : " of the list, whose first variable is ",
                  all ? "" : g[variables[0].id().node].name.c_str()});
   return pairs;
 }
@@ -274,7 +274,7 @@ WEFT_DECL symbol check_counter(const char* who, symbol variable) {
   if (kind_of(n.def) != variable_kind::counter)
     throw error(error_code::invalid_argument, who,
                 {"the variable ", n.name, " is ", weft::name(kind_of(n.def)),
-                 ", and what counts steps is a counter: global_step(g)"});
+                 ", but a step counter must be one made by global_step(g)"});
   return variable;
 }
 
@@ -316,13 +316,13 @@ WEFT_DECL effect record_updates(graph& g, const update_definition& how, const se
     if (gradient.is_number())
       throw error(error_code::invalid_argument, how.name,
                   {"the gradient of ", g[variable.id().node].name,
-                   " is a number without extents: an expression of the gradient has them"});
+                   " must have the variable's extents, but is a number: use an expression of the gradient"});
     check_same_graph("apply_gradients", &g, gradient);
     if (!(gradient.info() == variable.info()))
       throw error(error_code::invalid_argument, how.name,
                   {"the gradient of ", g[variable.id().node].name, " is ", weft::name(gradient.type()), " of extents ",
-                   to_string(gradient.extents()), " where the variable is ", weft::name(variable.type()), " of ",
-                   to_string(variable.extents()), ": they are the same"});
+                   to_string(gradient.extents()), ", but must match the variable, ", weft::name(variable.type()),
+                   " of ", to_string(variable.extents())});
     variables.push_back(variable);
     append_once(losses, loss);
     append_once(members, also);

@@ -47,25 +47,26 @@ inline const char* problem_of_schedule(const double* n, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     if (!std::isfinite(n[i])) return "has a number that is not finite";
   const std::size_t size = size_of_schedule(n, count);
-  if (size == 0 || (count != size && count != size + warmup_numbers)) return "is of no kind that there is";
+  if (size == 0 || (count != size && count != size + warmup_numbers)) return "is of an unknown kind";
   const auto kind = static_cast<schedule_kind>(n[0]);
   if (kind == schedule_kind::piecewise) {
     for (std::size_t i = 3; i < 2 + static_cast<std::size_t>(n[1]); ++i)
-      if (!(n[i - 1] < n[i])) return "has boundaries that do not increase";
+      if (!(n[i - 1] < n[i])) return "has boundaries that are not increasing";
   } else if (kind == schedule_kind::average_weight) {
-    if (!(n[1] >= 0 && n[1] < 1)) return "has a decay that is not at least 0 and below 1";
+    if (!(n[1] >= 0 && n[1] < 1)) return "has a decay that is not in [0, 1)";
   } else if (kind != schedule_kind::constant && !(n[2] > 0)) {
-    return "lasts for 0 steps or less: its decay needs at least one";
+    return "must last at least one step";
   }
-  if (kind == schedule_kind::cosine_restarts && !(n[3] >= 1))
-    return "has periods that shrink: their factor is at least 1";
+  if (kind == schedule_kind::cosine_restarts && !(n[3] >= 1)) return "has a period factor below 1";
   if (kind == schedule_kind::one_cycle) {
-    if (!(n[3] > 0 && n[3] < 1)) return "rises for a part of its steps that is not between 0 and 1";
-    if (!(n[4] > 0 && n[5] > 0)) return "has a divisor that is not above 0";
+    if (!(n[3] > 0 && n[3] < 1)) return "has a rising fraction that is not between 0 and 1";
+    if (!(n[4] > 0 && n[5] > 0)) return "has a divisor that is not positive";
   }
   if (count == size) return nullptr;
-  if (n[size] != static_cast<double>(schedule_kind::warmup)) return "is of no kind that there is";
-  return n[size + 1] >= 1 && std::floor(n[size + 1]) == n[size + 1] ? nullptr : "is warmed up for less than one step";
+  if (n[size] != static_cast<double>(schedule_kind::warmup)) return "is of an unknown kind";
+  return n[size + 1] >= 1 && std::floor(n[size + 1]) == n[size + 1]
+             ? nullptr
+             : "must have a whole number of warm-up steps, at least 1";
 }
 
 WEFT_HOST_DEVICE inline double cosine_restarts_at(const double* n, double step) {

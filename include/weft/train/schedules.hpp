@@ -86,7 +86,7 @@ node<double> make_schedule(const char* who, const Step& step, schedule_kind kind
 
 }  // namespace detail
 
-#define WEFT_NEEDS_OF_STEP "a schedule goes by an integer scalar of the graph: global_step(g)"
+#define WEFT_NEEDS_OF_STEP "a schedule requires an integer scalar of the graph, such as global_step(g)"
 
 /// Returns learning_rate * decay_rate^(step / decay_steps); `staircase` rounds the exponent down
 /// (tf.train.exponential_decay).
@@ -125,8 +125,8 @@ template <class Step>
   static_assert(correct<detail::schedule_mistake<Step>>, WEFT_NEEDS_OF_STEP);
   if (boundaries.size() > 30 || values.size() != boundaries.size() + 1)
     throw error(error_code::invalid_argument, "piecewise_constant",
-                {"there are ", boundaries.size(), " boundaries and ", values.size(),
-                 " values: at most 30 boundaries, and one value more"});
+                {"got ", boundaries.size(), " boundaries and ", values.size(),
+                 " values: give at most 30 boundaries, and one value more than boundaries"});
   sequence<double> all{static_cast<double>(detail::schedule_kind::piecewise), static_cast<double>(boundaries.size())};
   for (const std::int64_t b : boundaries) all.push_back(static_cast<double>(b));
   for (const double v : values) all.push_back(v);
@@ -188,11 +188,11 @@ template <class Step>
   const node_def& c = g[of.id().node].def;
   if (!is_operation<schedule_op>(c.op))
     throw error(error_code::invalid_argument, "linear_warmup",
-                "warms up a schedule as exponential_decay() and its kin make it, not a value computed from one");
+                "pass a schedule as returned by exponential_decay() and others, not a value computed from one");
   sequence<double> all;
   for (const std::uint64_t bits : c.literals) all.push_back(detail::literal_value<double>(bits));
   if (all.size() != detail::size_of_schedule(all.data(), all.size()))
-    throw error(error_code::invalid_argument, "linear_warmup", "the schedule is warmed up already");
+    throw error(error_code::invalid_argument, "linear_warmup", "the schedule already has a warm-up");
   for (const double x : {static_cast<double>(detail::schedule_kind::warmup), steps, first}) all.push_back(x);
   return node<double>(detail::record_schedule("linear_warmup", symbol(of.builder(), c.inputs[0]), all));
 }

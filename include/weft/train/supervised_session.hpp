@@ -80,8 +80,9 @@ class supervised_session final : private run_control {
       : session_(s), options_(std::move(options)), hooks_(std::move(hooks)), saved_(options_.save) {
     for (const hook& h : hooks_)
       if (!h)
-        throw error(error_code::invalid_argument, "supervised_session",
-                    "a hook is empty: make it by stop_at_step(), log_every() or another function of train/hooks.hpp");
+        throw error(
+            error_code::invalid_argument, "supervised_session",
+            "a hook is empty: create it with stop_at_step(), log_every() or another function of train/hooks.hpp");
     if (options_.handle_signals) signals_.emplace();
     was_chief_ = is_chief();
     if (was_chief_ && options_.checkpoints.lock && !joins_others()) options_.checkpoints.lock();
@@ -247,7 +248,7 @@ class supervised_session final : private run_control {
     const bool others_stop = signal() == 0 && reason_ == others_signal;
     if (signal() == 0 && !others_stop && finish_with_others(until)) return;
     flush(until);  // before this worker leaves, because parameter servers wait for it
-    session_.leave(others_stop ? std::string(others_signal) : str_cat({name_of_signal(signal()), " has stopped it"}));
+    session_.leave(others_stop ? std::string(others_signal) : str_cat({"stopped by ", name_of_signal(signal())}));
     if (!others_stop) return;
     closed_ = true;
     throw error(error_code::unavailable, "supervised_session",
@@ -287,7 +288,7 @@ class supervised_session final : private run_control {
   void before_step() {
     if (closed_ || stopped_)
       throw error(error_code::failed_precondition, "supervised_session",
-                  {"a step is called after the run has ended (", reason_, "): ask should_stop() before each step"});
+                  {"a step was called after the run ended (", reason_, "): check should_stop() before each step"});
     look_for_signals();
     for (const hook& h : hooks_) h->before_step(*this);
   }

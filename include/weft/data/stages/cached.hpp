@@ -102,7 +102,8 @@ class cached_stage final : public further_stage {
   explicit cached_stage(stage_ptr upstream) : further_stage(std::move(upstream)) {
     for (const feature& f : features())
       if (f.is_text() && f.spec.rank > 0)
-        throw error(error_code::unimplemented, "cache", "batches of texts cannot be cached: cache before batches");
+        throw error(error_code::unimplemented, "cache",
+                    "batches of strings cannot be cached: call cache() before batches");
   }
 
   optional_count size() const override {

@@ -24,7 +24,7 @@ class prefetched_stage final : public further_stage {
     constexpr std::size_t most = std::size_t{1} << 20;
     if (count_ == 0 || count_ > most)
       throw error(error_code::invalid_argument, "prefetch",
-                  {"makes 1 to ", most, " elements ahead, or as it sees fit for -1, not ", count_});
+                  {"the count must be 1 to ", most, ", or -1 for automatic, but is ", count_});
   }
 
   bool has_rows() const override { return false; }

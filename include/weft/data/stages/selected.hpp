@@ -114,21 +114,22 @@ WEFT_DECL std::size_t known_size(const stage& s) {
   const auto known = s.size();
   if (!known)
     throw error(error_code::failed_precondition, "size",
-                "how many elements there are is not known before they have been read: cache() reads them all");
+                "the number of elements is unknown until all are read: call cache() first");
   return *known;
 }
 
 WEFT_DECL stage_ptr new_shard(stage_ptr upstream, element_count index, element_count count) {
   if (index.value() < 0 || index.value() >= count.value())
-    throw error(error_code::invalid_argument, "shard",
-                {"shards are counted from 0: there is no shard ", index.value(), " of ", count.value()});
+    throw error(
+        error_code::invalid_argument, "shard",
+        {"the index must be from 0 to count - 1, but is ", index.value(), ", and the count is ", count.value()});
   return new_selected_stage(std::move(upstream), checked_count("shard", index, 0), checked_count("shard", count, 1),
                             all_elements);
 }
 
 WEFT_DECL std::size_t size_of_share(const stage& s, double share) {
   if (!(share >= 0 && share <= 1))
-    throw error(error_code::invalid_argument, "split", "the share of the first part is from 0 to 1");
+    throw error(error_code::invalid_argument, "split", "the share of the first part must be from 0 to 1");
   return static_cast<std::size_t>(static_cast<double>(known_size(s)) * share + 0.5);
 }
 

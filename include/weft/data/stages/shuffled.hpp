@@ -58,8 +58,9 @@ class shuffled_stage final : public further_stage {
   intrusive_ptr<const table> rows(std::uint64_t epoch, stop_source* stop) const override {
     auto all = upstream().rows(epoch, stop);
     if (all->size() > UINT32_MAX)
-      throw error(error_code::unimplemented, "shuffled",
-                  {all->size(), " elements are too many to shuffle at once: shuffle within a buffer"});
+      throw error(
+          error_code::unimplemented, "shuffled",
+          {all->size(), " elements are too many to shuffle at once: use shuffled(seed, shuffle_buffer{10'000})"});
     sequence<std::uint32_t> order(all->size());
     shuffle(order.data(), order.size(), order_random(seed_, first_epoch_ + epoch));
     return intrusive_ptr<const table>(new selected_table(std::move(all), std::move(order)));
@@ -105,7 +106,8 @@ class buffer_shuffled_stage final : public further_stage {
   buffer_shuffled_stage(stage_ptr upstream, std::uint64_t seed, std::size_t capacity)
       : further_stage(std::move(upstream)), seed_(seed), capacity_(capacity) {
     if (capacity == 0 || capacity > UINT32_MAX)
-      throw error(error_code::invalid_argument, "shuffled", {"a buffer holds 1 to 2^32 - 1 elements, not ", capacity});
+      throw error(error_code::invalid_argument, "shuffled",
+                  {"the shuffle buffer must have 1 to 2^32 - 1 elements, but has ", capacity});
   }
 
   bool has_rows() const override { return false; }
@@ -122,8 +124,8 @@ class buffer_shuffled_stage final : public further_stage {
 WEFT_DECL stage_ptr new_shuffled_stage(stage_ptr upstream, std::uint64_t seed, std::uint64_t first_epoch) {
   if (!upstream->has_rows())
     throw error(error_code::failed_precondition, "shuffled",
-                "the elements cannot be reached by number: shuffle within a buffer, shuffled(seed, "
-                "shuffle_buffer{10'000}), or cache() before");
+                "a stream can only be shuffled within a buffer: use shuffled(seed, "
+                "shuffle_buffer{10'000}), or call cache() first");
   return stage_ptr(new shuffled_stage(std::move(upstream), seed, first_epoch));
 }
 

@@ -33,7 +33,7 @@ class auc : public detail::pair_metric<auc> {
   /// Throws invalid_argument unless there are 2 to a million thresholds.
   explicit auc(curve of = curve::roc, std::int64_t thresholds = 200) : curve_(of) {
     if (thresholds < 2 || thresholds > 1'000'000)
-      throw error(error_code::invalid_argument, name, {"there are 2 to 1000000 thresholds, not ", thresholds});
+      throw error(error_code::invalid_argument, name, {"thresholds must be 2 to 1000000, but is ", thresholds});
     weights_.resize(2 * (static_cast<std::size_t>(thresholds) + 1));
   }
 
@@ -82,7 +82,7 @@ class auc : public detail::pair_metric<auc> {
     std::size_t at;
     if (!detail::all_elements(b.predictions, [](double e) { return e >= 0 && e <= 1; }, at))
       detail::refuse_element(error_code::out_of_range, name, b.predictions, at,
-                             "predictions are probabilities, 0 to 1: sigmoid(logits)");
+                             "predictions must be probabilities from 0 to 1, such as sigmoid(logits)");
     for (std::size_t i = 0, size = b.size(); i < size; ++i)
       weight(passed(b.predictions[i]), b.labels[i] == 1) += b.weight(i);
   }

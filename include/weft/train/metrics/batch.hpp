@@ -71,7 +71,7 @@ inline std::string number_text(double x) { return format_number("%.*g", 9, x); }
                                         const char* why) {
   throw error(code, metric,
               {of.role, ": element ", i, " of ", to_string(of.extents), " is ", number_text(of[i]), ": ", why,
-               "; nothing of this batch is counted"});
+               "; this batch was not counted"});
 }
 
 /// Returns true if `accepts` is true for all elements; else sets `at` to the first one for which it is not.
@@ -92,18 +92,17 @@ inline void check_numbers(const char* metric, const metric_values& x) {
   std::size_t at;
   if (!all_elements(x, [](double e) { return !std::isnan(e); }, at))
     refuse_element(error_code::invalid_argument, metric, x, at,
-                   "there is no measure of NaN; nan_guard(loss) ends a run "
-                   "that diverges");
+                   "values must not be NaN; nan_guard(loss) ends a run that diverges");
 }
 
 inline void check_weights(const char* metric, const metric_values& weights, const shape& values) {
   if (weights.extents.rank > 0 && weights.extents != values)
     throw error(error_code::invalid_argument, metric,
-                {"weights have the extents ", to_string(weights.extents), ", and what they weight ", to_string(values),
-                 ": give one weight for each, or one number for all"});
+                {"weights have extents ", to_string(weights.extents), ", but the weighted values have ",
+                 to_string(values), ": give one weight for each value, or one number for all"});
   std::size_t at;
   if (!all_elements(weights, [](double e) { return e >= 0 && std::isfinite(e); }, at))
-    refuse_element(error_code::invalid_argument, metric, weights, at, "a weight is a finite number of at least 0");
+    refuse_element(error_code::invalid_argument, metric, weights, at, "weights must be finite and at least 0");
 }
 
 /// Throws unless all elements are at least 0 and, if `classes` is positive, below it. Elements are integers.
@@ -113,14 +112,14 @@ inline void check_classes(const char* metric, const metric_values& x, std::int64
   std::size_t at;
   if (!all_elements(x, [&](double e) { return e >= 0 && e < end; }, at))
     refuse_element(error_code::out_of_range, metric, x, at,
-                   classes > 0 ? str_cat({"classes are 0 to ", classes - 1}).c_str() : "classes are 0 to 2^53");
+                   classes > 0 ? str_cat({"classes must be 0 to ", classes - 1}).c_str() : "classes must be 0 to 2^53");
 }
 
 /// Throws unless labels and predictions have equal extents and no NaN, and the weights fit.
 inline void check_pairs(const char* metric, const metric_batch& b) {
   if (b.labels.extents != b.predictions.extents)
     throw error(error_code::invalid_argument, metric,
-                {"labels have the extents ", to_string(b.labels.extents), ", and predictions ",
+                {"labels have extents ", to_string(b.labels.extents), ", but predictions have ",
                  to_string(b.predictions.extents), ": give one prediction for each label"});
   check_weights(metric, b.weights, b.labels.extents);
   check_numbers(metric, b.labels);
@@ -134,13 +133,13 @@ inline void check_class_batch(const char* metric, metric_batch& b, std::int64_t 
   if (scores) b.classes = rows[--rows.rank];
   if (rows != b.labels.extents)
     throw error(error_code::invalid_argument, metric,
-                {"labels have the extents ", to_string(b.labels.extents), ", and predictions ",
+                {"labels have extents ", to_string(b.labels.extents), ", but predictions have ",
                  to_string(b.predictions.extents), ": give one prediction, or one row of scores, for each label"});
   if (scores && classes > 0 && b.classes != classes)
     throw error(error_code::invalid_argument, metric,
-                {"predictions have scores of ", b.classes, " classes, and the metric was made for ", classes});
+                {"predictions have scores of ", b.classes, " classes, but the metric has ", classes});
   if (scores && b.classes == 0 && b.size() > 0)
-    throw error(error_code::invalid_argument, metric, "predictions have scores of no classes");
+    throw error(error_code::invalid_argument, metric, "predictions must have scores of at least one class");
   check_weights(metric, b.weights, b.labels.extents);
   check_classes(metric, b.labels, scores ? b.classes : classes);
   scores ? check_numbers(metric, b.predictions) : check_classes(metric, b.predictions, classes);
@@ -153,16 +152,15 @@ void serialize_option(Archive& archive, const char* metric, const char* option, 
   T there = own;
   archive & there;
   if (there != own)
-    throw error(
-        error_code::failed_precondition, metric,
-        {"what is restored has another ", option, ", ", number_text(static_cast<double>(there)), " in place of ",
-         number_text(static_cast<double>(own)), ": make the object as it was when it was saved"});
+    throw error(error_code::failed_precondition, metric,
+                {"the saved object's ", option, " is ", number_text(static_cast<double>(there)), ", but this one's is ",
+                 number_text(static_cast<double>(own)), ": create it with the saved object's options"});
 }
 
 inline void check_merged(const char* metric, const char* option, double mine, double other) {
   if (mine == other) return;
   throw error(error_code::invalid_argument, metric,
-              {"merge: this one's ", option, " is ", number_text(mine), ", and the other's ", number_text(other)});
+              {"merge: this one's ", option, " is ", number_text(mine), ", but the other's is ", number_text(other)});
 }
 
 /// A compensated sum (Neumaier): small terms are not lost in a large sum.
@@ -202,8 +200,8 @@ class pair_metric {
   void update(const Labels& labels, const Predictions& predictions, const Weights& weights = 1) {
     using mistake = decltype(find_pair_mistake<Labels, Predictions, Weights>());
     static_assert(correct<mistake>,
-                  "update: takes labels and predictions of equal extents, tensors or what a step has "
-                  "fetched; then, if any, weights of these extents or one number");
+                  "update: pass labels and predictions of equal extents, tensors or fetched values; then, "
+                  "optionally, weights of these extents or one number");
     if constexpr (correct<mistake>) {
       with_batch(labels, predictions, weights, [this](const metric_batch& batch) {
         check_pairs(Metric::name, batch);
@@ -229,12 +227,12 @@ class class_metric {
     using mistake = decltype(find_class_mistake<Labels, Predictions, Weights, TakesClasses>());
     if constexpr (TakesClasses)
       static_assert(correct<mistake>,
-                    "update: takes labels [...] of integers; predictions are integers [...] or scores "
-                    "[..., classes]; then, if any, weights [...] or one number");
+                    "update: pass integer labels [...]; then predictions, integers [...] or scores "
+                    "[..., classes]; then, optionally, weights [...] or one number");
     else
       static_assert(correct<mistake>,
-                    "update: takes labels [...] of integers; predictions are scores [..., classes]; "
-                    "then, if any, weights [...] or one number");
+                    "update: pass integer labels [...]; then predictions, scores [..., classes]; "
+                    "then, optionally, weights [...] or one number");
     if constexpr (correct<mistake>) {
       with_batch(labels, predictions, weights, [this](metric_batch& batch) {
         Metric& self = static_cast<Metric&>(*this);

@@ -12,7 +12,7 @@ namespace weft::detail {
 inline void check_binary_labels(const char* metric, const metric_values& labels) {
   std::size_t at;
   if (!all_elements(labels, [](double e) { return e == 0 || e == 1; }, at))
-    refuse_element(error_code::out_of_range, metric, labels, at, "labels are 0 or 1");
+    refuse_element(error_code::out_of_range, metric, labels, at, "labels must be 0 or 1");
 }
 
 }  // namespace weft::detail

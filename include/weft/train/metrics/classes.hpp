@@ -45,7 +45,7 @@ class top_k_accuracy : public detail::class_metric<top_k_accuracy, false> {
   /// Throws invalid_argument if k is less than 1.
   top_k_accuracy() = delete;  // top_k_accuracy(5): a label among the five largest scores counts as right
   explicit top_k_accuracy(std::int64_t k) : k_(k) {
-    if (k < 1) throw error(error_code::invalid_argument, name, {"k is at least 1, not ", k});
+    if (k < 1) throw error(error_code::invalid_argument, name, {"k must be at least 1, but is ", k});
   }
 
   double value() const { return mean_.value(); }
@@ -79,7 +79,7 @@ class confusion_matrix : public detail::class_metric<confusion_matrix> {
 
   /// Throws invalid_argument if `classes` is less than 1, and resource_exhausted if the matrix exceeds memory.
   explicit confusion_matrix(std::int64_t classes) : classes_(classes) {
-    if (classes < 1) throw error(error_code::invalid_argument, name, {"there is at least 1 class, not ", classes});
+    if (classes < 1) throw error(error_code::invalid_argument, name, {"classes must be at least 1, but is ", classes});
     detail::checked_bytes(name, shape(classes, classes), sizeof(double));
     counts_.resize(static_cast<std::size_t>(classes * classes));
   }

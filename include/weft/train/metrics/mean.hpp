@@ -23,8 +23,8 @@ class mean {
   void update(const Values& values, const Weights& weights = 1) {
     using mistake = decltype(detail::find_mean_mistake<Values, Weights>());
     static_assert(correct<mistake>,
-                  "update: takes a tensor, a number or what a step has fetched; then, if any, weights "
-                  "of the same extents or one number");
+                  "update: pass a tensor, a number or a fetched value; then, optionally, weights of the "
+                  "same extents or one number");
     if constexpr (correct<mistake>) {
       const auto& v = detail::materialized(values);
       const auto& w = detail::materialized(weights);
