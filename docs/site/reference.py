@@ -124,6 +124,9 @@ class Declaration:
 
     def code(self):
         """The declaration as HTML."""
+        return ("protected: " if self.element.get("prot") == "protected" else "") + self.plain_code()
+
+    def plain_code(self):
         element = self.element
         if self.kind == "define":
             return f"#define {self.name}"
@@ -260,7 +263,7 @@ class Reference:
         self.names[qualified].group = min(self.names[qualified].group, group, key=lambda g: (g == "ops/writing", g == MISTAKES))
 
     def add_members(self, declaration, element, header):
-        found = [member for member in element.iter("memberdef") if member.get("prot") == "public"]
+        found = [member for member in element.iter("memberdef") if member.get("prot") != "private"]
         where = element.find("location")
         if where.get("bodyend", "-1") != "-1":
             for line in self.lines(header)[int(where.get("bodystart")) - 1:int(where.get("bodyend"))]:
