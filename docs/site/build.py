@@ -45,7 +45,7 @@ def address(path):
         return "index.html" if relative == "README.md" else "contents.html"
     if path.suffix == ".md" and (path.parent == ROOT or path.is_relative_to(ROOT / "docs")):
         return relative.removeprefix("docs/")[:-3].lower() + ".html"
-    return relative if path.suffix == ".svg" else f"files/{relative}.html"
+    return relative.removeprefix("docs/") if path.suffix == ".svg" else f"files/{relative}.html"
 
 
 def doxygen_xml(folder, doxygen):
@@ -193,7 +193,8 @@ class Site:
                 seen.add(each.name)
                 lines.append(f"<span{anchor}>{each.code()}</span>")
             doc = f'<div class="doc">{block[0].doc()}</div>' if block[0].documented else ""
-            yield '<pre class="declaration">' + "\n".join(lines) + f"</pre>\n{doc}"
+            between = "\n\n" if len(block) > 1 and any("\n" in line for line in lines) else "\n"
+            yield '<pre class="declaration">' + between.join(lines) + f"</pre>\n{doc}"
 
     def add_name(self, name):
         headers = list(dict.fromkeys(each.header for each in name.declarations))

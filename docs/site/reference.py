@@ -73,7 +73,7 @@ def group_title(group):
 
 def tidy(text):
     """A declaration with the spaces of this project's style."""
-    text = re.sub(r"\s+", " ", text)
+    text = re.sub(r"(?<![\w:/])(?:::)?weft::", "", re.sub(r"\s+", " ", text))
     text = re.sub(r"&lt; ", "&lt;", text)
     text = re.sub(r" (&gt;)(?!=)", r"\1", text)
     return re.sub(r" ((?:&amp;|\*)+(?:\.\.\.)?)(?=[\w<.,)]|$)", r"\1 ", text).replace(" ,", ",").replace(" )", ")").strip()

@@ -31,18 +31,24 @@ if tuple(map(int, re.match(r"(\d+(?:\.\d+)*)", version)[1].split("."))) < (1, 9,
 class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
-        self.anchors, self.links, self.text = set(), [], []
+        self.anchors, self.links, self.text, self.prose, self.code = set(), [], [], "", 0
         self.feed(path.read_text(errors="replace"))
 
     def handle_starttag(self, tag, attributes):
+        self.code += tag in ("code", "pre", "script")
         for name, value in attributes:
             if name in ("id", "name") and value:
                 self.anchors.add(value)
             if name in ("href", "src") and value:
                 self.links.append((value, self.getpos()[0]))
 
+    def handle_endtag(self, tag):
+        self.code -= tag in ("code", "pre", "script")
+
     def handle_data(self, data):
         self.text.append(data)
+        if not self.code:
+            self.prose += data
 
 
 def broken_links(pages):
@@ -60,6 +66,13 @@ def broken_links(pages):
                 yield f"{path.name}:{line}: {link}: no such anchor"
     if count < 10000:
         yield f"only {count} links were found"
+
+
+def faults_of_text(pages):
+    """Markdown that was not converted. Code is not prose."""
+    for path, page in pages.items():
+        if "files" not in path.parts and (found := re.search(r".{0,40}(`|\]\(|\*\*).{0,20}", page.prose)):
+            yield f"{path.name} shows Markdown: {found[0]}"
 
 
 def search_index(folder):
@@ -142,6 +155,7 @@ def entries(folder):
 def check(output, folder):
     pages = {path.resolve(): Page(path) for path in sorted(folder.rglob("*.html"))}
     yield from broken_links(pages)
+    yield from faults_of_text(pages)
     yield from faults_of_search(folder, pages)
     yield from faults_of_versions(output, folder, pages)
     yield from faults_of_operations(folder, pages)

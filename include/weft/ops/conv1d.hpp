@@ -14,7 +14,7 @@ struct conv1d_options {
   int dilation = 1;
 };
 
-/// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into `[batch, length', out]`
+/// Convolves sequences `[batch, length, in]` with filters `[window, in, out]` into ``[batch, length', out]``
 /// (tf.nn.conv1d). Equals conv2d with images of one row. Elementwise operations on the result, as in
 /// `relu(conv1d(x, w) + b)`, run in the same kernel.
 template <conv1d_options Options = conv1d_options{}, Expression A, Expression B>

@@ -15,7 +15,7 @@ struct conv2d_transpose_options {
 };
 
 /// The transpose of conv2d, which enlarges images by the stride: images `[batch, height, width, in]` and filters
-/// `[height, width, out, in]` yield `[batch, height', width', out]` (tf.nn.conv2d_transpose,
+/// `[height, width, out, in]` yield ``[batch, height', width', out]`` (tf.nn.conv2d_transpose,
 /// torch.nn.functional.conv_transpose2d):
 ///
 ///     conv2d_transpose<conv2d_transpose_options{.stride = 2}>(images, filters)  // twice the height and width

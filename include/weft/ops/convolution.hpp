@@ -19,8 +19,8 @@ struct conv2d_options {
 };
 
 /// Convolves images `[batch, height, width, channels]` with filters `[height, width, channels, filters]`, without
-/// reversing the filters, as is usual in deep learning (tf.nn.conv2d). The result is `[batch, height', width',
-/// filters]`; `Options` contains stride, padding and dilation:
+/// reversing the filters, as is usual in deep learning (tf.nn.conv2d). The result is ``[batch, height', width',
+/// filters]``; `Options` contains stride, padding and dilation:
 ///
 ///     conv2d(images, filters)  // stride 1, the same height and width
 ///     conv2d<conv2d_options{.stride = 2, .pad = padding::valid}>(images, filters)

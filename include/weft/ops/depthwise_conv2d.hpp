@@ -7,7 +7,7 @@
 namespace weft {
 
 /// Convolves each channel with its own filters: images `[batch, height, width, channels]` and filters `[height, width,
-/// channels, multiplier]` yield `[batch, height', width', channels * multiplier]`, in which the results of a channel
+/// channels, multiplier]` yield ``[batch, height', width', channels * multiplier]``, in which the results of a channel
 /// are adjacent (tf.nn.depthwise_conv2d). Takes the options of conv2d. For float and double; the extents of the filters
 /// must be static. Elementwise operations on the result run in the same kernel. On GPUs, uses cuDNN if the program is
 /// built with it. Throws invalid_argument if run-time extents do not fit.
