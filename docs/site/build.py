@@ -35,7 +35,10 @@ KINDS = {"define": "macro", "typedef": "alias", "variable": "constant", "enum": 
 
 
 def project_version():
-    return re.search(r"project\(weft VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    parts = re.findall(r"define WEFT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", (ROOT / "include/weft/version.hpp").read_text(), re.M)
+    if len(parts) != 3:
+        raise Fault("include/weft/version.hpp does not define the version")
+    return ".".join(parts)
 
 
 def address(path):

@@ -52,7 +52,7 @@ INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|pl
 WRONG_CALL = re.compile(r"=\s*delete|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|"
                         r"class Nothing|initializer_list<X>\)")
 WRONG_UNLESS_DOCUMENTED = re.compile(r"const [A-Z]\w* ?&(\.\.\.)?[,)]")  # a parameter without a name
-PUBLIC_MACROS = ("WEFT_CHECKED", "WEFT_HOST_DEVICE")  # of config.hpp
+PUBLIC_MACROS = ("WEFT_CHECKED", "WEFT_HOST_DEVICE", "WEFT_VERSION", "WEFT_VERSION_STRING")
 CLASSES = ("class", "struct", "union")
 
 
@@ -144,7 +144,7 @@ class Declaration:
                              + (f"  // {' '.join(''.join(value.find('briefdescription').itertext()).split())}"
                                 if value.find("briefdescription") is not None and len(value.find("briefdescription")) else "")
                              + "\n" for value in element.findall("enumvalue"))
-            return f"enum class {short} {{\n{html.escape(values, False)}}};"
+            return f"enum {'class ' if element.get('strong') == 'yes' else ''}{short} {{\n{html.escape(values, False)}}};"
         if self.kind == "typedef":
             return self.template() + f"using {short} = {kind.removeprefix('typedef ')};"
         static = "static " if element.get("static") == "yes" and self.owner is not None else ""
@@ -196,7 +196,7 @@ class Reference:
         self.sources = {}
         roots = [xml.etree.ElementTree.parse(path).getroot()[0]
                  for path in sorted(xml_folder.glob("*.xml"))
-                 if re.match(r"(struct|class|union|namespaceweft|concept|.*_8inc|config_8hpp|formulas_8hpp)", path.name)]
+                 if re.match(r"(struct|class|union|namespaceweft|concept|.*_8inc|config_8hpp|formulas_8hpp|version_8hpp)", path.name)]
         self.shared = {}  # of .inc files, which classes include
         self.compounds = {root.findtext("compoundname"): root for root in roots}
         for root in roots:

@@ -93,7 +93,10 @@ def faults_of_search(folder, pages):
 
 
 def faults_of_versions(output, folder, pages):
-    version = re.search(r"project\(weft VERSION (\S+)", (root / "CMakeLists.txt").read_text())[1]
+    header = (root / "include/weft/version.hpp").read_text()
+    version = ".".join(re.search(rf"WEFT_VERSION_{part} (\d+)$", header, re.M)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+    if folder.name != version.rpartition(".")[0]:
+        yield f"version {version} is in the folder {folder.name}"
     yield from (f"{path.name} does not show version {version}" for path, page in pages.items() if f"Weft {version}" not in "".join(page.text))
     listed = json.loads(re.sub(r"^versions = |;\s*$", "", (output / "versions.js").read_text()))
     if listed != [folder.name, "0.0.10", "0.0.9"]:
@@ -165,7 +168,7 @@ def check(output, folder):
         scope = name if kind == "namespace" else name.rpartition("::")[0]
         if re.search(r"(^|::)(detail|device|plan|gpu|skeleton|formula|library|math)(::|$)", scope) or re.search(r"\w_op$", name):
             yield f"{kind} {name} is listed ({page})"
-        if kind == "define" and name not in ("WEFT_CHECKED", "WEFT_HOST_DEVICE"):
+        if kind == "define" and name not in ("WEFT_CHECKED", "WEFT_HOST_DEVICE", "WEFT_VERSION", "WEFT_VERSION_STRING"):
             yield f"the macro {name} is listed ({page})"
     found = {name.rpartition("::")[2] for _, name, _, _ in listed}
     wanted = names_of_page()
