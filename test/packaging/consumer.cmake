@@ -127,3 +127,11 @@ if(PKG_CONFIG AND WAY STREQUAL "find_package")
                   COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND ${folder}/by_pkg_config COMMAND_ERROR_IS_FATAL ANY)
 endif()
+
+# The manifest of vcpkg cannot take the version from CMakeLists.txt.
+file(READ ${SOURCE}/packaging/vcpkg/ports/weft/vcpkg.json manifest)
+string(JSON version GET "${manifest}" version)
+file(STRINGS ${SOURCE}/CMakeLists.txt project REGEX "^project\\(weft VERSION ${version} ")
+if(NOT project)
+  message(FATAL_ERROR "vcpkg.json has the version ${version}, and CMakeLists.txt another one")
+endif()
