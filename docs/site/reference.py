@@ -50,7 +50,7 @@ WRITING = {f"ops/{name}.hpp" for name in (
 INTERNAL = re.compile(r"(^|::)(detail|device|formula|fortran|gpu|library|math|plan|pytorch|refused|skeleton|std)(::|$)")
 # Overloads that turn wrong calls into readable errors.
 WRONG_CALL = re.compile(r"=\s*delete|detail::(anything|braces)|\((const )?X ?&?&?\.\.\.\)|arguments_are_not_taken|"
-                        r"class Nothing|initializer_list<X>\)")
+                        r"class Nothing|initializer_list< ?X ?>\)")
 WRONG_UNLESS_DOCUMENTED = re.compile(r"const [A-Z]\w* ?&(\.\.\.)?[,)]")  # a parameter without a name
 PUBLIC_MACROS = ("WEFT_CHECKED", "WEFT_HOST_DEVICE", "WEFT_VERSION", "WEFT_VERSION_STRING")
 CLASSES = ("class", "struct", "union")
@@ -169,9 +169,9 @@ class Declaration:
     def wrong_call(self):
         if self.kind not in ("function", "friend"):
             return False
-        plain = html.unescape(re.sub(r"<[^>]*>", "", self.code()))
-        return bool(WRONG_CALL.search(plain + (self.element.findtext("argsstring") or ""))
-                    or not self.documented and WRONG_UNLESS_DOCUMENTED.search(plain))
+        template, given = self.element.find("templateparamlist"), self.element.findtext("argsstring") or ""
+        plain = " ".join(template.itertext() if template is not None else ()) + given
+        return bool(WRONG_CALL.search(plain) or not self.documented and WRONG_UNLESS_DOCUMENTED.search(given))
 
 
 class Name:
