@@ -9,6 +9,8 @@ from pathlib import Path
 from conan import ConanFile
 from conan.tools.files import copy, load
 
+VERSION = "include/weft/version.hpp"
+
 
 class Weft(ConanFile):
     name = "weft"
@@ -22,17 +24,18 @@ class Weft(ConanFile):
     default_options = {"with_dnnl": False, "with_zlib": True, "with_jpeg": True, "with_png": True, "with_distributed": True,
                        "with_openssl": True, "system_libraries": False}
     exports_sources = "LICENSE", "include/*", "cmake/weft.cpp", "cmake/weft_distributed.cpp", "cmake/weftCompiled.cmake"
-    exports = "CMakeLists.txt"
+    exports = "CMakeLists.txt", VERSION
     no_copy_source = True
     test_package_folder = "packaging/conan/test_package"
 
     def init(self):
+        numbers = re.findall(r"define WEFT_VERSION_\w+ (\d+)\n", load(self, Path(self.recipe_folder, VERSION)))
+        self.version = ".".join(numbers)
         project = load(self, Path(self.recipe_folder, "CMakeLists.txt"))
-        self.version = re.search(r"project\(weft VERSION (\S+)", project)[1]
         self.description = re.search(r'DESCRIPTION "(.+)"', project)[1]
 
     def libraries(self):
-        """The libraries of the options: component, macro, package of Conan, its version, its target, the system's libraries."""
+        """The chosen libraries: component, macro, Conan's package, its version, its target, libraries of the system."""
         all_libraries = {
             "dnnl": ("headers", "WEFT_HAS_DNNL", None, None, None, ["dnnl"]),
             "zlib": ("data", "WEFT_HAS_ZLIB", "zlib", "[>=1.2.11 <2]", "zlib::zlib", ["z"]),

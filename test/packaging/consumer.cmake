@@ -128,10 +128,10 @@ if(PKG_CONFIG AND WAY STREQUAL "find_package")
   execute_process(COMMAND ${folder}/by_pkg_config COMMAND_ERROR_IS_FATAL ANY)
 endif()
 
-# The manifest of vcpkg cannot take the version from CMakeLists.txt.
+# The manifest of vcpkg cannot take the version from include/weft/version.hpp.
 file(READ ${SOURCE}/packaging/vcpkg/ports/weft/vcpkg.json manifest)
 string(JSON version GET "${manifest}" version)
-file(STRINGS ${SOURCE}/CMakeLists.txt project REGEX "^project\\(weft VERSION ${version} ")
-if(NOT project)
-  message(FATAL_ERROR "vcpkg.json has the version ${version}, and CMakeLists.txt another one")
+file(STRINGS ${BINARY}/weft.pc same REGEX "^Version: ${version}$")
+if(NOT same)
+  message(FATAL_ERROR "vcpkg.json has the version ${version}, and this build another one")
 endif()
