@@ -47,24 +47,23 @@ class Page:
             kept.append(piece)
             return f"\0{len(kept) - 1}\0"
 
+        def linked(found):
+            for number in re.findall("\0(\\d+)\0", found[1]):  # code in a link is not a link itself
+                kept[int(number)] = re.sub(r"</?a\b[^>]*>", "", kept[int(number)])
+            return keep(f'<a href="{html.escape(self.link(found[2]))}">') + found[1] + keep("</a>")
+
         text = re.sub(r"(`+)(.+?)\1(?!`)", lambda m: keep(self.code(m[2])), text, flags=re.S)
         text = re.sub(r"\\([*_`\\|<\[\]])", lambda m: keep(html.escape(m[1], False)), text)
         text = re.sub(r"<(https?:[^>]+)>", lambda m: keep(f'<a href="{m[1]}">{html.escape(m[1], False)}</a>'), text)
         text = html.escape(text, False)
         text = re.sub(r"!\[([^\]]*)\]\(([^()\s]+)\)",
                       lambda m: keep(f'<img src="{self.link(m[2])}" alt="{html.escape(m[1])}">'), text)
-        text = re.sub(r"\[([^\]]*)\]\(([^()\s]+)\)", lambda m: keep(f'<a href="{html.escape(self.link(m[2]))}">') + m[1] + keep("</a>"), text)
+        text = re.sub(r"\[([^\]]*)\]\(([^()\s]+)\)", linked, text)
         text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text, flags=re.S)
         text = re.sub(r"(?<![\w*])\*([^\s*][^*]*?)\*(?![\w*])", r"<em>\1</em>", text)
         while "\0" in text:
             text = re.sub("\0(\\d+)\0", lambda m: kept[int(m[1])], text)
-        return re.sub(r"<a [^>]*>((?:(?!</a>).)*<a .*?)</a>(?=\W|$)", self.without_inner_link, text, flags=re.S)
-
-    @staticmethod
-    def without_inner_link(found):
-        """A link around code that is a link itself: only the outer one stays."""
-        head, rest = found[0].split(">", 1)
-        return head + ">" + re.sub(r"</?a\b[^>]*>", "", rest) + ("</a>" if rest.count("<a ") else "")
+        return text
 
     def heading(self, line):
         mark, words = re.match(r"(#{1,6})\s+(.*?)\s*#*$", line).groups()

@@ -101,7 +101,9 @@ class Declaration:
     def doc(self):
         """The brief description is the first sentence of a paragraph."""
         brief, rest = (self.reference.prose(part).strip() if part is not None else "" for part in self.words)
-        return f"{brief.removesuffix('</p>')} {rest.removeprefix('<p>')}" if brief and rest.startswith("<p>") else brief + rest
+        text = f"{brief.removesuffix('</p>')} {rest.removeprefix('<p>')}" if brief and rest.startswith("<p>") else brief + rest
+        text = re.sub(r"<(pre|ul|ol)>.*?</\1>", r"</p>\g<0><p>", text, flags=re.S)  # these end a paragraph
+        return re.sub(r"<p>\s*</p>", "", text)
 
     def brief(self):
         return " ".join("".join(self.words[0].itertext()).split()) if self.words[0] is not None else ""
@@ -148,6 +150,8 @@ class Declaration:
         if self.kind == "typedef":
             return self.template() + f"using {short} = {kind.removeprefix('typedef ')};"
         static = "static " if element.get("static") == "yes" and self.owner is not None else ""
+        if element.get("constexpr") == "yes" and "constexpr" not in kind:  # which newer versions of Doxygen leave out
+            kind = f"constexpr {kind}".strip()
         if self.kind == "variable":
             start = element.find("initializer")
             value = self.reference.code(start).strip() if start is not None else ""
@@ -268,7 +272,9 @@ class Reference:
         if where.get("bodyend", "-1") != "-1":
             for line in self.lines(header)[int(where.get("bodystart")) - 1:int(where.get("bodyend"))]:
                 if included := re.match(r"#include <(weft/.*\.inc)>", line):
-                    found += [member for member in self.shared[included[1]] if member.get("kind") == "function"]
+                    listed = {member.findtext("argsstring") for member in found}  # newer versions of Doxygen list them
+                    found += [member for member in self.shared[included[1]]
+                              if member.get("kind") == "function" and member.findtext("argsstring") not in listed]
         for member in found:
             if member.get("kind") == "friend" and not member.findtext("argsstring"):
                 continue

@@ -32,10 +32,17 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.anchors, self.links, self.text, self.prose, self.code = set(), [], [], "", 0
+        self.open, self.faults = [], []
         self.feed(path.read_text(errors="replace"))
 
     def handle_starttag(self, tag, attributes):
         self.code += tag in ("code", "pre", "script")
+        if tag not in ("meta", "link", "input", "img", "br"):
+            self.open.append(tag)
+        if "p" in self.open[:-1] and tag in ("p", "pre", "ul", "ol", "table", "div"):
+            self.faults.append(f"line {self.getpos()[0]}: <{tag}> within a paragraph")
+        if tag == "a" and "a" in self.open[:-1]:
+            self.faults.append(f"line {self.getpos()[0]}: a link within a link")
         for name, value in attributes:
             if name in ("id", "name") and value:
                 self.anchors.add(value)
@@ -44,6 +51,8 @@ class Page(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         self.code -= tag in ("code", "pre", "script")
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"line {self.getpos()[0]}: </{tag}> ends nothing")
 
     def handle_data(self, data):
         self.text.append(data)
@@ -69,8 +78,9 @@ def broken_links(pages):
 
 
 def faults_of_text(pages):
-    """Markdown that was not converted. Code is not prose."""
+    """Elements that do not nest, and Markdown that was not converted. Code is not prose."""
     for path, page in pages.items():
+        yield from (f"{path.name}: {fault}" for fault in page.faults)
         if "files" not in path.parts and (found := re.search(r".{0,40}(`|\]\(|\*\*).{0,20}", page.prose)):
             yield f"{path.name} shows Markdown: {found[0]}"
 
