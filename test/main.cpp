@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSL-1.0
-#define BOOST_TEST_DYN_LINK
 #define BOOST_TEST_MODULE weft
+#if defined(WITHOUT_LIBRARIES)
+  #include <boost/test/included/unit_test.hpp>
+#else
+  #define BOOST_TEST_DYN_LINK
+  #include <boost/test/unit_test.hpp>
+#endif
 #include <boost/test/tree/observer.hpp>
-#include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>

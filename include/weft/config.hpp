@@ -145,6 +145,14 @@
   #define WEFT_VECTORS __attribute__((optimize("O2")))
 #endif
 
+/// For the baseline of loops that also have a version for AVX2. On x86-64 it is what plain -O2 generates, because
+/// processors without AVX2 are rare. On other processors it is the only version.
+#if defined(__x86_64__)
+  #define WEFT_BASELINE_LOOPS
+#else
+  #define WEFT_BASELINE_LOOPS WEFT_TARGET_BASELINE WEFT_LOOPS
+#endif
+
 /// For functions without fused multiply-adds, whose results have the same bits on every machine. The argument names
 /// other g++ optimizations, with a comma: WEFT_UNFUSED("O3,"). clang fuses only within one expression.
 #if defined(__clang__)

@@ -142,14 +142,16 @@ void multiversioned(F f) {
   #pragma clang diagnostic pop
 #endif
 
-/// Calls f, compiled for AVX2 if the processor has AVX2, and for the baseline otherwise. For loops that gain nothing
-/// from wider vectors, at a third of the compile time.
+/// Calls f, compiled for AVX2 if an x86-64 processor has AVX2, and for the baseline otherwise. For loops that gain
+/// nothing from wider vectors, at a third of the compile time.
 template <class F>
 void multiversioned_up_to_avx2(F f) {
 #if defined(__x86_64__)
   if (detected_isa() != isa::baseline) return detail::call_avx2(f);
-#endif
   detail::call<isa::baseline>(f);
+#else
+  detail::call_baseline(f);
+#endif
 }
 
 }  // namespace weft

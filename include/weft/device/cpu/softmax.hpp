@@ -16,7 +16,7 @@ inline constexpr std::size_t long_row = 64;
 /// Computes the common part of softmax, its logarithm and the cross-entropies for one row: y = x - max(x) and z =
 /// exp(y), which may be the same memory.
 template <class T>
-void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
+WEFT_BASELINE_LOOPS void shifted_exp(const T* x, T* y, T* z, std::size_t n) {
   T largest = n ? x[0] : T();
   std::size_t first = 0;
   if (n >= long_row) {

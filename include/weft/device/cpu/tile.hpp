@@ -181,7 +181,7 @@ WEFT_INLINE void fold(T* x) {
 }
 
 template <class T>
-void add_run(const T* x, T* to, std::size_t n) {
+WEFT_BASELINE_LOOPS void add_run(const T* x, T* to, std::size_t n) {
   WEFT_VECTORIZE
   for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<T>(wrapping(to[i]) + wrapping(x[i]));
 }
@@ -189,7 +189,7 @@ void add_run(const T* x, T* to, std::size_t n) {
 /// Returns the sum of n elements of a tile, in an order that depends only on n, so the bits do not depend on the vector
 /// width.
 template <class T>
-T sum_run(const T* x, std::size_t n) {
+WEFT_BASELINE_LOOPS T sum_run(const T* x, std::size_t n) {
   constexpr std::size_t lanes = 16;
   T lane[lanes]{};
   std::size_t i = 0;

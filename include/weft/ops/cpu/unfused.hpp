@@ -12,7 +12,11 @@ namespace weft::detail {
 // An update yields the same bits on every machine, on a worker and on a parameter server. It is memory-bound, so
 // vectors wider than AVX2's would not help.
 template <device::block_function Loop>
+#if defined(__x86_64__)
 WEFT_UNFUSED()
+#else
+WEFT_UNFUSED("O3,")  // the only version
+#endif
 void unfused_plain(const void* const* in, void* const* out, std::size_t n, const std::uint64_t* literals) {
   Loop(in, out, n, literals);
 }
