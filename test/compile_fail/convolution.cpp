@@ -68,7 +68,7 @@ auto features = conv2d(images, filters);
 
 // case conv2d_option: A misspelt option.
 // After an error in a template argument g++ still tries each overload; one alone would take 14 lines.
-// error(clang++): field designator 'strides' does not refer to any field in type 'weft::conv2d_options'; did you
+// error(clang++): field designator 'strides' does not refer to any field in type '(weft::)?conv2d_options'; did you
 // error(g++): 'weft::conv2d_options' has no non-static data member named 'strides'
 // max-lines: 21
 // alone

@@ -3,7 +3,7 @@
 using namespace weft;
 
 // case adam_betas: A hyperparameter under PyTorch's name.
-// error(clang++): field designator 'betas' does not refer to any field in type 'weft::adam'
+// error(clang++): field designator 'betas' does not refer to any field in type '(weft::)?adam'
 // error(g++): 'weft::adam' has no non-static data member named 'betas'
 graph g;
 auto w = variable<float>(g, "w");

@@ -113,7 +113,7 @@ auto w = variable<float, dims<3>>(g, "w", init::zeros);    // wrong
 auto w = variable<float, dims<3>>(g, "w", init::zeros{});  // right
 
 // case init_misspelt: A misspelt member of an initializer.
-// error(clang++): field designator 'std' does not refer to any field in type 'init::normal'
+// error(clang++): field designator 'std' does not refer to any field in type '(weft::)?(init::)?normal'
 // error(g++): 'weft::init::normal' has no non-static data member named 'std'
 graph g;
 auto w = variable<float, dims<3>>(g, "w", init::normal{.std = 0.1});     // wrong

@@ -373,9 +373,10 @@ inline std::vector<detail::checkpoint_shard> saver::write_files(const shared& s)
   // Largest first, each into the smallest file so far.
   std::vector<std::size_t> order(values.variables.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return values.variables[a].data.bytes() > values.variables[b].data.bytes();
-  });
+  const auto bytes_of = [&](std::size_t i) { return values.variables[i].data.bytes(); };
+  // Stable, as `order` is ascending. (With libstdc++ 12, clang 19 warns about std::stable_sort.)
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return std::pair(bytes_of(b), a) < std::pair(bytes_of(a), b); });
   std::vector<std::vector<detail::checkpoint_tensor>> content(shards + 1);
   std::vector<std::uint64_t> bytes(shards);
   for (const std::size_t i : order) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <weft/distributed/training/gradient_buffers.hpp>
@@ -100,7 +101,9 @@ WEFT_DISTRIBUTED_DECL void gradient_buckets::lay_out(std::size_t bucket_bytes, s
 /// Gradients that are known only after the step are last.
 WEFT_DISTRIBUTED_DECL void gradient_buckets::sort_by_time(std::vector<std::size_t>& order) const {
   const auto time = [&](std::size_t i) { return comes_late(i) ? graph_node::no_node : variables_[i].gradient.node; };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return time(a) < time(b); });
+  // Stable, as `order` is ascending. (With libstdc++ 12, clang 19 warns about std::stable_sort.)
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return std::pair(time(a), a) < std::pair(time(b), b); });
 }
 
 WEFT_DISTRIBUTED_DECL void gradient_buckets::place(std::size_t variable, std::size_t bucket_bytes) {
