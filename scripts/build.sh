@@ -13,6 +13,17 @@ forget_if_moved() {
   rm -rf "$cache" "$1/CMakeFiles"
 }
 
+# forget_other_compiler FOLDER: CMake reads CXX only when it configures a folder for the first time. If CXX now names another
+# compiler, the folder is configured anew.
+forget_other_compiler() {
+  local cache=$1/CMakeCache.txt compiler
+  [[ -n ${CXX:-} && -f $cache ]] || return 0
+  compiler=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' "$cache")
+  [[ $(command -v "$compiler") == "$(command -v "$CXX")" ]] && return 0
+  echo "$1 was configured for $compiler: it is configured anew for $CXX"
+  rm -rf "$cache" "$1/CMakeFiles"
+}
+
 # Where there is ccache, cmake/weftDevelopment.cmake compiles with it. What a clone in one folder has compiled is then there
 # for one in another, precompiled headers included: names below the source folder count from there, and neither times nor
 # the folder of the build take part.
@@ -35,6 +46,8 @@ build() {
       flock 9
     fi
     forget_if_moved "build/$preset"
+    # The other presets name their compiler, and CMake ignores CXX.
+    case $preset in default | debug | minimal) forget_other_compiler "build/$preset" ;; esac
     if ! cmake --preset "$preset" "${configure[@]}" > "$log" 2>&1; then
       cat "$log" >&2
       exit 1

@@ -11,6 +11,7 @@
 #                                          programs for GPUs, emulated ones too, instead of one for each family of kernels
 #                                          and each library
 #   bash test/run.sh --preset P [...]      these presets of CMakePresets.json, whole
+#   CXX=clang++-16 bash test/run.sh [...]  another compiler, for presets that name none: default, debug and minimal
 #
 # The last lines say how long each preset took, and how much of it ccache had compiled before: its folder (CCACHE_DIR) may
 # be shared by clones. On a machine with a GPU, test/gpu.sh does more with it.
@@ -46,6 +47,10 @@ while [[ $# -gt 0 ]]; do
 done
 
 need_tests
+if [[ " ${presets[*]} " == *" aarch64 "* ]]; then
+  need g++-aarch64-linux-gnu "compiles for 64-bit ARM" command -v aarch64-linux-gnu-g++
+  need qemu-user-static "runs programs for 64-bit ARM" command -v qemu-aarch64-static
+fi
 install_missing
 # Packages from PyPI that checks need and no distribution has in the right version. They stay in build/. pip runs while the
 # first preset is built.
@@ -97,8 +102,9 @@ run() {
   local fixed=()
   if [[ $preset == tsan ]] && setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
 
-  # A machine that begins with nothing compiled gains more by Clang's precompiled headers, which do not go with ccache.
-  if [[ -n ${CI:-} ]]; then configure+=(-DWEFT_CCACHE=OFF); fi
+  # A machine that begins with nothing compiled gains more by Clang's precompiled headers, which do not go with ccache. CI
+  # that keeps ccache's folder sets WEFT_KEEP_CCACHE.
+  if [[ -n ${CI:-} && -z ${WEFT_KEEP_CCACHE:-} ]]; then configure+=(-DWEFT_CCACHE=OFF); fi
   echo "=== $preset ${*:+($*)}"
   local begin=$SECONDS built
   if ! build "$preset" "${targets[@]}"; then
