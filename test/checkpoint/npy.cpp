@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(types_are_spelt_in_all_ways_that_numpy_reads) {
 
 BOOST_AUTO_TEST_CASE(a_file_of_two_arrays_is_refused) {
   CHECK_SAYS(refusal(error_code::invalid_argument, numpy + "two.npy"),
-             "two.npy holds several arrays, the second from byte 152 on");
+             "two.npy contains several arrays, the second at byte 152");
   BOOST_CHECK_THROW(npy_info(numpy + "two.npy"), error);
 }
 
@@ -186,16 +186,17 @@ BOOST_AUTO_TEST_CASE(a_file_that_does_not_fit_the_declaration) {
   const std::string file = numpy + "version_1.npy";
   const std::string other_type =
       failure(error_code::invalid_argument, [&] { read_npy<tensor<double, dims<2, 3>>>(file); });
-  CHECK_SAYS(other_type, "version_1.npy has elements of type <f4 where double is declared");
+  CHECK_SAYS(other_type, "version_1.npy has elements of type <f4, but double was requested");
   const std::string other_extents =
       failure(error_code::invalid_argument, [&] { read_npy<tensor<float, dims<3, 2>>>(file); });
   CHECK_SAYS(other_extents, "version_1.npy: the extents [2, 3] do not fit the declared [3, 2]");
-  CHECK_SAYS(refusal(error_code::unimplemented, numpy + "complex.npy"), "elements of type <c8, which Weft has not");
+  CHECK_SAYS(refusal(error_code::unimplemented, numpy + "complex.npy"),
+             "elements of type <c8, which Weft does not support");
   CHECK_SAYS(refusal(error_code::unimplemented, numpy + "text.npy"), "elements of type <U2");
-  CHECK_SAYS(refusal(error_code::unimplemented, numpy + "fields.npy"), "elements of several fields");
+  CHECK_SAYS(refusal(error_code::unimplemented, numpy + "fields.npy"), "has a structured element type");
   CHECK_SAYS(refusal(error_code::unimplemented, numpy + "nine_axes.npy"), "9 axes, but a tensor has at most 8");
   CHECK_SAYS(refusal(error_code::not_found, numpy + "absent.npy"), "absent.npy cannot be read");
-  CHECK_SAYS(refusal(error_code::invalid_argument, numpy), "not a regular file");
+  CHECK_SAYS(refusal(error_code::invalid_argument, numpy), "is not a regular file");
   CHECK_SAYS(refusal(error_code::invalid_argument, numpy + "stored.npz"), "is not an .npy file");
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { npz_reader a(file); }), "is not a zip archive");
   CHECK_SAYS(failure(error_code::not_found, [] { npz_reader(numpy + "comment.npz").read<matrix>("b"); }),
@@ -211,19 +212,19 @@ BOOST_AUTO_TEST_CASE(headers_that_lie) {
   const auto data_loss = error_code::data_loss;
   const std::string front = "{'descr': '<f4', 'fortran_order': False, 'shape': ";
   // 16 EB, and a product that is 0 modulo 2^64: refused before anything is allocated.
-  says(data_loss, front + "(4611686018427387904, 1)}", six, "more than any file holds");
-  says(data_loss, front + "(4294967296, 4294967296)}", six, "more than any file holds");
-  says(data_loss, front + "(9223372036854775808,)}", six, "an extent beyond 64 bits at byte 79");
-  says(data_loss, front + "(1000000000, 6)}", six, "24000000000 bytes, where 24 follow its header");
-  says(data_loss, front + "(2, 3)}", bytes(25), "24 bytes, where 25 follow its header");
-  says(data_loss, front + "(2, -3)}", six, "no extent");
-  says(data_loss, front + "(2 3)}", six, "no comma behind the only extent");
+  says(data_loss, front + "(4611686018427387904, 1)}", six, "more than any file can contain");
+  says(data_loss, front + "(4294967296, 4294967296)}", six, "more than any file can contain");
+  says(data_loss, front + "(9223372036854775808,)}", six, "an extent that exceeds 64 bits at byte 79");
+  says(data_loss, front + "(1000000000, 6)}", six, "24000000000 bytes, but 24 follow its header");
+  says(data_loss, front + "(2, 3)}", bytes(25), "24 bytes, but 25 follow its header");
+  says(data_loss, front + "(2, -3)}", six, "a missing extent");
+  says(data_loss, front + "(2 3)}", six, "no comma after the only extent");
   says(data_loss, front + "(2, 3)", six, "no }");
-  says(data_loss, front + "(2, 3)} x", six, "text behind the dictionary");
+  says(data_loss, front + "(2, 3)} x", six, "text after the dictionary");
   says(data_loss, "{'descr': '<f4', 'shape': (2, 3)}", six, "without descr, fortran_order or shape");
-  says(data_loss, front + "(2, 3), 'shape': (2, 3)}", six, "a key twice");
-  says(data_loss, front + "(2, 3), 'more': (2, 3)}", six, "a key that NumPy does not write");
-  says(data_loss, "{'descr': '<f4", six, "a quote without its end");
+  says(data_loss, front + "(2, 3), 'shape': (2, 3)}", six, "a duplicate key");
+  says(data_loss, front + "(2, 3), 'more': (2, 3)}", six, "an unknown key");
+  says(data_loss, "{'descr': '<f4", six, "an unclosed quote");
   says(data_loss, "{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3)}", six, "neither True nor False");
   says(data_loss, "", six, "no {");
   // As other writers have it.
@@ -233,13 +234,13 @@ BOOST_AUTO_TEST_CASE(headers_that_lie) {
   CHECK_SAYS(refusal(data_loss, f.file("a.npy", npy("{", {}, 2))), "no quote");
   bytes large = npy("", six, 2);
   large[11] = 0x7f;
-  CHECK_SAYS(refusal(data_loss, f.file("a.npy", large)), "promises a header of 2130706432 bytes where 24 are left");
+  CHECK_SAYS(refusal(data_loss, f.file("a.npy", large)), "declares a header of 2130706432 bytes, but 24 are left");
   CHECK_SAYS(refusal(error_code::unimplemented, f.file("a.npy", npy("", six, 4))), "version 4.0");
   const std::string two = failure(data_loss, [&] {
     read_npy<tensor<bool, dims<3>>>(
         f.file("a.npy", npy("{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}", {0, 1, 2})));
   });
-  CHECK_SAYS(two, "element 2 is 2, but a bool is 0 or 1");
+  CHECK_SAYS(two, "element 2 is 2, but a bool must be 0 or 1");
 }
 
 BOOST_AUTO_TEST_CASE(files_cut_anywhere) {

@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(versions_of_a_programs_objects) {
   now.restore(s, first);
   BOOST_TEST(here.epoch == 5);
   BOOST_TEST(here.note == "stays");
-  BOOST_CHECK_EXCEPTION(now.restore(s, second), error, says(error_code::data_loss, "or of a newer program's"));
+  BOOST_CHECK_EXCEPTION(now.restore(s, second), error, says(error_code::data_loss, "or by a newer program"));
   BOOST_TEST(here.epoch == 5);
 }
 
@@ -436,10 +436,10 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_whole_on
     std::function<void(const std::string& checkpoint)> make;
   };
   const std::vector<damage> kinds{
-      {"checksum is not that of what it says", true, true, [](const std::string& at) { flip(at + "/index.json", 60); }},
-      {"it is no checkpoint's index", true, true,
+      {"checksum does not match its contents", true, true, [](const std::string& at) { flip(at + "/index.json", 60); }},
+      {"it is not the index of a checkpoint", true, true,
        [](const std::string& at) { std::filesystem::resize_file(at + "/index.json", 0); }},
-      {"is of version 2", true, true,
+      {"has version 2", true, true,
        [&](const std::string& at) {
          std::string text = reads(at + "/index.json");
          text.replace(text.find("\"version\":1"), 11, "\"version\":2");
@@ -447,14 +447,14 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_whole_on
          std::ofstream(at + "/index.json", std::ios::binary)
              << body << ",\"crc32c\":\"" << weft::detail::eight_digits(weft::detail::crc_of_text(body)) << "\"}\n";
        }},
-      {"cut off", true, false,
+      {"truncated", true, false,
        [&](const std::string& at) {
          const std::string file = shard_of(at);
          std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
        }},
       {"No such file", true, false, [&](const std::string& at) { std::filesystem::remove(shard_of(at)); }},
       {"checksum of its header", true, false, [&](const std::string& at) { flip(shard_of(at), 20); }},
-      {"another checksum", false, false, [&](const std::string& at) {
+      {"a wrong checksum", false, false, [&](const std::string& at) {
          flip(shard_of(at), static_cast<std::streamoff>(std::filesystem::file_size(shard_of(at))) - 3);
        }}};
   for (const damage& kind : kinds)
@@ -503,7 +503,7 @@ BOOST_AUTO_TEST_CASE(a_lock_overwrites_nothing_and_shows_no_control_characters) 
   saver keeper;
   std::string said;
   BOOST_TEST((test::code_of([&] { keeper.lock(f.path); }, &said) == error_code::failed_precondition));
-  CHECK_SAYS(said, lock.string() + " is a symbolic link");
+  CHECK_SAYS(said, lock.string() + " must be a regular file, but is a symbolic link");
   BOOST_TEST(std::filesystem::file_size(precious) == 8u);
   std::filesystem::remove(lock);
   std::filesystem::create_hard_link(precious, lock);
@@ -564,7 +564,7 @@ BOOST_AUTO_TEST_CASE(two_processes_do_not_save_into_one_folder) {
     ::gethostname(host, sizeof host - 1);
     CHECK_SAYS(said, f.path.string() + " is in use by process " + std::to_string(other) + " on " + host + " since 20");
     keeper.save(s, f.path, 2);
-    BOOST_CHECK_EXCEPTION(keeper.wait(), error, says(error_code::failed_precondition, "a folder of its own"));
+    BOOST_CHECK_EXCEPTION(keeper.wait(), error, says(error_code::failed_precondition, "choose another folder"));
     saver others({.background = false, .name = "model"});  // its checkpoints are not the other's
     others.save(s, f.path, 1);
     // Whoever only reads needs no lock.
@@ -646,7 +646,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_does_not_answer_is_not_waited_for_without_end) 
   std::string said;
   const error_code code = test::code_of([&] { keeper.wait(0ns); }, &said);
   BOOST_TEST((code == error_code::deadline_exceeded));
-  CHECK_SAYS(said, "checkpoint-1 is not written after 0 ms");
+  CHECK_SAYS(said, "checkpoint-1 was not written within 0 ms");
   keeper.wait();
   BOOST_TEST(latest_checkpoint(f.path).has_value());
 }

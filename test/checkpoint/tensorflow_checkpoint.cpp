@@ -160,17 +160,16 @@ BOOST_AUTO_TEST_CASE(what_is_not_there_or_does_not_fit) {
   CHECK_SAYS(refusal(error_code::not_found, "weights"), "saver has no tensor weights; it has complex, empty, ");
   CHECK_SAYS(refusal(error_code::not_found, ""), "saver has no tensor");
   CHECK_SAYS(refusal(error_code::invalid_argument, "types/float64"),
-             "saver: tensor types/float64 has elements of type float64 where float is declared");
+             "saver: tensor types/float64 has elements of type float64, but float was requested");
   CHECK_SAYS(refusal(error_code::invalid_argument, "parts/rows"),
              "saver: tensor parts/rows: the extents [10, 4] do not fit the declared [3, 4]");
-  CHECK_SAYS(refusal(error_code::unimplemented, "text"), "elements of type string, which Weft has not");
+  CHECK_SAYS(refusal(error_code::unimplemented, "text"), "elements of type string, which Weft does not support");
   CHECK_SAYS(refusal(error_code::unimplemented, "complex"), "elements of type complex64");
   CHECK_SAYS(refusal(error_code::unimplemented, "nine_axes"), "9 axes");
   CHECK_SAYS(failure(error_code::not_found, [] { tensorflow_checkpoint absent(theirs + "absent"); }), "absent.index");
   folder f;
   const std::string other = f.file("other.index", bytes(100, 'x'));
-  CHECK_SAYS(failure(error_code::invalid_argument, [&] { tensorflow_checkpoint no(other); }),
-             "is not a table of LevelDB's");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { tensorflow_checkpoint no(other); }), "is not a LevelDB table");
 }
 
 BOOST_AUTO_TEST_CASE(shards_that_are_damaged_cut_or_gone) {
@@ -189,7 +188,7 @@ BOOST_AUTO_TEST_CASE(shards_that_are_damaged_cut_or_gone) {
   bytes flipped = whole;
   flipped[5] ^= 1;
   c.write(shard, flipped);
-  CHECK_SAYS(failure(error_code::data_loss, read_all), "does not have the CRC-32C that the index promises");
+  CHECK_SAYS(failure(error_code::data_loss, read_all), "does not have the CRC-32C in the index");
   c.write(shard, cut(whole, 3));
   CHECK_SAYS(failure(error_code::data_loss, read_all), ", which has 3; fetch the files again");
   std::filesystem::remove(c.prefix + shard);

@@ -88,22 +88,23 @@ BOOST_AUTO_TEST_CASE(a_table_that_does_not_fit_changes_nothing) {
              "softmax/weights is F32 [10, 24] in the file and float [24, 10] in the graph");
   weight_table swapped = changed("fc2.weight", {"fc2.weight", "dense/weights", pytorch::linear()});
   swapped["fc1.weight"] = {"fc1.weight", "softmax/weights", pytorch::linear()};
-  CHECK_SAYS(refusal(error_code::invalid_argument, swapped),
-             "softmax/weights is F32 [24, 392] ([392, 24] as the table converts it) in the file and float [24, 10] in "
-             "the graph");
+  CHECK_SAYS(
+      refusal(error_code::invalid_argument, swapped),
+      "softmax/weights is F32 [24, 392] ([392, 24] after the table's conversion) in the file and float [24, 10] in "
+      "the graph");
   CHECK_SAYS(refusal(error_code::invalid_argument,
                      changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::linear_after_flatten(8, 7, 5)})),
-             "the layout of 'fc1.weight', F32 [24, 392], does not fit: it is seen with another number of elements");
+             "the layout of 'fc1.weight', F32 [24, 392], does not fit: `viewed` has another number of elements");
   CHECK_SAYS(
       refusal(error_code::invalid_argument, changed("fc1.weight", {"fc1.weight", "dense/weights", pytorch::conv2d()})),
-      "`axes` must have each of its axes once");
+      "`axes` must list each axis once");
   CHECK_SAYS(refusal(error_code::invalid_argument, changed("fc2.bias", {"fc2.bias", ""})),
              "missing in the file: softmax/bias");
   CHECK_SAYS(refusal(error_code::not_found, changed("fc2.bias", {"fc3.bias", "softmax/bias"})),
-             "lacks the tensor fc3.bias, which the table names");
+             "has no tensor fc3.bias, which the table names");
   weight_table lacks_two = changed("fc2.bias", {"fc3.bias", "softmax/bias"});
   lacks_two["fc1.bias"].in_file = "fc0.bias";
-  CHECK_SAYS(refusal(error_code::not_found, lacks_two), "lacks the tensors fc0.bias, fc3.bias, which the table names");
+  CHECK_SAYS(refusal(error_code::not_found, lacks_two), "has no tensors fc0.bias, fc3.bias, which the table names");
 }
 
 // The extents of a tensor without elements are as large as its file says.
@@ -111,7 +112,7 @@ BOOST_AUTO_TEST_CASE(merged_extents_do_not_overflow) {
   const weight_layout layout{.merged = 2};
   safetensors_entry huge{.name = "x", .type = "F32", .extents = {std::int64_t{1} << 40, std::int64_t{1} << 40, 0}};
   CHECK_SAYS(failure(error_code::invalid_argument, [&] { detail::apply_layout("f", layout, huge); }),
-             "its merged axes have too many elements");
+             "the merged axes have too many elements");
 }
 
 BOOST_AUTO_TEST_CASE(a_part_for_fine_tuning) {
@@ -166,5 +167,6 @@ BOOST_AUTO_TEST_CASE(names_with_a_prefix_and_tied_tensors) {
   };
   both(value);
   BOOST_TEST(s.get(head)(0, 1) == 2);
-  CHECK_SAYS(failure(error_code::invalid_argument, [&] { both(tensor<float, dims<3, 2>>{1, 2, 3, 4, 5, 7}); }), "both");
+  CHECK_SAYS(failure(error_code::invalid_argument, [&] { both(tensor<float, dims<3, 2>>{1, 2, 3, 4, 5, 7}); }),
+             "rename maps two tensors to");
 }

@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_a_regular_file_is_not_replaced) {
                                                        {at("socket"), "a socket"}, {"/dev/null", "a device"}};
   for (const auto& [path, kind] : paths) {
     const auto before = fs::status(path).type();
-    const std::string says = path + " is " + kind;
+    const std::string says = path + " must be a regular file, but is " + kind;
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&, &path = path] { save_weights(path, s); }), says);
     CHECK_SAYS(test::failure(error_code::invalid_argument, [&, &path = path] { write_npy(path, s.get(m.w)); }), says);
     BOOST_TEST((fs::status(path).type() == before));
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(names_of_the_file_become_names_of_the_graph) {
   BOOST_TEST(equal(t.get(m.b), b));
   BOOST_TEST(report.missing == names{"hidden/w"}, boost::test_tools::per_element());
   BOOST_CHECK_EXCEPTION(load_weights(path, s, {.rename = {{"head", "mean"}}}), error,
-                        says(error_code::invalid_argument, "both 'head' and 'mean'"));
+                        says(error_code::invalid_argument, ": 'head' and 'mean'"));
 }
 
 BOOST_AUTO_TEST_CASE(a_table_renames_scopes) {

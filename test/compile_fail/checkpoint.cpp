@@ -10,20 +10,20 @@
 using namespace weft;
 
 // case read_npy: The type is a std::vector, which has no extents.
-// error: read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>\(path\)
+// error: read_npy: the result must be a tensor<T, dims<...>>: read_npy<tensor<...>>\(path\)
 // error: file_is_not_read_as
 read_npy<std::vector<float>>("a.npy");      // wrong
 read_npy<tensor<float, dims<3>>>("a.npy");  // right
 
 // case read_npz: The type is that of the elements.
-// error: read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>\(name\)
+// error: read: the result must be a tensor<T, dims<...>>: npz.read<tensor<...>>\(name\)
 // error: file_is_not_read_as
 const npz_reader archive("a.npz");
 archive.read<float>("a");          // wrong
 archive.read<tensor<float>>("a");  // right
 
 // case read_tensorflow_checkpoint: The type is that of a node.
-// error: read: it reads a tensor<T, dims<...>>: checkpoint.read<tensor<...>>\(name\)
+// error: read: the result must be a tensor<T, dims<...>>: checkpoint.read<tensor<...>>\(name\)
 // error: file_is_not_read_as
 const tensorflow_checkpoint checkpoint("model.ckpt");
 checkpoint.read<node<float, dims<3>>>("weights");    // wrong

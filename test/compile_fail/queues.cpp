@@ -32,7 +32,7 @@ q.enqueue(std::chrono::seconds(1), x);     // wrong
 q.enqueue(std::chrono::seconds(1), x, 7);  // right
 
 // case queue_dequeue_alone: dequeue() without a deadline, of a queue that was never filled.
-// error: dequeue: takes a deadline, dequeue\(5s\), or in a graph dequeue\(g, 5s\)
+// error: dequeue: pass a deadline: dequeue\(5s\), or in a graph dequeue\(g, 5s\)
 fifo_queue<float> q(100);
 auto x = q.dequeue();                         // wrong
 auto x = q.dequeue(std::chrono::seconds(5));  // right

@@ -5,7 +5,7 @@ using namespace weft;
 
 // case histogram_summary_tensor: The operand is a tensor outside of a graph.
 // error: summarized_value_not_in_a_graph
-// error: histogram_summary: it is of an expression in a graph
+// error: histogram_summary: pass an expression in a graph
 graph g;
 tensor<float, dims<3>> values;
 auto w = variable(g, "w", values);
@@ -14,7 +14,7 @@ auto s = histogram_summary("w", w);       // right
 
 // case image_summary_channels: The image has two channels.
 // error: summarized_value_is_not_an_image
-// error: image_summary: it is of
+// error: image_summary: pass
 graph g;
 auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 2>>(g, "images");  // wrong
 auto images = placeholder<float, dims<dyn<"batch">, 28, 28, 3>>(g, "images");  // right
@@ -22,7 +22,7 @@ auto s = image_summary("images", images);
 
 // case scalar_summary_extents: The value is not a scalar.
 // error: summarized_value_is_not_a_scalar
-// error: scalar_summary: it is of a scalar in a graph
+// error: scalar_summary: pass a scalar in a graph
 graph g;
 auto w = variable<float, dims<3>>(g, "w");
 auto s = scalar_summary("w", w);        // wrong

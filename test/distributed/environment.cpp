@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_tf_config_is_told_in_words) {
   says(R"({"cluster": {"ps": {"1000000000": "a:1"}}, "task": {"type": "ps"}})", "is not the number of a task");
   says(R"({"cluster": {"chief": ["a:1", "b:1"]}, "task": {"type": "chief", "index": 0}})",
        "needs one task in job 'chief'");
-  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}} x)", "more behind the end");
+  says(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}} x)", "text after the end");
   says(std::string("{\"a\": ") + std::string(100'000, '['), "nested too deeply");
   says("\x1b[31m", "TF_CONFIG='\\x1b[31m'");
   std::string many = R"({"task": {"type": "ps", "index": 0}, "cluster": {"ps": [)";

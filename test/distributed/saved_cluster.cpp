@@ -311,9 +311,9 @@ BOOST_AUTO_TEST_CASE(a_damaged_or_truncated_file_is_said_and_the_checkpoint_befo
     std::filesystem::copy(kept.path, none.path, std::filesystem::copy_options::recursive);
     damage(none.path + "/checkpoint-3");
     const std::vector<std::string> problems = go_on(none, -1);
-    CHECK_SAYS(problems[0], truncated ? "it has another size, so it is cut off" : "have another checksum");
+    CHECK_SAYS(problems[0], truncated ? "its size is different, so it was truncated" : "have a wrong checksum");
     CHECK_SAYS(problems[1], "/job:worker/task:0");
-    CHECK_SAYS(problems[1], truncated ? "it is cut off" : "have another checksum");
+    CHECK_SAYS(problems[1], truncated ? "it was truncated" : "have a wrong checksum");
     // Otherwise the cluster goes on from the one before.
     all_well(go_on(kept, -1));
     BOOST_TEST((content(kept.path) == expected));

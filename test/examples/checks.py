@@ -216,7 +216,7 @@ def kept_runs(*flags, each, other):
         copy = there("all_damaged")
         shutil.copytree(there("damaged"), copy)
         done = run(*flags, "--checkpoint_dir", there("damaged"), "--resume", seconds=180)[0]
-        for words in (os.path.basename(file), "checksum", f"{before_it} is restored",
+        for words in (os.path.basename(file), "checksum", f"{before_it} was restored",
                       f"goes on from step {before_it.split('-')[-1]}"):
             if done is None or done.returncode or words not in done.stderr:
                 faults.append(f"the latest checkpoint is damaged: {done} does not say {words!r}")

@@ -26,7 +26,7 @@ if os.path.isdir(data):
         copy = os.path.join(folder, "cut.safetensors")
         shutil.copy(weights, copy)
         os.truncate(copy, os.path.getsize(copy) - 1)
-        refused(["cut.safetensors", "damaged", "cut off"], "--weights", copy)
+        refused(["cut.safetensors", "damaged", "truncated"], "--weights", copy)
         shutil.copy("test/checkpoint/pytorch/lenet.safetensors", copy)  # of other extents
         refused(["cut.safetensors", "conv1", "not 6"], "--weights", copy)
 finish()

@@ -64,7 +64,7 @@ with tempfile.TemporaryDirectory() as folder:
         print(f"{took:5.2f} s  {len(found)} logits, {apart:.1e} from PyTorch's")
         if len(found) != 40 or not apart < 5e-6:
             faults.append(f"inference: logits are {apart} from PyTorch's: {found}")
-    refused(["tiny_resnet18.safetensors", "must have the graph's variables", "net/conv1/weights"], "--model", "resnet18",
+    refused(["tiny_resnet18.safetensors", "does not match the graph's variables", "net/conv1/weights"], "--model", "resnet18",
             "--weights", f"{here}.safetensors", "--evaluate", "--image_dir", f"{folder}/images")
 
 

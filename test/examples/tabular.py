@@ -110,7 +110,7 @@ with tempfile.TemporaryDirectory() as folder:
         csv.writer(file).writerows([header, rows[0], rows[1][:-1] + ["wide"]])
     refused(["bad.csv:3", "worst_fractal_dimension", "wide"], "--weights", weights, "--data", bad)
     os.truncate(weights, os.path.getsize(weights) - 1)
-    refused(["weights.safetensors", "damaged", "cut off"], "--weights", weights, "--data", shown)
+    refused(["weights.safetensors", "damaged", "truncated"], "--weights", weights, "--data", shown)
 
     checks.program = trainer
     with open(bad, "w") as file:

@@ -379,7 +379,7 @@ BOOST_AUTO_TEST_CASE(a_step_runs_what_a_section_records_inside_it) {
     const auto held = section.acquire(0s);
     std::string text;
     BOOST_CHECK(code_of([&] { s.run(fetch(add)); }, &text) == error_code::deadline_exceeded);
-    BOOST_CHECK(contains(text, "was inside for all of the time"));
+    BOOST_CHECK(contains(text, "was inside the whole time"));
     BOOST_CHECK_EQUAL(s.get(count), 2);
   }
   s.run(fetch(add));

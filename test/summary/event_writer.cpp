@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(what_a_full_disk_refuses_is_kept_and_written_when_there_is_
     for (int i = 0; i < 50; ++i) log.add_scalar("loss", i, i);
     BOOST_CHECK_EXCEPTION(log.flush(), error, [&](const error& e) {
       return e.code() == error_code::resource_exhausted && contains(e.what(), log.path()) &&
-             contains(e.what(), "50 events are not written: File too large");
+             contains(e.what(), "50 events were not written: File too large");
     });
     BOOST_TEST(contains(log.failure(), "File too large"));
     // No half of a record.

@@ -46,12 +46,12 @@ void from_archive(const std::string& bytes, T& object, const std::string& where)
     if (!(stream >> std::ws).eof())
       throw error(error_code::data_loss, "restore",
                   {where,
-                   " has more in it than such an object: it is of another type, or of a newer program's; give "
-                   "the saver what was saved"});
+                   " has data left after the object: it was saved with another type, or by a newer program; "
+                   "pass the saver an object of the saved type"});
   } catch (const error&) {
     throw;
   } catch (const std::exception& e) {  // for example a vector that exceeds memory
-    throw error(error_code::data_loss, "restore", {where, " is no such object: ", e.what()});
+    throw error(error_code::data_loss, "restore", {where, " cannot be read as an object of this type: ", e.what()});
   }
 }
 

@@ -245,19 +245,19 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
   };
   const std::size_t tail = index_middle.size() + 8 + index_back.size();
   if (text.size() < index_front.size() + tail || text.substr(0, index_front.size()) != index_front)
-    damaged("it is no checkpoint's index");
+    damaged("it is not the index of a checkpoint");
   const std::string_view body = text.substr(0, text.size() - tail), rest = text.substr(body.size());
   if (rest.substr(0, index_middle.size()) != index_middle ||
       rest.substr(rest.size() - index_back.size()) != index_back ||
       rest.substr(index_middle.size(), 8) != eight_digits(crc_of_text(body)))
-    damaged("its checksum is not that of what it says");
+    damaged("its checksum does not match its contents");
 
   checkpoint_index index;
   json_reader in(body.substr(index_front.size()), path, index_front.size());
   std::uint64_t version = 0;
   const auto signed_number = [&] {
     const std::uint64_t n = in.number();
-    if (n > ~std::uint64_t{0} / 2) in.fail("a number is beyond 63 bits");
+    if (n > ~std::uint64_t{0} / 2) in.fail("a number exceeds 63 bits");
     return static_cast<std::int64_t>(n);
   };
   const auto time = [&] {
@@ -267,7 +267,7 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
   };
   const auto crc = [&] {
     const std::uint64_t n = in.number();
-    if (n > 0xffffffffu) in.fail("a checksum has 32 bits");
+    if (n > 0xffffffffu) in.fail("a checksum must have 32 bits");
     return static_cast<std::uint32_t>(n);
   };
   const auto read_record = [&](checkpoint_shard& shard) {
@@ -300,7 +300,7 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
     // The name must not lead out of this folder.
     if (shard.file.empty() || shard.file[0] == '.' || shard.file.find('/') != shard.file.npos ||
         shard.file.find('\0') != shard.file.npos)
-      in.fail("a file's name leads out of the checkpoint's folder");
+      in.fail("a file is outside the checkpoint's folder");
   };
   in.object([&](const std::string& member) {
     if (member == "version")
@@ -323,7 +323,7 @@ inline checkpoint_index parse_index(std::string_view text, const std::string& pa
   in.end();
   if (version != 1)
     throw error(error_code::unimplemented, "read",
-                {path, " is of version ", version, ", and this program reads version 1: use a newer Weft"});
+                {path, " has version ", version, ", but this program reads version 1: use a newer Weft"});
   return index;
 }
 
@@ -445,7 +445,7 @@ inline checkpoint_reader::checkpoint_reader(std::string path) {
   if (!detail::has_index(path))
     throw error(error_code::not_found, "read",
                 {path, " must be a checkpoint, a folder with an ", detail::index_name,
-                 ", and is none: latest_checkpoint(folder) finds one, and a save that did not end leaves none"});
+                 ": latest_checkpoint(folder) returns the latest one; an interrupted save leaves none"});
   detail::checkpoint_index index = detail::read_index(path);
   info_ = std::move(index.info);
   without_value_ = std::move(index.without_value);
@@ -453,15 +453,15 @@ inline checkpoint_reader::checkpoint_reader(std::string path) {
     const std::string file_path = path + "/" + shard.file;
     const auto differs = [&](const char* what) {
       throw error(error_code::data_loss, "read",
-                  {file_path, " is not the file that was written: ", what, "; restore another checkpoint"});
+                  {file_path, " differs from the file that was saved: ", what, "; restore another checkpoint"});
     };
-    if (detail::input_file(file_path).bytes() != shard.bytes) differs("it has another size, so it is cut off");
+    if (detail::input_file(file_path).bytes() != shard.bytes) differs("its size is different, so it was truncated");
     if (detail::header_crc(file_path) != shard.header_crc32c) differs("the checksum of its header differs");
     const safetensors_file& file = files_.emplace_back(file_path);
-    if (file.entries().size() != shard.records.size()) differs("it has other records");
+    if (file.entries().size() != shard.records.size()) differs("it has different records");
     for (const detail::checkpoint_shard::record& r : shard.records) {
       const safetensors_entry* entry = file.find(r.name);
-      if (!entry) differs("it has other records");
+      if (!entry) differs("it has different records");
       (r.kind == detail::state_kind ? states_ : variables_).push_back({&file, entry, r.crc32c, r.kind});
     }
   }
@@ -475,7 +475,7 @@ inline void checkpoint_reader::sort(std::vector<record>& records) const {
   for (std::size_t i = 1; i < records.size(); ++i)
     if (records[i].entry->name == records[i - 1].entry->name)
       throw error(error_code::data_loss, "read",
-                  {path(), " is damaged: records must be unique, but '", records[i].entry->name, "' is there twice"});
+                  {path(), " is damaged: records must be unique, but '", records[i].entry->name, "' occurs twice"});
 }
 
 inline const checkpoint_reader::record* checkpoint_reader::find(const std::vector<record>& in, std::string_view name) {
@@ -487,7 +487,7 @@ inline const checkpoint_reader::record* checkpoint_reader::find(const std::vecto
 inline void checkpoint_reader::damaged(const record& r) {
   throw error(error_code::data_loss, "read",
               {r.file->path(), " is damaged: the ", r.entry->bytes, " bytes of '", r.entry->name, "' from byte ",
-               r.entry->offset, " on have another checksum than when they were written; restore another checkpoint"});
+               r.entry->offset, " have a wrong checksum; restore another checkpoint"});
 }
 
 inline void checkpoint_reader::read(const record& r, void* to) const {

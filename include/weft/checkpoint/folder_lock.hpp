@@ -67,7 +67,7 @@ class WEFT_API folder_lock {
     auto file = std::make_shared<descriptor>(::open(path.c_str(), flags, 0666));
     if (!*file && errno == ELOOP)
       throw error(error_code::failed_precondition, "save",
-                  {path, " is a symbolic link, which a lock does not follow: remove it"});
+                  {path, " must be a regular file, but is a symbolic link: remove it"});
     struct stat status{};
     if (!*file || ::fstat(file->get(), &status) != 0) fail_on_file("write", path, errno);
     std::weak_ptr<descriptor>& known = held()[{status.st_dev, status.st_ino}];
@@ -78,7 +78,7 @@ class WEFT_API folder_lock {
     if (result != 0 && errno == EWOULDBLOCK)
       throw error(error_code::failed_precondition, "save",
                   {folder_of(path), " is in use by ", holder(file->get()),
-                   ", which writes its checkpoints there: end that run, or give this one a folder of its own"});
+                   ", which saves checkpoints there: stop that run, or choose another folder"});
     known = file;
     if (result == 0) sign(file->get());
     return file;

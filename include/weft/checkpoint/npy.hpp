@@ -63,7 +63,7 @@ inline tensor_info npy_info(const std::string& path) {
 template <class Tensor>
 Tensor read_npy(const std::string& path) {
   static_assert(correct<file_is_not_read_as<Tensor>>,
-                "read_npy: it reads a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
+                "read_npy: the result must be a tensor<T, dims<...>>: read_npy<tensor<...>>(path)");
   const detail::input_file file(path);
   detail::section_reader from(file, detail::whole_file(file));
   if constexpr (correct<file_is_not_read_as<Tensor>>)
@@ -129,13 +129,13 @@ class python_dictionary {
       else if (key == "shape")
         once(extents), header.info.extents = tuple();
       else
-        bad("a key that NumPy does not write");
+        bad("an unknown key");
       if (!take(',')) {
         expect('}');
         break;
       }
     }
-    if (peek() != 0) bad("text behind the dictionary");
+    if (peek() != 0) bad("text after the dictionary");
     if (!type || !order || !extents) bad("a dictionary without descr, fortran_order or shape");
     return header;
   }
@@ -143,8 +143,7 @@ class python_dictionary {
  private:
   [[noreturn]] void bad(const char* what) const {
     bad_npy(error_code::data_loss, file_,
-            str_cat({"has a header that NumPy does not write: ", what, " at byte ", offset_ + at_,
-                     "; it is damaged, fetch the file again"}));
+            str_cat({"has an invalid header: ", what, " at byte ", offset_ + at_, "; fetch the file again"}));
   }
 
   char peek() {
@@ -162,7 +161,7 @@ class python_dictionary {
     bad(what);
   }
   void once(bool& seen) {
-    if (seen) bad("a key twice");
+    if (seen) bad("a duplicate key");
     seen = true;
   }
   bool word(const char* what) {
@@ -181,10 +180,10 @@ class python_dictionary {
     const char quote = peek();
     if (quote == '[')
       bad_npy(error_code::unimplemented, file_,
-              "has elements of several fields, which Weft has not: write each field, array['name'], by itself");
+              "has a structured element type, which Weft does not support: save each field, array['name'], separately");
     if (quote != '\'' && quote != '"') bad("no quote");
     const std::size_t end = text_.find(quote, at_ + 1);
-    if (end == std::string::npos) bad("a quote without its end");
+    if (end == std::string::npos) bad("an unclosed quote");
     const std::string content = text_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
     return content;
@@ -192,10 +191,10 @@ class python_dictionary {
   std::int64_t number() {
     std::int64_t value = 0;
     const char first = peek();
-    if (first < '0' || first > '9') bad("no extent");
+    if (first < '0' || first > '9') bad("a missing extent");
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
       if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, text_[at_] - '0', &value))
-        bad("an extent beyond 64 bits");
+        bad("an extent that exceeds 64 bits");
     take('L');  // Python 2's suffix of a long
     return value;
   }
@@ -204,9 +203,9 @@ class python_dictionary {
     expect('(');
     while (!take(')')) {
       extents.push_back(number());
-      if (extents.size() > 64) bad("more axes than NumPy has");
+      if (extents.size() > 64) bad("more than 64 axes");
       if (!take(',')) {
-        if (extents.size() == 1) bad("no comma behind the only extent");
+        if (extents.size() == 1) bad("no comma after the only extent");
         expect(')');
         break;
       }
@@ -268,32 +267,32 @@ class python_dictionary {
   if (more >= 6) from.read(passed, 6);
   if (more >= 6 && std::memcmp(passed, "\x93NUMPY", 6) == 0)
     bad_npy(error_code::invalid_argument, from,
-            str_cat({"holds several arrays, the second from byte ", end,
-                     " on: save each to a file of its own, or all of them by numpy.savez"}));
+            str_cat({"contains several arrays, the second at byte ", end,
+                     ": save each to its own file, or all of them with numpy.savez"}));
   bad_npy(error_code::data_loss, from,
-          str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
-                   bytes, " bytes, where ", bytes + more, " follow its header; fetch the file again"}));
+          str_cat({"declares ", extents_text(header.info.extents), " elements of type ", header.info.type_name, ", ",
+                   bytes, " bytes, but ", bytes + more, " follow its header; fetch the file again"}));
 }
 
 inline npy_header read_npy_header(section_reader& from) {
   unsigned char start[12];
-  if (from.left() < 10) bad_npy(error_code::invalid_argument, from, "is not an .npy file: it has less than 10 bytes");
+  if (from.left() < 10) bad_npy(error_code::invalid_argument, from, "is not an .npy file: it has fewer than 10 bytes");
   from.read(start, 8);
   if (std::memcmp(start, "\x93NUMPY", 6) != 0)
     bad_npy(error_code::invalid_argument, from, "is not an .npy file: it does not begin with \\x93NUMPY");
   const unsigned major = start[6];
   if (major < 1 || major > 3)
     bad_npy(error_code::unimplemented, from,
-            str_cat({"has version ", major, ".", unsigned{start[7]}, " of the format where 1.0 to 3.0 are known"}));
+            str_cat({"has version ", major, ".", unsigned{start[7]}, " of the format, but Weft reads 1.0 to 3.0"}));
   const std::size_t digits = major == 1 ? 2 : 4;
-  if (from.left() < digits) bad_npy(error_code::data_loss, from, "ends within its header; fetch the file again");
+  if (from.left() < digits) bad_npy(error_code::data_loss, from, "ends inside its header; fetch the file again");
   from.read(start + 8, digits);
   std::size_t size = 0;
   for (std::size_t i = 0; i < digits; ++i) size |= std::size_t{start[8 + i]} << 8 * i;
   if (size > from.left() || size > (1u << 20))
     bad_npy(error_code::data_loss, from,
-            str_cat({"promises a header of ", size, " bytes where ", from.left(),
-                     " are left and at most 1 MiB makes sense; fetch the file again"}));
+            str_cat({"declares a header of ", size, " bytes, but ", from.left(),
+                     " are left, and headers have at most 1 MiB; fetch the file again"}));
   const std::uint64_t offset = from.at();
   std::string text(size, '\0');
   from.read(text.data(), size);
@@ -303,8 +302,8 @@ inline npy_header read_npy_header(section_reader& from) {
     if (bytes < from.left()) refuse_more(from, header, bytes);
     if (bytes != from.left())
       bad_npy(error_code::data_loss, from,
-              str_cat({"promises ", extents_text(header.info.extents), " elements of type ", header.info.type_name,
-                       ", ", bytes, " bytes, where ", from.left(), " follow its header; fetch the file again"}));
+              str_cat({"declares ", extents_text(header.info.extents), " elements of type ", header.info.type_name,
+                       ", ", bytes, " bytes, but ", from.left(), " follow its header; fetch the file again"}));
   }
   return header;
 }

@@ -56,7 +56,7 @@ class npz_reader {
   template <class Tensor>
   Tensor read(const std::string& name) const {
     static_assert(correct<file_is_not_read_as<Tensor>>,
-                  "read: it reads a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
+                  "read: the result must be a tensor<T, dims<...>>: npz.read<tensor<...>>(name)");
     detail::section_reader from(archive_.file(), place(name));
     if constexpr (correct<file_is_not_read_as<Tensor>>)
       return detail::read_npy_from<Tensor>(from);
@@ -105,7 +105,7 @@ class npz_writer {
   void add(const std::string& name, dtype type, const shape& extents, std::span<const std::byte> bytes) {
     if (!names_.insert(name).second)
       throw error(error_code::invalid_argument, "npz_writer",
-                  {archive_.path(), " has an array ", name, " already: give each its own name"});
+                  {archive_.path(), " already has an array ", name, ": give each array its own name"});
     const std::string header = detail::npy_header_text(type, extents);
     archive_.add(name + ".npy", {std::as_bytes(std::span(header)), bytes});
   }

@@ -214,9 +214,9 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
     }
     const safetensors_entry*& by = taken[static_cast<std::size_t>(found - variables.begin())];
     if (by)
-      throw error(error_code::invalid_argument, "restore",
-                  {path, ": a variable must be restored from one tensor, but '", name, "' is what both '", by->name,
-                   "' and '", t.entry->name, "' are renamed to"});
+      throw error(
+          error_code::invalid_argument, "restore",
+          {path, ": rename maps two tensors to the variable '", name, "': '", by->name, "' and '", t.entry->name, "'"});
     by = t.entry;
     const value_info info = s.variable_info(found->second);
     const dtype type_in_file =
@@ -227,7 +227,7 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
     } else {
       std::string in_file = described(t.in_file ? *t.in_file : *t.entry);
       if (t.in_file && t.in_file->extents != t.entry->extents)
-        append(in_file, {" (", extents_text(t.entry->extents), " as the table converts it)"});
+        append(in_file, {" (", extents_text(t.entry->extents), " after the table's conversion)"});
       plan.report.different.push_back({name, in_file, str_cat({weft::name(info.type), " ", to_string(info.extents)})});
     }
   }
@@ -235,8 +235,8 @@ restore_plan plan_restore(session& s, const std::string& path, const std::vector
     if (!taken[i] && wanted(variables[i].second)) plan.report.missing.push_back(variables[i].first);
   if (!options.partial && !plan.report.complete())
     throw error(error_code::invalid_argument, "restore",
-                {path, " must have the graph's variables: ", to_string(plan.report),
-                 "; restore_options{.partial = true} takes what fits, .rename maps names"});
+                {path, " does not match the graph's variables: ", to_string(plan.report),
+                 "; restore_options{.partial = true} restores those that match, .rename maps names"});
   for (const restored_variable& v : plan.variables) s.state_to_write(v.node);  // throws before anything changes
   return plan;
 }
@@ -269,7 +269,7 @@ inline void append_names(std::string& text, const char* what, const std::vector<
 }  // namespace detail
 
 inline std::string to_string(const restore_report& report) {
-  std::string text = str_cat({report.restored.size(), " variables fit"});
+  std::string text = str_cat({report.restored.size(), " variables match"});
   detail::append_names(text, "; missing in the file: ", report.missing);
   detail::append_names(text, "; extra in the file: ", report.extra);
   std::vector<std::string> different;

@@ -139,7 +139,7 @@ inline void check_bools(const std::string& path, const safetensors_entry& e, con
     if (at[i] > 1)
       throw error(error_code::data_loss, "read",
                   {path, " is damaged at byte ", e.offset + i, ": an element of '", e.name, "' is bool and is ", at[i],
-                   ", not 0 or 1"});
+                   ", but must be 0 or 1"});
 }
 
 /// Returns the header, padded with spaces to a multiple of eight bytes. `order` is the order of the tensors' elements.
@@ -193,9 +193,9 @@ inline std::vector<safetensors_entry> write_safetensors(const std::string& path,
   std::sort(names.begin(), names.end());
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == "__metadata__" || (i && names[i] == names[i - 1]))
-      throw error(
-          error_code::invalid_argument, "write",
-          {path, ": names must be unique, and __metadata__ is the format's own: '", std::string(names[i]), "'"});
+      throw error(error_code::invalid_argument, "write",
+                  {path, ": names must be unique, and must not be the format's own __metadata__: '",
+                   std::string(names[i]), "'"});
 
   const std::string header = safetensors_header(path, tensors, order, metadata);
   std::uint64_t at = 8 + header.size();
@@ -241,7 +241,7 @@ inline safetensors_file::safetensors_file(std::string path) : file_(std::move(pa
   for (unsigned i = 0; i < 8; ++i) size |= std::uint64_t{front[i]} << (8 * i);
   if (size > detail::max_safetensors_header || size > bytes() - 8)
     damaged(0, {"the header must have at most ", std::min(detail::max_safetensors_header, bytes() - 8),
-                " bytes, but is said to have ", size, ": it is no safetensors file, or it is cut off"});
+                " bytes, but declares ", size, ": it is not a safetensors file, or was truncated"});
   std::string header(size, '\0');
   file_.read(8, header.data(), header.size());
   parse(header, bytes() - 8 - size);
@@ -255,7 +255,7 @@ inline void safetensors_file::parse(const std::string& header, std::uint64_t dat
       entries_.push_back({name, {}, {}, 0, 0});
       return read_entry(in, entries_.back());
     }
-    if (has_metadata) in.fail("there is __metadata__ twice");
+    if (has_metadata) in.fail("__metadata__ occurs twice");
     has_metadata = true;
     if (in.peek() == 'n') return in.skip();
     in.object([&](const std::string& key) { metadata_.emplace_back(key, in.string()); });
@@ -278,31 +278,31 @@ inline void safetensors_file::read_entry(detail::json_reader& in, safetensors_en
       has_extents = true;
       in.array([&] {
         const std::uint64_t extent = in.number();
-        if (extent > ~std::uint64_t{0} / 2) in.fail("an extent is beyond 63 bits");
+        if (extent > ~std::uint64_t{0} / 2) in.fail("an extent exceeds 63 bits");
         e.extents.push_back(static_cast<std::int64_t>(extent));
       });
     } else if (member == "data_offsets" && offset_count == 0) {
       in.array([&] {
-        if (offset_count == 2) in.fail("data_offsets are two numbers");
+        if (offset_count == 2) in.fail("data_offsets must be two numbers");
         offsets[offset_count++] = in.number();
       });
     } else if (member == "dtype" || member == "shape" || member == "data_offsets") {
-      in.fail("a member is there twice");
+      in.fail("a member occurs twice");
     } else {
       in.skip();
     }
   });
-  if (!has_type || !has_extents || offset_count != 2) in.fail("a tensor has dtype, shape and two data_offsets");
+  if (!has_type || !has_extents || offset_count != 2) in.fail("a tensor must have dtype, shape and two data_offsets");
   const detail::safetensors_type* type = detail::find_safetensors_type(e.type);
-  if (!type) in.fail("a dtype that the format does not have");
+  if (!type) in.fail("an unknown dtype");
   std::uint64_t bits = 1;
   bool overflows = false;
   for (const std::int64_t extent : e.extents)
     overflows = __builtin_mul_overflow(bits, static_cast<std::uint64_t>(extent), &bits) || overflows;
   if (__builtin_mul_overflow(bits, std::uint64_t{type->bits}, &bits) || overflows)
-    in.fail("a tensor has more elements than any memory holds");
+    in.fail("a tensor has too many elements");
   if (offsets[1] < offsets[0] || bits % 8 != 0 || offsets[1] - offsets[0] != bits / 8)
-    in.fail("data_offsets do not fit dtype and shape");
+    in.fail("data_offsets do not match dtype and shape");
   e.offset = offsets[0];
   e.bytes = bits / 8;
 }
@@ -316,19 +316,18 @@ inline void safetensors_file::check_layout(std::uint64_t data_bytes) {
   for (const safetensors_entry& e : entries_) {
     if (e.offset != end)
       damaged(std::min(end, e.offset), {"tensor '", e.name, "' must begin where the one before it ends, at byte ", end,
-                                        ", but begins at ", e.offset, ": tensors may neither overlap nor leave gaps"});
+                                        ", but begins at ", e.offset, ": tensors must neither overlap nor leave gaps"});
     if (e.bytes > bytes() - end)
       damaged(bytes(), {"tensor '", e.name, "' must end within the file, but ends at byte ", end + e.bytes, " of ",
-                        bytes(), ": it is cut off"});
+                        bytes(), ": it was truncated"});
     end += e.bytes;
   }
-  if (end != bytes())
-    damaged(end, {"the file must end where its last tensor does, but has ", bytes() - end, " bytes more"});
+  if (end != bytes()) damaged(end, {"the file must end with its last tensor, but has ", bytes() - end, " more bytes"});
   std::sort(entries_.begin(), entries_.end(),
             [](const safetensors_entry& a, const safetensors_entry& b) { return a.name < b.name; });
   for (std::size_t i = 1; i < entries_.size(); ++i)
     if (entries_[i].name == entries_[i - 1].name)
-      damaged(8, {"names must be unique, but '", entries_[i].name, "' is there twice"});
+      damaged(8, {"names must be unique, but '", entries_[i].name, "' occurs twice"});
 }
 
 inline void safetensors_file::damaged(std::uint64_t at, std::initializer_list<piece> what) const {
@@ -356,9 +355,10 @@ tensor<T, D> safetensors_file::read(std::string_view name) const {
   if (e->extents.size() <= max_rank)
     for (const std::int64_t n : e->extents) extents.push_back(n);
   if (e->extents.size() > max_rank || e->type != detail::safetensors_name(dtype_of<T>))
-    throw error(error_code::invalid_argument, "read",
-                {path(), ": '", e->name, "' is ", e->type, " ", detail::extents_text(e->extents),
-                 ", and is asked for as ", detail::safetensors_name(dtype_of<T>), ", of at most ", max_rank, " axes"});
+    throw error(
+        error_code::invalid_argument, "read",
+        {path(), ": '", e->name, "' is ", e->type, " ", detail::extents_text(e->extents), ", but was requested as ",
+         detail::safetensors_name(dtype_of<T>), " with at most ", max_rank, " axes"});
   tensor<T, D> value(extents, uninitialized{});
   read(*e, value.data());
   detail::check_bools(path(), *e, value.data());

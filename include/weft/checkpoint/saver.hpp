@@ -195,10 +195,11 @@ inline std::string names_of_records(const std::vector<std::string>& names) {
 
 template <class T>
 void saver::add(const std::string& name, T& object) {
-  static_assert(!std::is_const_v<T>, "saver::add: the object is given its value when it is restored: it is not const");
+  static_assert(!std::is_const_v<T>, "saver::add: the object must not be const, because restoring assigns to it");
   if (name.compare(0, 5, "weft/") == 0 || objects_.count(name))
     throw error(error_code::already_exists, name,
-                "a saver keeps one object of a name, and those of Weft itself begin with weft/: give this one another");
+                "the saver already has an object of this name, or it begins with weft/, which is reserved: choose "
+                "another name");
   added_object added;
   added.save = [&object] { return detail::to_archive(object); };
   added.restore = [&object](const std::string& bytes, const std::string& where) -> std::function<void()> {
@@ -250,9 +251,9 @@ inline void saver::wait(std::chrono::nanoseconds timeout) {
   const bool done = shared_->changed.wait_for(lock, span, [&] { return !shared_->has_work; });
   if (!done)
     throw error(error_code::deadline_exceeded, "save",
-                {shared_->values.path, " is not written after ",
+                {shared_->values.path, " was not written within ",
                  std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count(),
-                 " ms: the disk is slow or does not answer; wait longer, or save less often"});
+                 " ms: the disk is slow or not responding; wait longer, or save less often"});
   if (shared_->problem) std::rethrow_exception(std::exchange(shared_->problem, nullptr));
 }
 
@@ -435,10 +436,10 @@ inline restored_checkpoint saver::restore(session& s, const std::string& path, c
     if (r.entry->name.compare(0, 5, "weft/") != 0 && !objects_.count(r.entry->name)) extra.push_back(r.entry->name);
   if (!options.partial && !(missing.empty() && extra.empty()))
     throw error(error_code::invalid_argument, "restore",
-                {path, " must have the objects that the saver has been given: missing in the file: ",
+                {path, " does not match the objects added to the saver: missing in the file: ",
                  missing.empty() ? "none" : detail::names_of_records(missing),
                  "; extra in the file: ", extra.empty() ? "none" : detail::names_of_records(extra),
-                 "; saver::add() names them, restore_options{.partial = true} takes what fits"});
+                 "; saver::add() sets their names, restore_options{.partial = true} restores those that match"});
   checkpoint.verify();
   detail::session_state session_state;
   std::vector<std::function<void()>> changes;
@@ -480,7 +481,7 @@ inline std::optional<restored_checkpoint> saver::restore_latest(session& s, cons
     if (options_.on_damaged)
       options_.on_damaged(d);
     else
-      std::fprintf(stderr, "weft: a damaged checkpoint is passed over, and %s is restored: %s\n", report->path.c_str(),
+      std::fprintf(stderr, "weft: a damaged checkpoint was skipped, and %s was restored: %s\n", report->path.c_str(),
                    d.why.c_str());
   return report;
 }

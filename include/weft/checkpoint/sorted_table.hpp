@@ -50,13 +50,13 @@ class sorted_table {
     for_each_entry(index, [&](std::string_view, std::span<const std::byte> value, std::uint64_t offset) {
       cursor where{this, value, offset};
       const place block = where.place();
-      if (block.offset < end) damaged("blocks that overlap", offset);
+      if (block.offset < end) damaged("overlapping blocks", offset);
       end = block.offset + block.size;
       for_each_entry(block, [&](std::string_view key, std::span<const std::byte> content, std::uint64_t here) {
-        if (!entries_.empty() && key <= entries_.rbegin()->first) damaged("keys that are not in order", here);
+        if (!entries_.empty() && key <= entries_.rbegin()->first) damaged("keys in wrong order", here);
         // Keys share prefixes, so a few bytes can encode a long key; but writers restart every 16 keys.
         key_bytes_ += key.size();
-        if (key_bytes_ > 64 * block_bytes_) damaged("keys that are longer than any writer makes them", here);
+        if (key_bytes_ > 64 * block_bytes_) damaged("implausibly long keys", here);
         entries_.emplace_hint(entries_.end(), std::string(key), bytes(content.begin(), content.end()));
       });
     });
@@ -68,7 +68,7 @@ class sorted_table {
 
   [[noreturn]] void not_a_table() const {
     throw error(error_code::invalid_argument, "read_table",
-                {file_.path(), " is not a table of LevelDB's format, as a checkpoint's .index is"});
+                {file_.path(), " must be a checkpoint's .index, but is not a LevelDB table"});
   }
   [[noreturn]] void damaged(const char* what, std::uint64_t offset) const {
     throw error(error_code::data_loss, "read_table",
@@ -92,7 +92,7 @@ class sorted_table {
       table->damaged("a block with a damaged number", offset);
     }
     std::span<const std::byte> take(std::uint64_t size) {
-      if (size > rest.size()) table->damaged("a block that ends too early", offset);
+      if (size > rest.size()) table->damaged("a truncated block", offset);
       const auto taken = rest.first(size);
       rest = rest.subspan(taken.size());
       return taken;
@@ -111,12 +111,12 @@ class sorted_table {
     if (block.size() < 4) damaged("a block without entries", where.offset);
     for (std::size_t i = 0; i < 4; ++i)
       restarts |= std::to_integer<std::uint64_t>(block[block.size() - 4 + i]) << 8 * i;
-    if (restarts > (block.size() - 4) / 4) damaged("a block that ends too early", where.offset);
+    if (restarts > (block.size() - 4) / 4) damaged("a truncated block", where.offset);
     cursor in{this, {block.data(), block.size() - 4 - 4 * restarts}, where.offset};
     std::string key;
     while (!in.rest.empty()) {
       const std::uint64_t shared = in.varint(), more = in.varint(), size = in.varint();
-      if (shared > key.size()) damaged("a key that goes on from one that is not there", where.offset);
+      if (shared > key.size()) damaged("a key with an invalid prefix length", where.offset);
       key.resize(static_cast<std::size_t>(shared));
       const auto end = in.take(more);
       key.append(reinterpret_cast<const char*>(end.data()), end.size());
@@ -128,23 +128,22 @@ class sorted_table {
     constexpr std::size_t trailer = 5;  // the compression type and the CRC-32C
     if (where.offset > file_.bytes() || file_.bytes() - where.offset < trailer ||
         where.size > file_.bytes() - where.offset - trailer)
-      damaged("a block beyond its end", where.offset);
+      damaged("a block beyond the end of the file", where.offset);
     bytes block(static_cast<std::size_t>(where.size) + trailer);
     file_.read(where.offset, block.data(), block.size());
     std::uint32_t crc = 0;
     for (std::size_t i = 0; i < 4; ++i) crc |= std::to_integer<std::uint32_t>(block[block.size() - 4 + i]) << 8 * i;
     block.resize(block.size() - 4);
-    if (masked_crc32c(block.data(), block.size()) != crc)
-      damaged("a block without the CRC-32C that it promises", where.offset);
+    if (masked_crc32c(block.data(), block.size()) != crc) damaged("a block with a wrong CRC-32C", where.offset);
     const auto packed_by = std::to_integer<unsigned>(block.back());
     block.pop_back();
     if (packed_by > 1)
       throw error(error_code::unimplemented, "read_table",
-                  {file_.path(), " has a block packed by method ", packed_by, " at byte ", where.offset,
-                   " where plain (0) and Snappy (1) are known: save the checkpoint again with TensorFlow 2"});
+                  {file_.path(), " has a block compressed by method ", packed_by, " at byte ", where.offset,
+                   ", but only none (0) and Snappy (1) are supported: save the checkpoint again with TensorFlow 2"});
     if (packed_by == 1) {
       bytes unpacked;
-      if (!data::unpack_snappy(block, unpacked)) damaged("a block that Snappy cannot unpack", where.offset);
+      if (!data::unpack_snappy(block, unpacked)) damaged("a block that Snappy cannot decompress", where.offset);
       block = std::move(unpacked);
     }
     block_bytes_ += block.size();

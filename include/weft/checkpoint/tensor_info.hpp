@@ -41,11 +41,11 @@ inline shape checked_extents(const char* operation, const std::string& where, co
   if (!info.type)
     throw error(error_code::unimplemented, operation,
                 {where, " has elements of type ", info.type_name,
-                 ", which Weft has not: convert them, to float32 say, where the file was made"});
+                 ", which Weft does not support: convert them, for example to float32, before saving"});
   if (info.extents.size() > max_rank)
     throw error(error_code::unimplemented, operation,
                 {where, " has ", info.extents.size(), " axes, but a tensor has at most ", max_rank,
-                 ": reshape it where the file was made"});
+                 ": reshape it before saving"});
   shape extents;
   for (const std::int64_t extent : info.extents) extents.push_back(extent);
   return extents;
@@ -62,7 +62,7 @@ inline std::uint64_t checked_bytes(const char* operation, const std::string& whe
   if (empty) return 0;
   if (overflows || bytes > ~std::uint64_t{0} / 4)
     throw error(error_code::data_loss, operation,
-                {where, " promises extents ", extents_text(info.extents), ", more than any file holds"});
+                {where, " declares extents ", extents_text(info.extents), ", more than any file can contain"});
   return bytes;
 }
 
@@ -73,7 +73,7 @@ inline void check_bools(const char* operation, const std::string& where, dtype t
   for (std::size_t i = 0; i < size; ++i)
     if (bytes[i] > 1)
       throw error(error_code::data_loss, operation,
-                  {where, ": element ", i, " is ", bytes[i], ", but a bool is 0 or 1"});
+                  {where, ": element ", i, " is ", bytes[i], ", but a bool must be 0 or 1"});
 }
 
 template <class Tensor>
@@ -94,8 +94,8 @@ inline void check_declared(const char* operation, const std::string& where, cons
                            const shape& declared, const char* const* names, const shape& extents) {
   if (type != *info.type)
     throw error(error_code::invalid_argument, operation,
-                {where, " has elements of type ", info.type_name, " where ", name(type),
-                 " is declared: read the declared type, then cast<T>(x)"});
+                {where, " has elements of type ", info.type_name, ", but ", name(type),
+                 " was requested: read the file's type, then use cast<T>(x)"});
   try {
     check_fits(operation, declared, names, extents);
   } catch (const error& e) {

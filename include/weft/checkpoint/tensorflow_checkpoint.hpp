@@ -73,7 +73,7 @@ class tensorflow_checkpoint {
   template <class Tensor>
   Tensor read(std::string_view name) const {
     static_assert(correct<file_is_not_read_as<Tensor>>,
-                  "read: it reads a tensor<T, dims<...>>: checkpoint.read<tensor<...>>(name)");
+                  "read: the result must be a tensor<T, dims<...>>: checkpoint.read<tensor<...>>(name)");
     const detail::bundle_entry& found = entry(name);
     check_places(found);
     if constexpr (correct<file_is_not_read_as<Tensor>>) {
@@ -118,20 +118,20 @@ inline tensorflow_checkpoint::tensorflow_checkpoint(std::string prefix) : prefix
   const auto table = detail::sorted_table::read(index);
   if (table.empty() || !table.begin()->first.empty())
     throw error(error_code::invalid_argument, operation,
-                {index, " has no header, so it is not a checkpoint of TensorFlow's format V2"});
+                {index, " must be a checkpoint of TensorFlow's format V2, but has no header"});
   std::uint64_t shards = 0;
   for (data::protobuf_reader header(table.begin()->second, index + ": the header"); header.next();) {
     if (header.field() == 1) shards = header.varint();
     if (header.field() == 2) big_endian_ = header.varint() == 1;
   }
   if (shards == 0 || shards > 99'999)
-    throw error(error_code::data_loss, operation, {index, " says that there are ", shards, " shards"});
+    throw error(error_code::data_loss, operation, {index, " must have 1 to 99999 shards, but declares ", shards});
   for (auto at = std::next(table.begin()); at != table.end(); ++at) {
     const auto& [name, message] = *at;
     auto read = detail::read_bundle_entry(name, message, index);
     if (read.slices.empty() && read.shard >= shards)
       throw error(error_code::data_loss, operation,
-                  {where(name), " lies in shard ", read.shard, " of ", shards, "; fetch the file again"});
+                  {where(name), " is in shard ", read.shard, " of ", shards, "; fetch the file again"});
     entries_.emplace_hint(entries_.end(), name, std::move(read));
     if (name[0] != '\0') names_.push_back(name);
   }
@@ -160,8 +160,8 @@ inline std::vector<const detail::bundle_entry*> tensorflow_checkpoint::slices_of
     const auto at = entries_.find(detail::bundle_key(whole.info.name, slice));
     if (at == entries_.end())
       throw error(error_code::data_loss, operation,
-                  {where(whole.info.name), " has ", whole.slices.size(), " slices, of which ", parts.size(),
-                   " is not there; fetch the files again"});
+                  {where(whole.info.name), " has ", whole.slices.size(), " slices, but slice ", parts.size(),
+                   " is missing; fetch the files again"});
     parts.push_back(&at->second);
   }
   return parts;
@@ -182,13 +182,13 @@ inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whol
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& slice = whole.slices[i];
     if (slice.size() != rank || parts[i]->info.extents.size() != rank || parts[i]->info.type != whole.info.type)
-      bad("a slice of other axes or elements");
+      bad("a slice with different axes or elements");
     for (std::size_t axis = 0; axis < rank; ++axis) {
       const std::int64_t extent = whole.info.extents[axis],
                          length = slice[axis].length < 0 ? extent : slice[axis].length;
       if (slice[axis].start < 0 || slice[axis].start > extent || length > extent - slice[axis].start ||
           length != parts[i]->info.extents[axis])
-        bad("a slice that does not fit");
+        bad("a slice that is out of range");
     }
     check_place(*parts[i], whole);
     bytes += parts[i]->bytes;
@@ -198,10 +198,10 @@ inline void tensorflow_checkpoint::check_places(const detail::bundle_entry& whol
         const auto end = [&](std::size_t n) { return whole.slices[n][axis].start + parts[n]->info.extents[axis]; };
         apart = end(i) <= whole.slices[j][axis].start || end(j) <= slice[axis].start;
       }
-      if (!apart) bad("slices that overlap");
+      if (!apart) bad("overlapping slices");
     }
   }
-  if (bytes != detail::checked_bytes(operation, where(whole.info.name), whole.info)) bad("slices that do not fill it");
+  if (bytes != detail::checked_bytes(operation, where(whole.info.name), whole.info)) bad("slices that do not cover it");
 }
 
 inline void tensorflow_checkpoint::check_place(const detail::bundle_entry& part,
@@ -212,14 +212,14 @@ inline void tensorflow_checkpoint::check_place(const detail::bundle_entry& part,
     throw error(error_code::data_loss, operation,
                 {where(whole.info.name), " refers to ",
                  part.slices.empty() ? str_cat({"shard ", part.shard, " of ", shards_.size()})
-                                     : std::string("further slices in place of elements"),
+                                     : std::string("more slices instead of elements"),
                  "; fetch the files again"});
   const std::uint64_t bytes = detail::checked_bytes(operation, where(whole.info.name), part.info);
   const auto& shard = shards_[static_cast<std::size_t>(part.shard)];
   if (part.bytes != bytes || part.offset > shard.bytes() || part.bytes > shard.bytes() - part.offset)
     throw error(error_code::data_loss, operation,
                 {where(whole.info.name), " of ", part.info.type_name, detail::extents_text(part.info.extents),
-                 " takes ", bytes, " bytes, but the index says ", part.bytes, " from byte ", part.offset, " of ",
+                 " requires ", bytes, " bytes, but the index declares ", part.bytes, " from byte ", part.offset, " of ",
                  shard.path(), ", which has ", shard.bytes(), "; fetch the files again"});
 }
 
@@ -230,8 +230,8 @@ inline void tensorflow_checkpoint::read_part(const detail::bundle_entry& part, c
   shard.read(part.offset, to, size);
   if (detail::masked_crc32c(to, size) != part.masked_crc)
     throw error(error_code::data_loss, operation,
-                {where(whole.info.name), " does not have the CRC-32C that the index promises, ", size,
-                 " bytes from byte ", part.offset, " of ", shard.path(), "; fetch the files again"});
+                {where(whole.info.name), " does not have the CRC-32C in the index, ", size, " bytes from byte ",
+                 part.offset, " of ", shard.path(), "; fetch the files again"});
   const std::size_t element = size_of(*part.info.type);
   if (big_endian_ != (std::endian::native == std::endian::big))
     for (std::byte* at = to; at != to + size; at += element) std::reverse(at, at + element);

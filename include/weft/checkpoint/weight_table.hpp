@@ -141,7 +141,7 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
     if (extent >= 0)
       known *= static_cast<std::uint64_t>(extent);
     else if (open)
-      layout_does_not_fit(path, entry, "two extents are open");
+      layout_does_not_fit(path, entry, "only one extent of `viewed` may be -1");
     else
       open = &extent;
   }
@@ -149,7 +149,7 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
     *open = known == 0 ? 0 : static_cast<std::int64_t>(given / known);
     known *= static_cast<std::uint64_t>(*open);
   }
-  if (known != given) layout_does_not_fit(path, entry, "it is seen with another number of elements");
+  if (known != given) layout_does_not_fit(path, entry, "`viewed` has another number of elements");
 
   std::vector<std::size_t> axes = layout.axes;
   if (axes.empty())
@@ -158,8 +158,8 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t i = 0; i < sorted.size(); ++i)
     if (sorted.size() != seen.size() || sorted[i] != i)
-      layout_does_not_fit(path, entry, "`axes` must have each of its axes once");
-  if (layout.merged > axes.size()) layout_does_not_fit(path, entry, "more axes are merged than there are");
+      layout_does_not_fit(path, entry, "`axes` must list each axis once");
+  if (layout.merged > axes.size()) layout_does_not_fit(path, entry, "`merged` exceeds the number of axes");
 
   std::vector<std::size_t> steps(seen.size(), 1);
   for (std::size_t i = seen.size(); i-- > 1;) steps[i - 1] = steps[i] * static_cast<std::size_t>(seen[i]);
@@ -171,7 +171,7 @@ inline axis_order apply_layout(const std::string& path, const weight_layout& lay
     if (i > 0 && i < layout.merged) {
       // The product of a tensor's extents can overflow even if it has no elements.
       if (__builtin_mul_overflow(entry.extents.back(), seen[axes[i]], &entry.extents.back()))
-        layout_does_not_fit(path, entry, "its merged axes have too many elements");
+        layout_does_not_fit(path, entry, "the merged axes have too many elements");
     } else
       entry.extents.push_back(seen[axes[i]]);
   }
@@ -191,7 +191,7 @@ inline safetensors_entry entry_of(const std::string& path, const weight_row& row
   const std::size_t parts = row.layout.parts;
   if (parts != 1) {
     if (entry.extents.empty() || row.layout.part >= parts || entry.extents[0] % static_cast<std::int64_t>(parts) != 0)
-      layout_does_not_fit(path, entry, "its first axis is not cut into so many parts of equal length");
+      layout_does_not_fit(path, entry, "the first axis must be divisible into `parts`, and `part` must be one of them");
     entry.name = name_of_part(row);
     entry.extents[0] /= static_cast<std::int64_t>(parts);
     entry.bytes /= parts;
@@ -289,9 +289,9 @@ inline restore_report load_weights(const std::string& path, session& s, const we
     std::string names_of_missing;
     detail::append_names(names_of_missing, missing.size() > 1 ? "s " : " ", missing);
     throw error(error_code::not_found, "load_weights",
-                {path, " lacks the tensor", names_of_missing,
+                {path, " has no tensor", names_of_missing,
                  ", which the table names; restore_options{.rename = {{\"prefix.\", \"\"}}} removes a prefix of the "
-                 "file's names, {.partial = true} loads the tensors that it has"});
+                 "file's names, {.partial = true} loads the tensors in the file"});
   }
 
   struct source {

@@ -46,8 +46,7 @@ class wanted_variables {
     if (variables.size() == 0) return;
     for (const symbol& v : variables.erased()) {
       if (&graph_of(v).self() != &graph_.self())
-        throw error(error_code::invalid_argument, "weights",
-                    "the variables belong to another graph than the session's");
+        throw error(error_code::invalid_argument, "weights", "the variables must belong to the session's graph");
       nodes_.push_back(v.id().node);
     }
     std::sort(nodes_.begin(), nodes_.end());

@@ -93,12 +93,12 @@ class atomic_file {
     if (!replaces && (errno != ENOENT || path_.empty())) fail_on_file("write", path_, errno);
     if (replaces && !S_ISREG(before.st_mode))
       throw error(error_code::invalid_argument, "write",
-                  {path_, " is ",
+                  {path_, " must be a regular file, but is ",
                    S_ISDIR(before.st_mode)    ? "a folder"
                    : S_ISFIFO(before.st_mode) ? "a pipe"
                    : S_ISSOCK(before.st_mode) ? "a socket"
                                               : "a device",
-                   " and not a regular file: write to another path"});
+                   ": write to another path"});
     path_ = follow_links(std::move(path_));
     static std::uint64_t number = 0;
     do {
@@ -185,7 +185,7 @@ class input_file {
       }
       if (got == 0)
         throw error(error_code::data_loss, "read",
-                    {path_, " ends at byte ", offset, " though it had ", bytes_, " bytes when it was opened"});
+                    {path_, " ends at byte ", offset, ", but had ", bytes_, " bytes when it was opened"});
       at += got;
       offset += static_cast<std::uint64_t>(got);
       size -= static_cast<std::size_t>(got);

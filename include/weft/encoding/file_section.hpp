@@ -39,10 +39,10 @@ class section_reader {
   section_reader(const input_file& file, section_place place)
       : file_(&file), place_(std::move(place)), left_(place_.bytes) {
     if (place_.offset > file.bytes() || place_.stored > file.bytes() - place_.offset)
-      damaged(" lies beyond the end of the file");
+      damaged(" is beyond the end of the file");
     // Deflate expands at most 258 bytes from two bits. Checking this here prevents allocations for impossible sizes.
     if (place_.deflated ? place_.bytes / 1032 > place_.stored : place_.bytes != place_.stored)
-      damaged(" cannot have the size that it promises");
+      damaged(" declares an impossible size");
     if (place_.deflated) start_inflating();
   }
   section_reader(const section_reader&) = delete;
@@ -58,7 +58,7 @@ class section_reader {
 
   /// Reads `count` bytes. Verifies the checksum after the last byte.
   void read(void* destination, std::size_t count) {
-    if (count > left_) damaged(" ends too early");
+    if (count > left_) damaged(" is truncated");
     if (place_.deflated)
       inflate(destination, count);
     else
@@ -66,7 +66,7 @@ class section_reader {
     left_ -= count;
     if (!place_.crc) return;
     crc_ = crc32({static_cast<const std::byte*>(destination), count}, crc_);
-    if (left_ == 0 && crc_ != *place_.crc) damaged(" does not have the CRC-32 that the archive promises");
+    if (left_ == 0 && crc_ != *place_.crc) damaged(" does not have the CRC-32 in the archive");
   }
 
  private:
@@ -90,7 +90,7 @@ class section_reader {
   void start_inflating() {
     inflater_ = std::make_unique<inflater>();
     if (::inflateInit2(&inflater_->stream, -15) != Z_OK)
-      throw error(error_code::resource_exhausted, "read", {place_.name, ": no memory to unpack it"});
+      throw error(error_code::resource_exhausted, "read", {place_.name, ": out of memory for decompression"});
   }
 
   void inflate(void* destination, std::size_t count) {
@@ -111,8 +111,7 @@ class section_reader {
       const unsigned got = piece - in.stream.avail_out;
       to += got;
       count -= got;
-      if (state != Z_OK && !(state == Z_STREAM_END && count == 0))
-        damaged(" has compressed data that cannot be unpacked");
+      if (state != Z_OK && !(state == Z_STREAM_END && count == 0)) damaged(" has damaged compressed data");
     }
   }
 
@@ -121,7 +120,7 @@ class section_reader {
   void start_inflating() {
     throw error(error_code::unimplemented, "read",
                 {place_.name,
-                 " is compressed and this program was built without zlib: write it uncompressed (numpy.savez), or "
+                 " is compressed, but this program was built without zlib: save it uncompressed (numpy.savez), or "
                  "install zlib and link weft::data"});
   }
   void inflate(void*, std::size_t) {}

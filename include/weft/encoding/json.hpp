@@ -79,10 +79,10 @@ class json_reader {
     expect('"');
     std::string s;
     for (;;) {
-      if (at_ == text_.size()) fail("a string has no end");
+      if (at_ == text_.size()) fail("an unclosed string");
       const char c = text_[at_++];
       if (c == '"') return s;
-      if (static_cast<unsigned char>(c) < 0x20) fail("a string has a control character");
+      if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a string");
       if (c == '\\')
         escaped(s);
       else
@@ -98,11 +98,11 @@ class json_reader {
     for (; at_ < text_.size() && is_digit(text_[at_]); ++at_)
       if (__builtin_mul_overflow(n, std::uint64_t{10}, &n) ||
           __builtin_add_overflow(n, static_cast<std::uint64_t>(text_[at_] - '0'), &n))
-        fail("a number is beyond 64 bits");
-    if (at_ == first) fail("a whole number is expected that is not negative");
+        fail("a number exceeds 64 bits");
+    if (at_ == first) fail("a nonnegative integer is expected");
     if (text_[first] == '0' && at_ > first + 1) fail("a number begins with 0");
     if (at_ < text_.size() && (text_[at_] == '.' || text_[at_] == 'e' || text_[at_] == 'E'))
-      fail("a whole number is expected");
+      fail("an integer is expected");
     return n;
   }
 
@@ -134,7 +134,7 @@ class json_reader {
   }
 
   void end() {
-    if (peek() != '\0' || at_ < text_.size()) fail("there is more behind the end");
+    if (peek() != '\0' || at_ < text_.size()) fail("text after the end");
   }
 
   [[noreturn]] void fail(piece what) const {
@@ -188,7 +188,7 @@ class json_reader {
     for (int i = 0; i < 4; ++i) {
       const char c = at_ < text_.size() ? text_[at_] : '\0';
       const char lower = static_cast<char>(c | 0x20);
-      if (!is_digit(c) && !(lower >= 'a' && lower <= 'f')) fail("\\u has four hexadecimal digits");
+      if (!is_digit(c) && !(lower >= 'a' && lower <= 'f')) fail("\\u requires four hexadecimal digits");
       code = code * 16 + static_cast<unsigned>(is_digit(c) ? c - '0' : lower - 'a' + 10);
       ++at_;
     }
@@ -198,7 +198,7 @@ class json_reader {
     const char c = at_ < text_.size() ? text_[at_++] : '\0';
     constexpr std::string_view from = "\"\\/bfnrt", to = "\"\\/\b\f\n\r\t";
     if (const std::size_t i = from.find(c); i != from.npos) return static_cast<void>(s += to[i]);
-    if (c != 'u') fail("an escape that JSON does not have");
+    if (c != 'u') fail("an unknown escape");
     unsigned code = four_digits();
     if (code >= 0xdc00 && code < 0xe000) fail("half of a surrogate pair");
     if (code >= 0xd800 && code < 0xdc00) {

@@ -41,7 +41,7 @@ inline std::string compressed(const std::string& bytes) {
   std::string packed(size, '\0');
   if (::compress2(reinterpret_cast<Bytef*>(packed.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
                   bytes.size(), 6) != Z_OK)
-    throw error(error_code::resource_exhausted, "encode_png", "zlib has no memory to compress an image");
+    throw error(error_code::resource_exhausted, "encode_png", "out of memory for zlib's state");
   packed.resize(size);
   return packed;
 #else
@@ -75,8 +75,8 @@ inline std::string encode_png(const std::uint8_t* pixels, std::size_t height, st
   const bool fits = height > 0 && width > 0 && height <= most / (row + 1);
   if (!fits || (channels != 1 && channels != 3 && channels != 4))
     throw error(error_code::invalid_argument, "encode_png",
-                {"an image has at least one pixel of 1, 3 or 4 channels, and less than 2 GiB, but is ", height, " x ",
-                 width, " x ", channels});
+                {"an image must have at least one pixel, 1, 3 or 4 channels, and less than 2 GiB, but is ", height,
+                 " x ", width, " x ", channels});
   std::string header;
   detail::append_big_endian(header, static_cast<std::uint32_t>(width));
   detail::append_big_endian(header, static_cast<std::uint32_t>(height));

@@ -30,7 +30,7 @@ class protobuf_reader {
     if (at_ == message_.size()) return false;
     start_ = at_;
     const std::uint64_t key = read_varint();
-    if (key >> 3 == 0 || key >> 3 > 0x1fffffff) bad("a field has an impossible number");
+    if (key >> 3 == 0 || key >> 3 > 0x1fffffff) bad("an invalid field number");
     field_ = static_cast<std::uint32_t>(key >> 3);
     type_ = static_cast<unsigned>(key & 7);
     switch (type_) {
@@ -47,7 +47,7 @@ class protobuf_reader {
         read_bytes();
         break;
       default:
-        bad("a field is of a type that is not known");
+        bad("a field of an unknown type");
     }
     return true;
   }
@@ -91,24 +91,24 @@ class protobuf_reader {
   static constexpr unsigned varint_type = 0, fixed64_type = 1, bytes_type = 2, fixed32_type = 5;
 
   std::uint64_t number(unsigned type) const {
-    if (type_ != type) bad("a field is of another type than expected");
+    if (type_ != type) bad("a field of an unexpected type");
     return number_;
   }
 
   std::uint64_t read_varint() {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 70; shift += 7) {
-      if (at_ == message_.size()) bad("a message ends within a number");
+      if (at_ == message_.size()) bad("a message ends inside a number");
       const auto byte = std::to_integer<std::uint64_t>(message_[at_++]);
-      if (shift == 63 && byte > 1) bad("a number has more than 64 bits");
+      if (shift == 63 && byte > 1) bad("a number exceeds 64 bits");
       value |= (byte & 127u) << shift;
       if (byte < 128) return value;
     }
-    bad("a number has more than 64 bits");
+    bad("a number exceeds 64 bits");
   }
 
   std::uint64_t read_fixed(std::size_t bytes) {
-    if (bytes > message_.size() - at_) bad("a message ends within a number");
+    if (bytes > message_.size() - at_) bad("a message ends inside a number");
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(message_[at_ + i]) << 8 * i;
     at_ += bytes;

@@ -46,7 +46,7 @@ class zip_reader {
     const directory where = find_directory();
     // A record has at least 46 bytes, which limits the number of entries.
     if (where.offset > file_.bytes() || where.bytes > file_.bytes() - where.offset || where.count > where.bytes / 46)
-      damaged("has a directory that is not in the file", where.offset);
+      damaged("has a directory beyond the end of the file", where.offset);
     std::vector<unsigned char> records(static_cast<std::size_t>(where.bytes));
     file_.read(where.offset, records.data(), records.size());
     for (std::size_t at = 0; entries_.size() < where.count;) {
@@ -71,12 +71,12 @@ class zip_reader {
     if (entry.method != 0 && entry.method != 8)
       throw error(error_code::unimplemented, "read",
                   {name, " is compressed by method ", entry.method,
-                   " where stored (0) and deflated (8) are known: write it by numpy.savez"});
+                   ", but only stored (0) and deflated (8) are supported: save it with numpy.savez"});
     if (entry.header > file_.bytes() || file_.bytes() - entry.header < 30)
-      damaged("has an entry beyond its end", entry.header);
+      damaged("has an entry beyond the end of the file", entry.header);
     unsigned char local[30];
     file_.read(entry.header, local, sizeof local);
-    if (zip_number(local, 4) != zip_local) damaged("has no entry where its directory says", entry.header);
+    if (zip_number(local, 4) != zip_local) damaged("has no entry at the offset in its directory", entry.header);
     return {name,
             entry.header + 30 + zip_number(local + 26, 2) + zip_number(local + 28, 2),
             entry.stored,
@@ -112,7 +112,8 @@ class zip_reader {
       unsigned char first[4] = {};
       if (file_.bytes() >= 4) file_.read(0, first, 4);
       if (zip_number(first, 4) == zip_local) damaged("has no directory at its end", file_.bytes());
-      throw error(error_code::invalid_argument, "read_zip", {file_.path(), " is not a zip archive, as .npz files are"});
+      throw error(error_code::invalid_argument, "read_zip",
+                  {file_.path(), " must be an .npz file, but is not a zip archive"});
     }
     const unsigned char* const end = tail.data() + at;
     directory found{zip_number(end + 16, 4), zip_number(end + 12, 4), zip_number(end + 10, 2)};
@@ -177,7 +178,7 @@ class zip_writer {
   void add(const std::string& name, std::initializer_list<std::span<const std::byte>> pieces) {
     if (name.size() > 65535)
       throw error(error_code::invalid_argument, "write_zip",
-                  {path(), ": a name has ", name.size(), " bytes where zip has room for 65535"});
+                  {path(), ": a name must have at most 65535 bytes, but has ", name.size()});
     zip_entry entry{.name = name, .header = at_};
     for (const auto piece : pieces) {
       entry.crc = crc32(piece, entry.crc);

@@ -43,14 +43,15 @@ class queue_runner {
   queue_runner(const Queue& queue, int threads, const std::function<void()>& enqueue)
       : queue_runner(queue,
                      std::vector<std::function<void()>>(threads > 0 ? static_cast<std::size_t>(threads) : 0, enqueue)) {
-    if (threads < 1) throw error(error_code::invalid_argument, "queue_runner", {threads, " threads: at least 1"});
+    if (threads < 1)
+      throw error(error_code::invalid_argument, "queue_runner", {"threads must be at least 1, but is ", threads});
   }
 
   /// Starts the threads. Throws failed_precondition if they were started before.
   void start(coordinator& with) {
     if (enqueue_.empty())
       throw error(error_code::failed_precondition, "queue_runner",
-                  "has no function to call, or was started before: make another one");
+                  "has no function to call, or was already started: create a new one");
     std::vector<std::function<void()>> functions = std::exchange(enqueue_, {});
     shared_->left = functions.size();
     with.when_stopped([s = shared_] { s->close(true); });

@@ -50,12 +50,12 @@ class queue_state {
       serve();
       if (!until.expired()) throw step_error();
       throw error(error_code::deadline_exceeded, name_,
-                  {"no room for ", w.left, " of ", count, " elements in time: it holds ", store_.size(), ", at most ",
-                   capacity_, ", and somebody has to dequeue"});
+                  {"timed out with ", w.left, " of ", count, " elements not enqueued: size ", store_.size(),
+                   ", capacity ", capacity_, "; dequeue elements to make room"});
     }
     if (w.outcome == outcome_of_wait::cancelled)
       throw error(error_code::cancelled, name_,
-                  {"the enqueue was cancelled by close(true), with ", w.left, " of ", count, " elements not put in"});
+                  {"the enqueue was cancelled by close(true), with ", w.left, " of ", count, " elements not enqueued"});
     if (w.outcome == outcome_of_wait::abandoned) throw abandoned_error();
   }
 
@@ -72,7 +72,7 @@ class queue_state {
     }
     if (Store::whole_batches && count > capacity_ && !closed_)
       throw error(error_code::invalid_argument, name_,
-                  {count, " elements at once are asked for, and it holds at most ", capacity_});
+                  {"requested ", count, " elements at once, but the capacity is ", capacity_});
     waiter w(to, count, up_to);
     if (count > 1) reserve(0, count);
     consumers_.add(w);
@@ -84,8 +84,8 @@ class queue_state {
       serve();
       if (!until.expired()) throw step_error();
       throw error(error_code::deadline_exceeded, name_,
-                  {"waited for ", count, count == 1 ? " element" : " elements", " and ", taken,
-                   " came in time: ", "somebody has to enqueue, or to close the queue"});
+                  {"timed out waiting for ", count, count == 1 ? " element" : " elements", ", of which ", taken,
+                   " arrived: enqueue more elements, or close the queue"});
     }
     if (w.outcome == outcome_of_wait::insufficient)
       throw error(error_code::out_of_range, name_,
@@ -268,15 +268,13 @@ class queue_state {
     }
     return true;
   }
-  error step_error() const {
-    return error(error_code::cancelled, name_, "the step that waits here has been cancelled");
-  }
+  error step_error() const { return error(error_code::cancelled, name_, "the waiting step was cancelled"); }
 
   error closed_error() const {
     return abandoned_ ? abandoned_error() : error(error_code::cancelled, name_, "is closed");
   }
   error abandoned_error() const {
-    return error(error_code::cancelled, name_, "is gone: the container that it was in has been reset");
+    return error(error_code::cancelled, name_, "no longer exists: its container has been reset");
   }
 
   const std::string name_;

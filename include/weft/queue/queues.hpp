@@ -38,10 +38,11 @@ struct queue_kind {
 /// Throws invalid_argument for a queue that could not store an element, or would never release one.
 inline void check_queue(const queue_kind& k) {
   if (k.capacity == 0)
-    throw error(error_code::invalid_argument, k.name, "a queue of capacity 0 holds nothing: -1 is without a bound");
+    throw error(error_code::invalid_argument, k.name, "capacity must be positive, or -1 for unbounded, but is 0");
   if (k.min_after_dequeue < 0 || (k.capacity > 0 && k.min_after_dequeue >= k.capacity))
-    throw error(error_code::invalid_argument, k.name,
-                {"min_after_dequeue ", k.min_after_dequeue, " must be at least 0, and < capacity ", k.capacity});
+    throw error(
+        error_code::invalid_argument, k.name,
+        {"min_after_dequeue must be at least 0 and below capacity ", k.capacity, ", but is ", k.min_after_dequeue});
 }
 
 /// A queue with its types. It stores the components in their stored form.
@@ -99,8 +100,8 @@ class typed_queue final : public erased_queue {
     for (std::size_t k = 1; many && k < sizeof...(Components); ++k)
       if (values[k].extents[0] != values[0].extents[0])
         throw error(error_code::invalid_argument, name(),
-                    {"component ", k, " has ", values[k].extents[0], " elements, and component 0 has ",
-                     values[0].extents[0], ": each has as many"});
+                    {"component ", k, " has ", values[k].extents[0], " elements, but component 0 has ",
+                     values[0].extents[0], ": give the same number for each component"});
     const shape each[] = {many ? without_first(values[Index].extents) : values[Index].extents...};
     elements rows(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -123,9 +124,8 @@ class typed_queue final : public erased_queue {
         if (largest[k][a] == each[k][a] || (Pads && many && largest[k][a] < each[k][a])) continue;
         state.restore(taken);
         throw error(error_code::invalid_argument, name(),
-                    {"component ", k, " of an element has extents ", to_string(largest[k]),
-                     ", and in the step they are ", to_string(each[k]),
-                     Pads ? ": the step's are at least as large" : ": named extents have one value in a step"});
+                    {"component ", k, " of an element has extents ", to_string(largest[k]), ", but the step expects ",
+                     to_string(each[k]), Pads ? " or smaller" : ": named extents must have one value in a step"});
       }
     (write<Components, Index>(taken, room, each[Index], to[Index].data), ...);
     return taken.size();
@@ -193,8 +193,8 @@ auto one_or_all(const X&... x) {
 template <template <class> class Store, bool Pads, class... Components>
 class basic_queue {
   static_assert((correct<component_is_not_a_tensor<Components>> && ...),
-                "a queue: its components are tensors, or element types: fifo_queue<tensor<float, dims<784>>, int>");
-  static_assert(sizeof...(Components) > 0, "a queue: its elements have at least one component");
+                "a queue: components must be tensors or element types: fifo_queue<tensor<float, dims<784>>, int>");
+  static_assert(sizeof...(Components) > 0, "a queue: elements must have at least one component");
 
   using queue = detail::typed_queue<Store<std::tuple<detail::component_value<Components>...>>, Pads, Components...>;
   using stored = typename queue::stored;
@@ -213,10 +213,10 @@ class basic_queue {
     requires(!(detail::is_symbolic<X> || ...))
   void enqueue(deadline until, const X&... x) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
-                  "enqueue: takes a deadline, and one value for each component of the queue");
+                  "enqueue: pass a deadline, and one value for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
       using mistake = first_mistake<detail::enqueue_mistake<Components, X>...>;
-      static_assert(correct<mistake>, "enqueue: a value has other extents or elements than its component");
+      static_assert(correct<mistake>, "enqueue: values must have their component's extents and element type");
       if constexpr (correct<mistake>) {
         stored e = to_stored(x...);
         queue_->check(e);
@@ -229,10 +229,11 @@ class basic_queue {
     requires(!(detail::is_symbolic<X> || ...))
   void enqueue_many(deadline until, const X&... batches) const {
     static_assert(correct<number_of_components_differs<sizeof...(X), sizeof...(Components)>>,
-                  "enqueue_many: takes a deadline, and one batch for each component of the queue");
+                  "enqueue_many: pass a deadline, and one batch for each component of the queue");
     if constexpr (sizeof...(X) == sizeof...(Components)) {
       using mistake = first_mistake<detail::batch_mistake<Components, X>...>;
-      static_assert(correct<mistake>, "enqueue_many: elements lie along the first axis, of the component's extents");
+      static_assert(correct<mistake>,
+                    "enqueue_many: a batch's first axis must be the elements, each with its component's extents");
       if constexpr (correct<mistake>) {
         const detail::erased_queue::operand operands[] = {
             {reinterpret_cast<const std::byte*>(batches.data()), batches.extents()}...};
@@ -254,20 +255,20 @@ class basic_queue {
   auto dequeue_many(...) const WEFT_DELETED;  // dequeue_many(5s, 20), dequeue_many<20>(graph, 5s)
   auto dequeue_many(deadline until, std::int64_t n) const {
     static_assert(correct<no_batch>,
-                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
+                  "dequeue_many: use a padding_fifo_queue to make batches of elements with different extents");
     return batch_of<dyn<"batch">>(until, n, false);
   }
   template <auto Count>
     requires std::is_integral_v<decltype(Count)>
   auto dequeue_many(deadline until) const {
-    static_assert(Count >= 0, "dequeue_many: a number of elements is at least 0");
+    static_assert(Count >= 0, "dequeue_many: the number of elements must be at least 0");
     static_assert(correct<no_batch>,
-                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
+                  "dequeue_many: use a padding_fifo_queue to make batches of elements with different extents");
     return batch_of<Count>(until, Count, false);
   }
   auto dequeue_up_to(deadline until, std::int64_t n) const {
     static_assert(correct<no_batch>,
-                  "dequeue_up_to: elements whose extents differ make a batch in a padding_fifo_queue");
+                  "dequeue_up_to: use a padding_fifo_queue to make batches of elements with different extents");
     return batch_of<dyn<"batch">>(until, n, true);
   }
 
@@ -275,7 +276,7 @@ class basic_queue {
   template <class Deadline = deadline>
   auto dequeue() const {
     static_assert(correct<call_has_no_deadline<Deadline>>,
-                  "dequeue: takes a deadline, dequeue(5s), or in a graph dequeue(g, 5s)");
+                  "dequeue: pass a deadline: dequeue(5s), or in a graph dequeue(g, 5s)");
     return dequeue(deadline(std::chrono::seconds(0)));
   }
 
@@ -293,7 +294,7 @@ class basic_queue {
   effect enqueue(time_limit within, const X&... x) const {
     using mistake = recorded_mistake<false, X...>;
     static_assert(correct<mistake>,
-                  "enqueue: takes a time limit, and for each component a value of its extents and elements");
+                  "enqueue: pass a time limit, and for each component a value of its extents and element type");
     if constexpr (correct<mistake>) return record_enqueue(within, false, detail::as_recorded<Components>(x)...);
     return effect();
   }
@@ -301,7 +302,7 @@ class basic_queue {
     requires(detail::is_symbolic<X> || ...)
   effect enqueue_many(time_limit within, const X&... batches) const {
     using mistake = recorded_mistake<true, X...>;
-    static_assert(correct<mistake>, "enqueue_many: takes a time limit, and for each component a batch of its elements");
+    static_assert(correct<mistake>, "enqueue_many: pass a time limit, and for each component a batch of its elements");
     if constexpr (correct<mistake>) return record_enqueue(within, true, detail::as_recorded<Components>(batches)...);
     return effect();
   }
@@ -313,14 +314,14 @@ class basic_queue {
   template <auto Count>
   [[nodiscard]] auto dequeue_many(graph& g, time_limit within) const {
     static_assert(correct<no_batch>,
-                  "dequeue_many: elements whose extents differ make a batch in a padding_fifo_queue");
+                  "dequeue_many: use a padding_fifo_queue to make batches of elements with different extents");
     const symbol first = record_dequeue<detail::batch_dims<Count, Components>...>(g, within, true, false);
     return nodes<detail::batch_dims<Count, Components>...>(first, all());
   }
   template <auto Count>
   [[nodiscard]] auto dequeue_up_to(graph& g, time_limit within) const {
     static_assert(correct<no_batch>,
-                  "dequeue_up_to: elements whose extents differ make a batch in a padding_fifo_queue");
+                  "dequeue_up_to: use a padding_fifo_queue to make batches of elements with different extents");
     const symbol first = record_dequeue<detail::batch_dims<Count, Components>...>(g, within, true, true);
     return bounded_nodes<Count>(first, all());
   }
@@ -378,7 +379,8 @@ class basic_queue {
 
   template <auto First>
   auto batch_of(deadline until, std::int64_t n, bool up_to) const {
-    if (n < 0) throw error(error_code::invalid_argument, name(), {n, " elements are asked for: ask for 0 or more"});
+    if (n < 0)
+      throw error(error_code::invalid_argument, name(), {"the number of elements must be at least 0, but is ", n});
     elements taken(static_cast<std::size_t>(n));
     queue_->state.dequeue(until, taken, static_cast<std::size_t>(n), up_to);
     try {
@@ -525,7 +527,7 @@ class padding_fifo_queue : public basic_queue<detail::fifo_store, true, Componen
 template <class... Components>
 class priority_queue : public basic_queue<detail::priority_store, false, Components...> {
   static_assert(correct<priority_is_not_an_int64<std::tuple_element_t<0, std::tuple<Components...>>>>,
-                "priority_queue: the first component is the priority, a std::int64_t");
+                "priority_queue: the first component must be the priority, a std::int64_t");
 
  public:
   explicit priority_queue(std::int64_t capacity = -1, const queue_options& options = {})

@@ -47,7 +47,7 @@ inline symbol record_queue_operation(graph& g, std::shared_ptr<erased_queue> q, 
   const std::string name = str_cat({q->name(), "_", what});
   if (g.is_subgraph())
     throw error(error_code::unimplemented, name,
-                "a queue is used in the body of a loop or of a branch: dequeue before it, and enqueue what it returns");
+                "a queue cannot be used in the body of a loop or branch: dequeue before it, and enqueue its results");
   const device_scope there(g, where);
   auto* const kept = new recorded_queue(std::move(q));
   g.keep(kept);

@@ -81,10 +81,9 @@ class WEFT_API resource_table {
     }
     auto found = std::dynamic_pointer_cast<Resource>(here);
     if (!found || here->declaration() != declaration)
-      throw error(
-          error_code::invalid_argument, as.shared_name,
-          {"the one that is shared under this name is a ", here->declaration(), ", and this use of it asks for a ",
-           declaration, ": write the same in both places, or another name or container"});
+      throw error(error_code::invalid_argument, as.shared_name,
+                  {"the resource shared under this name is a ", here->declaration(), ", but this use declares a ",
+                   declaration, ": use the same declaration, or another name or container"});
     return found;
   }
 

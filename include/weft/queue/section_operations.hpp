@@ -45,10 +45,11 @@ class section_state final : public resource {
       token_.dequeue(until, token, 1);
     } catch (const error& e) {
       if (e.code() == error_code::deadline_exceeded)
-        throw error(e.code(), name(),
-                    "another thread or step, or this one, was inside for all of the time: it has to leave the section");
+        throw error(
+            e.code(), name(),
+            "timed out: another thread or step, or this one, was inside the whole time and must leave the section");
       if (e.code() == error_code::out_of_range)
-        throw error(error_code::cancelled, name(), "is gone: the container that it was in has been reset");
+        throw error(error_code::cancelled, name(), "no longer exists: its container has been reset");
       throw;
     }
     static std::atomic<std::int64_t> visits{0};  // counts visits of all sections, so the visit of an old section cannot
@@ -155,10 +156,9 @@ class visit_recorder {
       : g_(g), where_(where), kept_(new recorded_section(s)) {
     if (g.is_subgraph()) {
       delete kept_;
-      throw error(
-          error_code::unimplemented, s->name(),
-          "a critical section is used in the body of a loop or of a branch: put the loop or the branch into the "
-          "section");
+      throw error(error_code::unimplemented, s->name(),
+                  "a critical section cannot be used in the body of a loop or branch: put the loop or branch into the "
+                  "section");
     }
     g.keep(kept_);
     node_def c;

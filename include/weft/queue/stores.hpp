@@ -20,7 +20,7 @@ Element* allocate_elements(std::size_t room, std::size_t elements) {
   try {
     return std::allocator<Element>().allocate(room);
   } catch (const std::bad_alloc&) {
-    throw error(error_code::resource_exhausted, "", {"no memory for ", elements, " elements of a queue"});
+    throw error(error_code::resource_exhausted, "", {"out of memory for ", elements, " elements of a queue"});
   }
 }
 

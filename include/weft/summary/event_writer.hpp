@@ -234,7 +234,7 @@ inline void event_writer::enqueue(event e) {
   {
     const std::lock_guard lock(s.mutex);
     if (s.closing)
-      throw error(error_code::failed_precondition, s.path, "the writer is closed: add to it before close()");
+      throw error(error_code::failed_precondition, s.path, "the writer is closed: add events before close()");
     // A single event may exceed max_queue_bytes.
     const bool full = s.waiting.size() >= s.options.max_queue ||
                       (!s.waiting.empty() && s.waiting_bytes + bytes > s.options.max_queue_bytes);
@@ -257,7 +257,7 @@ inline void event_writer::enqueue(event e) {
 inline event_writer::event_writer(const std::string& folder, event_writer_options options)
     : state_(std::make_shared<shared_state>()) {
   if (options.max_queue < 1 || options.flush_interval <= duration::zero())
-    throw error(error_code::invalid_argument, "event_writer", "max_queue and flush_interval must be more than 0");
+    throw error(error_code::invalid_argument, "event_writer", "max_queue and flush_interval must be positive");
   state_->file = open(folder, options.suffix, state_->path);
   state_->options = std::move(options);
   enqueue({now(), 0, {}, nullptr, detail::event_field::file_version, "brain.Event:2"});
@@ -269,7 +269,7 @@ inline int event_writer::open(const std::string& folder, const std::string& suff
     throw error(reason == EACCES || reason == EPERM || reason == EROFS ? error_code::permission_denied
                 : reason == ENOENT || reason == ENOTDIR                ? error_code::not_found
                                                                        : error_code::unavailable,
-                "event_writer", {what, " cannot be made: ", std::strerror(reason)});
+                "event_writer", {what, " cannot be created: ", std::strerror(reason)});
   };
   for (std::size_t end = 1; end <= folder.size(); ++end) {
     if (end < folder.size() && folder[end] != '/') continue;
@@ -344,7 +344,7 @@ inline void event_writer::write_events(const std::shared_ptr<shared_state>& stat
     taken.clear();
     std::uint64_t settled = lost;
     if (!bytes.empty()) reason = write_all(s.file, bytes, written);
-    if (reason != 0) failure = str_cat({events, " events are not written: ", std::strerror(reason)});
+    if (reason != 0) failure = str_cat({events, " events were not written: ", std::strerror(reason)});
     const bool given_up = reason != 0 && bytes.size() > s.options.max_queue_bytes;
     if (reason == 0 || given_up) {
       if (given_up)
@@ -382,8 +382,9 @@ inline void event_writer::flush(duration within) {
   s.asked.notify_one();
   if (!s.answered.wait_for(lock, within, [&] { return s.settled >= target || s.attempts_made >= attempt; }))
     throw error(error_code::deadline_exceeded, s.path,
-                {"flush: ", target - s.settled, " events were not written in time: wait longer, or look at the disk"});
-  if (!s.failure.empty()) fail(s, "; make room and flush again: they are kept");
+                {"flush: ", target - s.settled,
+                 " events were not written before the deadline: wait longer, or check the disk"});
+  if (!s.failure.empty()) fail(s, "; they are kept: make room and flush again");
 }
 
 inline void event_writer::close(duration within) {
@@ -394,17 +395,19 @@ inline void event_writer::close(duration within) {
   s.asked.notify_one();
   if (!s.answered.wait_for(lock, within, [&] { return s.ended; })) {
     thread_.detach();
-    throw error(error_code::deadline_exceeded, s.path,
-                {"close: ", s.added - s.settled,
-                 " events were not written in time; they are if the disk answers before the program ends"});
+    throw error(
+        error_code::deadline_exceeded, s.path,
+        {"close: ", s.added - s.settled,
+         " events were not written before the deadline; they will be if the disk responds before the program ends"});
   }
   lock.unlock();
   thread_.join();
   if (!s.failure.empty()) fail(s, "; they are lost");
   if (s.dropped > 0)
-    throw error(error_code::resource_exhausted, s.path,
-                {s.dropped, " events were dropped, since ", s.options.max_queue, " events or ",
-                 s.options.max_queue_bytes, " bytes waited: add fewer, or set a larger max_queue or max_queue_bytes"});
+    throw error(
+        error_code::resource_exhausted, s.path,
+        {s.dropped, " events were dropped, because ", s.options.max_queue, " events or ", s.options.max_queue_bytes,
+         " bytes were waiting: add fewer, or increase max_queue or max_queue_bytes"});
 }
 
 inline event_writer::~event_writer() {

@@ -154,8 +154,8 @@ inline void check_image(const std::string& tag, const shape& s) {
     return;
   throw error(
       error_code::invalid_argument, tag,
-      {"an image has extents [height, width, channels], a batch of them [images, height, width, channels], with "
-       "1, 3 or 4 channels, but these are ",
+      {"an image must have extents [height, width, channels], or [images, height, width, channels] for a batch, with "
+       "1, 3 or 4 channels, but has ",
        to_string(s)});
 }
 

@@ -138,8 +138,8 @@ template <class X>
 [[nodiscard]] auto scalar_summary(std::string_view tag, const X& value) {
   using mistake = decltype(detail::find_scalar_mistake<X>());
   static_assert(correct<mistake>,
-                "scalar_summary: it is of a scalar in a graph, as mean(x) is; a number without a "
-                "graph is added by the writer's add_scalar");
+                "scalar_summary: pass a scalar in a graph, such as mean(x); for a number without a "
+                "graph, use the writer's add_scalar");
   if constexpr (correct<mistake>)
     return detail::summary_of(tag, summary_kind::scalar, value, 1);
   else
@@ -151,7 +151,7 @@ template <class X>
 [[nodiscard]] auto histogram_summary(std::string_view tag, const X& value) {
   using mistake = summarized_value_not_in_a_graph<X>;
   static_assert(correct<mistake>,
-                "histogram_summary: it is of an expression in a graph; a tensor is added by the "
+                "histogram_summary: pass an expression in a graph; for a tensor, use the "
                 "writer's add_histogram");
   if constexpr (correct<mistake>)
     return detail::summary_of(tag, summary_kind::histogram, value, 1);
@@ -164,7 +164,7 @@ template <class X>
 [[nodiscard]] auto image_summary(std::string_view tag, const X& value, std::size_t max_images = 3) {
   using mistake = decltype(detail::find_image_mistake<X>());
   static_assert(correct<mistake>,
-                "image_summary: it is of [images, height, width, channels] or [height, width, channels] in a graph, of "
+                "image_summary: pass [images, height, width, channels] or [height, width, channels] in a graph, with "
                 "1, 3 or 4 channels");
   if constexpr (correct<mistake>)
     return detail::summary_of(tag, summary_kind::image, value, max_images);
